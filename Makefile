@@ -1,0 +1,32 @@
+# Only wraps ordinary commands; README.md shows them.
+VENV ?= .venv
+PY := $(VENV)/bin/python
+
+.PHONY: demo test check fix venv clean
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet -e ".[mpich,dev]"
+	touch $@
+
+demo: venv
+	$(VENV)/bin/dq demo
+
+test: venv
+	$(VENV)/bin/pytest
+
+# format, lint, strict types, import rules and fast tests
+check: venv
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pytest tests/architecture tests/core tests/plan tests/client tests/sim
+
+fix: venv
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

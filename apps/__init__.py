@@ -1,0 +1,1 @@
+"""Sample applications: small enough to read as examples."""

@@ -1,0 +1,1 @@
+"""Measured comparisons: ratios in one run, medians, with the physical limit beside."""

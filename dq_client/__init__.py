@@ -1,0 +1,1 @@
+"""What talks to the DQ server: messages, connection, node agent, command line."""

@@ -1,0 +1,1 @@
+"""DQ server: the scheduler (core), the live server (live) and the simulator (sim)."""

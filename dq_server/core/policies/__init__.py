@@ -1,0 +1,1 @@
+"""Scheduling policies: one small class per file, chosen by name."""
