@@ -1,0 +1,75 @@
+"""What the scheduler wants done. A shell (live or sim) carries actions out, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dq_server.core.jobs import Answer, JobState
+from dq_server.core.reasons import Reason
+from dq_server.core.sizes import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class JobAccepted:
+    """The submission is in the scheduler's state (the shell answers once it is safe)."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Start the application: rank r on processors[r]."""
+
+    job: int
+    instance: int
+    processors: tuple[int, ...]
+    configuration: Configuration
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class KillJob:
+    """End every process of the job on every node, then report JobEnded."""
+
+    job: int
+    instance: int
+    processors: tuple[int, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRemap:
+    """Answer the application's remap point."""
+
+    job: int
+    instance: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class VacateProcessors:
+    """Make sure that no process of the job is left there, then report ProcessorsVacated."""
+
+    job: int
+    instance: int
+    processors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinished:
+    """The job reached an end state."""
+
+    job: int
+    state: JobState
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class WarnJob:
+    """Something the job's owner should know before it happens."""
+
+    job: int
+    reason: Reason
+
+
+Action = JobAccepted | StartJob | KillJob | AnswerRemap | VacateProcessors | JobFinished | WarnJob

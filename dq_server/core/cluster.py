@@ -1,0 +1,69 @@
+"""Nodes come and go, and time passes (walltimes)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dq_server.core.actions import Action, WarnJob
+from dq_server.core.events import NodeJoined, NodeLost, Tick
+from dq_server.core.jobs import JobState
+from dq_server.core.lifecycle import finish, kill
+from dq_server.core.reasons import because
+
+if TYPE_CHECKING:
+    from dq_server.core.scheduler import Scheduler
+
+
+def node_joined(s: Scheduler, event: NodeJoined, now: float, actions: list[Action]) -> None:
+    """A node offers its processors."""
+    owned = [p for job in s.state.active.values() for p in job.holds()]
+    s.state.processors.join(event.node, event.processors, event.speed, owned)
+    s.schedule(now, actions)
+
+
+def node_lost(s: Scheduler, event: NodeLost, now: float, actions: list[Action]) -> None:
+    """Missing heartbeats: kill the jobs on the node everywhere, reclaim their processors.
+
+    Source: ReSHAPE thesis, 3.4.2. A job whose first node is lost has nobody left to report its end,
+    so it ends here; the others end when the first node's agent says so.
+    """
+    lost = set(s.state.processors.lose(event.node))
+    reason = because("node_lost", node=event.node, why=event.why)
+    for job in list(s.state.active.values()):
+        if lost.isdisjoint(job.holds()):
+            continue
+        first_lost = job.allocation[0] in lost
+        kill(s, job, reason, now, actions)
+        if first_lost:
+            finish(s, job, JobState.FAILED, reason, now, actions)
+    s.schedule(now, actions)
+
+
+def tick(s: Scheduler, event: Tick, now: float, actions: list[Action]) -> None:  # noqa: ARG001
+    """Walltimes: a warning before the end, then the end."""
+    for job in list(s.state.active.values()):
+        walltime_s = job.spec.walltime_s
+        if walltime_s is None or job.start_s is None or job.state is JobState.KILLING:
+            continue
+        left_s = job.start_s + walltime_s - now
+        if left_s <= 0:
+            kill(s, job, because("walltime", walltime_s=walltime_s), now, actions)
+        elif left_s <= s.config.walltime_warning_s and not job.warned:
+            job.warned = True
+            reason = because("walltime_warning", left_s=left_s, walltime_s=walltime_s)
+            job.note(now, "warning", reason)
+            actions.append(WarnJob(job.id, reason))
+    s.schedule(now, actions)
+
+
+def next_deadline(s: Scheduler, now: float) -> float | None:  # noqa: ARG001
+    """The earliest moment at which a walltime warning or a walltime is due."""
+    due: list[float] = []
+    for job in s.state.active.values():
+        walltime_s = job.spec.walltime_s
+        if walltime_s is None or job.start_s is None or job.state is JobState.KILLING:
+            continue
+        end = job.start_s + walltime_s
+        warn = end - s.config.walltime_warning_s
+        due.append(end if job.warned else max(warn, job.start_s))
+    return min(due, default=None)

@@ -1,0 +1,154 @@
+"""Everything that can happen to the scheduler. Events are what the journal keeps.
+
+An event carries facts only; time is handed to `Scheduler.handle` beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dq_server.core.jobs import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    """A node offers processors. Joining again under the same name brings it back."""
+
+    node: str
+    processors: int
+    speed: float = 1.0  # relative to the others
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node no longer answers: its processors are gone, jobs on it must end everywhere."""
+
+    node: str
+    why: str = "no heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """A new job. A spec whose `request_id` was seen before yields the same job again."""
+
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """The application's processes run."""
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """The application ended by itself, crashed, was killed, or could not be started (`error`)."""
+
+    job: int
+    instance: int
+    exit_code: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorsVacated:
+    """No process of the job is left on these processors; without a list: on any of its own."""
+
+    job: int
+    processors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemapPoint:
+    """The application finished an iteration and asks what to do (thesis, 3.3.1).
+
+    seq                   counts the job's remap points in this instance; a repeat gets the same
+                          answer
+    processors            how many the application runs on now: tells whether a resize happened
+    resize_id             the last resize it carried out (0: none)
+    iteration_time_s      computing time of the iteration, the slowest rank's
+    redistribution_time_s of the resize that came before this iteration, 0 if none did
+    """
+
+    job: int
+    instance: int
+    seq: int
+    processors: int
+    resize_id: int
+    iteration_time_s: float
+    redistribution_time_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeCommitted:
+    """The application runs on its new size; released processors hold none of its ranks."""
+
+    job: int
+    instance: int
+    resize_id: int
+    redistribution_time_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAborted:
+    """The resize could not be carried out; the application goes on at its old size."""
+
+    job: int
+    instance: int
+    resize_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillRequested:
+    """A user wants the job gone."""
+
+    job: int
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequested:
+    """A queued job shall not be started."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequested:
+    """A held job may be started again."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRequested:
+    """A user wants the job on this many processors, at its next remap point."""
+
+    job: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed: walltimes and other limits are looked at."""
+
+
+Event = (
+    NodeJoined
+    | NodeLost
+    | JobSubmitted
+    | JobStarted
+    | JobEnded
+    | ProcessorsVacated
+    | RemapPoint
+    | ResizeCommitted
+    | ResizeAborted
+    | KillRequested
+    | HoldRequested
+    | ReleaseRequested
+    | ResizeRequested
+    | Tick
+)

@@ -1,0 +1,205 @@
+"""Jobs: what was asked for (`JobSpec`), what happens to it (`Job`), and which moves are legal.
+
+    HELD ⇄ QUEUED → STARTING → RUNNING → DONE | FAILED | KILLED
+                        └────────┴─→ KILLING → FAILED | KILLED
+
+A job in KILLING still owns its processors: they return when the nodes confirm that they are empty.
+`requeue` (a restart after a node loss) leads from KILLING back to QUEUED with the next instance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dq_server.core.errors import InvalidSpec, InvalidTransition
+from dq_server.core.performance import PerformanceData
+from dq_server.core.reasons import Reason
+from dq_server.core.sizes import Configuration
+
+
+class JobKind(StrEnum):
+    """Feitelson & Rudolph's kinds. Malleable: the server decides; evolving: the application."""
+
+    RIGID = "rigid"
+    MOLDABLE = "moldable"
+    MALLEABLE = "malleable"
+    EVOLVING = "evolving"
+
+
+class JobState(StrEnum):
+    """See the picture in this module's docstring."""
+
+    HELD = "held"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    KILLING = "killing"
+    DONE = "done"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+_S = JobState
+TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    _S.HELD: frozenset({_S.QUEUED, _S.KILLED}),
+    _S.QUEUED: frozenset({_S.HELD, _S.STARTING, _S.KILLED}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED}),
+    _S.RUNNING: frozenset({_S.KILLING, _S.DONE, _S.FAILED}),
+    _S.KILLING: frozenset({_S.FAILED, _S.KILLED, _S.QUEUED}),
+    _S.DONE: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.KILLED: frozenset(),
+}
+ENDED = frozenset({_S.DONE, _S.FAILED, _S.KILLED})
+ACTIVE = frozenset({_S.STARTING, _S.RUNNING, _S.KILLING})
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What the user asked for. Immutable; `configurations` ascend by size.
+
+    `initial` is the size to start on; a moldable job may be started on any configuration.
+    `estimate_s` is the user's run-time estimate used for planning (walltime if not given).
+    """
+
+    name: str
+    kind: JobKind
+    initial: Configuration
+    configurations: tuple[Configuration, ...]
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    walltime_s: float | None = None
+    estimate_s: float | None = None
+    user: str = ""
+    group: str = ""
+    account: str = ""
+    job_class: str = ""
+    qos: str = ""
+    priority: int = 0
+    request_id: str = ""
+    hold: bool = False
+
+    def validate(self) -> None:
+        """Raise InvalidSpec with one clear line if the description contradicts itself."""
+        if not self.configurations:
+            raise InvalidSpec("the job has no legal size")
+        if self.initial not in self.configurations:
+            legal = ", ".join(str(c.size) for c in self.configurations)
+            raise InvalidSpec(f"size {self.initial.size} is not among the legal sizes {legal}")
+        if self.kind is JobKind.RIGID and len(self.configurations) > 1:
+            raise InvalidSpec("a rigid job has exactly one size")
+        for name in ("walltime_s", "estimate_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidSpec(f"{name} must be positive, not {value}")
+
+    @property
+    def planned_s(self) -> float | None:
+        """Run time to plan with, seconds; None means unknown (never backfilled before others)."""
+        return self.estimate_s if self.estimate_s is not None else self.walltime_s
+
+
+@dataclass(slots=True)
+class PendingResize:
+    """A resize granted and not yet committed (DESIGN.md: prepare, then commit or abort).
+
+    Expansion: `processors` are reserved for the job. Shrink: they are the ones to be released.
+    """
+
+    resize_id: int
+    seq: int
+    target: Configuration
+    processors: tuple[int, ...]
+    expand: bool
+    granted_s: float
+
+
+@dataclass(slots=True)
+class Stay:
+    """One stay of a job at one configuration, for reports: how it went and how it ended."""
+
+    configuration: Configuration
+    since_s: float
+    iteration_time_s: float | None = None
+    redistribution_time_s: float = 0.0
+    iterations: int = 0
+    decision: str = "continue"
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A line of a job's story: when, what, why."""
+
+    time_s: float
+    what: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one remap point, kept so that a repeated request gets the same one."""
+
+    seq: int
+    what: str  # continue | expand | shrink
+    resize_id: int
+    processors: tuple[int, ...]
+    configuration: Configuration
+    reason: Reason
+
+
+@dataclass(slots=True)
+class Job:
+    """A job and everything that has happened to it."""
+
+    id: int
+    spec: JobSpec
+    state: JobState
+    submit_s: float
+    start_s: float | None = None
+    end_s: float | None = None
+    instance: int = 0  # counts starts; a message of an older instance is ignored
+    configuration: Configuration | None = None
+    allocation: list[int] = field(default_factory=list)  # rank r runs on processor allocation[r]
+    resize: PendingResize | None = None
+    answer: Answer | None = None
+    remap_points: int = 0
+    last_remap_s: float | None = None
+    wanted: Configuration | None = None  # a size the user asked for (dq resize), not yet reached
+    settle: int = 0  # iterations before the next voluntary expansion (hysteresis)
+    performance: PerformanceData = field(default_factory=PerformanceData)
+    stays: list[Stay] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    exit_code: int | None = None
+    end_reason: Reason | None = None
+    warned: bool = False  # the walltime warning went out
+
+    @property
+    def size(self) -> int:
+        """Processors held now (0 before the start and after the end)."""
+        return len(self.allocation)
+
+    def holds(self) -> list[int]:
+        """Allocated processors and those reserved for a granted expansion.
+
+        Spawned ranks may already run on the latter.
+        """
+        pending = self.resize
+        return [*self.allocation, *(pending.processors if pending and pending.expand else ())]
+
+    def move(self, to: JobState) -> None:
+        """Change state, or raise InvalidTransition and change nothing."""
+        if to not in TRANSITIONS[self.state]:
+            raise InvalidTransition(f"job {self.id} is {self.state}: it cannot become {to}")
+        self.state = to
+
+    def note(self, now: float, what: str, reason: Reason, keep: int = 400) -> None:
+        """Append to the story; a decision that only repeats the last one replaces it."""
+        story = self.decisions
+        if story and story[-1].what == what and story[-1].reason.code == reason.code:
+            story.pop()
+        story.append(Decision(now, what, reason))
+        if len(story) > keep:
+            del story[1 : len(story) - keep + 1]

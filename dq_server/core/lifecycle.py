@@ -1,0 +1,165 @@
+"""The life of a job: submitted, started, ended, killed, held. See jobs.TRANSITIONS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dq_server.core.actions import Action, JobAccepted, JobFinished, KillJob, VacateProcessors
+from dq_server.core.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.events import (
+    HoldRequested,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    KillRequested,
+    ProcessorsVacated,
+    ReleaseRequested,
+)
+from dq_server.core.jobs import ENDED, Job, JobState
+from dq_server.core.reasons import Reason, because
+
+if TYPE_CHECKING:
+    from dq_server.core.scheduler import Scheduler
+
+
+def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Action]) -> None:
+    """A new job enters the queue; the same request id again yields the same job."""
+    spec, state = event.spec, s.state
+    known = state.by_request.get(spec.request_id) if spec.request_id else None
+    if known is not None:
+        actions.append(JobAccepted(known))
+        return
+    spec.validate()
+    capacity = state.processors.capacity
+    if spec.initial.size > capacity:
+        raise InfeasibleRequest(
+            f"the job asks for {spec.initial.size} processors, the cluster has {capacity}"
+        )
+    job = Job(state.next_job, spec, JobState.HELD if spec.hold else JobState.QUEUED, now)
+    state.next_job += 1
+    state.jobs[job.id] = job
+    if spec.request_id:
+        state.by_request[spec.request_id] = job.id
+    actions.append(JobAccepted(job.id))
+    if not spec.hold:
+        state.queue[job.id] = job
+        s.schedule(now, actions)
+
+
+def _current(s: Scheduler, job_id: int, instance: int) -> Job | None:
+    """The job if this instance of it is the current one and active; None for old news."""
+    job = s.state.job(job_id)
+    return job if job.instance == instance and job.id in s.state.active else None
+
+
+def started(s: Scheduler, event: JobStarted, now: float, actions: list[Action]) -> None:  # noqa: ARG001
+    """The agent's start signal."""
+    job = _current(s, event.job, event.instance)
+    if job is not None and job.state is JobState.STARTING:
+        job.move(JobState.RUNNING)
+
+
+def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> None:
+    """The agent's end signal. Processors return when the nodes say that they are empty."""
+    job = _current(s, event.job, event.instance)
+    if job is None:
+        return
+    job.exit_code = event.exit_code
+    if job.state is JobState.KILLING:
+        assert job.end_reason is not None, "killing starts with a reason"
+        failed = job.end_reason.code in ("node_lost", "walltime")
+        finish(s, job, JobState.FAILED if failed else JobState.KILLED, job.end_reason, now, actions)
+    elif event.error:
+        reason = because("launch_failed", why=event.error)
+        finish(s, job, JobState.FAILED, reason, now, actions)
+    else:
+        if job.state is JobState.STARTING:  # so short that the start signal came second
+            job.move(JobState.RUNNING)
+        state = JobState.DONE if event.exit_code == 0 else JobState.FAILED
+        finish(s, job, state, because("exit", exit_code=event.exit_code), now, actions)
+    s.schedule(now, actions)
+
+
+def finish(
+    s: Scheduler, job: Job, to: JobState, reason: Reason, now: float, actions: list[Action]
+) -> None:
+    """Move a job to an end state and let go of its processors."""
+    job.move(to)
+    state = s.state
+    leaving = job.holds()
+    job.allocation, job.resize = [], None
+    job.end_s, job.end_reason = now, reason
+    state.queue.pop(job.id, None)
+    state.active.pop(job.id, None)
+    state.ended.append(job.id)
+    let_go(s, job, leaving, actions)
+    job.note(now, str(to), reason)
+    actions.append(JobFinished(job.id, to, reason))
+    while len(state.ended) > s.config.keep_ended:
+        old = state.jobs.pop(state.ended.popleft())
+        state.by_request.pop(old.spec.request_id, None)
+
+
+def let_go(s: Scheduler, job: Job, leaving: list[int], actions: list[Action]) -> None:
+    """Processors leave a job: idle at once, or once the node confirms that they are empty."""
+    processors = s.state.processors
+    if not s.config.confirm_vacated:
+        processors.give_back(leaving)
+        return
+    pending = processors.start_vacating(leaving, job.id)
+    if pending:
+        actions.append(VacateProcessors(job.id, job.instance, pending))
+
+
+def vacated(s: Scheduler, event: ProcessorsVacated, now: float, actions: list[Action]) -> None:
+    """A node confirms that a job has no process left on its processors."""
+    pool = s.state.processors
+    which = event.processors or [p for p, job in pool.vacating.items() if job == event.job]
+    pool.vacated(which, event.job)
+    s.schedule(now, actions)
+
+
+def kill(s: Scheduler, job: Job, reason: Reason, now: float, actions: list[Action]) -> None:
+    """Kill a job in any state but an end state."""
+    if job.state in (JobState.QUEUED, JobState.HELD):
+        finish(s, job, JobState.KILLED, reason, now, actions)
+        s.schedule(now, actions)
+        return
+    if job.state is not JobState.KILLING:
+        job.move(JobState.KILLING)
+        job.end_reason = reason
+        job.note(now, "kill", reason)
+    actions.append(KillJob(job.id, job.instance, tuple(job.holds()), reason))
+
+
+def kill_requested(s: Scheduler, event: KillRequested, now: float, actions: list[Action]) -> None:
+    """`dq kill`."""
+    job = s.state.job(event.job)
+    if job.state in ENDED:
+        raise InvalidTransition(f"job {job.id} has ended already ({job.state})")
+    kill(s, job, because("killed_by_user", user=event.user or "the user"), now, actions)
+
+
+def hold_requested(s: Scheduler, event: HoldRequested, now: float, actions: list[Action]) -> None:
+    """`dq hold`: only a queued job can be held."""
+    job = s.state.job(event.job)
+    job.move(JobState.HELD)
+    del s.state.queue[job.id]
+    job.note(now, "hold", because("held", job=job.id))
+    s.schedule(now, actions)
+
+
+def release_requested(
+    s: Scheduler, event: ReleaseRequested, now: float, actions: list[Action]
+) -> None:
+    """`dq release`: back into the queue, at the place its submission gives it."""
+    job = s.state.job(event.job)
+    if job.state is not JobState.HELD:
+        raise InvalidTransition(f"job {job.id} is {job.state}, not held")
+    job.move(JobState.QUEUED)
+    queue = s.state.queue
+    later = [j for j in queue if j > job.id]
+    queue[job.id] = job
+    for other in later:
+        queue.move_to_end(other)
+    s.schedule(now, actions)

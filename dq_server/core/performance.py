@@ -1,0 +1,97 @@
+"""Performance data gatherer: how long an iteration of a job takes on each configuration.
+
+Source: ReSHAPE thesis, 3.4.3. Per job: a sorted list of the configurations it has run on with their
+iteration times, and the stack of configurations it can shrink to with the penalty of each.
+Redistribution time is kept apart from computing time.
+
+Noise: the first `discard` iterations after a resize do not count, and a time is believed once
+`samples` iterations were counted; it is their median. `samples=1, discard=0` is the thesis's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from dq_server.core.sizes import Configuration
+
+
+@dataclass(slots=True)
+class PerformanceData:
+    """Measurements of one job. Times in seconds, keyed by configuration."""
+
+    window: list[float] = field(default_factory=list)  # counted since the last resize, newest last
+    seen: int = 0  # iterations since the last resize, counted or not
+    known: dict[Configuration, float] = field(default_factory=dict)  # believed iteration times
+    order: list[Configuration] = field(default_factory=list)  # visits, oldest first, no repeats
+    redistribution: dict[str, float] = field(default_factory=dict)  # "1x2>2x2" -> seconds
+    came_from: Configuration | None = None  # before the expansion to where it is now
+    judged: bool = False  # that expansion was judged and paid: it is not undone later
+    proven: bool = False  # that expansion led to a configuration that had paid before
+    sweet_spot: Configuration | None = None
+    worse: Configuration | None = None  # the configuration that did not pay
+
+    def record(
+        self, at: Configuration, iteration_time_s: float, *, samples: int, discard: int
+    ) -> None:
+        """Take in one iteration that ran at `at`."""
+        if at not in self.order:
+            self.order.append(at)
+        self.seen += 1
+        if self.seen <= discard:
+            return
+        self.window.append(iteration_time_s)
+        # A sliding window keeps the belief fresh when an application changes its pace.
+        if len(self.window) > max(samples, 8):
+            self.window.pop(0)
+        if len(self.window) >= samples:
+            self.known[at] = median(self.window[-max(samples, 1) :])
+
+    def moved(self, from_: Configuration, to: Configuration, redistribution_s: float) -> None:
+        """A resize was committed: start measuring afresh."""
+        self.window.clear()
+        self.seen = 0
+        self.redistribution[f"{from_}>{to}"] = redistribution_s
+        self.came_from = from_ if to.size > from_.size else None
+        self.judged = False
+        self.proven = to in self.known
+        if to not in self.order:
+            self.order.append(to)
+
+    def measured(self, samples: int) -> bool:
+        """Whether the current stay has enough counted iterations."""
+        return len(self.window) >= samples
+
+    def visited(self) -> list[tuple[Configuration, float]]:
+        """Configurations with a believed time, ascending by size."""
+        return sorted(self.known.items(), key=lambda item: (item[0].size, item[0]))
+
+    def shrink_stack(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
+        """Smaller configurations the job has run on, largest first, with the penalty of each.
+
+        Penalty: relative growth of the iteration time, 0.25 meaning a quarter longer. The time at
+        `current` may not be known yet: then the best time known so far stands in for it.
+        """
+        if not self.known:
+            return
+        now_s = self.known.get(current, min(self.known.values()))
+        for smaller, time_s in reversed(self.visited()):
+            if smaller.size < current.size:
+                yield smaller, time_s / now_s - 1.0
+
+    def expand_candidates(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
+        """Larger configurations with data, up to the sweet spot, with the gain of each.
+
+        Gain: relative fall of the iteration time, 0.25 meaning a quarter shorter.
+        """
+        now_s = self.known.get(current)
+        if now_s is None:
+            return
+        for larger, time_s in self.visited():
+            if larger.size > current.size and self.allows(larger):
+                yield larger, 1.0 - time_s / now_s
+
+    def allows(self, configuration: Configuration) -> bool:
+        """Whether expanding there stays within the sweet spot."""
+        return self.sweet_spot is None or configuration.size <= self.sweet_spot.size

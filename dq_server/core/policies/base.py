@@ -1,0 +1,59 @@
+"""What a policy is: one small class per file, one question each.
+
+A policy reads the state and never changes it; it has no clock and no random numbers. Policies
+are chosen by name (registry.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.jobs import Job
+from dq_server.core.reasons import Reason
+from dq_server.core.sizes import Configuration
+from dq_server.core.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start this queued job now, on this configuration."""
+
+    job: Job
+    configuration: Configuration
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a job shall do at its remap point; without a target it continues as it is."""
+
+    target: Configuration | None
+    reason: Reason
+    finds_sweet_spot: bool = False  # the shrink undoes an expansion that did not pay
+    judged: bool = False  # the last expansion was looked at and paid
+
+
+class QueueOrder(Protocol):
+    """In which order do queued jobs stand?"""
+
+    def ordered(self, state: State, now: float) -> Iterable[Job]:
+        """The queued jobs, first in line first."""
+
+
+class StartPolicy(Protocol):
+    """Who starts now?"""
+
+    def choose(
+        self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
+    ) -> list[Start]:
+        """Jobs to start now; together they need no more than the idle processors."""
+
+
+class ResizePolicy(Protocol):
+    """Who is resized?"""
+
+    def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
+        """What `job`, which is at a remap point and has no resize pending, shall do."""

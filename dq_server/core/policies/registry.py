@@ -1,0 +1,43 @@
+"""Policies by name. Adding one: write its file, name it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.errors import ConfigError
+from dq_server.core.policies.base import QueueOrder, ResizePolicy, StartPolicy
+from dq_server.core.policies.order_fcfs import FcfsOrder
+from dq_server.core.policies.resize_none import NoResize
+from dq_server.core.policies.resize_reshape import ReshapeResize
+from dq_server.core.policies.start_fcfs import FcfsStart
+
+ORDERS: dict[str, Callable[[], QueueOrder]] = {"fcfs": FcfsOrder}
+STARTS: dict[str, Callable[[], StartPolicy]] = {"fcfs": FcfsStart}
+RESIZES: dict[str, Callable[[], ResizePolicy]] = {"none": NoResize, "reshape": ReshapeResize}
+
+_P = TypeVar("_P")
+
+
+def _pick(question: str, table: dict[str, Callable[[], _P]], name: str) -> _P:
+    make = table.get(name)
+    if make is None:
+        known = ", ".join(sorted(table))
+        raise ConfigError(f"unknown {question} policy {name!r}; known: {known}")
+    return make()
+
+
+def order_policy(config: SchedulerConfig) -> QueueOrder:
+    """The queue order that the configuration names."""
+    return _pick("order", ORDERS, config.order)
+
+
+def start_policy(config: SchedulerConfig) -> StartPolicy:
+    """The start policy that the configuration names."""
+    return _pick("start", STARTS, config.start)
+
+
+def resize_policy(config: SchedulerConfig) -> ResizePolicy:
+    """The resize policy that the configuration names."""
+    return _pick("resize", RESIZES, config.resize)

@@ -1,0 +1,190 @@
+"""The ReSHAPE remap scheduler.
+
+Source: ReSHAPE thesis, 3.4.4, its pseudo-code in its order:
+
+1. idle processors; 2. need of the job at the head of the queue;
+3. it needs more than is idle: is this job among the shrink points that, taken in ascending order of
+   penalty, make room for it? then shrink, else continue; nobody expands while a job waits;
+4. the last expansion did not pay: back to the previous size, the sweet spot is found;
+5. expand: best expand point first; if nobody has data beyond its size, probe the next larger size.
+
+Choices where the text is silent: processors already on their way (vacating, granted shrinks) count
+for the waiting job, so that no one shrinks in vain; a job waits for its samples before steps 4 and
+5 but never before step 3; a gain must exceed `threshold`; a job that gave way settles before it
+expands again (hysteresis).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.jobs import Job
+from dq_server.core.points import ExpandPoint, choose_shrinks, expand_points, shrink_points
+from dq_server.core.policies.base import Verdict
+from dq_server.core.reasons import because
+from dq_server.core.sizes import Configuration
+from dq_server.core.state import State
+
+
+class ReshapeResize:
+    """Sweet-spot detection with shrink points and expand points."""
+
+    def decide(
+        self,
+        state: State,
+        job: Job,
+        config: SchedulerConfig,
+        now: float,  # noqa: ARG002
+    ) -> Verdict:
+        """See ResizePolicy."""
+        current = job.configuration
+        assert current is not None, "only a running job has remap points"
+        head = state.head()
+        if head is not None:
+            return _make_room(state, job, current, head)
+        if not job.performance.measured(config.samples):
+            have = len(job.performance.window)
+            return Verdict(
+                None, because("measuring", size=job.size, have=have, want=config.samples)
+            )
+        undo = _undo_expansion(job, current, config)
+        return undo or replace(_expand(state, job, current, config), judged=True)
+
+
+def _make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:
+    """Step 3: somebody waits."""
+    idle, incoming = state.idle, state.incoming()
+    head_size = head.spec.initial.size
+    waiting = {"head": head.id, "head_size": head_size, "idle": idle, "incoming": incoming}
+    needed = head_size - idle - incoming
+    if needed <= 0:
+        return Verdict(None, because("waiting_no_shrink", why="that is enough", **waiting))
+    chosen = choose_shrinks(shrink_points(state), needed)
+    if chosen is None:
+        why = "no set of jobs can shrink enough to make room"
+        return Verdict(None, because("waiting_no_shrink", why=why, **waiting))
+    point = chosen.get(job.id)
+    if point is None:
+        others = ", ".join(str(j) for j in chosen)
+        why = f"job {others} can shrink for a smaller penalty"
+        return Verdict(None, because("waiting_no_shrink", why=why, **waiting))
+    return Verdict(
+        point.target,
+        because(
+            "shrink_for_waiting",
+            head=head.id,
+            head_size=head_size,
+            idle=idle,
+            size=current.size,
+            next_size=point.target.size,
+            freed=point.freed,
+            penalty_pct=100 * point.penalty,
+        ),
+    )
+
+
+def _undo_expansion(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict | None:
+    """Step 4: did the last expansion pay?
+
+    Judged once, after its samples. Returning to a size that paid before is undone only if it now
+    costs time: between that and the threshold lies the band in which measurements may wander
+    without the job flapping.
+    """
+    data = job.performance
+    previous = data.came_from
+    if previous is None or data.judged or previous not in data.known:
+        return None
+    must_exceed = 0.0 if data.proven else config.threshold
+    gain = 1.0 - data.known[current] / data.known[previous]
+    if gain > must_exceed:
+        return None
+    reason = because(
+        "no_gain",
+        size=current.size,
+        time_s=data.known[current],
+        previous_size=previous.size,
+        previous_time_s=data.known[previous],
+        gain_pct=100 * gain,
+        threshold_pct=100 * must_exceed,
+    )
+    return Verdict(previous, reason, finds_sweet_spot=True)
+
+
+def _expand(state: State, job: Job, current: Configuration, config: SchedulerConfig) -> Verdict:
+    """Step 5: idle processors and nobody waits."""
+    idle = state.idle
+    data = job.performance
+    if job.settle:
+        return Verdict(None, because("settling", left=job.settle))
+    if idle == 0:
+        return Verdict(None, because("no_idle"))
+    points = expand_points(state, idle, config.threshold)
+    if not points:
+        return _probe(job, current, idle, config)
+    point = _funded(points, idle).get(job.id)
+    if point is None:
+        best = points[0]
+        return Verdict(
+            None, because("expand_point_elsewhere", winner=best.job.id, gain_pct=100 * best.gain)
+        )
+    return Verdict(
+        point.target,
+        because(
+            "expand_point",
+            size=current.size,
+            time_s=data.known[current],
+            next_size=point.target.size,
+            next_time_s=data.known[point.target],
+            gain_pct=100 * point.gain,
+            idle=idle,
+        ),
+    )
+
+
+def _funded(points: list[ExpandPoint], idle: int) -> dict[int, ExpandPoint]:
+    """The idle processors go to the points in order, one point per job."""
+    funded: dict[int, ExpandPoint] = {}
+    for point in points:
+        if point.job.id not in funded and point.added <= idle:
+            funded[point.job.id] = point
+            idle -= point.added
+    return funded
+
+
+def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig) -> Verdict:
+    """Step 5, nobody has data beyond its size: try the next larger one."""
+    data = job.performance
+    larger = next((c for c in job.spec.configurations if c.size > current.size), None)
+    if larger is None:
+        return Verdict(None, because("largest_size", size=current.size))
+    if not data.allows(larger):
+        worse = data.worse or larger
+        return Verdict(
+            None,
+            because(
+                "at_sweet_spot",
+                size=current.size,
+                time_s=data.known[current],
+                worse_size=worse.size,
+                worse_time_s=data.known.get(worse, float("nan")),
+            ),
+        )
+    if larger in data.known:
+        return Verdict(None, because("known_no_gain", threshold_pct=100 * config.threshold))
+    more = larger.size - current.size
+    if more > idle:
+        return Verdict(None, because("next_too_large", next_size=larger.size, more=more, idle=idle))
+    figures = {
+        "size": current.size,
+        "time_s": data.known[current],
+        "idle": idle,
+        "next_size": larger.size,
+    }
+    previous = data.came_from
+    if previous is None or previous not in data.known:
+        return Verdict(larger, because("probe", **figures))
+    previous_s = data.known[previous]
+    gain_pct = 100 * (1 - data.known[current] / previous_s)
+    figures |= {"previous_size": previous.size, "previous_time_s": previous_s}
+    return Verdict(larger, because("probe_gained", gain_pct=gain_pct, **figures))

@@ -1,0 +1,82 @@
+"""Why the scheduler did what it did: a code and the figures used, as data.
+
+The text is made from the code's template on demand, so that a reason costs next to nothing when a
+million jobs are simulated and still reads as a sentence in `dq why`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Figure = int | float | str | bool | None
+
+TEMPLATES: dict[str, str] = {
+    # starting
+    "started": "{size} processors for the job, {idle} were idle",
+    "backfilled": "backfilled on {size} of {idle} idle processors: {why}",
+    "waits_for_processors": "the job needs {size} processors, {idle} are idle",
+    "waits_behind": "job {head} is ahead in the queue and needs {head_size}, {idle} are idle",
+    "held": "the job is on hold: dq release {job}",
+    # remap points
+    "measuring": "measuring on {size}: {have} of {want} iterations counted",
+    "no_idle": "no processor is idle",
+    "next_too_large": "the next size {next_size} needs {more} more, {idle} are idle",
+    "largest_size": "the job runs on its largest size {size}",
+    "at_sweet_spot": "the sweet spot is {size}: going to {worse_size} changed the iteration time"
+    " from {time_s:.4g} s to {worse_time_s:.4g} s",
+    "no_gain": "{size} processors take {time_s:.4g} s per iteration, {previous_size} took"
+    " {previous_time_s:.4g} s: gain {gain_pct:.1f} % does not exceed {threshold_pct:.1f} %,"
+    " back to the sweet spot {previous_size}",
+    "probe": "{size} processors take {time_s:.4g} s per iteration, {idle} are idle and nobody"
+    " waits: try {next_size}",
+    "probe_gained": "{size} processors gained {gain_pct:.1f} % over {previous_size}"
+    " ({previous_time_s:.4g} s to {time_s:.4g} s), {idle} are idle and nobody waits:"
+    " try {next_size}",
+    "expand_point": "{next_size} processors are known to take {next_time_s:.4g} s instead of"
+    " {time_s:.4g} s (gain {gain_pct:.1f} %), {idle} are idle",
+    "known_no_gain": "no larger size that is known and fits gains more than {threshold_pct:.1f} %",
+    "expand_point_elsewhere": "the idle processors go to job {winner}, which gains"
+    " {gain_pct:.1f} %",
+    "settling": "just resized for another job: {left} iterations before expanding again",
+    "shrink_for_waiting": "job {head} waits for {head_size} processors, {idle} are idle; shrinking"
+    " from {size} to {next_size} frees {freed} for a penalty of {penalty_pct:.1f} %",
+    "waiting_no_shrink": "job {head} waits for {head_size} processors, {idle} are idle and"
+    " {incoming} on their way; {why}",
+    "resize_policy_none": "resizing is switched off",
+    "not_malleable": "a {kind} job is not resized by the scheduler",
+    "user_resize": "asked for by the user: from {size} to {next_size}",
+    "user_resize_waits": "the user asked for {next_size}: {more} more are needed, {idle} are idle",
+    "stale_answer": "this remap point was answered before",
+    # resizes
+    "resize_committed": "{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
+    "resize_aborted": "{size} to {next_size} did not happen: {why}",
+    # ends
+    "exit": "the application ended with exit code {exit_code}",
+    "killed_by_user": "killed by {user}",
+    "launch_failed": "could not be started: {why}",
+    "node_lost": "node {node} was lost",
+    "walltime": "the walltime of {walltime_s:g} s was exceeded",
+    "walltime_warning": "{left_s:g} s of the walltime of {walltime_s:g} s are left",
+    "no_remap_point": "the application has not reached a remap point in {running_s:.0f} s since it"
+    " started, so it can be neither measured nor resized",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code out of TEMPLATES and the figures that its sentence needs (and more, if useful)."""
+
+    code: str
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The sentence for people."""
+        return TEMPLATES[self.code].format(**self.figures)
+
+
+def because(code: str, **figures: Figure) -> Reason:
+    """Short constructor; an unknown code is a bug and fails at once."""
+    if code not in TEMPLATES:
+        raise KeyError(f"no reason {code!r}")
+    return Reason(code, figures)

@@ -1,0 +1,225 @@
+"""Remap points and resizes: the transaction prepare, then commit or abort (DESIGN.md).
+
+prepare   a remap point is answered `expand` or `shrink`; an expansion's processors are reserved
+commit    the application runs on its new size: processors are booked, or released
+abort     the application goes on at its old size: reserved processors return, nothing leaked
+
+Messages get lost: a remap point tells the size it runs on and the last resize it carried out, so a
+commit or an abort that never arrived is made up for at the next remap point.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dq_server.core.actions import Action, AnswerRemap
+from dq_server.core.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.events import RemapPoint, ResizeAborted, ResizeCommitted, ResizeRequested
+from dq_server.core.jobs import Answer, Job, JobKind, JobState, PendingResize, Stay
+from dq_server.core.lifecycle import let_go
+from dq_server.core.policies.base import Verdict
+from dq_server.core.reasons import because
+from dq_server.core.sizes import Configuration
+
+if TYPE_CHECKING:
+    from dq_server.core.scheduler import Scheduler
+
+
+def remap_point(s: Scheduler, event: RemapPoint, now: float, actions: list[Action]) -> None:
+    """An application finished an iteration and asks what to do."""
+    job = s.state.job(event.job)
+    if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
+        raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
+    if job.answer is not None and event.seq <= job.answer.seq:
+        if event.seq == job.answer.seq:
+            actions.append(AnswerRemap(job.id, job.instance, job.answer))
+        return
+    _check_size(job, event)
+    if job.state is JobState.STARTING:  # the application was faster than the start signal
+        job.move(JobState.RUNNING)
+    _settle_pending(s, job, event, now, actions)
+    job.remap_points += 1
+    job.last_remap_s = now
+    _record(s, job, event)
+    answer = _decide(s, job, event.seq, now)
+    job.answer = answer
+    actions.append(AnswerRemap(job.id, job.instance, answer))
+
+
+def _check_size(job: Job, event: RemapPoint) -> None:
+    """The application's idea of its size must be ours, before or after the pending resize."""
+    pending = job.resize
+    happened = pending is not None and event.resize_id == pending.resize_id
+    holds = pending.target.size if pending is not None and happened else job.size
+    if event.processors != holds:
+        raise InvalidTransition(
+            f"job {job.id} reports {event.processors} processors, it holds {holds}"
+        )
+
+
+def _settle_pending(
+    s: Scheduler, job: Job, event: RemapPoint, now: float, actions: list[Action]
+) -> None:
+    """The application speaks again: whatever was pending has happened, or has not."""
+    pending = job.resize
+    if pending is None:
+        return
+    if event.resize_id == pending.resize_id:
+        _commit(s, job, pending, event.redistribution_time_s, now, actions)
+    else:
+        _abort(s, job, pending, "the application went on without it", now, actions)
+
+
+def _record(s: Scheduler, job: Job, event: RemapPoint) -> None:
+    config, configuration = s.config, job.configuration
+    assert configuration is not None
+    job.performance.record(
+        configuration, event.iteration_time_s, samples=config.samples, discard=config.discard
+    )
+    job.settle = max(0, job.settle - 1)
+    stay = job.stays[-1] if job.stays else None
+    if stay is not None:
+        stay.iterations += 1
+        stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
+
+
+def _decide(s: Scheduler, job: Job, seq: int, now: float) -> Answer:
+    verdict = _verdict(s, job, now)
+    current = job.configuration
+    assert current is not None
+    if verdict.finds_sweet_spot:
+        job.performance.sweet_spot, job.performance.worse = verdict.target, current
+    if verdict.judged:
+        job.performance.judged = True
+    target = verdict.target
+    if target is None or target == current:
+        job.note(now, "continue", verdict.reason)
+        if job.stays:
+            job.stays[-1].reason = verdict.reason
+        return Answer(seq, "continue", 0, (), current, verdict.reason)
+    what = "expand" if target.size > current.size else "shrink"
+    pending = _prepare(s, job, seq, target, now)
+    job.note(now, what, verdict.reason)
+    if job.stays:
+        job.stays[-1].decision, job.stays[-1].reason = what, verdict.reason
+    return Answer(seq, what, pending.resize_id, pending.processors, target, verdict.reason)
+
+
+def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
+    """The user's wish first, then the policy's."""
+    assert job.configuration is not None
+    if job.wanted is not None:
+        target, size, idle = job.wanted, job.size, s.state.idle
+        if target.size <= size + idle:
+            job.wanted = None
+            return Verdict(target, because("user_resize", size=size, next_size=target.size))
+        more = target.size - size
+        return Verdict(
+            None, because("user_resize_waits", next_size=target.size, more=more, idle=idle)
+        )
+    if job.spec.kind is not JobKind.MALLEABLE:
+        return Verdict(None, because("not_malleable", kind=str(job.spec.kind)))
+    return s.resize.decide(s.state, job, s.config, now)
+
+
+def _prepare(s: Scheduler, job: Job, seq: int, target: Configuration, now: float) -> PendingResize:
+    state = s.state
+    expand = target.size > job.size
+    if expand:
+        processors = state.processors.take(target.size - job.size)
+    else:
+        processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
+    job.resize = PendingResize(state.next_resize, seq, target, processors, expand, now)
+    state.next_resize += 1
+    return job.resize
+
+
+def _commit(
+    s: Scheduler,
+    job: Job,
+    pending: PendingResize,
+    redistribution_s: float,
+    now: float,
+    actions: list[Action],
+) -> None:
+    before = job.configuration
+    assert before is not None
+    job.resize = None
+    job.configuration = pending.target
+    if pending.expand:
+        job.allocation.extend(pending.processors)
+    else:
+        gone = set(pending.processors)
+        job.allocation = [p for p in job.allocation if p not in gone]
+        let_go(s, job, list(pending.processors), actions)
+        if s.state.queue:
+            job.settle = s.config.settle
+    job.performance.moved(before, pending.target, redistribution_s)
+    job.stays.append(Stay(pending.target, now, redistribution_time_s=redistribution_s))
+    reason = because(
+        "resize_committed",
+        size=before.size,
+        next_size=pending.target.size,
+        redistribution_s=redistribution_s,
+    )
+    job.note(now, "committed", reason)
+    s.schedule(now, actions)
+
+
+def _abort(
+    s: Scheduler, job: Job, pending: PendingResize, why: str, now: float, actions: list[Action]
+) -> None:
+    assert job.configuration is not None
+    job.resize = None
+    if pending.expand:
+        let_go(s, job, list(pending.processors), actions)
+    if job.stays:
+        job.stays[-1].decision = "continue"
+    figures = {"size": job.configuration.size, "next_size": pending.target.size}
+    job.note(now, "aborted", because("resize_aborted", why=why, **figures))
+    s.schedule(now, actions)
+
+
+def _pending(s: Scheduler, job_id: int, instance: int, resize_id: int) -> PendingResize | None:
+    """The pending resize with this id; None if it is settled already or of an older instance."""
+    job = s.state.job(job_id)
+    pending = job.resize
+    if pending is None or job.instance != instance or pending.resize_id != resize_id:
+        return None
+    return pending
+
+
+def committed(s: Scheduler, event: ResizeCommitted, now: float, actions: list[Action]) -> None:
+    """The application carried the resize out."""
+    pending = _pending(s, event.job, event.instance, event.resize_id)
+    if pending is not None:
+        job = s.state.job(event.job)
+        _commit(s, job, pending, event.redistribution_time_s, now, actions)
+
+
+def aborted(s: Scheduler, event: ResizeAborted, now: float, actions: list[Action]) -> None:
+    """The application could not carry the resize out."""
+    pending = _pending(s, event.job, event.instance, event.resize_id)
+    if pending is not None:
+        _abort(s, s.state.job(event.job), pending, event.why, now, actions)
+
+
+def resize_requested(
+    s: Scheduler,
+    event: ResizeRequested,
+    now: float,  # noqa: ARG001
+    actions: list[Action],  # noqa: ARG001
+) -> None:
+    """`dq resize`: remembered until the job's next remap point."""
+    job = s.state.job(event.job)
+    if job.state not in (JobState.STARTING, JobState.RUNNING):
+        raise InvalidTransition(f"job {job.id} is {job.state}: only a running job can be resized")
+    if job.spec.kind is not JobKind.MALLEABLE:
+        raise InvalidTransition(f"job {job.id} is {job.spec.kind}, not malleable")
+    target = next((c for c in job.spec.configurations if c.size == event.size), None)
+    if target is None:
+        legal = ", ".join(str(c.size) for c in job.spec.configurations)
+        raise InfeasibleRequest(f"size {event.size} is not among the job's legal sizes {legal}")
+    if event.size > s.state.processors.capacity:
+        raise InfeasibleRequest(f"the cluster has {s.state.processors.capacity} processors")
+    job.wanted = target

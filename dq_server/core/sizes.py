@@ -1,0 +1,80 @@
+"""Legal sizes of a job as configurations (process grids).
+
+A job may run on some numbers of processors only. The thesis lists them per job and views each as a
+grid of rows by columns; square grids gain more than their neighbours (ReSHAPE thesis, 4.2.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from dq_server.core.errors import InvalidSpec
+
+ChainKind = Literal["square", "powers", "multiple"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Configuration:
+    """A process grid: `rows` x `cols` processors (BLACS NPROW x NPCOL)."""
+
+    rows: int
+    cols: int
+
+    @property
+    def size(self) -> int:
+        """Number of processors."""
+        return self.rows * self.cols
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.cols}"
+
+
+def nearest_square(size: int) -> Configuration:
+    """The grid of `size` processors closest to a square, with rows <= cols."""
+    if size < 1:
+        raise InvalidSpec(f"a job needs at least one processor, not {size}")
+    rows = math.isqrt(size)
+    while size % rows:
+        rows -= 1
+    return Configuration(rows, size // rows)
+
+
+def size_chain(kind: ChainKind, smallest: int, largest: int, multiple: int = 1) -> tuple[int, ...]:
+    """Legal sizes between `smallest` and `largest` (both included where the chain has them).
+
+    square    k*k and k*(k+1): 1 2 4 6 9 12 16 20 25 (the thesis's sizes)
+    powers    1 2 4 8 16
+    multiple  every multiple of `multiple`
+    """
+    if smallest < 1 or largest < smallest:
+        raise InvalidSpec(f"sizes from {smallest} to {largest}: need 1 <= min <= max")
+    if multiple < 1:
+        raise InvalidSpec(f"sizes as multiples of {multiple}: need at least 1")
+    return tuple(s for s in _candidates(kind, largest, multiple) if s >= smallest)
+
+
+def _candidates(kind: ChainKind, largest: int, multiple: int) -> Iterable[int]:
+    if kind == "square":
+        k = 1
+        while k * k <= largest:
+            yield k * k
+            if k * (k + 1) <= largest:
+                yield k * (k + 1)
+            k += 1
+    elif kind == "powers":
+        size = 1
+        while size <= largest:
+            yield size
+            size *= 2
+    elif kind == "multiple":
+        yield from range(multiple, largest + 1, multiple)
+    else:
+        raise InvalidSpec(f"unknown chain of sizes {kind!r}; known: square, powers, multiple")
+
+
+def configurations(sizes: Iterable[int]) -> tuple[Configuration, ...]:
+    """One near-square configuration per size, ascending and without repeats."""
+    return tuple(nearest_square(size) for size in sorted(set(sizes)))

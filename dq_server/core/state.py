@@ -1,0 +1,76 @@
+"""The scheduler's state: jobs, processors, the queue. Only handlers change it.
+
+`queue` and `active` are indexes over `jobs`, kept in submission and start order; OrderedDict
+because the head of a long queue must be found, and any job removed, in constant time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dq_server.core.errors import InvariantViolation, UnknownJob
+from dq_server.core.jobs import ACTIVE, ENDED, Job, JobState
+from dq_server.core.processors import Processors
+
+
+@dataclass(slots=True)
+class State:
+    """Everything the scheduler knows."""
+
+    processors: Processors = field(default_factory=Processors)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    queue: OrderedDict[int, Job] = field(default_factory=OrderedDict)  # QUEUED, submission order
+    active: OrderedDict[int, Job] = field(default_factory=OrderedDict)  # ACTIVE, start order
+    ended: deque[int] = field(default_factory=deque)  # oldest first
+    by_request: dict[str, int] = field(default_factory=dict)  # submission request id -> job
+    next_job: int = 1
+    next_resize: int = 1
+
+    def job(self, job_id: int) -> Job:
+        """The job, or UnknownJob."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            raise UnknownJob(f"no job {job_id}")
+        return job
+
+    def head(self) -> Job | None:
+        """The job at the head of the queue in submission order."""
+        return next(iter(self.queue.values()), None)
+
+    @property
+    def idle(self) -> int:
+        """Number of idle processors."""
+        return len(self.processors.idle)
+
+    def incoming(self) -> int:
+        """Processors on their way to being idle: vacating, or in a granted shrink."""
+        granted = sum(
+            len(job.resize.processors)
+            for job in self.active.values()
+            if job.resize is not None and not job.resize.expand and job.state is JobState.RUNNING
+        )
+        killing = sum(job.size for job in self.active.values() if job.state is JobState.KILLING)
+        return len(self.processors.vacating) + granted + killing
+
+    def _owned(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        for job in self.active.values():
+            yield job.id, tuple(job.holds())
+
+    def check(self) -> None:
+        """Full invariant check: raises InvariantViolation. Tests call it after every event."""
+        self.processors.check(self._owned())
+        for job in self.jobs.values():
+            if (job.state is JobState.QUEUED) != (job.id in self.queue):
+                raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
+            if (job.state in ACTIVE) != (job.id in self.active):
+                raise InvariantViolation(f"job {job.id} is {job.state} but `active` disagrees")
+            if job.state in ENDED and (job.allocation or job.resize):
+                raise InvariantViolation(f"job {job.id} has ended and still owns processors")
+            if job.state in ACTIVE:
+                configuration = job.configuration
+                if configuration is None or configuration.size != job.size:
+                    raise InvariantViolation(
+                        f"job {job.id} runs as {configuration} on {job.size} processors"
+                    )

@@ -1,0 +1,87 @@
+"""A cluster for scenario tests: describe it, name the jobs by role, let things happen.
+
+Every event is followed by a full invariant check.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.actions import Action, AnswerRemap, JobAccepted, StartJob, VacateProcessors
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.jobs import Answer, Job, JobKind, JobSpec
+from dq_server.core.scheduler import Scheduler
+from dq_server.core.sizes import configurations
+
+
+class Cluster:
+    """A scheduler with hands: starts what it is told to start, vacates what it is told to."""
+
+    def __init__(self, processors: int, per_node: int = 1, **config: object) -> None:
+        self.scheduler = Scheduler(SchedulerConfig(**config))  # type: ignore[arg-type]
+        self.now = 0.0
+        self.started: list[int] = []
+        self.log: list[Action] = []
+        self.seq: dict[int, int] = {}
+        self.done: dict[int, int] = {}
+        for n in range(processors // per_node):
+            self.do(ev.NodeJoined(f"n{n + 1:02}", per_node))
+
+    def do(self, event: ev.Event, *, vacate: bool = True) -> list[Action]:
+        actions = self.scheduler.handle(event, self.now)
+        self.log += actions
+        self.scheduler.state.check()
+        for action in actions:
+            if isinstance(action, StartJob):
+                self.started.append(action.job)
+                self.do(ev.JobStarted(action.job, action.instance))
+            elif isinstance(action, VacateProcessors) and vacate:
+                self.do(ev.ProcessorsVacated(action.job, action.processors))
+        return actions
+
+    def submit(self, *sizes: int, start: int | None = None, **spec: object) -> Job:
+        kind = JobKind(str(spec.pop("kind", "malleable" if len(sizes) > 1 else "rigid")))
+        chain = configurations(sizes)
+        initial = next(c for c in chain if c.size == (start or sizes[0]))
+        job = JobSpec(str(spec.pop("name", "job")), kind, initial, chain, **spec)  # type: ignore[arg-type]
+        accepted = self.do(ev.JobSubmitted(job))
+        return self.scheduler.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
+
+    def point(self, job: Job, time_s: float, *, carry_out: bool = True) -> Answer:
+        """One iteration of `time_s` and its remap point; a resize is carried out at once."""
+        self.now += time_s
+        self.seq[job.id] = self.seq.get(job.id, 0) + 1
+        point = ev.RemapPoint(
+            job.id, job.instance, self.seq[job.id], job.size, self.done.get(job.id, 0), time_s
+        )
+        answer = next(a.answer for a in self.do(point) if isinstance(a, AnswerRemap))
+        if carry_out and answer.what != "continue":
+            self.done[job.id] = answer.resize_id
+            self.do(ev.ResizeCommitted(job.id, job.instance, answer.resize_id, 0.1))
+        return answer
+
+    def run(self, job: Job, times: dict[int, float], points: int) -> list[tuple[int, str]]:
+        """Iterate with the given time per size; returns (size before, answer) of each point."""
+        story = []
+        for _ in range(points):
+            size = job.size
+            story.append((size, self.point(job, times[size]).what))
+        return story
+
+    def end(self, job: Job, exit_code: int = 0) -> list[Action]:
+        return self.do(ev.JobEnded(job.id, job.instance, exit_code))
+
+
+@pytest.fixture
+def cluster():
+    """Makes clusters; checks the invariants of each once more at the end."""
+    made: list[Cluster] = []
+
+    def make(processors: int, per_node: int = 1, **config: object) -> Cluster:
+        made.append(Cluster(processors, per_node, **config))
+        return made[-1]
+
+    yield make
+    for c in made:
+        c.scheduler.state.check()

@@ -1,0 +1,174 @@
+"""The life of a job, and what a node's loss does to it."""
+
+import itertools
+
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.actions import JobAccepted, KillJob, StartJob, WarnJob
+from dq_server.core.errors import InfeasibleRequest, InvalidSpec, InvalidTransition, UnknownJob
+from dq_server.core.jobs import ENDED, TRANSITIONS, Job, JobKind, JobSpec, JobState
+from dq_server.core.sizes import configurations, nearest_square
+
+ONE = configurations([1])
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(JobState, JobState)))
+def test_every_pair_of_states(a, b):
+    job = Job(1, JobSpec("j", JobKind.RIGID, ONE[0], ONE), a, 0.0)
+    if b in TRANSITIONS[a]:
+        job.move(b)
+        assert job.state is b
+    else:
+        with pytest.raises(InvalidTransition, match="job 1 is"):
+            job.move(b)
+        assert job.state is a
+
+
+def test_end_states_are_final():
+    assert all(not TRANSITIONS[s] for s in ENDED)
+
+
+def test_fcfs_keeps_the_order_even_if_a_later_job_would_fit(cluster):
+    c = cluster(4)
+    running, jlarge, jsmall = c.submit(3), c.submit(4), c.submit(1)
+    assert [jlarge.state, jsmall.state] == [JobState.QUEUED, JobState.QUEUED]
+    c.end(running)
+    assert c.started == [running.id, jlarge.id]
+    c.end(jlarge)
+    assert jsmall.state is JobState.RUNNING
+
+
+def test_a_job_larger_than_the_cluster_is_refused_and_leaves_no_trace(cluster):
+    c = cluster(4)
+    with pytest.raises(InfeasibleRequest, match="asks for 5 processors, the cluster has 4"):
+        c.submit(5)
+    assert not c.scheduler.state.jobs
+    assert c.submit(1).id == 1
+
+
+def test_the_same_request_is_the_same_job(cluster):
+    c = cluster(4)
+    spec = JobSpec("j", JobKind.RIGID, ONE[0], ONE, request_id="abc")
+    first, again = c.do(ev.JobSubmitted(spec)), c.do(ev.JobSubmitted(spec))
+    assert [a.job for a in first + again if isinstance(a, JobAccepted)] == [1, 1]
+    assert len(c.scheduler.state.jobs) == 1
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, JobState.DONE), (3, JobState.FAILED)])
+def test_exit_codes(cluster, code, state):
+    c = cluster(1)
+    job = c.submit(1)
+    c.end(job, code)
+    assert (job.state, job.exit_code, c.scheduler.state.idle) == (state, code, 1)
+
+
+def test_a_job_that_cannot_be_launched_fails_with_the_reason(cluster):
+    c = cluster(1)
+    job = c.submit(1)
+    c.do(ev.JobEnded(job.id, job.instance, 127, "no such program: nosuch"))
+    assert job.state is JobState.FAILED
+    assert "no such program: nosuch" in job.end_reason.text
+
+
+def test_a_killed_job_keeps_its_processors_until_the_agent_reports(cluster):
+    c = cluster(2)
+    job, waiter = c.submit(2), c.submit(2)
+    actions = c.do(ev.KillRequested(job.id, "ada"))
+    assert any(isinstance(a, KillJob) for a in actions)
+    assert (job.state, waiter.state) == (JobState.KILLING, JobState.QUEUED)
+    c.do(ev.JobEnded(job.id, job.instance, -9))
+    assert (job.state, waiter.state) == (JobState.KILLED, JobState.RUNNING)
+    assert "killed by ada" in job.end_reason.text
+
+
+def test_killing_a_queued_job_lets_the_next_one_start(cluster):
+    c = cluster(2)
+    c.submit(1)
+    too_big, small = c.submit(2), c.submit(1)
+    c.do(ev.KillRequested(too_big.id))
+    assert (too_big.state, small.state) == (JobState.KILLED, JobState.RUNNING)
+
+
+def test_an_ended_job_cannot_be_killed(cluster):
+    c = cluster(1)
+    job = c.submit(1)
+    c.end(job)
+    with pytest.raises(InvalidTransition, match="has ended already"):
+        c.do(ev.KillRequested(job.id))
+    with pytest.raises(UnknownJob):
+        c.do(ev.KillRequested(99))
+
+
+def test_hold_and_release_keep_the_place_in_the_queue(cluster):
+    c = cluster(1)
+    running, first, second = c.submit(1), c.submit(1), c.submit(1)
+    c.do(ev.HoldRequested(first.id))
+    c.do(ev.ReleaseRequested(first.id))
+    c.end(running)
+    assert (first.state, second.state) == (JobState.RUNNING, JobState.QUEUED)
+
+
+def test_a_lost_node_kills_its_jobs_and_its_processors_do_not_come_back(cluster):
+    c = cluster(4, per_node=2)
+    both, waiter = c.submit(4), c.submit(2)
+    actions = c.do(ev.NodeLost("n02", "no heartbeat for 3 s"))
+    assert any(isinstance(a, KillJob) and a.job == both.id for a in actions)
+    assert both.state is JobState.KILLING
+    c.do(ev.JobEnded(both.id, both.instance, -9))
+    assert both.state is JobState.FAILED
+    assert "n02" in both.end_reason.text
+    assert waiter.state is JobState.RUNNING
+    assert set(waiter.allocation) == {0, 1}
+
+
+def test_a_job_whose_first_node_is_lost_ends_at_once(cluster):
+    c = cluster(4, per_node=2)
+    job = c.submit(4)
+    c.do(ev.NodeLost("n01"))
+    assert job.state is JobState.FAILED
+    assert c.scheduler.state.processors.idle == [2, 3]
+
+
+def test_a_node_that_returns_brings_its_processors_back_once(cluster):
+    c = cluster(4, per_node=2)
+    job = c.submit(4)
+    c.do(ev.NodeLost("n02"))
+    c.do(ev.NodeJoined("n02", 2))  # back before the job's end was reported
+    assert c.scheduler.state.idle == 0
+    c.do(ev.JobEnded(job.id, job.instance, -9))
+    assert c.scheduler.state.processors.idle == [0, 1, 2, 3]
+    c.do(ev.NodeJoined("n02", 2))
+    assert c.scheduler.state.processors.capacity == 4
+
+
+def test_walltime_warns_then_kills(cluster):
+    c = cluster(1)
+    job = c.submit(1, walltime_s=100.0)
+    assert c.scheduler.next_wakeup(0.0) == 40.0
+    c.now = 50.0
+    assert any(isinstance(a, WarnJob) for a in c.do(ev.Tick()))
+    assert c.scheduler.next_wakeup(50.0) == 100.0
+    c.now = 100.0
+    assert any(isinstance(a, KillJob) for a in c.do(ev.Tick()))
+    c.do(ev.JobEnded(job.id, job.instance, -15))
+    assert job.state is JobState.FAILED
+    assert "walltime" in job.end_reason.text
+
+
+def test_an_impossible_spec_is_refused():
+    sizes = configurations([2, 4])
+    with pytest.raises(InvalidSpec, match="size 3 is not among the legal sizes 2, 4"):
+        JobSpec("j", JobKind.MALLEABLE, nearest_square(3), sizes).validate()
+    with pytest.raises(InvalidSpec, match="rigid"):
+        JobSpec("j", JobKind.RIGID, sizes[0], sizes).validate()
+    with pytest.raises(InvalidSpec, match="walltime_s"):
+        JobSpec("j", JobKind.RIGID, ONE[0], ONE, walltime_s=-1).validate()
+
+
+def test_starts_carry_processors_in_rank_order(cluster):
+    c = cluster(4, per_node=2)
+    c.submit(3)
+    start = next(a for a in c.log if isinstance(a, StartJob))
+    assert start.processors == (0, 1, 2)
+    assert str(start.configuration) == "1x3"

@@ -1,0 +1,113 @@
+"""Resizes as transactions: commit, abort, lost messages, repeats."""
+
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.actions import AnswerRemap, VacateProcessors
+from dq_server.core.errors import InfeasibleRequest, InvalidTransition
+
+QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
+
+
+def remap(job, seq, processors=None, resize_id=0, time_s=1.0):
+    return ev.RemapPoint(job.id, job.instance, seq, processors or job.size, resize_id, time_s)
+
+
+def test_an_expansion_reserves_and_the_commit_books(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    answer = c.point(job, 1.0, carry_out=False)
+    assert (job.size, c.scheduler.state.idle) == (1, 2)
+    c.do(ev.ResizeCommitted(job.id, job.instance, answer.resize_id, 0.5))
+    assert (job.size, c.scheduler.state.idle) == (2, 2)
+    assert job.stays[-1].redistribution_time_s == 0.5
+
+
+def test_an_abort_gives_the_reserved_processors_back(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    answer = c.point(job, 1.0, carry_out=False)
+    c.do(ev.ResizeAborted(job.id, job.instance, answer.resize_id, "spawn refused"))
+    assert (job.size, c.scheduler.state.idle) == (1, 3)
+    assert "spawn refused" in job.decisions[-1].reason.text
+
+
+def test_a_repeated_remap_point_gets_the_same_answer(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    first = c.do(remap(job, 1))
+    again = c.do(remap(job, 1))
+    assert [a for a in first if isinstance(a, AnswerRemap)] == again
+    assert job.remap_points == 1
+
+
+def test_a_lost_commit_is_made_up_for_at_the_next_remap_point(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    answer = c.point(job, 1.0, carry_out=False)
+    c.do(remap(job, 2, processors=2, resize_id=answer.resize_id))
+    assert job.size == 2
+    # the commit itself, when it arrives late, changes nothing
+    c.do(ev.ResizeCommitted(job.id, job.instance, answer.resize_id, 0.5))
+    assert job.size == 2
+
+
+def test_a_lost_answer_aborts_the_resize_at_the_next_remap_point(cluster):
+    c = cluster(4, samples=1, discard=0, threshold=0.0, resize="reshape")
+    job = c.submit(1, 2, 4)
+    c.point(job, 1.0, carry_out=False)
+    c.do(remap(job, 2, processors=1, resize_id=0))
+    aborted = next(d for d in job.decisions if d.what == "aborted")
+    assert "went on without it" in aborted.reason.text
+    assert job.size == 1
+
+
+def test_a_shrink_releases_only_what_the_node_confirms(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4, start=4)
+    c.do(ev.ResizeRequested(job.id, 1))
+    answer = c.point(job, 1.0, carry_out=False)
+    assert answer.processors == (1, 2, 3)
+    actions = c.do(ev.ResizeCommitted(job.id, job.instance, answer.resize_id, 0.1), vacate=False)
+    vacate = next(a for a in actions if isinstance(a, VacateProcessors))
+    assert c.scheduler.state.idle == 0
+    c.do(ev.ProcessorsVacated(job.id, vacate.processors[:1]))
+    assert c.scheduler.state.idle == 1
+    c.do(ev.ProcessorsVacated(job.id, vacate.processors))
+    assert c.scheduler.state.idle == 3
+
+
+def test_a_wrong_size_is_refused_and_changes_nothing(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    with pytest.raises(InvalidTransition, match="reports 3 processors, it holds 1"):
+        c.do(remap(job, 1, processors=3))
+    assert (job.remap_points, job.answer) == (0, None)
+
+
+def test_an_old_instance_is_not_heard(cluster):
+    c = cluster(2, **QUICK)
+    job = c.submit(1, 2)
+    with pytest.raises(InvalidTransition):
+        c.do(ev.RemapPoint(job.id, job.instance + 1, 1, 1, 0, 1.0))
+    c.do(ev.JobEnded(job.id, job.instance + 1, 0))
+    assert job.size == 1
+
+
+@pytest.mark.parametrize("size", [3, 64])
+def test_an_illegal_size_is_refused(cluster, size):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    with pytest.raises(InfeasibleRequest, match="legal sizes 1, 2, 4"):
+        c.do(ev.ResizeRequested(job.id, size))
+
+
+def test_a_users_wish_waits_for_processors_and_then_happens(cluster):
+    c = cluster(4, resize="none")
+    job = c.submit(1, 2, 4)
+    other = c.submit(2, name="other")
+    c.do(ev.ResizeRequested(job.id, 4))
+    assert c.point(job, 1.0).reason.code == "user_resize_waits"
+    c.end(other)
+    assert c.point(job, 1.0).what == "expand"
+    assert job.size == 4
