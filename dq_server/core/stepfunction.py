@@ -103,14 +103,14 @@ class StepFunction:
             if times[k] >= end:
                 return start
 
-    def latest_window(self, at_most: float, duration_s: float, end_by_s: float) -> float:
-        """Latest start of a window that ends by end_by_s, values all <= at_most; -inf: never.
+    def latest_window(self, at_most: float, duration_s: float, start_by_s: float) -> float:
+        """Latest start <= start_by_s of a window whose values are all <= at_most; -inf: never.
 
-        `duration_s` is above 0: it is the mirror of `earliest_window`.
+        `duration_s` is above 0: a window of no length has no segment to look at from the right.
         """
         times, values = self.times, self.values
-        k = bisect_left(times, end_by_s) - 1
-        start = end_by_s - duration_s
+        start = start_by_s
+        k = bisect_left(times, start + duration_s) - 1
         while k >= 0:
             begin = times[k]
             if values[k] > at_most:

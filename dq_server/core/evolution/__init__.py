@@ -1,0 +1,41 @@
+"""Applications whose needs are known in advance: Klein & Pérez, Euro-Par 2011 and RR-7205 (2010).
+
+`profile` says what an application asks for and gets, `rules` names the ways to place it, `fit` and
+`compact` place one application, `plan` a queue of them, `online` those that arrive over time,
+`mapping` turns node counts into node ids and `metrics` measures a plan.
+"""
+
+from dq_server.core.evolution.mapping import MappingError, NodeMap, map_nodes
+from dq_server.core.evolution.metrics import PlanMetrics, measure
+from dq_server.core.evolution.online import OnlinePlanner, UnknownApplicationError
+from dq_server.core.evolution.plan import Plan, place, plan_offline
+from dq_server.core.evolution.profile import (
+    EvolutionProfile,
+    InfeasibleProfileError,
+    ProfileError,
+    ScheduledProfile,
+    Step,
+)
+from dq_server.core.evolution.rules import FIT_RULES, FitRule, UnknownFitError, fit_rule
+
+__all__ = [
+    "FIT_RULES",
+    "EvolutionProfile",
+    "FitRule",
+    "InfeasibleProfileError",
+    "MappingError",
+    "NodeMap",
+    "OnlinePlanner",
+    "Plan",
+    "PlanMetrics",
+    "ProfileError",
+    "ScheduledProfile",
+    "Step",
+    "UnknownApplicationError",
+    "UnknownFitError",
+    "fit_rule",
+    "map_nodes",
+    "measure",
+    "place",
+    "plan_offline",
+]

@@ -1,0 +1,78 @@
+"""The ten metrics of Klein & Pérez 2011, 5.1, for one test.
+
+The text leaves room; these definitions are the ones that give back its tables: waste is relative to
+the area *used*, not to the total, for one application as for all; utilisation, makespan, completion
+and waiting times are relative to those of `rigid`; waiting ends when step 1 starts, waits between
+steps are expansion. Over many tests, expansion and waste per application aggregate over all
+applications, everything else over tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dq_server.core.evolution.plan import Plan
+from dq_server.core.evolution.profile import EvolutionProfile
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMetrics:
+    """One plan of one test; `..._rel` is relative to the rigid plan of the same applications."""
+
+    waste_percent: float
+    utilisation_rel: float
+    effective_utilisation_percent: float
+    makespan_rel: float
+    schedule_time_ms: float  # measured by the caller: the core has no clock
+    completion_rel: float
+    waiting_rel: float
+    expanded_percent: float
+    expansion_percent: tuple[float, ...]  # of each application, in order
+    application_waste_percent: tuple[float, ...]  # of each application, in order
+
+
+def measure(
+    requested: Sequence[EvolutionProfile],
+    plan: Plan,
+    rigid_plan: Plan,
+    n_nodes: int,
+    schedule_time_ms: float = 0.0,
+) -> PlanMetrics:
+    """Metrics of `plan`, where `requested` holds at least one application."""
+    count = len(requested)
+    used = [one.node_seconds for one in requested]
+    allocated = [one.node_seconds for one in plan.scheduled]
+    expansion = [
+        scheduled.expansion_s(one) / one.duration_s
+        for one, scheduled in zip(requested, plan.scheduled, strict=True)
+    ]
+    return PlanMetrics(
+        waste_percent=100 * (sum(allocated) / sum(used) - 1),
+        utilisation_rel=sum(allocated) / sum(one.node_seconds for one in rigid_plan.scheduled),
+        effective_utilisation_percent=100 * sum(used) / (n_nodes * plan.makespan_s),
+        makespan_rel=plan.makespan_s / rigid_plan.makespan_s,
+        schedule_time_ms=schedule_time_ms,
+        completion_rel=_sum_of_ends(plan) / _sum_of_ends(rigid_plan),
+        waiting_rel=_relative(_sum_of_starts(plan), _sum_of_starts(rigid_plan)),
+        expanded_percent=100 * sum(one > 0 for one in expansion) / count,
+        expansion_percent=tuple(100 * one for one in expansion),
+        application_waste_percent=tuple(
+            100 * (got / need - 1) for got, need in zip(allocated, used, strict=True)
+        ),
+    )
+
+
+def _sum_of_ends(plan: Plan) -> float:
+    return sum(one.end_s for one in plan.scheduled)
+
+
+def _sum_of_starts(plan: Plan) -> float:
+    return sum(one.start_s for one in plan.scheduled)
+
+
+def _relative(ours: float, rigid: float) -> float:
+    """ours / rigid, where nobody waiting in either plan is a tie."""
+    if rigid == 0:
+        return 1.0 if ours == 0 else float("inf")
+    return ours / rigid
