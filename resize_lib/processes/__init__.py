@@ -1,0 +1,23 @@
+"""How ranks come and go in a running job: one interface, one backend per kind of MPI."""
+
+from resize_lib.processes.detect import choose_backend
+from resize_lib.processes.errors import (
+    ProcessError,
+    ResizeUnsupportedError,
+    ShrinkError,
+    SpawnError,
+)
+from resize_lib.processes.interface import ProcessBackend
+from resize_lib.processes.waiting import idle_barrier, idle_bcast, idle_wait
+
+__all__ = [
+    "ProcessBackend",
+    "ProcessError",
+    "ResizeUnsupportedError",
+    "ShrinkError",
+    "SpawnError",
+    "choose_backend",
+    "idle_barrier",
+    "idle_bcast",
+    "idle_wait",
+]

@@ -1,0 +1,55 @@
+"""The command line that started this program, so that spawned ranks run the same one.
+
+`sys.orig_argv` keeps what `sys.argv` loses: interpreter flags and the `-m module` or `-c code`
+form. The folder is remembered when the library is imported, because a program may change it
+later while its script was named relative to the first one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from resize_lib.processes.errors import SpawnError
+
+START_FOLDER = str(Path.cwd())
+
+
+def program_command() -> list[str]:
+    """This program's own argv: interpreter, its flags, script or module, arguments."""
+    if not sys.executable:
+        raise SpawnError("cannot tell which Python runs this program (sys.executable is empty)")
+    return [sys.executable, *sys.orig_argv[1:]]
+
+
+def check_command(command: list[str], folder: str) -> None:
+    """Refuse a command that cannot start: spawning a missing program hangs an MPI job.
+
+    Only what this node can see is checked; another node's file system is its agent's business.
+    """
+    if not command:
+        raise SpawnError("the command to spawn is empty")
+    if not Path(folder).is_dir():
+        raise SpawnError(f"the folder to start in does not exist: {folder}")
+    program = Path(folder, command[0])
+    if not program.is_file() or not os.access(program, os.X_OK):
+        raise SpawnError(f"the program to spawn is missing or not executable: {program}")
+    script = _script_of(command)
+    if script is not None and not Path(folder, script).exists():
+        raise SpawnError(f"the script to spawn is missing: {Path(folder, script)}")
+
+
+def _script_of(command: list[str]) -> str | None:
+    """The script in a Python command line; None for `-m` and `-c` forms or another program."""
+    if Path(command[0]) != Path(sys.executable):
+        return None
+    words = iter(command[1:])
+    for word in words:
+        if word in ("-W", "-X"):
+            next(words, None)
+        elif word[:2] in ("-c", "-m") or word == "-":
+            return None
+        elif not word.startswith("-"):
+            return word
+    return None

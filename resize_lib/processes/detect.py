@@ -1,0 +1,35 @@
+"""Which backend fits the MPI library this program runs on."""
+
+from __future__ import annotations
+
+import os
+
+from mpi4py import MPI
+
+from resize_lib.processes.interface import ProcessBackend
+from resize_lib.processes.mpich import MpichBackend
+from resize_lib.processes.static import StaticBackend
+
+OLDEST_MPICH = (5, 0, 2)
+
+
+def choose_backend() -> ProcessBackend:
+    """The backend for the MPI library loaded and the way this program was started."""
+    vendor, version = MPI.get_vendor()
+    why_not = reason_against(vendor, version, "PMI_FD" in os.environ)
+    return StaticBackend(why_not) if why_not else MpichBackend()
+
+
+def reason_against(vendor: str, version: tuple[int, int, int], under_hydra: bool) -> str:
+    """Why a job under this MPI cannot be resized, in plain words; empty if it can."""
+    if vendor != "MPICH":
+        return f"resizing needs MPICH, and this program runs on {vendor} {_dotted(version)}"
+    if version < OLDEST_MPICH:
+        return f"resizing needs MPICH {_dotted(OLDEST_MPICH)}, and this is {_dotted(version)}"
+    if not under_hydra:
+        return "resizing needs mpiexec, and this program was started without it"
+    return ""
+
+
+def _dotted(version: tuple[int, int, int]) -> str:
+    return ".".join(map(str, version))

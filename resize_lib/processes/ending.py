@@ -1,0 +1,88 @@
+"""How one rank ends while the others go on, and how a crash ends them all.
+
+MPI_Finalize is collective over the ranks that started together, so a rank that leaves a running
+job cannot call it, and in the end neither can those it left behind. Two things take its place:
+
+* an open MPI session. While one is open MPI_Finalize only counts down and returns at once, so
+  mpi4py may call it at exit as always, whenever it was imported and whatever the exit code;
+* the process manager is told directly. Hydra takes a rank that ends without a word for a crash
+  and kills the ranks beside it. The word is one line of the PMI-1 wire protocol on the descriptor
+  that hydra passes to every rank in PMI_FD.
+
+The second is a detail of MPICH 5.0.2 (docs/processes.md), tested with that version.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from types import TracebackType
+from typing import NoReturn
+
+from mpi4py import MPI
+
+
+class Ending:
+    """How this process ends; one per process, inert until `alone` is called."""
+
+    def __init__(self) -> None:
+        self._session: MPI.Session | None = None
+
+    @property
+    def is_alone(self) -> bool:
+        """True if this rank's end is no longer tied to the ranks it started with."""
+        return self._session is not None
+
+    def alone(self) -> None:
+        """Untie this rank's end from all others (local, cheap, may be repeated).
+
+        To be called in every rank before the first rank leaves; there is no way back.
+        """
+        if self._session is None:
+            self._session = MPI.Session.Init()
+            atexit.register(tell_process_manager)
+
+    def leave(self) -> NoReturn:
+        """End now: exit callbacks, a word to the process manager, gone. Exit code 0."""
+        self.alone()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def tell_process_manager() -> None:
+    """Tell hydra that this rank's end is intended, and wait until it has heard."""
+    pmi = int(os.environ["PMI_FD"])
+    os.write(pmi, b"cmd=finalize\n")
+    answer = b""
+    while not answer.endswith(b"\n"):
+        chunk = os.read(pmi, 1024)
+        if not chunk:  # the process manager is gone, and the job with it
+            break
+        answer += chunk
+
+
+def abort_job(code: int) -> NoReturn:
+    """MPI_Abort: the one call that ends every rank under any MPI, spawned ones included."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    MPI.COMM_WORLD.Abort(code)
+    raise SystemExit(code)  # not reached: MPI_Abort does not return
+
+
+def abort_on_uncaught_exception() -> None:
+    """After the traceback of an uncaught exception, take the whole job down.
+
+    Without this the other ranks of the job would wait for ever for the one that failed.
+    """
+    show = sys.excepthook
+
+    def show_and_abort(
+        kind: type[BaseException], error: BaseException, where: TracebackType | None
+    ) -> None:
+        show(kind, error, where)
+        abort_job(1)
+
+    sys.excepthook = show_and_abort

@@ -1,0 +1,48 @@
+"""Host lists: which processors the new ranks go to, in the words hydra understands."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from resize_lib.processes.errors import SpawnError
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def check_hosts(hosts: Sequence[str]) -> None:
+    """Refuse an empty list and names that would change the meaning of a host list."""
+    if not hosts:
+        raise SpawnError("no host named to expand onto")
+    for host in hosts:
+        if not HOST_NAME.fullmatch(host):
+            raise SpawnError(f"not a host name: {host!r}")
+
+
+def grouped(hosts: Sequence[str]) -> list[str]:
+    """The same entries with equal hosts side by side, hosts in order of first appearance.
+
+    >>> grouped(["n2", "n1", "n2"])
+    ['n2', 'n2', 'n1']
+    """
+    return [hosts[i] for i in requested_order(hosts)]
+
+
+def requested_order(hosts: Sequence[str]) -> list[int]:
+    """For each entry of `grouped(hosts)`, its position in `hosts`.
+
+    >>> requested_order(["n2", "n1", "n2"])
+    [0, 2, 1]
+    """
+    first = {host: hosts.index(host) for host in set(hosts)}
+    return sorted(range(len(hosts)), key=lambda i: (first[hosts[i]], i))
+
+
+def hydra_host_list(hosts: Sequence[str]) -> str:
+    """The host list as hydra reads it: name:count, each name once.
+
+    >>> hydra_host_list(["n2", "n1", "n2"])
+    'n2:2,n1:1'
+    """
+    return ",".join(f"{host}:{count}" for host, count in Counter(hosts).items())

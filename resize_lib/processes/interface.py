@@ -1,0 +1,71 @@
+"""The one interface between the session and whatever makes ranks come and go.
+
+Everything a job's ranks share is one intracommunicator, called *the job's communicator* below.
+It starts as `start()`; every resize replaces it, and the old one is freed. All calls marked
+collective must be made by every rank of the communicator given, in the same order; a resize
+request that makes no sense raises the same error on every rank and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NoReturn, Protocol
+
+from mpi4py import MPI
+
+
+class ProcessBackend(Protocol):
+    """How ranks come and go with one MPI implementation."""
+
+    @property
+    def name(self) -> str:
+        """Short name for messages and logs, such as "mpich"."""
+
+    @property
+    def can_resize(self) -> bool:
+        """False if `expand` and `shrink` always raise ResizeUnsupportedError."""
+
+    @property
+    def why_not(self) -> str:
+        """Plain words for why this job cannot be resized; empty if it can."""
+
+    @property
+    def spawned(self) -> bool:
+        """True in a rank that joined a running job, False in one the job started with."""
+
+    def start(self) -> MPI.Intracomm:
+        """The job's communicator at program start; collective, call it once and first.
+
+        In ranks the job started with: a duplicate of COMM_WORLD. In spawned ranks: `join()`.
+        """
+
+    def join(self) -> MPI.Intracomm:
+        """In a spawned rank: meet the running job; the other half of the job's `expand`."""
+
+    def expand(
+        self,
+        comm: MPI.Intracomm,
+        hosts: Sequence[str],
+        argv: Sequence[str] | None = None,
+        folder: str | None = None,
+    ) -> MPI.Intracomm:
+        """Start one rank per entry of `hosts` and return the larger communicator (collective).
+
+        Old ranks keep their numbers; new rank `comm.size + i` runs on `hosts[i]`. `hosts` counts
+        at rank 0 of `comm` only, the others may pass anything. The new ranks run `argv` (default:
+        this program's own command line) in `folder` (default: where this program started).
+        `comm` is freed on success and stays valid when SpawnError is raised.
+        """
+
+    def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:
+        """Release the ranks `leaving` of `comm` (collective, same set on every rank).
+
+        Survivors get the smaller communicator, in the old order; leavers get None and must then
+        call `leave()`. `comm` is freed. Move the data first.
+        """
+
+    def leave(self) -> NoReturn:
+        """End this process, which `shrink` released, without disturbing the others."""
+
+    def abort(self, code: int = 1) -> NoReturn:
+        """Bring the whole job down at once, every rank of it, with this exit code."""

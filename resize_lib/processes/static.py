@@ -1,0 +1,52 @@
+"""The backend for an MPI whose jobs keep the size they started with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NoReturn
+
+from mpi4py import MPI
+
+from resize_lib.processes.ending import abort_job, abort_on_uncaught_exception
+from resize_lib.processes.errors import ProcessError, ResizeUnsupportedError
+
+
+class StaticBackend:
+    """Runs under any MPI; says why it cannot resize instead of trying."""
+
+    name = "static"
+    can_resize = False
+    spawned = False
+
+    def __init__(self, why_not: str) -> None:
+        self.why_not = why_not
+        if MPI.COMM_WORLD.size > 1:
+            abort_on_uncaught_exception()
+
+    def start(self) -> MPI.Intracomm:
+        return MPI.COMM_WORLD.Dup()
+
+    def join(self) -> MPI.Intracomm:
+        raise ProcessError("this rank was not spawned by a running job: there is none to join")
+
+    def expand(
+        self,
+        comm: MPI.Intracomm,  # noqa: ARG002
+        hosts: Sequence[str],  # noqa: ARG002
+        argv: Sequence[str] | None = None,  # noqa: ARG002
+        folder: str | None = None,  # noqa: ARG002
+    ) -> MPI.Intracomm:
+        raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
+
+    def shrink(
+        self,
+        comm: MPI.Intracomm,  # noqa: ARG002
+        leaving: Collection[int],  # noqa: ARG002
+    ) -> MPI.Intracomm | None:
+        raise ResizeUnsupportedError(f"this job cannot shrink: {self.why_not}")
+
+    def leave(self) -> NoReturn:
+        raise ResizeUnsupportedError(f"no rank can leave this job: {self.why_not}")
+
+    def abort(self, code: int = 1) -> NoReturn:
+        abort_job(code)
