@@ -1,0 +1,128 @@
+"""A process grid with its communicators, and how its ranks wait for each other.
+
+``ProcessGrid`` (descriptors) is the shape alone; ``Grid`` is that shape on a communicator: ranks in
+row-major order, one communicator per grid row and one per grid column. Kernels talk over those two.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import DTypeLike, NDArray
+
+from resize_lib.descriptors import ProcessGrid
+
+WaitMode: TypeAlias = Literal["auto", "block", "nap"]
+
+# A waiting MPICH rank burns its core. Naps start short, so that a message just about to come is
+# hardly delayed, and grow, so that a long wait leaves the core to the rank that still computes.
+_FIRST_NAP_S = 20e-6
+_LONGEST_NAP_S = 2e-3
+_NAP_GROWTH = 1.5
+
+
+class GridError(ValueError):
+    """A grid that does not fit its communicator: says which sizes clash."""
+
+
+class Grid:
+    """``rows`` x ``cols`` processes on ``comm``; collective over ``comm``.
+
+    ``comm`` stays the caller's; the row and column communicators are this object's own and go with
+    ``free()``. ``row_comm`` holds the ranks of my grid row (ranked by column), ``col_comm`` those
+    of my grid column (ranked by row).
+
+    ``wait`` says how ranks wait: "block" inside MPI (fastest, but polls), "nap" between tests
+    (for more ranks than cores), "auto" naps exactly when this node has more ranks than
+    processors they may run on. The environment variable DQ_WAIT overrides "auto": emulated
+    nodes that share a host cannot see each other's ranks.
+
+    Raises:
+        GridError: ``comm`` does not have rows x cols ranks, or DQ_WAIT is none of the three.
+        DescriptorError: a side below 1.
+    """
+
+    def __init__(
+        self, comm: MPI.Intracomm, rows: int, cols: int, *, wait: WaitMode = "auto"
+    ) -> None:
+        self.shape = ProcessGrid(rows, cols)
+        if comm.size != self.shape.size:
+            raise GridError(
+                f"a {self.shape} grid needs {self.shape.size} ranks, "
+                f"the communicator has {comm.size}"
+            )
+        self.comm = comm
+        self.rank: int = comm.rank
+        self.row, self.col = self.shape.coords(self.rank)
+        self.row_comm = comm.Split(self.row, self.col)
+        self.col_comm = comm.Split(self.col, self.row)
+        self.naps = _naps(comm, wait)
+        self._scratch: dict[str, NDArray[np.uint8]] = {}
+
+    @property
+    def rows(self) -> int:
+        """Number of grid rows."""
+        return self.shape.rows
+
+    @property
+    def cols(self) -> int:
+        """Number of grid columns."""
+        return self.shape.cols
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+        return self.shape.size
+
+    def wait(self, requests: Sequence[MPI.Request]) -> None:
+        """Complete all ``requests`` in this grid's way of waiting."""
+        if not requests:
+            return
+        if not self.naps:
+            MPI.Request.Waitall(requests)
+            return
+        nap_s = _FIRST_NAP_S
+        while not MPI.Request.Testall(requests):
+            time.sleep(nap_s)
+            nap_s = min(nap_s * _NAP_GROWTH, _LONGEST_NAP_S)
+
+    def scratch(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
+        """A column-major work array, its contents undefined, kept under ``name`` for the next call.
+
+        Fresh memory costs more to touch than to fill, and kernels run every iteration. The array
+        is valid until the same name is asked for again or the grid is freed.
+        """
+        kind = np.dtype(dtype)
+        count = shape[0] * shape[1]
+        held = self._scratch.get(name)
+        if held is None or held.nbytes < count * kind.itemsize:
+            held = np.empty(count * kind.itemsize, dtype=np.uint8)
+            self._scratch[name] = held
+        return np.ndarray(shape, dtype=kind, buffer=held, order="F")
+
+    def free(self) -> None:
+        """Give the row and column communicators and the work arrays back (collective)."""
+        self._scratch.clear()
+        for comm in (self.row_comm, self.col_comm):
+            if comm != MPI.COMM_NULL:
+                comm.Free()
+
+
+def _naps(comm: MPI.Intracomm, wait: WaitMode) -> bool:
+    """Whether ranks nap while they wait; the same answer on all ranks of a node (collective)."""
+    mode = os.environ.get("DQ_WAIT", "auto") if wait == "auto" else wait
+    if mode not in ("auto", "block", "nap"):
+        raise GridError(f"DQ_WAIT is {mode!r}; it must be auto, block or nap")
+    if mode != "auto":
+        return mode == "nap"
+    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    try:
+        allowed = node.allgather(sorted(os.sched_getaffinity(0)))
+        return node.size > len(set().union(*allowed))
+    finally:
+        node.Free()

@@ -1,0 +1,16 @@
+"""Distributed linear algebra on block-cyclic matrices: what the applications compute with.
+
+    grid = Grid(comm, 2, 3)
+    matmul(grid, desc_a, A, desc_b, B, desc_c, C)      # C = A B
+    ipiv = lu(grid, desc, A)                           # PA = LU, in place
+
+Matrices are plain numpy arrays, one local part per rank, beside their ``BlockCyclic`` descriptor.
+Local parts should be column-major (``order="F"``): LU requires it, the product is fastest with it.
+One thread per rank; float64 and float32; every grid shape and every size.
+"""
+
+from resize_lib.linalg.library import BlasMissingError
+from resize_lib.linalg.lu import SingularMatrixError, lu
+from resize_lib.linalg.summa import matmul
+
+__all__ = ["BlasMissingError", "SingularMatrixError", "lu", "matmul"]

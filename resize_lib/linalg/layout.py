@@ -1,0 +1,59 @@
+"""One rank's place in a block-cyclic matrix: from global rows and columns to local ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resize_lib.descriptors import BlockCyclic, numroc
+from resize_lib.grid import Grid
+from resize_lib.linalg.blas import letter
+
+
+class Local:
+    """The local part of ``desc`` on this rank of ``grid``."""
+
+    def __init__(self, grid: Grid, desc: BlockCyclic) -> None:
+        self.grid = grid
+        self.rows, self.cols = desc.axes(grid.shape)
+
+    def row(self, index: int) -> int:
+        """How many local rows lie above global row ``index``: where those from it on begin."""
+        axis = self.rows
+        return numroc(index, axis.block, self.grid.row, axis.source, axis.nprocs)
+
+    def col(self, index: int) -> int:
+        """How many local columns lie to the left of global column ``index``."""
+        axis = self.cols
+        return numroc(index, axis.block, self.grid.col, axis.source, axis.nprocs)
+
+    def row_owner(self, index: int) -> int:
+        """The grid row that holds global row ``index``."""
+        return (index // self.rows.block + self.rows.source) % self.rows.nprocs
+
+    def col_owner(self, index: int) -> int:
+        """The grid column that holds global column ``index``."""
+        return (index // self.cols.block + self.cols.source) % self.cols.nprocs
+
+    def rows_of(self, grid_row: int, first: int, end: int) -> NDArray[np.int64]:
+        """Global rows first … end-1 that grid row ``grid_row`` holds, ascending."""
+        held = self.rows.indices(grid_row)
+        low, high = np.searchsorted(held, (first, end))
+        return held[low:high]
+
+
+def require_local(grid: Grid, desc: BlockCyclic, local: NDArray[Any], name: str) -> None:
+    """Check that ``local`` can be this rank's part of an array laid out as ``desc``.
+
+    Raises:
+        ValueError: another shape. TypeError: neither float64 nor float32.
+    """
+    letter(local.dtype)
+    expected = desc.local_shape(grid.shape, grid.rank)
+    if local.shape != expected:
+        raise ValueError(
+            f"{name}: the local part of {desc.m} x {desc.n} in {desc.mb} x {desc.nb} blocks on "
+            f"rank {grid.rank} of a {grid.shape} grid is {expected}, not {local.shape}"
+        )

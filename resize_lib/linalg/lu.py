@@ -1,0 +1,275 @@
+"""LU factorization with partial pivoting of a block-cyclic matrix: PA = LU.
+
+Theory of operation. The matrix is cut into *strips* of several block columns, a strip into
+*panels* of one block column each. A panel lies on one process column. It is gathered down that
+column, factored by every process there with LAPACK's getrf (redundantly: the pivots are LAPACK's,
+and no message is needed per matrix column), and sent along the process rows. Within the strip the
+panel's row exchanges and its update follow at once; the rest of the matrix waits until the whole
+strip is factored, and is then updated by one product as deep as the strip, which is where nearly
+all the arithmetic is. Columns to the left of a strip have their rows exchanged once, at the very
+end.
+
+Messages per panel: one gather of the panel down its process column, one broadcast along each
+process row, one exchange of rows down each process column (none on grids of one row); and per strip
+one more exchange of rows and one gather of its triangle.
+
+Source: the blocked right-looking algorithm as in LAPACK's getrf and ScaLAPACK's pdgetrf; pivots
+and factors are theirs up to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resize_lib.descriptors import BlockCyclic
+from resize_lib.grid import Grid
+from resize_lib.linalg import blas
+from resize_lib.linalg.exchange import allgather, broadcast
+from resize_lib.linalg.layout import Local, require_local
+from resize_lib.linalg.rows import interchange, lift_rows, net_permutation, permute_rows
+from resize_lib.pacing import compute
+
+Real = NDArray[Any]
+Index = NDArray[np.int64]
+
+STRIP = 256  # columns; the depth of the large products
+
+
+class SingularMatrixError(ArithmeticError):
+    """An exactly zero pivot. The factorization is complete, but U has a zero on its diagonal."""
+
+
+def lu(grid: Grid, desc: BlockCyclic, A: Real, *, strip: int = STRIP) -> Index:
+    """Factor in place: A (global, ``desc``) becomes L (unit, below the diagonal) and U.
+
+    ``A``: this rank's local part, column-major, float64 or float32. Blocks must be square. Works
+    on every grid and every global shape; parts may be empty. Collective over the grid.
+
+    Returns the pivots, the same on every rank: row i was exchanged with row ``ipiv[i]`` (global,
+    zero-based, as scipy.linalg.lu_factor gives them), i = 0 … min(m, n)-1.
+
+    Raises:
+        ValueError, TypeError: the local part does not fit ``desc``; nothing has been changed.
+        SingularMatrixError: on every rank, after the factorization is complete.
+    """
+    require_local(grid, desc, A, "A")
+    if desc.mb != desc.nb:
+        raise ValueError(f"lu needs square blocks, not {desc.mb} x {desc.nb}")
+    if A.size and not A.flags.f_contiguous and blas.layout(A)[0] != b"N":
+        raise ValueError("lu needs a column-major local part (order='F')")
+    work = _Factorization(grid, desc, A, strip)
+    if grid.size == 1:
+        with compute():
+            work.pivots, work.zero_pivot = blas.getrf(A)
+    else:
+        work.run()
+    if work.zero_pivot is not None:
+        raise SingularMatrixError(
+            f"pivot {work.zero_pivot} is exactly zero: the matrix is singular "
+            "(its factors are complete)"
+        )
+    return work.pivots
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A factored panel as every rank holds it: columns ``first`` … ``end``-1.
+
+    ``triangle``: w x w, L's unit lower triangle of the diagonal block; ``rows``: the local rows
+    from ``first`` on. Views of one message, valid until the next panel.
+    """
+
+    first: int
+    end: int
+    pivots: Index  # global
+    triangle: Real
+    rows: Real
+
+
+class _Factorization:
+    """The state of one factorization; every method is collective over the grid."""
+
+    def __init__(self, grid: Grid, desc: BlockCyclic, A: Real, strip: int) -> None:
+        self.grid, self.desc, self.A = grid, desc, A
+        self.local = Local(grid, desc)
+        self.depth = min(desc.m, desc.n)
+        self.strip_width = max(1, strip // desc.nb) * desc.nb
+        self.pivots = np.empty(self.depth, dtype=np.int64)
+        self.zero_pivot: int | None = None
+        # L of the current strip, the same on all ranks of a process row; rows as in A
+        self.L = grid.scratch("lu-strip", (A.shape[0], self.strip_width), A.dtype)
+
+    def run(self) -> None:
+        """Factor strip by strip, then bring the left columns' rows into their final order."""
+        strips = [
+            (first, min(first + self.strip_width, self.depth))
+            for first in range(0, self.depth, self.strip_width)
+        ]
+        for first, end in strips:
+            self._factor_strip(first, end)
+            self._update_trailing(first, end)
+        for first, end in strips:
+            self._exchange_left(first, end)
+
+    # -- the strip ---------------------------------------------------------------------------
+
+    def _factor_strip(self, k0: int, k1: int) -> None:
+        """Factor columns k0 … k1-1; L then holds them, and A's own columns of the strip."""
+        block = self.desc.nb
+        for first in range(k0, k1, block):
+            panel = self._factor_panel(first, min(first + block, k1))
+            self.pivots[panel.first : panel.end] = panel.pivots
+            top = self.local.row(panel.first)
+            self.L[top:, panel.first - k0 : panel.end - k0] = panel.rows
+            self._update_strip(panel, k0, k1)
+        for first in range(k0, k1, block):
+            end = min(first + block, k1)
+            left, right = self.local.col(first), self.local.col(end)
+            if right > left:
+                top = self.local.row(first)
+                self.A[top:, left:right] = self.L[top:, first - k0 : end - k0]
+
+    def _factor_panel(self, first: int, end: int) -> _Panel:
+        """Factor columns ``first`` … ``end``-1 on their process column and hand them to all."""
+        grid, width, top = self.grid, end - first, self.local.row(first)
+        height = self.A.shape[0] - top
+        # one message: pivots and zero pivot, triangle, my rows
+        head = 8 * (width + 1)
+        item = self.A.itemsize
+        size = head + item * width * (width + height)
+        message = grid.scratch("lu-panel", (size, 1), np.uint8)[:, 0]
+        numbers = np.ndarray(width + 1, np.int64, message)
+        triangle: Real = np.ndarray((width, width), self.A.dtype, message, head, order="F")
+        offset = head + item * width * width
+        rows: Real = np.ndarray((height, width), self.A.dtype, message, offset, order="F")
+
+        owner = self.local.col_owner(first)
+        if grid.col == owner:
+            left = self.local.col(first)
+            mine = self.A[top:, left : left + width]
+            factor = self._factor_alone if grid.rows == 1 else self._factor_gathered
+            numbers[:width], numbers[width] = factor(first, mine, triangle, rows)
+            numbers[:width] += first
+        broadcast(grid, grid.row_comm, message, owner)
+        if numbers[width] >= 0 and self.zero_pivot is None:
+            self.zero_pivot = first + int(numbers[width])
+        return _Panel(first, end, numbers[:width].copy(), triangle, rows)
+
+    def _factor_alone(
+        self, _first: int, mine: Real, triangle: Real, rows: Real
+    ) -> tuple[Index, int]:
+        """All rows are here: factor in place. Pivots from the panel's top; zero pivot or -1."""
+        with compute():
+            pivots, zero = blas.getrf(mine)
+        rows[:] = mine
+        triangle[:] = mine[: triangle.shape[0]]
+        return pivots, -1 if zero is None else zero
+
+    def _factor_gathered(
+        self, first: int, mine: Real, triangle: Real, rows: Real
+    ) -> tuple[Index, int]:
+        """Gather the panel's rows of all process rows, factor, keep my rows."""
+        grid, block, width = self.grid, self.desc.mb, mine.shape[1]
+        height = self.desc.m - first
+        blocks = -(-height // block)
+        rounds = -(-blocks // grid.rows)
+        lead = rounds * grid.rows * block
+        whole = grid.scratch("lu-whole", (lead, width), mine.dtype)
+        dealt = whole.T.reshape(width, rounds, grid.rows, block)  # the cyclic deal, as an axis
+        shares = []
+        for row in range(grid.rows):  # in the order of the deal, from the diagonal block on
+            count = -(-(blocks - row) // grid.rows) if blocks > row else 0
+            shares.append(grid.scratch(f"lu-share{row}", (count * block, width), mine.dtype))
+        shift = self.local.row_owner(first)
+        deal = (grid.row - shift) % grid.rows
+        shares[deal][: mine.shape[0]] = mine
+        by_rank = [shares[(rank - shift) % grid.rows] for rank in range(grid.rows)]
+        allgather(grid, grid.col_comm, by_rank)
+        for row, share in enumerate(shares):
+            count = share.shape[0] // block
+            dealt[:, :count, row] = share.T.reshape(width, count, block)
+        with compute():
+            pivots, zero = blas.getrf(whole[:height])
+        triangle[:] = whole[:width]
+        own = shares[deal]
+        count = own.shape[0] // block
+        own.T.reshape(width, count, block)[:] = dealt[:, :count, deal]
+        rows[:] = own[: rows.shape[0]]
+        return pivots, -1 if zero is None else zero
+
+    def _update_strip(self, panel: _Panel, k0: int, k1: int) -> None:
+        """Exchange rows in the strip's other columns; update those to the right of the panel."""
+        left = self.L[:, : panel.first - k0]
+        right = self.A[:, self.local.col(panel.end) : self.local.col(k1)]
+        depth = self.L[:, panel.first - k0 : panel.end - k0]
+        self._eliminate(panel.first, panel.end, panel.triangle, depth, left, right)
+
+    # -- the rest ----------------------------------------------------------------------------
+
+    def _update_trailing(self, k0: int, k1: int) -> None:
+        """Exchange rows in all columns to the right of the strip, and update them."""
+        right = self.A[:, self.local.col(k1) :]
+        nothing = self.L[:, :0]
+        triangle = self._gather_triangle(k0, k1)
+        self._eliminate(k0, k1, triangle, self.L[:, : k1 - k0], nothing, right)
+
+    def _gather_triangle(self, k0: int, k1: int) -> Real:
+        """The top k1-k0 rows of L, on every process."""
+        grid, local = self.grid, self.local
+        if grid.rows == 1:
+            return self.L[k0:k1, : k1 - k0]
+        width = k1 - k0
+        places = [local.rows_of(row, k0, k1) - k0 for row in range(grid.rows)]
+        shares = [
+            grid.scratch(f"lu-share{row}", (len(place), width), self.A.dtype)
+            for row, place in enumerate(places)
+        ]
+        shares[grid.row][:] = self.L[local.row(k0) : local.row(k1), :width]
+        allgather(grid, grid.col_comm, shares)
+        triangle = grid.scratch("lu-triangle", (width, width), self.A.dtype)
+        for place, share in zip(places, shares, strict=True):
+            triangle[place] = share
+        return triangle
+
+    def _eliminate(
+        self, k0: int, k1: int, triangle: Real, depth: Real, left: Real, right: Real
+    ) -> None:
+        """Columns k0 … k1-1 are factored, their L is ``depth``: exchange rows, update ``right``.
+
+        ``left``: columns that only have their rows exchanged. All local, with A's rows.
+        """
+        grid, pivots = self.grid, self.pivots[k0:k1]
+        top, below = self.local.row(k0), self.local.row(k1)
+        if left.shape[1] + right.shape[1] == 0:
+            return
+        if grid.rows == 1:
+            with compute():
+                blas.swap_rows(left[top:], pivots - k0)
+                blas.swap_rows(right[top:], pivots - k0)
+                U = right[top:below]
+                blas.solve_lower_unit(triangle, U)
+        else:
+            fresh = lift_rows(grid, self.local.rows, interchange(k0, pivots), [left, right])
+            U = fresh[:, left.shape[1] :]
+            with compute():
+                blas.solve_lower_unit(triangle, U)
+            mine = self.local.rows_of(grid.row, k0, k1) - k0
+            left[top:below] = fresh[mine, : left.shape[1]]
+            right[top:below] = U[mine]
+        with compute():
+            blas.gemm(-1.0, depth[below:], U, 1.0, right[below:])
+
+    def _exchange_left(self, k0: int, k1: int) -> None:
+        """Exchange rows of the strip's columns by the pivots of all later strips."""
+        part = self.A[:, self.local.col(k0) : self.local.col(k1)]
+        later = self.pivots[k1:]
+        if self.grid.rows == 1:
+            with compute():
+                blas.swap_rows(part[k1:], later - k1)
+        else:
+            source = net_permutation(k1, later, self.desc.m)
+            permute_rows(self.grid, self.local.rows, k1, source, part)
