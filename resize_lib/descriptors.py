@@ -163,6 +163,10 @@ class Distributed(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Global shape."""
 
+    @property
+    def dimensions(self) -> int:
+        """Number of leading dimensions that are cut into parts: 1 or 2."""
+
     def local_shape(self, grid: ProcessGrid, rank: int) -> tuple[int, ...]:
         """Shape of the part that grid rank ``rank`` holds."""
 
@@ -201,6 +205,11 @@ class BlockCyclic:
     def shape(self) -> tuple[int, int]:
         """Global shape."""
         return self.m, self.n
+
+    @property
+    def dimensions(self) -> int:
+        """Number of leading dimensions that are cut into parts."""
+        return 2
 
     def axes(self, grid: ProcessGrid) -> tuple[CyclicAxis, CyclicAxis]:
         """The row axis over grid rows and the column axis over grid columns."""
@@ -247,6 +256,11 @@ class _OneDimensional:
     def shape(self) -> tuple[int, ...]:
         """Global shape."""
         return (self.n, *self.trailing)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of leading dimensions that are cut into parts."""
+        return 1
 
     def axis(self, grid: ProcessGrid) -> Axis:
         """Axis 0 over all ranks of ``grid``."""
@@ -382,8 +396,8 @@ class Custom:
     local value. ``label`` tells two of them apart when ranks compare what they declared.
     """
 
-    pack: Pack = field(compare=False)
-    unpack: Unpack = field(compare=False)
+    pack: Pack = field(compare=False, repr=False)
+    unpack: Unpack = field(compare=False, repr=False)
     label: str = ""
 
 

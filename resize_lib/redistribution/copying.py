@@ -1,0 +1,187 @@
+"""Copying runs of items between local parts and messages, one strided numpy copy per pair of runs.
+
+Items are moved as raw bytes: an item is ``itemsize`` times whatever stays whole, and neighbouring
+items of a row that stay neighbours are moved as one wide item. No dtype is looked at, so any dtype
+without references moves bit by bit. Rows are the outer dimension everywhere; a part in Fortran
+order is seen transposed (``Part.of``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resize_lib.redistribution.runs import Run, Runs, items_of
+
+Array = NDArray[np.generic]
+RawBytes = NDArray[np.uint8]
+
+
+def address_of(array: Array) -> int:
+    """Address of the first item of ``array``."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def byte_bounds(array: Array) -> tuple[int, int]:
+    """First address of ``array``'s memory and the one after the last, whatever its strides."""
+    low = high = address_of(array)
+    if array.size:
+        steps = [
+            (extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True)
+        ]
+        low += sum(step for step in steps if step < 0)
+        high += sum(step for step in steps if step > 0) + array.itemsize
+    return low, high
+
+
+def is_item_contiguous(array: Array, dimensions: int) -> bool:
+    """Whether everything behind the first ``dimensions`` lies in one stretch, as ``Part`` needs."""
+    step = array.itemsize
+    trailing = zip(array.shape[dimensions:], array.strides[dimensions:], strict=True)
+    for extent, stride in reversed(list(trailing)):
+        if extent > 1 and stride != step:
+            return False
+        step *= extent
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rank's local part as raw items: an address and two strides in bytes.
+
+    ``keeper`` keeps the memory alive. A 1-D array is one column of items, each as wide as its
+    trailing dimensions.
+    """
+
+    address: int
+    item: int  # bytes
+    row_stride: int
+    col_stride: int
+    keeper: Array
+
+    @classmethod
+    def of(cls, array: Array, *, dimensions: int, transposed: bool) -> Part:
+        """See a local array with ``dimensions`` (1 or 2) distributed axes as raw items.
+
+        Trailing dimensions must be contiguous. ``transposed``: rows and columns change places,
+        which the runs used with this part must do as well.
+        """
+        item = array.itemsize * prod(array.shape[dimensions:])
+        strides = (*array.strides[:dimensions], item)
+        row_stride, col_stride = (strides[1], strides[0]) if transposed else strides[:2]
+        return cls(address_of(array), item, row_stride, col_stride, array)
+
+    def at(self, row: int, col: int) -> int:
+        """Address of the item at local (``row``, ``col``)."""
+        return self.address + row * self.row_stride + col * self.col_stride
+
+
+class _Memory:
+    """Raw memory that numpy can look at: only lives inside one copy."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(
+        self, address: int, item: int, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> None:
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"|V{item}",
+            "version": 3,
+        }
+
+
+Strides4 = tuple[int, int, int, int]
+
+
+def _copy(
+    row: Run, col: Run, item: int, source: tuple[int, Strides4], destination: tuple[int, Strides4]
+) -> None:
+    """Copy one row run x one column run; both sides as (address, strides in bytes)."""
+    (source_at, source_strides), (destination_at, destination_strides) = source, destination
+    shape: tuple[int, ...] = (row.count, row.length, col.count, col.length)
+    dimensions = 4
+    if source_strides[3] == destination_strides[3] == item:
+        item, dimensions = item * col.length, 3
+        if source_strides[2] == destination_strides[2] == item:
+            item, dimensions = item * col.count, 2
+    shape = shape[:dimensions]
+    np.copyto(
+        np.asarray(_Memory(destination_at, item, shape, destination_strides[:dimensions])),
+        np.asarray(_Memory(source_at, item, shape, source_strides[:dimensions])),
+    )
+
+
+def _source_strides(part: Part, row: Run, col: Run) -> Strides4:
+    rows, cols = part.row_stride, part.col_stride
+    return row.source_stride * rows, rows, col.source_stride * cols, cols
+
+
+def _destination_strides(part: Part, row: Run, col: Run) -> Strides4:
+    rows, cols = part.row_stride, part.col_stride
+    return row.destination_stride * rows, rows, col.destination_stride * cols, cols
+
+
+def _message_strides(row: Run, col: Run, item: int) -> Strides4:
+    width = col.items * item
+    return row.length * width, width, col.length * item, item
+
+
+def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:
+    """Copy what stays on this process, or is read from a neighbour's memory, in one go."""
+    for row in rows:
+        for col in cols:
+            _copy(
+                row,
+                col,
+                source.item,
+                (source.at(row.source, col.source), _source_strides(source, row, col)),
+                (
+                    destination.at(row.destination, col.destination),
+                    _destination_strides(destination, row, col),
+                ),
+            )
+
+
+def pack(rows: Runs, cols: Runs, source: Part, message: RawBytes) -> None:
+    """Gather items into ``message`` (contiguous, ``message_bytes`` long)."""
+    at = address_of(message)
+    for row in rows:
+        for col in cols:
+            _copy(
+                row,
+                col,
+                source.item,
+                (source.at(row.source, col.source), _source_strides(source, row, col)),
+                (at, _message_strides(row, col, source.item)),
+            )
+            at += row.items * col.items * source.item
+
+
+def unpack(rows: Runs, cols: Runs, message: RawBytes, destination: Part) -> None:
+    """Scatter ``message`` (as ``pack`` wrote it) to its places."""
+    at = address_of(message)
+    for row in rows:
+        for col in cols:
+            _copy(
+                row,
+                col,
+                destination.item,
+                (at, _message_strides(row, col, destination.item)),
+                (
+                    destination.at(row.destination, col.destination),
+                    _destination_strides(destination, row, col),
+                ),
+            )
+            at += row.items * col.items * destination.item
+
+
+def message_bytes(rows: Runs, cols: Runs, item: int) -> int:
+    """Length of the message that ``pack`` writes."""
+    return items_of(rows) * items_of(cols) * item

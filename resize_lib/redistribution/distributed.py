@@ -1,0 +1,142 @@
+"""All distributed arrays of one redistribution, on one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from resize_lib.descriptors import Distributed
+from resize_lib.redistribution.copying import Array, Part, copy_runs, is_item_contiguous
+from resize_lib.redistribution.messages import SLOTS, Letters, MessageExchange, panel_bytes
+from resize_lib.redistribution.moving import MovingArray, Site
+from resize_lib.redistribution.neighbours import Table, table_of
+from resize_lib.redistribution.plan import plan_redistribution
+from resize_lib.redistribution.routes import Pairs, Routes, is_transposed
+
+
+def layouts(array: MovingArray) -> tuple[Distributed, Distributed]:
+    """Old and new descriptor of a distributed array."""
+    old, new = array.descriptor, array.target
+    assert isinstance(old, Distributed)
+    assert isinstance(new, Distributed)
+    return old, new
+
+
+@dataclass(slots=True)
+class DistributedArrays:
+    """Distributed arrays by position in the list of arrays."""
+
+    site: Site
+    arrays: Mapping[int, MovingArray]
+    routes: Routes = field(init=False)
+    results: dict[int, Array] = field(default_factory=dict)
+    _old_parts: dict[int, Part] = field(default_factory=dict)
+    _new_parts: dict[int, Part] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Plan, and allocate the new parts.
+
+        Raises:
+            InvalidRedistributionError, DescriptorError: global shapes or weights do not fit.
+            MemoryError: no memory for a new part.
+        """
+        site, plans = self.site, {}
+        for position, array in self.arrays.items():
+            old, new = layouts(array)
+            item = np.dtype(array.dtype).itemsize * prod(old.shape[old.dimensions :])
+            plans[position] = plan_redistribution(old, site.old.grid, new, site.new.grid, item)
+        self.routes = Routes(plans, self.arrays, site.old, site.new)
+        for position, array in self.arrays.items():
+            if site.old_rank is not None:
+                self._old_parts[position] = self._part(position, _with_whole_items(array))
+            if site.new_rank is not None:
+                self._allocate(position, array, site.new_rank)
+
+    def _allocate(self, position: int, array: MovingArray, new_rank: int) -> None:
+        old_rank = self.site.old_rank
+        plan = self.routes.plans[position]
+        unchanged = old_rank is not None and plan.is_unchanged(old_rank, new_rank)
+        if unchanged and array.local.flags[f"{array.order}_CONTIGUOUS"]:
+            self.results[position] = array.local
+            return
+        shape = layouts(array)[1].local_shape(self.site.new.grid, new_rank)
+        part = self.site.arena.empty(shape, array.dtype, array.order)
+        self.results[position] = part
+        self._new_parts[position] = self._part(position, part)
+
+    def _part(self, position: int, array: Array) -> Part:
+        moving = self.arrays[position]
+        dimensions = layouts(moving)[0].dimensions
+        return Part.of(array, dimensions=dimensions, transposed=is_transposed(moving))
+
+    def table(self) -> Table | None:
+        """Where neighbours can read the old parts; None if one of them is not in shared memory."""
+        count = max(self.arrays, default=-1) + 1
+        parts = [self._readable(position) for position in range(count)]
+        return table_of(self.site.arena.locate, parts)
+
+    def _readable(self, position: int) -> Array | None:
+        if position not in self._old_parts:
+            return None
+        array: Array = self._old_parts[position].keeper
+        return array
+
+    def keep(self) -> None:
+        """Copy what stays on this process."""
+        old_rank, new_rank = self.site.old_rank, self.site.new_rank
+        if old_rank is None or new_rank is None:
+            return
+        for position, destination in self._new_parts.items():
+            piece = self.routes.piece(position, old_rank, new_rank)
+            if piece.nbytes:
+                copy_runs(piece.rows, piece.cols, self._old_parts[position], destination)
+
+    def read(self, old_rank: int, parts: Mapping[int, Part]) -> int:
+        """Copy what comes from old grid rank ``old_rank`` out of its ``parts``; returns bytes."""
+        assert self.site.new_rank is not None
+        nbytes = 0
+        for position, destination in self._new_parts.items():
+            piece = self.routes.piece(position, old_rank, self.site.new_rank)
+            if piece.nbytes:
+                copy_runs(piece.rows, piece.cols, parts[position], destination)
+                nbytes += piece.nbytes
+        return nbytes
+
+    def exchange(self, by_message: Pairs, panels: int) -> MessageExchange:
+        """The message exchange of the pairs ``by_message``, its buffers allocated.
+
+        Raises:
+            MemoryError: no memory for the buffers.
+        """
+        site = self.site
+        sends: Letters = {}
+        receives: Letters = {}
+        if site.old_rank is not None:
+            sends = self.routes.letters_from(site.old_rank, by_message)
+        if site.new_rank is not None:
+            receives = self.routes.letters_to(site.new_rank, by_message)
+        slots = min(panels, SLOTS)
+        sizes = [
+            max(panel_bytes(letters, panel, panels) for panel in range(panels))
+            for letters in (sends, receives)
+        ]
+        buffers = [
+            (
+                site.arena.scratch(f"send {slot}", sizes[0]),
+                site.arena.scratch(f"receive {slot}", sizes[1]),
+            )
+            for slot in range(slots)
+        ]
+        parts = self._old_parts, self._new_parts
+        return MessageExchange(site.comm, sends, receives, *parts, panels, buffers)
+
+
+def _with_whole_items(array: MovingArray) -> Array:
+    """The local array, copied if what belongs to one item does not lie in one stretch."""
+    local: Array = array.local
+    if is_item_contiguous(local, layouts(array)[0].dimensions):
+        return local
+    return np.ascontiguousarray(local)

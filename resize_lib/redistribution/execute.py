@@ -1,0 +1,209 @@
+"""Moving arrays between process grids: the one collective call behind every resize.
+
+Every rank of a communicator that holds old and new processes calls ``redistribute`` with the same
+declarations. Each step ends with an agreement: an error anywhere is the same exception everywhere,
+and the old arrays stay as they were.
+
+1. Check, plan, allocate the new parts, let the application pack its own data.
+2. Find out which parts neighbours on the node can read directly.
+3. Allocate exchange buffers for the rest.
+4. Move: exchange messages, copy what stays, read from neighbours.
+5. Let the application unpack, compare checksums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpi4py import MPI
+
+from resize_lib.descriptors import Custom, Replicated
+from resize_lib.redistribution.agreement import agree
+from resize_lib.redistribution.arena import Arena
+from resize_lib.redistribution.checksum import compare_checksums, old_checksums
+from resize_lib.redistribution.distributed import DistributedArrays
+from resize_lib.redistribution.errors import InvalidRedistributionError
+from resize_lib.redistribution.messages import MessageExchange
+from resize_lib.redistribution.moving import (
+    MovingArray,
+    Placement,
+    Redistribution,
+    Site,
+    Transport,
+    agree_on,
+)
+from resize_lib.redistribution.reading import NeighbourReads, introduction
+from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.whole import CustomValues, ReplicatedArrays
+
+TRANSPORTS = ("auto", "messages", "shared")
+
+
+def redistribute(
+    comm: MPI.Intracomm,
+    arrays: Sequence[MovingArray],
+    old: Placement,
+    new: Placement,
+    *,
+    transport: Transport = "auto",
+    max_extra_bytes: int | None = None,
+    checksums: bool = False,
+    arena: Arena | None = None,
+) -> Redistribution:
+    """Move ``arrays`` from the ``old`` to the ``new`` placement; collective over ``comm``.
+
+    ``comm`` holds every process of both placements (others take part and get nothing). All
+    arrays move in one exchange. Old arrays are only read. A part that nothing changed is not
+    copied: the old array is the new one.
+
+    ``transport``: ``messages``; ``shared``: parts on one node are read from their owners' memory;
+    ``auto``: shared where possible. Reading needs old parts that lie in a shared ``arena``.
+    ``max_extra_bytes``: limit of the exchange buffers of one process, beside old and new parts
+    (default: a quarter of its parts, at least 1 MiB). ``checksums``: compare a checksum of every
+    array before and after. ``arena``: keeps memory between calls and holds the new parts.
+
+    Raises:
+        InvalidRedistributionError, DeclarationMismatchError, OutOfMemoryError, CustomDataError,
+        CorruptDataError: the same on every rank; nothing has changed.
+    """
+    chosen = _Options(transport, max_extra_bytes, checksums)
+    work, before, hosts = _begin(comm, arrays, (old, new), arena or Arena(shared=False), chosen)
+    reads = NeighbourReads.open(work.distributed, hosts, transport)
+    by_message = work.distributed.routes.other_process() & ~reads.pairs
+    exchange = _exchange(work, by_message, max_extra_bytes)
+    sent, received, read = work.transfer(exchange, reads)
+    _finish(work, before)
+    return Redistribution(
+        arrays=work.results(),
+        shared=bool(reads.pairs.any()),
+        bytes_sent=sent,
+        bytes_received=received,
+        bytes_read=read,
+        extra_bytes=exchange.extra_bytes if exchange else 0,
+        panels=exchange.panels if exchange else 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    transport: Transport
+    max_extra_bytes: int | None
+    checksums: bool
+
+    def check(self) -> None:
+        if self.transport not in TRANSPORTS:
+            raise InvalidRedistributionError(
+                f"transport is {self.transport!r}, not one of {', '.join(TRANSPORTS)}"
+            )
+        if self.max_extra_bytes is not None and self.max_extra_bytes < 1:
+            raise InvalidRedistributionError(
+                f"max_extra_bytes must be at least 1, not {self.max_extra_bytes}"
+            )
+
+
+@dataclass(slots=True)
+class _Work:
+    """The arrays of one redistribution on one rank, by kind."""
+
+    site: Site
+    arrays: Sequence[MovingArray]
+    distributed: DistributedArrays
+    replicated: ReplicatedArrays
+    custom: CustomValues
+
+    @classmethod
+    def of(cls, site: Site, arrays: Sequence[MovingArray]) -> _Work:
+        """Check the arrays and sort them by kind."""
+        names = [array.name for array in arrays]
+        if len(set(names)) != len(names):
+            raise InvalidRedistributionError(f"two arrays have the same name: {names}")
+        kinds: tuple[dict[int, MovingArray], ...] = ({}, {}, {})
+        for position, array in enumerate(arrays):
+            array.check(site.old.grid, site.old_rank)
+            whole = isinstance(array.descriptor, Replicated), isinstance(array.descriptor, Custom)
+            kinds[whole.index(True) + 1 if any(whole) else 0][position] = array
+        return cls(
+            site,
+            arrays,
+            DistributedArrays(site, kinds[0]),
+            ReplicatedArrays(site, kinds[1]),
+            CustomValues(site, kinds[2]),
+        )
+
+    def prepare(self) -> None:
+        """Everything that can fail before a byte moves."""
+        self.distributed.prepare()
+        self.replicated.prepare()
+        self.custom.prepare()
+
+    def transfer(
+        self, exchange: MessageExchange | None, reads: NeighbourReads
+    ) -> tuple[int, int, int]:
+        """Move everything; returns the bytes sent and received by message, and read."""
+        if exchange is not None:
+            exchange.start()
+        self.distributed.keep()
+        read = reads.run()
+        counts = [self.replicated.transfer(), self.custom.transfer()]
+        if exchange is not None:
+            counts.append(exchange.finish())
+        return sum(count[0] for count in counts), sum(count[1] for count in counts), read
+
+    def results(self) -> tuple[Any, ...]:
+        """This rank's new parts by position; None on a retiring rank."""
+        merged = self.distributed.results | self.replicated.results | self.custom.results
+        return tuple(merged.get(position) for position in range(len(self.arrays)))
+
+
+def _begin(
+    comm: MPI.Intracomm,
+    arrays: Sequence[MovingArray],
+    placements: tuple[Placement, Placement],
+    arena: Arena,
+    options: _Options,
+) -> tuple[_Work, list[int], list[bytes]]:
+    """Step 1; returns the work, checksums of the old parts, every rank's introduction."""
+    work, before, table, statement = None, [], None, ""
+    error: Exception | None = None
+    try:
+        options.check()
+        statement = agree_on(arrays, *placements, str(options))
+        work = _Work.of(Site.of(comm, *placements, arena), arrays)
+        work.prepare()
+        before = old_checksums(work.site, arrays) if options.checksums else []
+        table = work.distributed.table()
+    except Exception as raised:
+        error = raised
+    hosts = agree(comm, error, statement, introduction(readable=table is not None))
+    assert work is not None
+    return work, before, hosts
+
+
+def _exchange(
+    work: _Work, by_message: Pairs, max_extra_bytes: int | None
+) -> MessageExchange | None:
+    """Step 3; None (on every rank) if nothing travels by message."""
+    if not by_message.any():
+        return None
+    exchange, error = None, None
+    try:
+        panels = work.distributed.routes.panels(by_message, max_extra_bytes)
+        exchange = work.distributed.exchange(by_message, panels)
+    except Exception as raised:
+        error = raised
+    agree(work.site.comm, error)
+    return exchange
+
+
+def _finish(work: _Work, before: Sequence[int]) -> None:
+    """Step 5: no rank touches its old parts again before every other rank has what it needs."""
+    error = None
+    try:
+        work.custom.finish()
+    except Exception as raised:
+        error = raised
+    agree(work.site.comm, error)
+    if before:
+        agree(work.site.comm, compare_checksums(work.site, work.arrays, before, work.results()))

@@ -1,0 +1,183 @@
+"""The redistribution plan: what moves between which grid ranks, known before MPI is touched.
+
+A plan depends on descriptors and grids only; every rank computes the same one, and the scheduler
+or a simulator can ask it for bytes and cost without a running job. A pair of grid ranks exchanges
+the product of its row runs and its column runs (see ``runs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resize_lib.descriptors import Distributed, ProcessGrid
+from resize_lib.redistribution.errors import InvalidRedistributionError
+from resize_lib.redistribution.relabel import best_relabelling
+from resize_lib.redistribution.runs import Runs, axis_runs, items_of
+
+Bytes2D = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What one old grid rank hands to one new grid rank: ``rows`` x ``cols`` of local indices."""
+
+    rows: Runs
+    cols: Runs
+
+    @property
+    def items(self) -> int:
+        """Number of array items (of all trailing dimensions together: one)."""
+        return items_of(self.rows) * items_of(self.cols)
+
+
+@dataclass(frozen=True, slots=True)
+class RedistributionPlan:
+    """Every transfer of one array from ``old`` on ``old_grid`` to ``new`` on ``new_grid``.
+
+    ``itemsize``: bytes of one array item. ``bytes_per_pair``: bytes from old grid rank (row) to new
+    grid rank (column); read-only. Ranks are grid ranks everywhere; where a method takes
+    ``old_ranks`` and ``new_ranks`` these name the process behind each grid rank (left out: grid
+    rank r is process r on both sides).
+    """
+
+    old: Distributed
+    old_grid: ProcessGrid
+    new: Distributed
+    new_grid: ProcessGrid
+    itemsize: int
+    row_runs: Mapping[tuple[int, int], Runs] = field(repr=False, compare=False)
+    col_runs: Mapping[tuple[int, int], Runs] = field(repr=False, compare=False)
+    bytes_per_pair: Bytes2D = field(repr=False, compare=False)
+
+    def transfer(self, old_rank: int, new_rank: int) -> Transfer:
+        """What ``old_rank`` of the old grid hands to ``new_rank`` of the new grid."""
+        row, col = self.old.place(self.old_grid, old_rank)
+        new_row, new_col = self.new.place(self.new_grid, new_rank)
+        rows = self.row_runs.get((row, new_row), ())
+        cols = self.col_runs.get((col, new_col), ())
+        return Transfer(rows, cols) if rows and cols else Transfer((), ())
+
+    @property
+    def bytes_total(self) -> int:
+        """Bytes of the whole array."""
+        return int(self.bytes_per_pair.sum())
+
+    def bytes_that_change_process(
+        self, old_ranks: Sequence[int] | None = None, new_ranks: Sequence[int] | None = None
+    ) -> int:
+        """Bytes that end on another process than they started on."""
+        return self.bytes_total - int(self.bytes_per_pair[self._same(old_ranks, new_ranks)].sum())
+
+    def estimate_s(
+        self,
+        latency_s: float,
+        bytes_per_s: float,
+        old_ranks: Sequence[int] | None = None,
+        new_ranks: Sequence[int] | None = None,
+    ) -> float:
+        """Estimated duration: the busiest process's messages and bytes, sent or received.
+
+        Processes send and receive at the same time, each at ``bytes_per_s``; a message costs
+        ``latency_s``; what stays on its process is free.
+        """
+        moved = np.where(self._same(old_ranks, new_ranks), 0, self.bytes_per_pair)
+        cost = np.where(moved > 0, latency_s, 0.0) + moved / bytes_per_s
+        return float(max(cost.sum(axis=0).max(), cost.sum(axis=1).max()))
+
+    def relabelled(
+        self, old_ranks: Sequence[int] | None = None, new_ranks: Sequence[int] | None = None
+    ) -> tuple[int, ...]:
+        """``new_ranks`` in the order that leaves the most bytes where they are."""
+        old_ranks, new_ranks = self._ranks(old_ranks, new_ranks)
+        return best_relabelling(self.bytes_per_pair, old_ranks, new_ranks)
+
+    def is_unchanged(self, old_rank: int, new_rank: int) -> bool:
+        """Whether ``new_rank``'s part is exactly ``old_rank``'s part, item by item.
+
+        ``bytes_per_pair`` tells both parts apart from the rest; equal order is one plain run along
+        each axis, starting at 0 on both sides.
+        """
+        shape = self.old.local_shape(self.old_grid, old_rank)
+        if shape != self.new.local_shape(self.new_grid, new_rank):
+            return False
+        transfer = self.transfer(old_rank, new_rank)
+        held = (shape[0], shape[1] if self.old.dimensions == 2 else 1)
+        both = (transfer.rows, held[0]), (transfer.cols, held[1])
+        return all(
+            items_of(runs) == extent
+            and all(
+                r.source == r.destination and r.source_stride == r.destination_stride for r in runs
+            )
+            for runs, extent in both
+        )
+
+    def _ranks(
+        self, old_ranks: Sequence[int] | None, new_ranks: Sequence[int] | None
+    ) -> tuple[Sequence[int], Sequence[int]]:
+        return (
+            range(self.old_grid.size) if old_ranks is None else old_ranks,
+            range(self.new_grid.size) if new_ranks is None else new_ranks,
+        )
+
+    def _same(
+        self, old_ranks: Sequence[int] | None, new_ranks: Sequence[int] | None
+    ) -> NDArray[np.bool_]:
+        old_ranks, new_ranks = self._ranks(old_ranks, new_ranks)
+        same: NDArray[np.bool_] = np.equal.outer(np.asarray(old_ranks), np.asarray(new_ranks))
+        return same
+
+
+def _pair_items(runs: Mapping[tuple[int, int], Runs], shape: tuple[int, int]) -> Bytes2D:
+    items = np.zeros(shape, dtype=np.int64)
+    for pair, of_pair in runs.items():
+        items[pair] = items_of(of_pair)
+    return items
+
+
+def plan_redistribution(
+    old: Distributed,
+    old_grid: ProcessGrid,
+    new: Distributed,
+    new_grid: ProcessGrid,
+    itemsize: int,
+) -> RedistributionPlan:
+    """Plan the move of one array; the two descriptors may differ in all but the global shape.
+
+    Plans are remembered: the same question a second time costs nothing.
+
+    Raises:
+        InvalidRedistributionError: the global shapes differ, or an item has a negative size.
+        DescriptorError: a descriptor does not fit its grid (``Weighted1D``).
+    """
+    return _plan(old, old_grid, new, new_grid, itemsize)  # type: ignore[arg-type]  # all hashable
+
+
+@lru_cache(maxsize=128)
+def _plan(
+    old: Distributed,
+    old_grid: ProcessGrid,
+    new: Distributed,
+    new_grid: ProcessGrid,
+    itemsize: int,
+) -> RedistributionPlan:
+    if old.shape != new.shape:
+        raise InvalidRedistributionError(
+            f"global shape {old.shape} cannot be redistributed to {new.shape}"
+        )
+    if itemsize < 0:
+        raise InvalidRedistributionError(f"an item of {itemsize} bytes")
+    (old_rows, old_cols), (new_rows, new_cols) = old.axes(old_grid), new.axes(new_grid)
+    row_runs, col_runs = axis_runs(old_rows, new_rows), axis_runs(old_cols, new_cols)
+    rows = _pair_items(row_runs, (old_rows.nprocs, new_rows.nprocs))
+    cols = _pair_items(col_runs, (old_cols.nprocs, new_cols.nprocs))
+    old_at = np.array([old.place(old_grid, rank) for rank in range(old_grid.size)])
+    new_at = np.array([new.place(new_grid, rank) for rank in range(new_grid.size)])
+    pairs = rows[np.ix_(old_at[:, 0], new_at[:, 0])] * cols[np.ix_(old_at[:, 1], new_at[:, 1])]
+    pairs *= itemsize
+    pairs.setflags(write=False)
+    return RedistributionPlan(old, old_grid, new, new_grid, itemsize, row_runs, col_runs, pairs)

@@ -1,0 +1,112 @@
+"""Who sends, receives or reads what: the plans of all arrays, seen from one process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resize_lib.redistribution.messages import SLOTS, Letters, Piece
+from resize_lib.redistribution.moving import MovingArray, Placement
+from resize_lib.redistribution.plan import RedistributionPlan
+from resize_lib.redistribution.runs import items_of
+
+# Whole stretches are sent where a share has at least this many: a panel is then at most this
+# fraction larger than the others, which the number of panels allows for.
+PANEL_SLACK = 1 / 16
+EXTRA_BYTES_MIN = 1 << 20  # the default limit is never smaller
+
+Pairs = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """All distributed arrays between two placements. ``plans`` by position in the list."""
+
+    plans: dict[int, RedistributionPlan]
+    arrays: Mapping[int, MovingArray]
+    old: Placement
+    new: Placement
+
+    def other_process(self) -> Pairs:
+        """Pairs (old grid rank, new grid rank) on two processes that have bytes to exchange."""
+        apart: Pairs = np.not_equal.outer(np.asarray(self.old.ranks), np.asarray(self.new.ranks))
+        return apart & (self._bytes() > 0)
+
+    def _bytes(self) -> NDArray[np.int64]:
+        total = np.zeros((self.old.grid.size, self.new.grid.size), dtype=np.int64)
+        for plan in self.plans.values():
+            total += plan.bytes_per_pair
+        return total
+
+    def piece(self, position: int, old_rank: int, new_rank: int) -> Piece:
+        """What array ``position`` moves from old to new grid rank, outer runs first."""
+        plan = self.plans[position]
+        transfer = plan.transfer(old_rank, new_rank)
+        rows, cols = transfer.rows, transfer.cols
+        if is_transposed(self.arrays[position]):
+            rows, cols = cols, rows
+        return Piece(position, rows, cols, plan.itemsize)
+
+    def pieces(self, old_rank: int, new_rank: int) -> list[Piece]:
+        """What every array moves from old to new grid rank; empty pieces left out."""
+        pieces = (self.piece(position, old_rank, new_rank) for position in self.plans)
+        return [piece for piece in pieces if piece.nbytes]
+
+    def letters_from(self, old_rank: int, by_message: Pairs) -> Letters:
+        """What old grid rank ``old_rank`` sends, by communicator rank, beginning behind itself."""
+        count = self.new.grid.size
+        order = ((old_rank + 1 + step) % count for step in range(count))
+        return {
+            self.new.ranks[q]: self.pieces(old_rank, q) for q in order if by_message[old_rank, q]
+        }
+
+    def letters_to(self, new_rank: int, by_message: Pairs) -> Letters:
+        """What new grid rank ``new_rank`` receives, by communicator rank."""
+        return {
+            self.old.ranks[p]: self.pieces(p, new_rank)
+            for p in range(self.old.grid.size)
+            if by_message[p, new_rank]
+        }
+
+    def panels(self, by_message: Pairs, max_extra_bytes: int | None) -> int:
+        """Into how many panels the messages are cut so that no process exceeds the limit.
+
+        ``max_extra_bytes`` per process; None: a quarter of the process's old or new parts,
+        whichever are larger. One row per transfer and panel is the least that can be sent.
+        """
+        total = self._bytes()
+        moved = np.where(by_message, total, 0)
+        needed = np.add(*self._per_process(moved))
+        if max_extra_bytes is None:
+            held = np.maximum(*self._per_process(total))
+            limit = np.maximum(held // 4, EXTRA_BYTES_MIN)
+        else:
+            limit = np.full_like(needed, max(max_extra_bytes, 1))
+        if (needed <= limit).all():
+            return 1
+        panels = math.ceil(float((SLOTS * needed / (limit * (1 - PANEL_SLACK))).max()))
+        return max(1, min(panels, self._rows_most()))
+
+    def _per_process(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Two rows: what each communicator rank gives and gets, from a value per pair."""
+        values = np.zeros((2, max(*self.old.ranks, *self.new.ranks) + 1), dtype=np.int64)
+        values[0, list(self.old.ranks)] = pairs.sum(axis=1)
+        values[1, list(self.new.ranks)] = pairs.sum(axis=0)
+        return values
+
+    def _rows_most(self) -> int:
+        """The greatest number of rows in one transfer."""
+        most = 1
+        for position, plan in self.plans.items():
+            outer = plan.col_runs if is_transposed(self.arrays[position]) else plan.row_runs
+            most = max([most, *map(items_of, outer.values())])
+        return most
+
+
+def is_transposed(array: MovingArray) -> bool:
+    """Whether columns are the outer dimension of ``array``: 2-D in Fortran order."""
+    return array.order == "F" and getattr(array.descriptor, "dimensions", 0) == 2

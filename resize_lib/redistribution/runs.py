@@ -1,0 +1,217 @@
+"""Which part of one distributed axis goes where: constant-stride runs of local indices.
+
+Coordinate i of the old axis and coordinate j of the new one share the global indices that i held
+and j is to hold. For two block-cyclic axes that pattern repeats with the period
+lcm(P x block, Q x block'): one period is cut at every block border of either side, each piece has
+one owner on both sides, and repeats with a constant stride in the local numbering of both. With
+equal blocks a pair that shares anything (when (i - j) mod gcd(P, Q) fits) is one run plus at most
+one ragged piece at the end. An axis cut into intervals has no period; its pieces are counted out
+in full and equal steps gathered into runs.
+
+Source: the period is that of Prylli and Tourancheau, "Fast runtime block cyclic data
+redistribution on multiprocessors" (1997), the algorithm behind ScaLAPACK's pdgemr2d.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+
+from resize_lib.descriptors import Axis, CyclicAxis, Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``count`` stretches of ``length`` neighbouring indices; starts and strides are local."""
+
+    source: int  # first local index on the old coordinate
+    destination: int  # first local index on the new coordinate
+    length: int
+    count: int
+    source_stride: int  # from one stretch to the next
+    destination_stride: int
+
+    @property
+    def items(self) -> int:
+        """Number of indices in the run."""
+        return self.length * self.count
+
+
+Runs: TypeAlias = tuple[Run, ...]
+
+
+def items_of(runs: Runs) -> int:
+    """Number of indices in all ``runs``."""
+    return sum(run.items for run in runs)
+
+
+def _borders(axis: Axis, stop: int) -> Indices:
+    if isinstance(axis, CyclicAxis):
+        return np.arange(0, stop, axis.block, dtype=np.int64)
+    return np.asarray(axis.bounds, dtype=np.int64)
+
+
+def _place(axis: Axis, starts: Indices) -> tuple[Indices, Indices]:
+    """Owner and local index of the global indices ``starts``."""
+    if isinstance(axis, CyclicAxis):
+        block = starts // axis.block
+        local = block // axis.nprocs * axis.block + starts % axis.block
+        return (block + axis.source) % axis.nprocs, local
+    bounds = np.asarray(axis.bounds, dtype=np.int64)
+    owner = np.searchsorted(bounds, starts, side="right") - 1
+    return owner, starts - bounds[owner]
+
+
+def _period(old: Axis, new: Axis) -> int:
+    """Global length after which the pattern of owners repeats, at most the whole axis."""
+    if isinstance(old, CyclicAxis) and isinstance(new, CyclicAxis):
+        return min(old.n, math.lcm(old.block * old.nprocs, new.block * new.nprocs))
+    return old.n
+
+
+@lru_cache(maxsize=512)
+def axis_runs(old: Axis, new: Axis) -> Mapping[tuple[int, int], Runs]:
+    """Runs between every pair (old coordinate, new coordinate) that shares indices.
+
+    Pairs that share nothing are left out. Within a pair the runs are in the same order on every
+    rank: that order is the order of the items in a message.
+
+    Raises:
+        ValueError: the axes differ in global extent.
+    """
+    if old.n != new.n:
+        raise ValueError(f"an axis of {old.n} cannot be redistributed to one of {new.n}")
+    if old.n == 0:
+        return MappingProxyType({})
+    period = _period(old, new)
+    points = np.concatenate((_borders(old, period), _borders(new, period), [period]))
+    points = np.unique(points[points <= period])
+    starts, lengths = points[:-1], np.diff(points)
+    source_owner, source = _place(old, starts)
+    destination_owner, destination = _place(new, starts)
+    pair = source_owner * new.nprocs + destination_owner
+    order = np.argsort(pair, kind="stable")
+    cuts = np.flatnonzero(np.diff(pair[order])) + 1
+    result = {}
+    for group in np.split(order, cuts):
+        i, j = divmod(int(pair[group[0]]), new.nprocs)
+        pieces = _join(starts[group], source[group], destination[group], lengths[group])
+        result[i, j] = _repeat(pieces, old.n, period, old.nprocs, new.nprocs)
+    return MappingProxyType(result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Stretches of one pair within one period: parallel arrays."""
+
+    starts: Indices  # global
+    source: Indices
+    destination: Indices
+    lengths: Indices
+
+
+def _join(starts: Indices, source: Indices, destination: Indices, lengths: Indices) -> _Pieces:
+    """Unite stretches that follow each other without a gap on both sides and globally."""
+    gap = (
+        (starts[1:] != starts[:-1] + lengths[:-1])
+        | (source[1:] != source[:-1] + lengths[:-1])
+        | (destination[1:] != destination[:-1] + lengths[:-1])
+    )
+    first = np.concatenate(([True], gap))
+    total = np.add.reduceat(lengths, np.flatnonzero(first))
+    return _Pieces(starts[first], source[first], destination[first], total)
+
+
+def _repeat(pieces: _Pieces, n: int, period: int, old_procs: int, new_procs: int) -> Runs:
+    """The runs of one pair over the whole axis of ``n``, from its pieces in one period."""
+    rounds, rest = divmod(n, period)
+    if rounds == 1 and rest == 0:
+        return _gather(pieces)
+    source_step, destination_step = period // old_procs, period // new_procs
+    runs: list[Run] = []
+    ragged: list[Run] = []
+    for start, source, destination, length in zip(
+        pieces.starts.tolist(),
+        pieces.source.tolist(),
+        pieces.destination.tolist(),
+        pieces.lengths.tolist(),
+        strict=True,
+    ):
+        count = rounds + (start + length <= rest)
+        run = Run(source, destination, length, count, source_step, destination_step)
+        left = min(rest - start, length) if start < rest < start + length else 0
+        if length == source_step == destination_step:  # one stretch without a gap on either side
+            run = Run(source, destination, length * count + left, 1, 0, 0)
+        elif left:
+            at = source + rounds * source_step, destination + rounds * destination_step
+            ragged.append(Run(*at, left, 1, 0, 0))
+        runs.append(run)
+    return (*runs, *ragged)
+
+
+def _gather(pieces: _Pieces) -> Runs:
+    """Unite equal stretches at equal steps into runs (an axis without a period)."""
+    runs: list[Run] = []
+    steps = zip(
+        pieces.source.tolist(), pieces.destination.tolist(), pieces.lengths.tolist(), strict=True
+    )
+    for source, destination, length in steps:
+        last = runs[-1] if runs else None
+        if last is not None and last.length == length:
+            by = source - last.source, destination - last.destination
+            if last.count == 1:
+                runs[-1] = Run(last.source, last.destination, length, 2, *by)
+                continue
+            if by == (last.source_stride * last.count, last.destination_stride * last.count):
+                strides = last.source_stride, last.destination_stride
+                runs[-1] = Run(last.source, last.destination, length, last.count + 1, *strides)
+                continue
+        runs.append(Run(source, destination, length, 1, 0, 0))
+    return tuple(runs)
+
+
+def share_of(runs: Runs, part: int, parts: int) -> Runs:
+    """Share number ``part`` of ``parts`` nearly equal shares of ``runs``, in message order.
+
+    Cut at whole stretches where there are enough of them, so that a share stays one run; otherwise
+    within a stretch. All shares in turn are the whole, whatever ``parts`` is.
+    """
+    if parts == 1:
+        return runs
+    stretches = sum(run.count for run in runs)
+    if stretches >= 16 * parts:
+        return _cut(runs, stretches * part // parts, stretches * (part + 1) // parts, whole=True)
+    items = items_of(runs)
+    return _cut(runs, items * part // parts, items * (part + 1) // parts, whole=False)
+
+
+def _cut(runs: Runs, start: int, stop: int, *, whole: bool) -> Runs:
+    """What lies from ``start`` to ``stop``, counted in stretches (``whole``) or in items."""
+    result: list[Run] = []
+    passed = 0
+    for run in runs:
+        unit = 1 if whole else run.length
+        low, high = max(start - passed, 0), min(stop - passed, run.count * unit)
+        passed += run.count * unit
+        while low < high:
+            stretch, skip = divmod(low, unit)
+            rounds = (high - low) // unit if skip == 0 else 0
+            length = run.length if rounds else min(unit - skip, high - low)
+            result.append(
+                Run(
+                    run.source + stretch * run.source_stride + skip,
+                    run.destination + stretch * run.destination_stride + skip,
+                    length,
+                    rounds or 1,
+                    run.source_stride if rounds else 0,
+                    run.destination_stride if rounds else 0,
+                )
+            )
+            low += rounds * unit if rounds else length
+    return tuple(result)

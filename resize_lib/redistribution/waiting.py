@@ -1,0 +1,50 @@
+"""Waiting for MPI without burning the core another rank needs.
+
+MPICH's blocking calls spin. With more ranks than cores the ranks that have something to do then
+wait for a time slice of the ones that have not. Here a wait tests, gives the core away, and after a
+while sleeps: first 20 µs, growing to 2 ms while nothing happens.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from mpi4py import MPI
+
+YIELDS = 40  # tests before the first sleep
+NAP_S_MIN = 20e-6
+NAP_S_MAX = 2e-3
+NAP_GROWTH = 1.5
+
+
+class Nap:
+    """The pauses of one wait: ``pause`` when nothing happened, ``reset`` when something did."""
+
+    __slots__ = ("_nap_s", "_yields")
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Something happened: be quick again."""
+        self._yields = 0
+        self._nap_s = NAP_S_MIN
+
+    def pause(self) -> None:
+        """Give the core away, for longer each time."""
+        if self._yields < YIELDS:
+            self._yields += 1
+            os.sched_yield()
+            return
+        time.sleep(self._nap_s)
+        self._nap_s = min(self._nap_s * NAP_GROWTH, NAP_S_MAX)
+
+
+def wait_all(requests: Sequence[MPI.Request]) -> None:
+    """Wait until every request is complete."""
+    nap = Nap()
+    pending = list(requests)
+    while not MPI.Request.Testall(pending):
+        nap.pause()

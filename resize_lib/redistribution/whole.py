@@ -1,0 +1,155 @@
+"""Data that is not cut into runs: replicated arrays, and what an application packs itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.descriptors import Custom
+from resize_lib.redistribution.copying import Array, RawBytes
+from resize_lib.redistribution.errors import CustomDataError
+from resize_lib.redistribution.moving import MovingArray, Site
+from resize_lib.redistribution.waiting import wait_all
+
+TAG = 7302
+
+
+@dataclass(slots=True)
+class ReplicatedArrays:
+    """Replicated arrays by position: old processes keep theirs, joining ones get a copy."""
+
+    site: Site
+    arrays: Mapping[int, MovingArray]
+    results: dict[int, Array] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Allocate copies on a joining process."""
+        if self.site.new_rank is None:
+            return
+        for position, array in self.arrays.items():
+            if self.site.old_rank is not None:
+                self.results[position] = array.local
+            else:
+                shape = array.target.local_shape(self.site.new.grid, self.site.new_rank)  # type: ignore[union-attr]
+                self.results[position] = self.site.arena.empty(shape, array.dtype, array.order)
+
+    def transfer(self) -> tuple[int, int]:
+        """Hand copies to joining processes; returns the bytes sent and received.
+
+        Holders double each round: all of them give, one joining process each.
+        """
+        old, new, comm = self.site.old.ranks, self.site.new.ranks, self.site.comm
+        holders = [*old, *(rank for rank in new if rank not in old)]
+        if comm.rank not in holders or len(holders) == len(old):
+            return 0, 0
+        place, have, sent = holders.index(comm.rank), len(old), 0
+        copies = [self._raw(position) for position in self.arrays]
+        while have < len(holders):
+            requests: list[MPI.Request] = []
+            for copy in copies:
+                if not copy.size:
+                    continue
+                if place < have and place + have < len(holders):
+                    requests.append(comm.Isend([copy, MPI.BYTE], holders[place + have], TAG))
+                    sent += copy.size
+                elif have <= place < 2 * have:
+                    requests.append(comm.Irecv([copy, MPI.BYTE], holders[place - have], TAG))
+            wait_all(requests)
+            have *= 2
+        return sent, 0 if place < len(old) else sum(copy.size for copy in copies)
+
+    def _raw(self, position: int) -> RawBytes:
+        """The bytes of one array in its declared order: a view of the new array if joining."""
+        array = self.results.get(position, self.arrays[position].local)
+        flat = array.ravel(order=self.arrays[position].order)
+        return flat.view(np.uint8) if flat.itemsize else np.empty(0, dtype=np.uint8)
+
+
+@dataclass(slots=True)
+class CustomValues:
+    """What the application packs and unpacks, by position."""
+
+    site: Site
+    arrays: Mapping[int, MovingArray]
+    packed: dict[int, list[bytes]] = field(default_factory=dict)  # a piece per new grid rank
+    arrived: dict[int, list[bytes]] = field(default_factory=dict)  # a piece per old grid rank
+    results: dict[int, Any] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Let the application pack.
+
+        Raises:
+            CustomDataError: pack raised, or did not return one piece of bytes per new rank.
+        """
+        old, new, old_rank = self.site.old.grid, self.site.new.grid, self.site.old_rank
+        if old_rank is None:
+            return
+        for position, array in self.arrays.items():
+            try:
+                pieces = list(map(bytes, _custom(array).pack(array.local, old, old_rank, new)))
+            except Exception as error:
+                raise CustomDataError(_story(array, "pack", error)) from error
+            if len(pieces) != new.size:
+                raise CustomDataError(
+                    f"{array.name!r}: pack returned {len(pieces)} pieces for {new.size} new ranks"
+                )
+            self.packed[position] = pieces
+
+    def transfer(self) -> tuple[int, int]:
+        """Exchange the pieces; returns the bytes sent and received."""
+        sent = received = 0
+        for position in self.arrays:
+            mine = self.packed.get(position, [])
+            arrived = self._exchange(mine)
+            if self.site.new_rank is not None:
+                self.arrived[position] = arrived
+            sent += sum(map(len, mine))
+            received += sum(map(len, arrived))
+        return sent, received
+
+    def _exchange(self, pieces: Sequence[bytes]) -> list[bytes]:
+        comm, old, new = self.site.comm, self.site.old.ranks, self.site.new.ranks
+        sizes = np.zeros((2, comm.size), dtype=np.int64)  # outgoing, incoming
+        outgoing = [(rank, piece) for rank, piece in zip(new, pieces, strict=bool(pieces)) if piece]
+        for rank, piece in outgoing:
+            sizes[0, rank] = len(piece)
+        wait_all([comm.Ialltoall(sizes[0], sizes[1])])
+        buffers = [np.empty(int(sizes[1, rank]), dtype=np.uint8) for rank in old]
+        requests = [
+            comm.Irecv([buffer, MPI.BYTE], source=rank, tag=TAG)
+            for rank, buffer in zip(old, buffers, strict=True)
+            if buffer.size
+        ]
+        requests += [comm.Isend([piece, MPI.BYTE], dest=rank, tag=TAG) for rank, piece in outgoing]
+        wait_all(requests)
+        return [buffer.tobytes() for buffer in buffers]
+
+    def finish(self) -> None:
+        """Let the application unpack.
+
+        Raises:
+            CustomDataError: unpack raised.
+        """
+        old, new, new_rank = self.site.old.grid, self.site.new.grid, self.site.new_rank
+        for position, pieces in self.arrived.items():
+            assert new_rank is not None
+            array = self.arrays[position]
+            custom = _custom(array, new=True)
+            try:
+                self.results[position] = custom.unpack(pieces, old, new_rank, new)
+            except Exception as error:
+                raise CustomDataError(_story(array, "unpack", error)) from error
+
+
+def _custom(array: MovingArray, *, new: bool = False) -> Custom:
+    descriptor = array.target if new else array.descriptor
+    assert isinstance(descriptor, Custom)
+    return descriptor
+
+
+def _story(array: MovingArray, what: str, error: Exception) -> str:
+    return f"{array.name!r}: {what} failed: {type(error).__name__}: {error}"
