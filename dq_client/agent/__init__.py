@@ -1,0 +1,9 @@
+"""The node agent (the thesis's DQ client): starts, watches and ends the processes of jobs.
+
+agent.py      the loop: orders from the server, heartbeats, reports until acknowledged
+holdings.py   the job instances with processes here, recorded on disk so that they outlive
+              the agent
+keeper.py     a tiny parent for each process tree: keeps the exit code, loses no descendant
+rsh.py        the socket that dq-rsh asks for proxies on other nodes
+tree.py       finding and ending every process of a job instance
+"""

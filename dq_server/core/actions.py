@@ -47,6 +47,18 @@ class AnswerRemap:
 
 
 @dataclass(frozen=True, slots=True)
+class CallRemap:
+    """The scheduler would resize the job: it is wanted at a remap point, the sooner the better.
+
+    A shell that cannot pass this on ignores it: the job comes to its next remap point anyway and is
+    answered there.
+    """
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
 class VacateProcessors:
     """Make sure that no process of the job is left there, then report ProcessorsVacated."""
 
@@ -72,4 +84,13 @@ class WarnJob:
     reason: Reason
 
 
-Action = JobAccepted | StartJob | KillJob | AnswerRemap | VacateProcessors | JobFinished | WarnJob
+Action = (
+    JobAccepted
+    | StartJob
+    | KillJob
+    | AnswerRemap
+    | CallRemap
+    | VacateProcessors
+    | JobFinished
+    | WarnJob
+)

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """From now on the scheduler follows this configuration."""
+
+    config: SchedulerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +145,8 @@ class Tick:
 
 
 Event = (
-    NodeJoined
+    Configured
+    | NodeJoined
     | NodeLost
     | JobSubmitted
     | JobStarted

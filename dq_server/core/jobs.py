@@ -9,12 +9,15 @@ A job in KILLING still owns its processors: they return when the nodes confirm t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 
 from dq_server.core.errors import InvalidSpec, InvalidTransition
 from dq_server.core.performance import PerformanceData
 from dq_server.core.reasons import Reason
+from dq_server.core.scalability import Scalability
 from dq_server.core.sizes import Configuration
 
 
@@ -60,7 +63,8 @@ class JobSpec:
     """What the user asked for. Immutable; `configurations` ascend by size.
 
     `initial` is the size to start on; a moldable job may be started on any configuration.
-    `estimate_s` is the user's run-time estimate used for planning (walltime if not given).
+    `estimate_s` is the user's run-time estimate on `initial`, used for planning (walltime if not
+    given); `scalability`, if known, says how it changes with the size.
     """
 
     name: str
@@ -80,25 +84,40 @@ class JobSpec:
     priority: int = 0
     request_id: str = ""
     hold: bool = False
+    scalability: Scalability | None = None
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
         if not self.configurations:
             raise InvalidSpec("the job has no legal size")
-        if self.initial not in self.configurations:
+        if not self._legal(self.initial):
             legal = ", ".join(str(c.size) for c in self.configurations)
             raise InvalidSpec(f"size {self.initial.size} is not among the legal sizes {legal}")
         if self.kind is JobKind.RIGID and len(self.configurations) > 1:
             raise InvalidSpec("a rigid job has exactly one size")
         for name in ("walltime_s", "estimate_s"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not value >= 0:
                 raise InvalidSpec(f"{name} must be positive, not {value}")
+
+    def _legal(self, configuration: Configuration) -> bool:
+        sizes = self.configurations
+        if len(sizes) == 1:
+            return sizes[0] == configuration
+        k = bisect_left(sizes, configuration.size, key=attrgetter("size"))
+        return configuration in sizes[k : k + 1] or configuration in sizes
 
     @property
     def planned_s(self) -> float | None:
         """Run time to plan with, seconds; None means unknown (never backfilled before others)."""
         return self.estimate_s if self.estimate_s is not None else self.walltime_s
+
+    def planned_on_s(self, size: int) -> float | None:
+        """`planned_s` if the job runs on `size` processors, as far as its scalability is known."""
+        planned, known = self.planned_s, self.scalability
+        if planned is None or known is None or size == self.initial.size:
+            return planned
+        return planned * known.ratio(size) / known.ratio(self.initial.size)
 
 
 @dataclass(slots=True)
@@ -163,6 +182,7 @@ class Job:
     instance: int = 0  # counts starts; a message of an older instance is ignored
     configuration: Configuration | None = None
     allocation: list[int] = field(default_factory=list)  # rank r runs on processor allocation[r]
+    first_processor: int = -1  # where rank 0 started: its node keeps the output
     resize: PendingResize | None = None
     answer: Answer | None = None
     remap_points: int = 0
@@ -175,6 +195,9 @@ class Job:
     exit_code: int | None = None
     end_reason: Reason | None = None
     warned: bool = False  # the walltime warning went out
+    planned: tuple[float, int, int] | None = None  # its entry in State.ends
+    resizes: int = 0  # committed ones
+    called: bool = False  # asked to come to a remap point (CallRemap), not there yet
 
     @property
     def size(self) -> int:

@@ -91,6 +91,8 @@ def finish(
     job.end_s, job.end_reason = now, reason
     state.queue.pop(job.id, None)
     state.active.pop(job.id, None)
+    if job.planned is not None:
+        state.unplan(job)
     state.ended.append(job.id)
     let_go(s, job, leaving, actions)
     job.note(now, str(to), reason)
@@ -127,6 +129,7 @@ def kill(s: Scheduler, job: Job, reason: Reason, now: float, actions: list[Actio
         return
     if job.state is not JobState.KILLING:
         job.move(JobState.KILLING)
+        s.state.plan(job, now)
         job.end_reason = reason
         job.note(now, "kill", reason)
     actions.append(KillJob(job.id, job.instance, tuple(job.holds()), reason))
@@ -158,6 +161,7 @@ def release_requested(
         raise InvalidTransition(f"job {job.id} is {job.state}, not held")
     job.move(JobState.QUEUED)
     queue = s.state.queue
+    s.state.reordered += 1
     later = [j for j in queue if j > job.id]
     queue[job.id] = job
     for other in later:

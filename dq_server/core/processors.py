@@ -36,6 +36,11 @@ class Processors:
     down: set[int] = field(default_factory=set)
     capacity: int = 0  # processors on nodes that are up
 
+    @property
+    def idle_count(self) -> int:
+        """How many are idle."""
+        return len(self.idle)
+
     def join(self, name: str, count: int, speed: float, owned: Iterable[int] = ()) -> None:
         """A node arrives, or comes back with the processors it had (plus more, if it grew).
 

@@ -39,6 +39,7 @@ def remap_point(s: Scheduler, event: RemapPoint, now: float, actions: list[Actio
         job.move(JobState.RUNNING)
     _settle_pending(s, job, event, now, actions)
     job.remap_points += 1
+    job.called = False
     job.last_remap_s = now
     _record(s, job, event)
     answer = _decide(s, job, event.seq, now)
@@ -131,6 +132,8 @@ def _prepare(s: Scheduler, job: Job, seq: int, target: Configuration, now: float
         processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
     job.resize = PendingResize(state.next_resize, seq, target, processors, expand, now)
     state.next_resize += 1
+    if expand:
+        state.plan(job, planned_end(job))
     return job.resize
 
 
@@ -144,13 +147,16 @@ def _commit(
 ) -> None:
     before = job.configuration
     assert before is not None
+    end_s = _new_end(job, before, pending, now)
     job.resize = None
+    job.resizes += 1
     job.configuration = pending.target
     if pending.expand:
         job.allocation.extend(pending.processors)
+        s.state.plan(job, end_s)
     else:
-        gone = set(pending.processors)
-        job.allocation = [p for p in job.allocation if p not in gone]
+        del job.allocation[pending.target.size :]
+        s.state.plan(job, end_s)
         let_go(s, job, list(pending.processors), actions)
         if s.state.queue:
             job.settle = s.config.settle
@@ -166,11 +172,38 @@ def _commit(
     s.schedule(now, actions)
 
 
+def planned_end(job: Job) -> float:
+    """When the active job's processors are expected back (s); +inf: not known."""
+    assert job.planned is not None
+    return job.planned[0]
+
+
+def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float) -> float:
+    """The planned end after a resize: what was left when it was granted, at the new speed.
+
+    The speed comes from the job's scalability if that is known, else from its measurements; without
+    either the old end stands.
+    """
+    end_s = planned_end(job)
+    if end_s <= pending.granted_s or end_s == float("inf"):
+        return end_s
+    target, known = pending.target, job.spec.scalability
+    if known is not None:
+        ratio = known.ratio(target.size) / known.ratio(before.size)
+    else:
+        measured = job.performance.known
+        if before not in measured or target not in measured:
+            return end_s
+        ratio = measured[target] / measured[before]
+    return now + (end_s - pending.granted_s) * ratio
+
+
 def _abort(
     s: Scheduler, job: Job, pending: PendingResize, why: str, now: float, actions: list[Action]
 ) -> None:
     assert job.configuration is not None
     job.resize = None
+    s.state.plan(job, planned_end(job))
     if pending.expand:
         let_go(s, job, list(pending.processors), actions)
     if job.stays:

@@ -12,11 +12,11 @@ policy who starts now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dq_server.core import cluster, events, lifecycle, resizing
-from dq_server.core.actions import Action, StartJob
+from dq_server.core.actions import Action, CallRemap, StartJob
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.events import Event
 from dq_server.core.jobs import Job, JobKind, JobState, Stay
@@ -26,7 +26,16 @@ from dq_server.core.state import State
 
 Handler = Callable[["Scheduler", Any, float, list[Action]], None]
 
+
+def _configured(s: Scheduler, event: events.Configured, now: float, actions: list[Action]) -> None:
+    s.configure(event.config)
+    s.schedule(now, actions)
+
+
+INF = float("inf")
+
 HANDLERS: dict[type, Handler] = {
+    events.Configured: _configured,
     events.NodeJoined: cluster.node_joined,
     events.NodeLost: cluster.node_lost,
     events.Tick: cluster.tick,
@@ -44,16 +53,27 @@ HANDLERS: dict[type, Handler] = {
 }
 
 
+# After these, what a start policy worked out still holds for the jobs it looked at (State.changes).
+ADDS_ONLY = frozenset({events.JobSubmitted, events.JobStarted})
+
+
 class Scheduler:
     """The scheduler's state and policies. See the module's docstring."""
 
     def __init__(self, config: SchedulerConfig | None = None, state: State | None = None) -> None:
-        self.config = config or SchedulerConfig()
-        self.config.validate()
         self.state = state or State()
-        self.order = registry.order_policy(self.config)
-        self.start = registry.start_policy(self.config)
-        self.resize = registry.resize_policy(self.config)
+        self._together = False
+        self.configure(config or SchedulerConfig())
+
+    def configure(self, config: SchedulerConfig) -> None:
+        """Take over a configuration; ConfigError, and nothing changed, if it makes no sense."""
+        config.validate()
+        order, start, resize = (
+            registry.order_policy(config),
+            registry.start_policy(config),
+            registry.resize_policy(config),
+        )
+        self.config, self.order, self.start, self.resize = config, order, start, resize
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take in one event at time `now` (seconds); returns what shall be done, in order.
@@ -61,17 +81,42 @@ class Scheduler:
         Raises a SchedulerError, having changed nothing, if the event is not legal now.
         """
         actions: list[Action] = []
-        HANDLERS[type(event)](self, event, now, actions)
+        kind = type(event)
+        if kind not in ADDS_ONLY:
+            self.state.changes += 1
+        HANDLERS[kind](self, event, now, actions)
+        return actions
+
+    def handle_together(self, batch: Iterable[Event], now: float) -> list[Action]:
+        """Take in the events of one instant, all of them legal, with one scheduling pass at the end.
+
+        Processors that become idle at the same instant are then seen together, as in the textbooks.
+        """
+        actions: list[Action] = []
+        self._together = True
+        try:
+            for event in batch:
+                kind = type(event)
+                if kind not in ADDS_ONLY:
+                    self.state.changes += 1
+                HANDLERS[kind](self, event, now, actions)
+        finally:
+            self._together = False
+        self.schedule(now, actions)
         return actions
 
     def schedule(self, now: float, actions: list[Action]) -> None:
-        """One scheduling pass: start what the policies choose."""
-        state = self.state
-        if not state.queue or not state.processors.idle:
+        """One scheduling pass: start what the policies choose, call whom they want to resize."""
+        if self._together:
             return
-        queue = self.order.ordered(state, now)
-        for start in self.start.choose(state, queue, self.config, now):
-            self._start(start, now, actions)
+        state = self.state
+        if state.queue and state.idle:
+            queue = self.order.ordered(state, now)
+            for start in self.start.choose(state, queue, self.config, now):
+                self._start(start, now, actions)
+        for job in self.resize.calls(state, self.config, now):
+            job.called = True
+            actions.append(CallRemap(job.id, job.instance))
 
     def _start(self, start: Start, now: float, actions: list[Action]) -> None:
         job, configuration = start.job, start.configuration
@@ -81,8 +126,11 @@ class Scheduler:
         state.active[job.id] = job
         job.instance += 1
         job.allocation = list(state.processors.take(configuration.size))
+        job.first_processor = job.allocation[0]
         job.configuration = configuration
         job.start_s = now
+        planned_s = job.spec.planned_on_s(configuration.size)
+        state.plan(job, INF if planned_s is None else now + planned_s)
         if job.spec.kind is not JobKind.RIGID:
             job.stays.append(Stay(configuration, now))
         job.note(now, "start", start.reason)

@@ -1,11 +1,16 @@
 """The scheduler's state: jobs, processors, the queue. Only handlers change it.
 
 `queue` and `active` are indexes over `jobs`, kept in submission and start order; OrderedDict
-because the head of a long queue must be found, and any job removed, in constant time.
+because the head of a long queue must be found, and any job removed, in constant time. `ends` is
+the plan: when the processors of the active jobs are expected back.
+
+`changes` and `reordered` let a policy keep what it worked out: while `changes` stands still, jobs
+were appended to the queue or started by the policy itself, and nothing else happened.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,8 +30,12 @@ class State:
     active: OrderedDict[int, Job] = field(default_factory=OrderedDict)  # ACTIVE, start order
     ended: deque[int] = field(default_factory=deque)  # oldest first
     by_request: dict[str, int] = field(default_factory=dict)  # submission request id -> job
+    ends: list[tuple[float, int, int]] = field(default_factory=list)
+    # (planned end s, job, processors held) of the active jobs, ascending; end +inf: not known
     next_job: int = 1
     next_resize: int = 1
+    changes: int = 0
+    reordered: int = 0  # times that a job entered the queue elsewhere than at its end
 
     def job(self, job_id: int) -> Job:
         """The job, or UnknownJob."""
@@ -42,7 +51,24 @@ class State:
     @property
     def idle(self) -> int:
         """Number of idle processors."""
-        return len(self.processors.idle)
+        return self.processors.idle_count
+
+    def plan(self, job: Job, end_s: float) -> None:
+        """Expect an active job's processors back at `end_s`."""
+        if job.planned is not None:
+            self.unplan(job)
+        pending = job.resize
+        held = len(job.allocation)
+        if pending is not None and pending.expand:
+            held += len(pending.processors)
+        job.planned = (end_s, job.id, held)
+        insort(self.ends, job.planned)
+
+    def unplan(self, job: Job) -> None:
+        """The job is no longer active."""
+        assert job.planned is not None
+        del self.ends[bisect_left(self.ends, job.planned)]
+        job.planned = None
 
     def incoming(self) -> int:
         """Processors on their way to being idle: vacating, or in a granted shrink."""
@@ -61,6 +87,8 @@ class State:
     def check(self) -> None:
         """Full invariant check: raises InvariantViolation. Tests call it after every event."""
         self.processors.check(self._owned())
+        if self.ends != sorted((j.planned for j in self.active.values() if j.planned)):
+            raise InvariantViolation("`ends` is not the sorted plan of the active jobs")
         for job in self.jobs.values():
             if (job.state is JobState.QUEUED) != (job.id in self.queue):
                 raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
@@ -74,3 +102,5 @@ class State:
                     raise InvariantViolation(
                         f"job {job.id} runs as {configuration} on {job.size} processors"
                     )
+                if job.planned is None or job.planned[2] != len(job.holds()):
+                    raise InvariantViolation(f"job {job.id} is planned as {job.planned}")

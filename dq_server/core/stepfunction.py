@@ -2,8 +2,8 @@
 
 Theory of operation. A function is piecewise constant from its origin to infinity and is usually
 read as *nodes taken*: it fits `nodes` more wherever its value is at most `capacity - nodes`. EASY's
-shadow time, conservative reservations, delay measurement and the fit of an evolution profile are all
-questions to it.
+shadow time, conservative reservations, delay measurement and the fit of an evolution profile are
+all questions to it.
 
 `times[k]` is where segment k begins, `values[k]` its value; it ends at `times[k + 1]`. Two
 sentinels close both lists (time +inf, value -inf), so that the searches below need no test for the
@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from dq_server.core.errors import SchedulerError
 
 INF = float("inf")
 
 
-class StepFunctionError(ValueError):
+class StepFunctionError(SchedulerError):
     """A question or a change outside the function's domain; the function is unchanged."""
 
 
@@ -123,7 +126,8 @@ class StepFunction:
     def last_excess_end(self, at_most: float, start_s: float, end_s: float) -> float:
         """End of the last segment in [start_s, end_s) with a value above at_most; -inf: none.
 
-        The end is not clipped to end_s: a search that waits for it makes one jump, not many.
+        The interval is not empty. The end is not clipped to end_s: a search that waits for it
+        makes one jump, not many.
         """
         times, values = self.times, self.values
         k = bisect_left(times, end_s) - 1
@@ -134,7 +138,7 @@ class StepFunction:
         return -INF
 
     def first_excess_start(self, at_most: float, start_s: float, end_s: float) -> float:
-        """First time in [start_s, end_s) with a value above at_most; +inf: none."""
+        """First time in [start_s, end_s), not empty, with a value above at_most; +inf: none."""
         times, values = self.times, self.values
         k = bisect_right(times, start_s) - 1
         while times[k] < end_s:
@@ -253,5 +257,5 @@ class StepFunction:
         times, values = self.times, self.values
         assert len(times) == len(values) >= 3
         assert times[-2:] == [INF, INF] and values[-2:] == [-INF, -INF]
-        assert all(a < b for a, b in zip(times[:-2], times[1:-1], strict=True))
-        assert all(a != b for a, b in zip(values[:-2], values[1:-1], strict=True))
+        assert all(a < b for a, b in pairwise(times[:-1]))
+        assert all(a != b for a, b in pairwise(values[:-1]))

@@ -1,0 +1,364 @@
+"""The agent's loop: orders in, processes started and ended, reports out until acknowledged.
+
+It owns the processes, the server does not: they survive the server, and through their keepers also
+the agent (holdings.py). Everything the agent reports it reports again until the server has
+acknowledged it, because the server acknowledges only what its journal holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import zmq
+
+from dq_client import messages as m
+from dq_client.agent import tree
+from dq_client.agent.holdings import Holdings, Record, Tree
+from dq_client.agent.rsh import Caller, RshRequest, RshSocket
+from dq_client.connection import Connection
+from dq_client.errors import DQError
+from dq_client.home import Home
+from dq_client.launch import LaunchError, install_rsh, launch_command
+
+log = logging.getLogger("dq.agent")
+
+TURN_S = 0.05
+REPORT_AGAIN_S = 2.0
+LOG_PIECE_BYTES = 256 << 10
+
+
+@dataclass(slots=True)
+class Report:
+    """Something the server must acknowledge."""
+
+    body: m.RequestBody
+    sent_s: float = 0.0
+    request: str = ""
+    held: Tree | None = None  # dropped once the report is acknowledged
+
+
+@dataclass(slots=True)
+class Departure:
+    """Processes that are about to leave processors (order Vacate)."""
+
+    order: m.Vacate
+    since_s: float
+
+
+@dataclass(slots=True)
+class Agent:
+    """One agent for one or more nodes of this machine."""
+
+    home: Home
+    name: str
+    nodes: list[m.NodeInfo]
+    connection: Connection
+    heartbeat_s: float = 2.0
+    interface: str = "lo"
+    epoch: int = 0
+    retired: bool = False
+    reports: dict[str, Report] = field(default_factory=dict)
+    departures: list[Departure] = field(default_factory=list)
+    callers: dict[str, Caller] = field(default_factory=dict)  # by request or run id
+    holdings: Holdings = field(init=False)
+    rsh: RshSocket = field(init=False)
+    rsh_program: Path = field(init=False)
+    _hello: str = ""
+    _last_beat: float = 0.0
+    _beat_ids: set[str] = field(default_factory=set)
+    _reading: dict[int, Caller] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        folder = self.home.agent(self.name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.holdings = Holdings(folder / "holdings", self.name)
+        self.rsh = RshSocket(folder)
+        self.rsh_program = install_rsh(folder)
+
+    # --- the loop ---------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve until retired."""
+        poller = zmq.Poller()
+        poller.register(self.connection.socket, zmq.POLLIN)
+        poller.register(self.rsh.listener.fileno(), zmq.POLLIN)
+        self._say_hello()
+        while not self.retired:
+            ready = dict(poller.poll(int(TURN_S * 1000)))
+            while (message := self.connection.receive()) is not None:
+                self._message(message)
+            self._serve_callers(ready, poller)
+            self._watch()
+            self._report()
+            self._beat()
+        self.close()
+
+    def close(self) -> None:
+        """End what is left and leave."""
+        for held in self.holdings.trees.values():
+            held.terminate()
+        self.rsh.close()
+        self.connection.close()
+
+    def _say_hello(self) -> None:
+        hello = m.AgentHello(m.PROTOCOL, self.name, self.nodes, self._held(), os.getpid())
+        self._hello = self.connection.send(hello)
+        self._last_beat = time.monotonic()
+
+    def _held(self) -> list[m.Holding]:
+        return [
+            m.Holding(r.job, r.instance, not t.is_proxy, r.pid, r.create_time, t.running())
+            for t in self.holdings.trees.values()
+            for r in (t.record,)
+        ]
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if now - self._last_beat < self.heartbeat_s:
+            return
+        if self._hello:  # no welcome yet: the server was away
+            self._say_hello()
+            return
+        self._last_beat = now
+        self._beat_ids = {self.connection.send(m.Heartbeat(self._held(), os.getloadavg()[0]))}
+        self.connection.check_refused()
+
+    def _message(self, message: m.Reply | m.Order) -> None:
+        if isinstance(message, m.Order):
+            if message.epoch >= self.epoch:  # an older server must not give orders any more
+                self._order(message.body)
+        elif message.id == self._hello:
+            if isinstance(message.body, m.Welcome):
+                self._hello, self.epoch = "", message.body.epoch
+                log.info("welcomed by the server, epoch %d", self.epoch)
+            elif isinstance(message.body, m.Error):
+                raise DQError(message.body.text)
+        elif message.id in self._beat_ids:
+            if isinstance(message.body, m.Error):  # a new server does not know us yet
+                self._say_hello()
+        else:
+            self._acknowledged(message)
+
+    def _acknowledged(self, message: m.Reply) -> None:
+        caller = self.callers.get(message.id)
+        if caller is not None and isinstance(message.body, m.Error):
+            caller.answer(error=message.body.text)
+            del self.callers[message.id]
+        for key, report in list(self.reports.items()):
+            if report.request == message.id:
+                if isinstance(message.body, m.Error) and message.body.code == "refused":
+                    return  # not saved: it is reported again
+                del self.reports[key]
+                if report.held is not None:
+                    self.holdings.drop(report.held)
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        for report in self.reports.values():
+            if now - report.sent_s > REPORT_AGAIN_S:
+                report.sent_s, report.request = now, self.connection.send(report.body)
+
+    def report(self, key: str, body: m.RequestBody, held: Tree | None = None) -> None:
+        """Tell the server, and again until it has acknowledged."""
+        if key not in self.reports:
+            self.reports[key] = Report(body, held=held)
+
+    # --- orders -----------------------------------------------------------------------------
+
+    def _order(self, body: m.OrderBody) -> None:
+        match body:
+            case m.Launch():
+                self._launch(body)
+            case m.KillTree():
+                self._kill(body)
+            case m.Vacate():
+                same = (d.order.job == body.job and d.order.processors == body.processors
+                        for d in self.departures)  # fmt: skip
+                if not any(same):
+                    self.departures.append(Departure(body, time.monotonic()))
+            case m.RunProxy():
+                self._run_proxy(body)
+            case m.ProxyEnded():
+                caller = self.callers.pop(body.run, None)
+                if caller is not None and body.error:
+                    caller.answer(error=body.error)
+                elif caller is not None:
+                    caller.answer(exit_code=body.exit_code)
+            case m.ReadLog():
+                self._read_log(body)
+            case m.Retire():
+                self.retired = True
+
+    def _launch(self, order: m.Launch) -> None:
+        if self.holdings.get(order.job, order.instance) is not None:
+            return  # a repeated order
+        log.info("job %d.%d: launching %s", order.job, order.instance, order.argv)
+        env = {**order.env, "DQ_AGENT": self.name}
+        try:
+            check_program(order.argv, order.cwd, env)
+            placement: dict[str, int] = {}
+            for place in order.places:
+                placement[place.host] = placement.get(place.host, 0) + 1
+            launch = launch_command(
+                order.argv,
+                list(placement.items()),
+                rsh=self.rsh_program,
+                rsh_socket=self.rsh.path,
+                interface=self.interface,
+            )
+            folder = self.home.job(order.job)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held = self.holdings.start(
+                Record(order.job, order.instance),
+                launch.argv,
+                order.cwd,
+                {**launch.env, **env},
+                folder / "out",
+                folder / "err",
+            )
+        except (LaunchError, OSError) as e:
+            log.warning("job %d.%d cannot be launched: %s", order.job, order.instance, e)
+            ended = m.AppEnded(order.job, order.instance, 127, str(e))
+            self.report(f"end {order.job}.{order.instance}", ended)
+            return
+        started = m.AppStarted(order.job, order.instance, held.record.pid)
+        self.report(f"start {order.job}.{order.instance}", started)
+
+    def _kill(self, order: m.KillTree) -> None:
+        trees = self.holdings.of(order.job, order.instance)
+        log.info("job %d.%d: killing %d trees", order.job, order.instance, len(trees))
+        for held in trees:
+            if not held.killed:
+                held.terminate()
+
+    def _run_proxy(self, order: m.RunProxy) -> None:
+        if self.holdings.get(order.job, order.instance, order.run) is not None:
+            return
+        folder = self.home.job(order.job)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        record = Record(order.job, order.instance, order.run)
+        # The rank's own environment comes through the proxy; this is the proxy's.
+        env = {"PATH": os.environ.get("PATH", ""), **order.env, "DQ_AGENT": self.name}
+        out = folder / "proxies"
+        try:
+            self.holdings.start(record, order.argv, "/", env, out, out)
+        except OSError as e:
+            ended = m.RemoteEnded(order.run, 127, str(e))
+            self.report(f"proxy {order.run}", ended)
+
+    def _read_log(self, order: m.ReadLog) -> None:
+        name = "err" if order.stream == "err" else "out"
+        data = b""
+        try:
+            with (self.home.job(order.job) / name).open("rb") as f:
+                f.seek(order.offset)
+                data = f.read(LOG_PIECE_BYTES)
+        except OSError:
+            pass  # nothing was written yet
+        running = any(
+            t.running() for t in self.holdings.trees.values() if t.record.job == order.job
+        )
+        end = not running and len(data) < LOG_PIECE_BYTES
+        offset = order.offset + len(data)
+        self.connection.send(m.LogAnswer(order.ticket, data, offset, end))
+
+    # --- MPI's launcher ---------------------------------------------------------------------
+
+    def _serve_callers(self, ready: dict[object, int], poller: zmq.Poller) -> None:
+        if self.rsh.listener.fileno() in ready:
+            caller = self.rsh.accept()
+            self._reading[caller.fileno()] = caller
+            poller.register(caller.fileno(), zmq.POLLIN)
+        for fd, caller in list(self._reading.items()):
+            if fd in ready:
+                poller.unregister(fd)
+                del self._reading[fd]
+                self._read_caller(caller)
+
+    def _read_caller(self, caller: Caller) -> None:
+        try:
+            request = caller.read()
+            while request is None:  # the rest of the line is already under way
+                request = caller.read()
+            self._serve_caller(caller, request)
+        except (EOFError, OSError, ValueError, KeyError) as e:
+            caller.answer(error=f"the agent does not understand: {e}")
+
+    def _serve_caller(self, caller: Caller, request: RshRequest) -> None:
+        job, instance = int(request.env["DQ_JOB_ID"]), int(request.env["DQ_JOB_INSTANCE"])
+        mine = request.host in {n.host for n in self.nodes}
+        if mine:
+            run = f"{os.getpid():x}.{time.monotonic_ns():x}"
+            self.callers[run] = caller
+            self._run_proxy(m.RunProxy(run, job, instance, request.argv, request.env))
+        else:
+            body = m.RemoteRun(job, instance, request.host, request.argv, request.env)
+            self.callers[self.connection.send(body)] = caller
+
+    # --- what happens to processes ----------------------------------------------------------
+
+    def _watch(self) -> None:
+        self.holdings.reap()
+        for held in list(self.holdings.trees.values()):
+            code = held.exit_code()
+            if code is None or held.running():
+                continue
+            if held.is_proxy:
+                self._proxy_ended(held, code)
+            else:
+                self._job_ended(held, code)
+        self.departures = [d for d in self.departures if not self._departed(d)]
+
+    def _job_ended(self, held: Tree, code: int) -> None:
+        r = held.record
+        key = f"end {r.job}.{r.instance}"
+        if key not in self.reports and held.sweep():
+            log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
+            self.report(key, m.AppEnded(r.job, r.instance, code), held)
+
+    def _proxy_ended(self, held: Tree, code: int) -> None:
+        caller = self.callers.pop(held.record.run, None)
+        if caller is not None:
+            caller.answer(exit_code=code)
+            self.holdings.drop(held)
+        elif f"proxy {held.record.run}" not in self.reports:
+            body = m.RemoteEnded(held.record.run, code)
+            self.report(f"proxy {held.record.run}", body, held)
+
+    def _departed(self, departure: Departure) -> bool:
+        """Whether the processors are empty; says so to the server."""
+        order = departure.order
+        if order.pids:
+            gone = not any(tree.exists(pid) for pid in order.pids)
+        else:
+            trees = self.holdings.of(order.job, order.instance)
+            for held in trees:
+                if not held.killed:
+                    held.terminate()
+            gone = not any(t.running() for t in trees) and (
+                all(t.sweep() for t in trees)
+                if trees
+                else not tree.members(order.job, order.instance, self.name)
+            )
+        if gone:
+            key = f"vacated {order.job} {order.processors[0]}"
+            self.report(key, m.Vacated(order.job, order.processors))
+        return gone
+
+
+def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:
+    """Find out before MPI does: a missing program would take the launcher down with it."""
+    if not Path(cwd).is_dir():
+        raise LaunchError(f"no such folder: {cwd}")
+    program = argv[0]
+    found = shutil.which(program, path=env.get("PATH", os.defpath))
+    if "/" in program:
+        candidate = Path(cwd, program)
+        found = str(candidate) if os.access(candidate, os.X_OK) and candidate.is_file() else None
+    if found is None:
+        raise LaunchError(f"no such program: {program}")

@@ -1,0 +1,151 @@
+"""The job instances that have processes on this agent's nodes.
+
+Each is a folder with a record of its keeper (pid and creation time), so that an agent that was
+killed and started again finds the same processes, and an `exit` file that the keeper writes. The
+folder goes when the server has acknowledged the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from dq_client.agent import keeper, tree
+from dq_client.home import is_alive, write_private
+
+KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
+
+
+class Record(msgspec.Struct):
+    """What the agent remembers of one process tree. `run` names a proxy, empty for the job."""
+
+    job: int
+    instance: int
+    run: str = ""
+    pid: int = 0
+    create_time: float = 0.0
+
+
+@dataclass(slots=True)
+class Tree:
+    """One process tree and its folder."""
+
+    record: Record
+    folder: Path
+    agent: str
+    killed: bool = False
+
+    @property
+    def is_proxy(self) -> bool:
+        """A proxy started for MPI, as opposed to the application itself."""
+        return bool(self.record.run)
+
+    def running(self) -> bool:
+        """Whether the keeper still runs."""
+        return is_alive(self.record.pid, self.record.create_time)
+
+    def exit_code(self) -> int | None:
+        """The program's exit code; None while it runs."""
+        try:
+            return int((self.folder / "exit").read_text())
+        except (OSError, ValueError):
+            return None if self.running() else KEEPER_KILLED
+
+    def terminate(self) -> None:
+        """Ask the keeper to end the tree."""
+        self.killed = True
+        if self.running():
+            tree.kill([self.record.pid], 15)
+        else:
+            self.sweep()
+
+    def sweep(self) -> bool:
+        """Kill what is left of the instance without a keeper; True once nothing is."""
+        if self.running():
+            return False
+        left = tree.members(self.record.job, self.record.instance, self.agent)
+        tree.kill(left)
+        return not left
+
+    def forget(self) -> None:
+        """The server knows the end."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Holdings:
+    """All process trees of one agent, on disk and in memory."""
+
+    def __init__(self, folder: Path, agent: str) -> None:
+        self.folder, self.agent = folder, agent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.trees: dict[str, Tree] = {}
+        self._reaping: list[subprocess.Popen[bytes]] = []
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Find what an earlier agent of this name left running."""
+        for folder in sorted(self.folder.iterdir()):
+            try:
+                record = msgspec.json.decode((folder / "record.json").read_bytes(), type=Record)
+            except (OSError, msgspec.DecodeError):
+                shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started
+                continue
+            self.trees[folder.name] = Tree(record, folder, self.agent)
+
+    @staticmethod
+    def key(job: int, instance: int, run: str = "") -> str:
+        """Folder name of a tree."""
+        return f"{job}.{instance}" + (f".{run}" if run else "")
+
+    def get(self, job: int, instance: int, run: str = "") -> Tree | None:
+        """The tree, if it is held."""
+        return self.trees.get(self.key(job, instance, run))
+
+    def of(self, job: int, instance: int) -> list[Tree]:
+        """The job's own tree and its proxies."""
+        return [
+            t for t in self.trees.values() if (t.record.job, t.record.instance) == (job, instance)
+        ]
+
+    def start(
+        self, record: Record, argv: list[str], cwd: str, env: dict[str, str], out: Path, err: Path
+    ) -> Tree:
+        """Start a program under a keeper. OSError if that is impossible."""
+        name = self.key(record.job, record.instance, record.run)
+        folder = self.folder / name
+        folder.mkdir(mode=0o700)
+        program = str(Path(keeper.__file__).resolve())
+        words = [sys.executable, "-I", "-S", program, str(folder), cwd, str(out), str(err), *argv]
+        process = subprocess.Popen(
+            words,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._reaping.append(process)
+        record.pid, record.create_time = process.pid, psutil.Process(process.pid).create_time()
+        write_private(folder / "record.json", msgspec.json.encode(record).decode())
+        self.trees[name] = Tree(record, folder, self.agent)
+        return self.trees[name]
+
+    def drop(self, held: Tree) -> None:
+        """Forget a tree that has ended and was reported."""
+        held.forget()
+        self.trees.pop(held.folder.name, None)
+
+    def reap(self) -> None:
+        """Collect keepers that have ended, and orphans: the agent is a subreaper, too."""
+        self._reaping = [p for p in self._reaping if p.poll() is None]
+        known = {p.pid for p in self._reaping}
+        for child in psutil.Process().children():
+            if child.pid not in known and child.status() == psutil.STATUS_ZOMBIE:
+                os.waitpid(child.pid, os.WNOHANG)

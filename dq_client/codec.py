@@ -1,0 +1,41 @@
+"""Bytes to messages and back, with validation. The only place that knows the encoding."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dq_client.errors import DQError
+from dq_client.messages import FRAME_BYTES_MAX, FromServer, Request
+
+
+class MalformedMessage(DQError):
+    """Bytes that are no message of ours."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_requests = msgspec.msgpack.Decoder(Request)
+_from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
+
+
+def encode(message: Request | FromServer) -> bytes:
+    """One frame; DQError if it would be larger than the other side accepts."""
+    frame = _encoder.encode(message)
+    if len(frame) > FRAME_BYTES_MAX:
+        raise DQError(f"a message of {len(frame)} bytes exceeds the limit of {FRAME_BYTES_MAX}")
+    return frame
+
+
+def decode_request(frame: bytes) -> Request:
+    """For the server; MalformedMessage for anything that is not a valid request."""
+    try:
+        return _requests.decode(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise MalformedMessage(str(e)) from e
+
+
+def decode_from_server(frame: bytes) -> FromServer:
+    """For clients."""
+    try:
+        return _from_server.decode(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise MalformedMessage(str(e)) from e

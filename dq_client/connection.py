@@ -1,0 +1,105 @@
+"""A client's connection to the server: CURVE, time-outs, retries that are safe to repeat.
+
+ZeroMQ reconnects by itself; a request is sent again under the same id until its reply comes or the
+time is up. A server that refuses the key says nothing at all, so the socket's monitor is watched.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from itertools import count
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from dq_client import codec
+from dq_client.errors import BY_CODE, DQError, NoServer, Refused
+from dq_client.keys import KeyPair
+from dq_client.messages import FRAME_BYTES_MAX, Error, Order, Reply, ReplyBody, Request, RequestBody
+
+RESEND_S = 1.0
+
+
+class Connection:
+    """One DEALER socket. Not for use by several threads."""
+
+    def __init__(self, address: str, server_public: str, keys: KeyPair) -> None:
+        self.address = address
+        self.orders: deque[Order] = deque()  # what an agent was told, oldest first
+        self._ids = (f"{os.getpid():x}.{os.urandom(4).hex()}.{n}" for n in count(1))
+        self._context = zmq.Context()
+        self.socket = self._context.socket(zmq.DEALER)
+        s = self.socket
+        s.linger = 200
+        s.setsockopt(zmq.MAXMSGSIZE, 2 * FRAME_BYTES_MAX)
+        s.setsockopt(zmq.HANDSHAKE_IVL, 5000)
+        s.setsockopt(zmq.RECONNECT_IVL, 50)
+        s.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
+        s.curve_serverkey = server_public.encode()
+        s.curve_publickey = keys.public.encode()
+        s.curve_secretkey = keys.secret.encode()
+        self._monitor = s.get_monitor_socket(
+            zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        )
+        s.connect(address)
+
+    def send(self, body: RequestBody) -> str:
+        """Send without waiting; returns the request's id."""
+        request = Request(next(self._ids), body)
+        self._send(request)
+        return request.id
+
+    def _send(self, request: Request) -> None:
+        try:
+            self.socket.send(codec.encode(request), zmq.NOBLOCK)
+        except zmq.Again:
+            raise NoServer(f"the queue to {self.address} is full: nobody reads it") from None
+
+    def receive(self, timeout_s: float = 0.0) -> Reply | Order | None:
+        """The next message, or None when `timeout_s` is over."""
+        if not self.socket.poll(max(0, int(timeout_s * 1000))):
+            return None
+        return codec.decode_from_server(self.socket.recv())
+
+    def call(self, body: RequestBody, timeout_s: float = 5.0) -> ReplyBody:
+        """Send and wait for the reply; an Error reply is raised as the exception it names."""
+        reply = self.ask(body, timeout_s)
+        if isinstance(reply, Error):
+            raise BY_CODE.get(reply.code, DQError)(reply.text)
+        return reply
+
+    def ask(self, body: RequestBody, timeout_s: float = 5.0) -> ReplyBody:
+        """Like `call`, but an Error reply is returned. NoServer when the time is up."""
+        request = Request(next(self._ids), body)
+        deadline = time.monotonic() + timeout_s
+        resend = 0.0
+        while (left := deadline - time.monotonic()) > 0:
+            if time.monotonic() >= resend:
+                self._send(request)
+                resend = time.monotonic() + RESEND_S
+            message = self.receive(min(left, 0.25))
+            if isinstance(message, Order):
+                self.orders.append(message)
+            elif message is not None and message.id == request.id:
+                return message.body
+            self.check_refused()
+        raise NoServer(f"the server at {self.address} does not answer ({timeout_s:g} s)")
+
+    def check_refused(self) -> None:
+        """Raise Refused if the server has turned our key away."""
+        while self._monitor.poll(0):
+            event: dict[str, Any] = dict(recv_monitor_message(self._monitor))
+            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                raise Refused(f"the server at {self.address} refuses this key")
+            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                raise Refused(f"what answers at {self.address} is no DQ server with this key")
+
+    def close(self) -> None:
+        """Close the sockets; what was sent gets 0.2 s to leave."""
+        self.socket.disable_monitor()
+        self._monitor.close(0)
+        self.socket.close()
+        self._context.term()

@@ -1,0 +1,119 @@
+"""Where DQ keeps its state: `$DQ_HOME`, by default the XDG state folder.
+
+Two homes are two clusters that know nothing of each other. Everything below is private to its
+owner: the folder holds keys.
+
+    server.json   pid and address of the running server       journal.sqlite  events
+    keys/         one key pair per principal                   jobs/ID/        output of jobs
+    agents/NAME/  state of node agents on this machine         log/            of server and agents
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from dq_client.errors import NoServer, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Paths below one DQ_HOME."""
+
+    root: Path
+
+    @staticmethod
+    def default() -> Home:
+        """`$DQ_HOME`, else `$XDG_STATE_HOME/dq`, else `~/.local/state/dq`."""
+        explicit = os.environ.get("DQ_HOME")
+        if explicit:
+            return Home(Path(explicit).expanduser().absolute())
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        return Home(Path(state).expanduser().absolute() / "dq")
+
+    def create(self) -> None:
+        """Make the folder, private; refuse one that others can read (it holds keys)."""
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mode = self.root.stat().st_mode & 0o777
+        except OSError as e:
+            raise UsageError(
+                f"{self.root}: cannot be used as DQ_HOME ({e.strerror}); choose another"
+            ) from e
+        if mode & 0o077:
+            raise UsageError(
+                f"{self.root} is open to others (mode {mode:o}): run chmod 700 {self.root}"
+            )
+
+    @property
+    def server_file(self) -> Path:
+        """Pid and address of the running server, as JSON."""
+        return self.root / "server.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the running server."""
+        return self.root / "server.lock"
+
+    @property
+    def journal(self) -> Path:
+        """The server's events."""
+        return self.root / "journal.sqlite"
+
+    @property
+    def keys(self) -> Path:
+        """Key pairs."""
+        return self.root / "keys"
+
+    @property
+    def log(self) -> Path:
+        """Logs of the server and the agents."""
+        return self.root / "log"
+
+    def agent(self, name: str) -> Path:
+        """State of one node agent."""
+        return self.root / "agents" / name
+
+    def job(self, job_id: int) -> Path:
+        """Output of one job."""
+        return self.root / "jobs" / str(job_id)
+
+    def server(self) -> dict[str, Any]:
+        """Contents of the server file; NoServer if there is none or its process is gone."""
+        try:
+            info: dict[str, Any] = json.loads(self.server_file.read_text())
+        except FileNotFoundError:
+            raise NoServer(f"no server is running in {self.root}: start one with dq up") from None
+        except (OSError, ValueError) as e:
+            raise NoServer(f"{self.server_file} cannot be read: {e}") from e
+        if not is_alive(info.get("pid", 0), info.get("create_time")):
+            raise NoServer(
+                f"the server of {self.root} (pid {info.get('pid')}) is gone: start it with dq up"
+            )
+        return info
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner reads, all at once (a reader never sees half of it)."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as f:
+        f.write(text)
+    draft.replace(path)
+
+
+def is_alive(pid: int, create_time: float | None = None) -> bool:
+    """Whether this very process still runs (pids are used again; creation times are not)."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return create_time is None or abs(process.create_time() - create_time) < 1.0
+    except (psutil.Error, ValueError):
+        return False

@@ -1,0 +1,65 @@
+"""CURVE key pairs: one per principal, and one per job instance made from the server's secret.
+
+A key file is readable by its owner only, in a folder that only its owner enters; looser is refused.
+A job's key pair is its token: the server computes it (nothing to store), hands the secret to the
+application through its environment, and recognises the application by the public half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from pathlib import Path
+
+import zmq
+from zmq.utils import z85
+
+from dq_client.errors import UsageError
+from dq_client.home import write_private
+
+PRINCIPALS = ("server", "agent", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """Both halves in Z85 text, as ZeroMQ takes them."""
+
+    public: str
+    secret: str
+
+
+def load(folder: Path, name: str) -> KeyPair:
+    """Read a principal's key pair; UsageError if it is missing, malformed or open to others."""
+    path = folder / f"{name}.key"
+    try:
+        for place in (folder, path):
+            mode = place.stat().st_mode & 0o777
+            if mode & 0o077:
+                raise UsageError(f"{place} is open to others (mode {mode:o}): refused as a key")
+        public, secret = path.read_text().split()
+        if zmq.curve_public(secret.encode()).decode() != public:
+            raise UsageError(f"{path}: the two halves of the key do not belong together")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such key; dq up makes the keys of a new cluster") from None
+    except (OSError, ValueError, zmq.ZMQError) as e:
+        raise UsageError(f"{path} is no key file ({e})") from e
+    return KeyPair(public, secret)
+
+
+def ensure(folder: Path) -> None:
+    """Make the key pairs that a new cluster needs; existing ones stay."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in PRINCIPALS:
+        path = folder / f"{name}.key"
+        if not path.exists():
+            public, secret = zmq.curve_keypair()
+            write_private(path, f"{public.decode()}\n{secret.decode()}\n")
+
+
+def job_keys(server_secret: str, job_id: int, instance: int) -> KeyPair:
+    """The key pair of one start of one job."""
+    text = f"dq-job:{job_id}:{instance}".encode()
+    raw = hmac.new(server_secret.encode(), text, hashlib.sha256).digest()
+    secret = z85.encode(raw)
+    return KeyPair(zmq.curve_public(secret).decode(), secret.decode())

@@ -1,0 +1,466 @@
+"""Every message on the wire, in one module. Encoded with msgspec (codec.py); no pickle anywhere.
+
+A client (user, agent or application) sends a `Request` and gets the `Reply` with the same id; it
+may send the same request again until the reply comes: every request is safe to repeat. To agents
+the server also sends `Order`s unasked; orders repeat what the server's state wants, so a lost one
+comes again with the next heartbeat. Lists and strings are bounded: a message cannot be larger than
+`FRAME_BYTES_MAX`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+PROTOCOL = 1
+FRAME_BYTES_MAX = 1 << 20
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = Annotated[str, Meta(max_length=4000)]
+Path_ = Annotated[str, Meta(max_length=4000)]
+Argv = Annotated[list[Annotated[str, Meta(max_length=32_000)]], Meta(min_length=1, max_length=2000)]
+Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_length=500)]
+Count = Annotated[int, Meta(ge=0, le=10_000_000)]
+Id = Annotated[int, Meta(ge=0, le=2**53)]
+Seconds = Annotated[float, Meta(ge=0, le=1e10)]
+Numbers = Annotated[list[Count], Meta(max_length=100_000)]
+
+
+class Body(Struct, frozen=True, tag_field="t", forbid_unknown_fields=True):
+    """Base of all bodies: the tag is the class name in lower case."""
+
+
+# --- anybody ---------------------------------------------------------------------------------
+
+
+class Hello(Body, tag="hello", frozen=True):
+    """First message: which protocol the client speaks."""
+
+    protocol: int
+    program: Text = ""
+
+
+class Welcome(Body, tag="welcome", frozen=True):
+    """The server's answer; `epoch` grows with every start of the server."""
+
+    protocol: int
+    version: str
+    epoch: int
+    role: str
+
+
+# --- users -----------------------------------------------------------------------------------
+
+
+class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Legal sizes as the user gave them; the server makes configurations of them."""
+
+    listed: Annotated[list[Count], Meta(max_length=10_000)] = []
+    min: Count | None = None
+    max: Count | None = None
+    chain: str = "square"
+    multiple: Count = 1
+
+
+class Submit(Body, tag="submit", frozen=True):
+    """A new job. `request` makes repeats harmless."""
+
+    request: Name
+    name: Name
+    argv: Argv
+    cwd: Path_
+    kind: Name = "malleable"
+    initial: Count | None = None
+    sizes: Sizes = Sizes()
+    env: Env = {}  # set for this job
+    inherited: Env = {}  # the submitter's environment; the server takes what it allows
+    walltime_s: Seconds | None = None
+    estimate_s: Seconds | None = None
+    account: Text = ""
+    qos: Text = ""
+    job_class: Text = ""
+    priority: int = 0
+    hold: bool = False
+
+
+class Submitted(Body, tag="submitted", frozen=True):
+    """The job is safe in the journal."""
+
+    job: int
+
+
+class JobQuery(Body, tag="job", frozen=True):
+    """One job; 0 stands for the last one submitted."""
+
+    job: Id
+
+
+class JobsQuery(Body, tag="jobs", frozen=True):
+    """All jobs the server remembers; `active_only` leaves out the ended ones."""
+
+    active_only: bool = False
+
+
+class NodesQuery(Body, tag="nodes", frozen=True):
+    """All nodes."""
+
+
+class WhyQuery(Body, tag="why", frozen=True):
+    """Why is the job where it is?"""
+
+    job: Id
+
+
+class StatusQuery(Body, tag="status", frozen=True):
+    """The server itself."""
+
+
+class TimelineQuery(Body, tag="timeline", frozen=True):
+    """Sizes of all jobs over time, for reports."""
+
+
+class Data(Body, tag="data", frozen=True):
+    """Answer to any query: plain data, as the command line prints it with --json."""
+
+    data: Any
+
+
+class Kill(Body, tag="kill", frozen=True):
+    """Kill a job."""
+
+    job: Id
+
+
+class Hold(Body, tag="hold", frozen=True):
+    """Keep a queued job from starting."""
+
+    job: Id
+
+
+class Release(Body, tag="release", frozen=True):
+    """Let a held job start."""
+
+    job: Id
+
+
+class Resize(Body, tag="resize", frozen=True):
+    """Bring a job to this size at its next remap point."""
+
+    job: Id
+    size: Count
+
+
+class LogsQuery(Body, tag="logs", frozen=True):
+    """A piece of a job's output from `offset` on."""
+
+    job: Id
+    stream: str = "out"
+    offset: Id = 0
+
+
+class LogPiece(Body, tag="logpiece", frozen=True):
+    """`data` is at most a frame's worth; `end`: the job has ended and this is all there is."""
+
+    data: bytes
+    offset: int
+    end: bool
+
+
+class Stop(Body, tag="stop", frozen=True):
+    """Stop the server; with `force` its jobs are killed first."""
+
+    force: bool = False
+
+
+class Done(Body, tag="done", frozen=True):
+    """Carried out (or, for what needs a remap point or an agent, accepted)."""
+
+
+class Error(Body, tag="error", frozen=True):
+    """`code` is one of errors.BY_CODE; `text` one line for people."""
+
+    code: str
+    text: str
+
+
+# --- applications ----------------------------------------------------------------------------
+
+
+class Place(Struct, frozen=True, forbid_unknown_fields=True):
+    """One processor of a job: rank r runs at places[r]."""
+
+    processor: int
+    node: str
+    host: str  # what MPI calls the node
+    speed: float = 1.0
+    core_share: float | None = None  # emulated nodes: share of a real core
+
+
+class JobHello(Body, tag="jobhello", frozen=True):
+    """The application's first rank reports."""
+
+    protocol: int
+    processors: Count
+
+
+class JobWelcome(Body, tag="jobwelcome", frozen=True):
+    """Where the application runs and on which grid it should."""
+
+    job: int
+    instance: int
+    epoch: int
+    places: list[Place]
+    rows: int
+    cols: int
+    link_mbit: float | None = None
+    link_latency_us: float | None = None
+
+
+class RemapPoint(Body, tag="remap", frozen=True):
+    """An iteration is done. See dq_server.core.events.RemapPoint for the fields."""
+
+    seq: Id
+    processors: Count
+    resize_id: Id
+    iteration_time_s: Seconds
+    redistribution_time_s: Seconds = 0.0
+    step: Id = 0
+
+
+class RemapAnswer(Body, tag="remapanswer", frozen=True):
+    """continue, expand (by `places`), or shrink (off `places`); the new grid is rows x cols."""
+
+    what: str
+    resize_id: int = 0
+    places: list[Place] = []
+    rows: int = 0
+    cols: int = 0
+    reason: str = ""
+
+
+class Committed(Body, tag="committed", frozen=True):
+    """The resize is done. `pids`: the processes that leave, one per released processor."""
+
+    resize_id: Id
+    redistribution_time_s: Seconds = 0.0
+    pids: Annotated[list[Id], Meta(max_length=100_000)] = []
+
+
+class Aborted(Body, tag="aborted", frozen=True):
+    """The resize did not happen; the application goes on at its old size."""
+
+    resize_id: Id
+    why: Text
+
+
+# --- agents ----------------------------------------------------------------------------------
+
+
+class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
+    """A node an agent stands for."""
+
+    name: Name
+    processors: Annotated[int, Meta(ge=1, le=100_000)]
+    host: Name
+    speed: Annotated[float, Meta(gt=0)] = 1.0
+    core_share: float | None = None
+
+
+class Holding(Struct, frozen=True, forbid_unknown_fields=True):
+    """One job instance an agent has processes of."""
+
+    job: Id
+    instance: Id
+    first: bool  # this agent started the application itself (mpiexec), not only a proxy
+    pid: Id
+    create_time: float
+    running: bool
+
+
+class AgentHello(Body, tag="agenthello", frozen=True):
+    """An agent reports for duty, with everything it holds."""
+
+    protocol: int
+    agent: Name
+    nodes: Annotated[list[NodeInfo], Meta(min_length=1, max_length=10_000)]
+    holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
+    pid: Id = 0
+
+
+class Heartbeat(Body, tag="heartbeat", frozen=True):
+    """Still here, with everything it holds."""
+
+    holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
+    load: float = 0.0
+
+
+class AppStarted(Body, tag="appstarted", frozen=True):
+    """The application's processes run."""
+
+    job: Id
+    instance: Id
+    pid: Id
+
+
+class AppEnded(Body, tag="appended", frozen=True):
+    """The application has ended (or could not be started: `error`)."""
+
+    job: Id
+    instance: Id
+    exit_code: int
+    error: Text = ""
+
+
+class Vacated(Body, tag="vacated", frozen=True):
+    """No process of the job is left on these processors."""
+
+    job: Id
+    processors: Numbers
+
+
+class RemoteRun(Body, tag="remoterun", frozen=True):
+    """MPI's launcher wants `argv` run on `host` for this job: a proxy on another node."""
+
+    job: Id
+    instance: Id
+    host: Name
+    argv: Argv
+    env: Env = {}
+
+
+class RemoteEnded(Body, tag="remoteended", frozen=True):
+    """A proxy has ended; `run` is the request id of the RemoteRun."""
+
+    run: Name
+    exit_code: int
+    error: Text = ""
+
+
+class LogAnswer(Body, tag="loganswer", frozen=True):
+    """An agent's answer to the order ReadLog."""
+
+    ticket: Id
+    data: Annotated[bytes, Meta(max_length=FRAME_BYTES_MAX)]
+    offset: Id
+    end: bool
+
+
+# --- orders to agents ------------------------------------------------------------------------
+
+
+class Launch(Body, tag="launch", frozen=True):
+    """Start the application: `places` in rank order."""
+
+    job: int
+    instance: int
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    places: list[Place]
+
+
+class KillTree(Body, tag="killtree", frozen=True):
+    """End every process of this job instance; an instance never started stays unstarted."""
+
+    job: int
+    instance: int
+
+
+class Vacate(Body, tag="vacate", frozen=True):
+    """Report `Vacated` once these processors are empty.
+
+    `pids` are processes about to leave; without any, all of the job's processes must go.
+    """
+
+    job: int
+    instance: int
+    processors: list[int]
+    pids: list[int]
+
+
+class RunProxy(Body, tag="runproxy", frozen=True):
+    """Run MPI's proxy for this job; report RemoteEnded with `run` when it ends."""
+
+    run: str
+    job: int
+    instance: int
+    argv: list[str]
+    env: dict[str, str]
+
+
+class ProxyEnded(Body, tag="proxyended", frozen=True):
+    """To the agent that asked for a RemoteRun: it has ended."""
+
+    run: str
+    exit_code: int
+    error: str = ""
+
+
+class ReadLog(Body, tag="readlog", frozen=True):
+    """Answer with LogAnswer."""
+
+    ticket: int
+    job: int
+    stream: str
+    offset: int
+
+
+class Retire(Body, tag="retire", frozen=True):
+    """The cluster goes down: the agent ends (its jobs are gone already)."""
+
+
+RequestBody = (
+    Hello
+    | Submit
+    | JobQuery
+    | JobsQuery
+    | NodesQuery
+    | WhyQuery
+    | StatusQuery
+    | TimelineQuery
+    | Kill
+    | Hold
+    | Release
+    | Resize
+    | LogsQuery
+    | Stop
+    | JobHello
+    | RemapPoint
+    | Committed
+    | Aborted
+    | AgentHello
+    | Heartbeat
+    | AppStarted
+    | AppEnded
+    | Vacated
+    | RemoteRun
+    | RemoteEnded
+    | LogAnswer
+)
+ReplyBody = Welcome | Submitted | Data | Done | Error | LogPiece | JobWelcome | RemapAnswer
+OrderBody = Launch | KillTree | Vacate | RunProxy | ProxyEnded | ReadLog | Retire
+
+
+class Request(Struct, frozen=True, forbid_unknown_fields=True):
+    """From a client."""
+
+    id: Name
+    body: RequestBody
+
+
+class Reply(Struct, frozen=True, tag="reply", tag_field="k"):
+    """To the client that asked."""
+
+    id: str
+    body: ReplyBody
+
+
+class Order(Struct, frozen=True, tag="order", tag_field="k"):
+    """To an agent, unasked. Orders of an older epoch than the last welcome's are ignored."""
+
+    epoch: int
+    body: OrderBody
+
+
+FromServer = Reply | Order

@@ -1,0 +1,43 @@
+"""Why is a job where it is? Answered from the state at the moment of asking (`dq why`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dq_server.core.jobs import ENDED, Job, JobKind, JobState
+from dq_server.core.reasons import Reason, because
+
+if TYPE_CHECKING:
+    from dq_server.core.scheduler import Scheduler
+
+
+def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
+    """The reasons that hold now, most important first."""
+    if job.state in ENDED:
+        return [job.end_reason] if job.end_reason else []
+    if job.state is JobState.HELD:
+        return [because("held", job=job.id)]
+    if job.state is JobState.QUEUED:
+        return _waiting(s, job, now)
+    return _running(job, now)
+
+
+def _waiting(s: Scheduler, job: Job, now: float) -> list[Reason]:
+    idle, size = s.state.idle, job.spec.initial.size
+    head = next(iter(s.order.ordered(s.state, now)), job)
+    reasons = [because("waits_for_processors", size=size, idle=idle)]
+    if head.id != job.id:
+        head_size = head.spec.initial.size
+        reasons.insert(0, because("waits_behind", head=head.id, head_size=head_size, idle=idle))
+    return reasons
+
+
+def _running(job: Job, now: float) -> list[Reason]:
+    reasons: list[Reason] = []
+    if job.state is JobState.KILLING and job.end_reason is not None:
+        reasons.append(job.end_reason)
+    if job.remap_points == 0 and job.start_s is not None and job.spec.kind is JobKind.MALLEABLE:
+        reasons.append(because("no_remap_point", running_s=now - job.start_s))
+    if job.decisions:
+        reasons.append(job.decisions[-1].reason)
+    return reasons

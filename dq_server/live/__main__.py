@@ -1,0 +1,100 @@
+"""The server as a program: `python -m dq_server.live`. People use `dq server start` or `dq up`."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import zmq
+
+from dq_client import keys
+from dq_client.errors import DQError, UsageError
+from dq_client.home import Home, write_private
+from dq_server.core.errors import SchedulerError
+from dq_server.live.configuration import read_config
+from dq_server.live.server import Server
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code as for `dq` (DESIGN.md)."""
+    parser = argparse.ArgumentParser(prog="python -m dq_server.live", description=__doc__)
+    parser.add_argument("--address", default="tcp://127.0.0.1:*")
+    parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")
+    parser.add_argument("--heartbeat", type=float, default=2.0, metavar="SECONDS")
+    options = parser.parse_args(argv)
+    try:
+        return serve(Home.default(), options)
+    except DQError as e:
+        print(f"dq server: {e}", file=sys.stderr)  # noqa: T201
+        return e.exit_code
+    except SchedulerError as e:
+        print(f"dq server: {e}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def serve(home: Home, options: argparse.Namespace) -> int:
+    """Run the server of one home until it is stopped."""
+    refuse_exposed(options.address)
+    home.create()
+    lock = _lock(home)
+    keys.ensure(home.keys)
+    config = read_config(options.config or home.root / "config.toml", options.config is not None)
+    home.log.mkdir(mode=0o700, exist_ok=True)
+    logging.basicConfig(
+        filename=home.log / "server.log",
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    try:
+        server = Server(home, options.address, config, heartbeat_s=options.heartbeat)
+    except zmq.ZMQError as e:
+        raise UsageError(
+            f"cannot listen on {options.address}: {e}; is another server there?"
+        ) from e
+    me = psutil.Process()
+    info = {
+        "pid": me.pid,
+        "create_time": me.create_time(),
+        "address": server.address,
+        "epoch": server.epoch,
+        "heartbeat_s": options.heartbeat,
+    }
+    write_private(home.server_file, json.dumps(info))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: setattr(server, "stopping", True))
+    server.run()
+    home.server_file.unlink(missing_ok=True)
+    os.close(lock)
+    return 0
+
+
+def refuse_exposed(address: str) -> None:
+    """Listening beyond this machine must be asked for by name: see docs/security.md."""
+    if not address.startswith("tcp://"):
+        raise UsageError(f"{address}: an address looks like tcp://127.0.0.1:5555")
+    if os.geteuid() == 0 and not address.startswith("tcp://127."):
+        raise UsageError("a server run by root listens on this machine only: run it as a user")
+
+
+def _lock(home: Home) -> int:
+    """One server per home. The lock goes with the process, however it ends."""
+    fd = os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise UsageError(
+            f"a server is running in {home.root} already: dq server status shows it"
+        ) from None
+    return fd
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Who may say what: principals are recognised by their authenticated CURVE key, nothing else.
+
+The authenticator (ZAP) lets in the keys of the cluster's principals and of running job instances,
+and no one else: it fails closed. Every message is then checked again by the key it came with (the
+ZeroMQ User-Id), because a connection outlives the right to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+from zmq.utils import z85
+
+from dq_client import keys
+from dq_client import messages as m
+
+DOMAIN = "dq"
+
+_USER = (
+    m.Hello, m.Submit, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery,
+    m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
+)  # fmt: skip
+_AGENT = (
+    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.Vacated, m.RemoteRun,
+    m.RemoteEnded, m.LogAnswer,
+)  # fmt: skip
+_JOB = (m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted)
+MAY: dict[str, frozenset[type]] = {
+    "user": frozenset(_USER),
+    "agent": frozenset(_AGENT),
+    "job": frozenset(_JOB),
+    "server": frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody with a key. Jobs have the id and instance that the key was made for."""
+
+    role: str
+    job: int = 0
+    instance: int = 0
+
+
+class Access:
+    """The table of keys that are let in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = keys.load(folder, "server")
+        self._principals = {
+            keys.load(folder, name).public: Principal(name) for name in ("user", "agent")
+        }
+
+    def admit_job(self, job: int, instance: int) -> keys.KeyPair:
+        """Let a job instance in; returns its key pair for the application."""
+        pair = keys.job_keys(self.server.secret, job, instance)
+        self._principals[pair.public] = Principal("job", job, instance)
+        return pair
+
+    def dismiss_job(self, job: int, instance: int) -> None:
+        """The instance is over: its key counts for nothing any more."""
+        pair = keys.job_keys(self.server.secret, job, instance)
+        self._principals.pop(pair.public, None)
+
+    def who(self, public: str) -> Principal | None:
+        """The principal with this public key (Z85)."""
+        return self._principals.get(public)
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """For the authenticator: may this key connect?"""
+        return domain == DOMAIN and z85.encode(key).decode() in self._principals
+
+
+def secure(context: zmq.Context[zmq.Socket[bytes]], access: Access) -> ThreadAuthenticator:
+    """Start the authenticator. Must be running before any socket is bound."""
+    authenticator = ThreadAuthenticator(context)
+    authenticator.start()
+    authenticator.configure_curve_callback(domain=DOMAIN, credentials_provider=access)
+    return authenticator
+
+
+def bind_router(
+    context: zmq.Context[zmq.Socket[bytes]], access: Access, address: str
+) -> zmq.Socket[bytes]:
+    """A ROUTER that only admitted keys reach, with bounded frames and queues."""
+    router = context.socket(zmq.ROUTER)
+    router.curve_server = True
+    router.curve_secretkey = access.server.secret.encode()
+    router.curve_publickey = access.server.public.encode()
+    router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
+    router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+    router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)
+    router.setsockopt(zmq.HANDSHAKE_IVL, 5000)
+    router.setsockopt(zmq.SNDHWM, 10_000)
+    router.setsockopt(zmq.LINGER, 500)
+    router.bind(address)
+    return router

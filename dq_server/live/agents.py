@@ -1,0 +1,116 @@
+"""The node agents the server knows, and what they should be doing.
+
+Orders to agents follow from the scheduler's state, so a lost order is simply given again: with
+every heartbeat an agent says what it holds, and `reconcile` compares that with the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dq_client import messages as m
+from dq_server.core import events as ev
+from dq_server.core.jobs import Job, JobState
+
+if TYPE_CHECKING:
+    from dq_server.live.server import Server
+
+# A launch or a kill needs a moment before its lack is worth repeating the order.
+REPEAT_AFTER_S = 3.0
+
+
+@dataclass(slots=True)
+class AgentLink:
+    """A connected agent."""
+
+    name: str
+    identity: bytes
+    nodes: list[m.NodeInfo]
+    last_seen: float  # monotonic
+    pid: int = 0
+    holdings: dict[tuple[int, int], m.Holding] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Agents:
+    """All agents, by name and by node."""
+
+    by_name: dict[str, AgentLink] = field(default_factory=dict)
+    by_node: dict[str, AgentLink] = field(default_factory=dict)
+
+    def hello(self, message: m.AgentHello, identity: bytes, now: float) -> AgentLink:
+        """An agent reports; the newest report under a name counts."""
+        link = AgentLink(message.agent, identity, message.nodes, now, message.pid)
+        self.by_name[message.agent] = link
+        for node in message.nodes:
+            self.by_node[node.name] = link
+        self.hold(link, message.holdings)
+        return link
+
+    def hold(self, link: AgentLink, holdings: list[m.Holding]) -> None:
+        """What the agent says it holds."""
+        link.holdings = {(h.job, h.instance): h for h in holdings}
+
+    def of_identity(self, identity: bytes) -> AgentLink | None:
+        """The agent behind a connection."""
+        return next((a for a in self.by_name.values() if a.identity == identity), None)
+
+    def silent(self, now: float, limit_s: float) -> list[AgentLink]:
+        """Agents not heard of for longer than `limit_s`."""
+        return [a for a in self.by_name.values() if now - a.last_seen > limit_s]
+
+    def forget(self, link: AgentLink) -> None:
+        """The agent is lost; a new hello brings it back."""
+        self.by_name.pop(link.name, None)
+        for node in link.nodes:
+            if self.by_node.get(node.name) is link:
+                del self.by_node[node.name]
+
+
+def reconcile(server: Server, link: AgentLink) -> None:
+    """Compare what the agent holds with what it should hold; repeat orders, report losses."""
+    state, now = server.scheduler.state, server.now()
+    mine = {p for n in link.nodes for p in state.processors.nodes[n.name].processors}
+    for job in list(state.active.values()):
+        if job.allocation and job.allocation[0] in mine:
+            _reconcile_first(server, link, job, now)
+    for (job_id, instance), holding in link.holdings.items():
+        known = state.jobs.get(job_id)
+        over = known is None or known.instance != instance or job_id not in state.active
+        if over and holding.running:
+            server.order(link, m.KillTree(job_id, instance))
+    _reconcile_vacating(server, mine)
+
+
+def _reconcile_first(server: Server, link: AgentLink, job: Job, now: float) -> None:
+    """This agent started, or shall start, the application itself."""
+    holding = link.holdings.get((job.id, job.instance))
+    if job.state is JobState.KILLING:
+        if holding is not None and holding.running:
+            server.order(link, m.KillTree(job.id, job.instance))
+        elif holding is None:
+            server.apply(ev.JobEnded(job.id, job.instance, -9))
+        return
+    if holding is not None or job.start_s is None or now - job.start_s < REPEAT_AFTER_S:
+        return
+    if job.state is JobState.STARTING:
+        server.launch(job)
+    else:
+        error = f"agent {link.name} has lost the job's processes"
+        server.apply(ev.JobEnded(job.id, job.instance, -9, error))
+
+
+def _reconcile_vacating(server: Server, mine: set[int]) -> None:
+    """Released processors whose vacation is not confirmed yet: ask again."""
+    vacating = server.scheduler.state.processors.vacating
+    for job_id, processors in _by_job((p, j) for p, j in vacating.items() if p in mine):
+        server.vacate(job_id, processors)
+
+
+def _by_job(pairs: Iterator[tuple[int, int]]) -> list[tuple[int, tuple[int, ...]]]:
+    grouped: dict[int, list[int]] = {}
+    for processor, job in pairs:
+        grouped.setdefault(job, []).append(processor)
+    return [(job, tuple(processors)) for job, processors in grouped.items()]

@@ -1,0 +1,52 @@
+"""The server's configuration file: TOML, a [scheduler] table with the fields of SchedulerConfig."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dq_client.errors import UsageError
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.errors import ConfigError
+from dq_server.core.scheduler import Scheduler
+
+
+def read_config(path: Path, required: bool) -> SchedulerConfig:
+    """Read and check; UsageError with one line saying what is wrong where."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        if required:
+            raise UsageError(f"{path}: no such configuration file") from None
+        return SchedulerConfig()
+    except OSError as e:
+        raise UsageError(f"{path}: {e.strerror}") from e
+    try:
+        data: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise UsageError(f"{path}: not TOML: {e}") from e
+    return parse_config(data, str(path))
+
+
+def parse_config(data: dict[str, Any], where: str) -> SchedulerConfig:
+    """A configuration from parsed TOML."""
+    for table in data:
+        if table != "scheduler":
+            raise UsageError(f"{where}: unknown table [{table}]; known: [scheduler]")
+    values = data.get("scheduler", {})
+    known = set(SchedulerConfig.__dataclass_fields__)
+    for name in values:
+        if name not in known:
+            names = ", ".join(sorted(known))
+            raise UsageError(f"{where}: unknown setting {name!r} in [scheduler]; known: {names}")
+    try:
+        config = msgspec.convert(values, SchedulerConfig)
+        Scheduler(config)  # also looks the policies up
+    except msgspec.ValidationError as e:
+        raise UsageError(f"{where}: [scheduler] {e}") from e
+    except ConfigError as e:
+        raise UsageError(f"{where}: {e}") from e
+    return config

@@ -1,0 +1,149 @@
+"""Messages become events here, and actions become messages: the only file that knows both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dq_client import messages as m
+from dq_server.core import events as ev
+from dq_server.core.errors import InfeasibleRequest, InvalidSpec
+from dq_server.core.jobs import Answer, JobKind, JobSpec
+from dq_server.core.processors import Processors
+from dq_server.core.sizes import ChainKind, Configuration, configurations, size_chain
+
+# What a job inherits without being asked to: enough to find programs and to behave the same.
+ENV_ALLOWED = ("PATH", "HOME", "USER", "LANG", "TZ", "TERM", "SHELL", "VIRTUAL_ENV", "TMPDIR")
+ENV_ALLOWED_PREFIXES = ("PYTHON", "LC_", "OMP_", "OPENBLAS_", "MKL_", "UCX_", "MPIR_", "FI_")
+# What belongs to DQ and to MPI's process manager; nobody sets it from outside.
+ENV_FORBIDDEN_PREFIXES = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "MPIEXEC_", "HYDI_")
+
+
+def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
+    """A submission as an event; InvalidSpec says in one line what contradicts itself."""
+    try:
+        kind = JobKind(message.kind)
+    except ValueError:
+        known = ", ".join(JobKind)
+        raise InvalidSpec(f"unknown kind {message.kind!r}; known: {known}") from None
+    for name in message.env:
+        if name.startswith(ENV_FORBIDDEN_PREFIXES):
+            raise InvalidSpec(f"the variable {name} belongs to DQ and cannot be set by a job")
+    initial, legal = _sizes(message, kind, capacity)
+    chain = configurations(legal)
+    spec = JobSpec(
+        name=message.name,
+        kind=kind,
+        initial=next(c for c in chain if c.size == initial),
+        configurations=chain,
+        argv=tuple(message.argv),
+        cwd=message.cwd,
+        env=_inherited(message.inherited) | message.env,
+        walltime_s=message.walltime_s,
+        estimate_s=message.estimate_s,
+        user=user,
+        account=message.account,
+        job_class=message.job_class,
+        qos=message.qos,
+        priority=message.priority,
+        request_id=message.request,
+        hold=message.hold,
+    )
+    spec.validate()
+    return ev.JobSubmitted(spec)
+
+
+def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[int]]:
+    """Initial size and legal sizes, from what the user gave."""
+    wish, initial = message.sizes, message.initial
+    if initial == 0 or 0 in wish.listed:
+        raise InvalidSpec("a job needs at least one processor, not 0")
+    if kind is JobKind.RIGID:
+        if len(set(wish.listed)) > 1 or wish.min is not None or wish.max is not None:
+            raise InvalidSpec("a rigid job has exactly one size: give it with -n alone")
+        size = initial or (wish.listed[0] if wish.listed else 1)
+        return size, [size]
+    if wish.listed:
+        if wish.min is not None or wish.max is not None:
+            raise InvalidSpec("give either a list of sizes or their minimum and maximum")
+        legal = sorted(set(wish.listed))
+        return (initial or legal[0]), legal
+    smallest, largest = wish.min or 1, wish.max or max(capacity, wish.min or 1)
+    if initial is not None and not smallest <= initial <= largest:
+        if initial > capacity and wish.max is None:
+            raise InfeasibleRequest(
+                f"the job asks for {initial} processors, the cluster has {capacity}"
+            )
+        raise InvalidSpec(f"size {initial} is not between {smallest} and {largest}")
+    chain: ChainKind = wish.chain  # type: ignore[assignment]  # size_chain names unknown ones
+    legal = list(size_chain(chain, smallest, largest, wish.multiple))
+    ends = [wish.min, wish.max, initial]
+    legal += [size for size in ends if size is not None and size not in legal]
+    if not legal:
+        raise InvalidSpec(f"no legal size between {smallest} and {largest}")
+    return (initial or min(legal)), legal
+
+
+def _inherited(asked: dict[str, str]) -> dict[str, str]:
+    """What of a client's environment a job inherits."""
+    return {
+        k: v for k, v in asked.items() if k in ENV_ALLOWED or k.startswith(ENV_ALLOWED_PREFIXES)
+    }
+
+
+def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint:
+    """An application's remap point as an event."""
+    return ev.RemapPoint(
+        job,
+        instance,
+        message.seq,
+        message.processors,
+        message.resize_id,
+        message.iteration_time_s,
+        message.redistribution_time_s,
+    )
+
+
+def remap_answer(
+    answer: Answer, places: Callable[[tuple[int, ...]], list[m.Place]]
+) -> m.RemapAnswer:
+    """The scheduler's answer as a message; `places` turns processors into places."""
+    return m.RemapAnswer(
+        answer.what,
+        answer.resize_id,
+        places(answer.processors),
+        answer.configuration.rows,
+        answer.configuration.cols,
+        answer.reason.text,
+    )
+
+
+class Places:
+    """Processors of the core as places that MPI and people know."""
+
+    def __init__(self, processors: Processors) -> None:
+        self._processors = processors
+        self._nodes: dict[str, m.NodeInfo] = {}
+
+    def learn(self, nodes: list[m.NodeInfo]) -> None:
+        """Take in what an agent said about its nodes."""
+        self._nodes.update({n.name: n for n in nodes})
+
+    def node(self, name: str) -> m.NodeInfo | None:
+        """What is known of a node."""
+        return self._nodes.get(name)
+
+    def of(self, processors: tuple[int, ...]) -> list[m.Place]:
+        """One place per processor, in the same order."""
+        found = []
+        for p in processors:
+            name = self._processors.node_of[p]
+            info = self._nodes.get(name)
+            host, share = (info.host, info.core_share) if info else (name, None)
+            speed = self._processors.nodes[name].speed
+            found.append(m.Place(p, name, host, speed, share))
+        return found
+
+
+def grid(configuration: Configuration) -> list[int]:
+    """A configuration for JSON."""
+    return [configuration.rows, configuration.cols]

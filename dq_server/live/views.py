@@ -1,0 +1,131 @@
+"""The state as plain data: what queries answer and `--json` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dq_server.core.explain import explain
+from dq_server.core.jobs import Job, JobState, Stay
+from dq_server.core.scheduler import Scheduler
+from dq_server.core.state import State
+from dq_server.live.translate import Places, grid
+
+
+def job_view(job: Job, state: State) -> dict[str, Any]:
+    """One job, times in seconds since the epoch; `processors`: held now, last held or asked for."""
+    configuration = job.configuration or job.spec.initial
+    sweet_spot = job.performance.sweet_spot
+    node_of = state.processors.node_of
+    return {
+        "id": job.id,
+        "name": job.spec.name,
+        "kind": str(job.spec.kind),
+        "state": str(job.state),
+        "submit_s": job.submit_s,
+        "start_s": job.start_s,
+        "end_s": job.end_s,
+        "processors": configuration.size,
+        "grid": grid(configuration),
+        "sizes": [stay_view(stay) for stay in job.stays],
+        "sweet_spot": sweet_spot.size if sweet_spot else None,
+        "legal_sizes": [c.size for c in job.spec.configurations],
+        "nodes": sorted({node_of[p] for p in job.allocation}),
+        "user": job.spec.user,
+        "walltime_s": job.spec.walltime_s,
+        "remap_points": job.remap_points,
+        "exit_code": job.exit_code,
+        "reason": job.end_reason.text if job.end_reason else None,
+        "argv": list(job.spec.argv),
+    }
+
+
+def stay_view(stay: Stay) -> dict[str, Any]:
+    """One stay at one size."""
+    return {
+        "processors": stay.configuration.size,
+        "grid": grid(stay.configuration),
+        "since_s": stay.since_s,
+        "iterations": stay.iterations,
+        "iteration_time_s": stay.iteration_time_s,
+        "redistribution_time_s": stay.redistribution_time_s,
+        "decision": stay.decision,
+        "reason": stay.reason.text if stay.reason else "",
+    }
+
+
+def jobs_view(state: State, *, active_only: bool) -> list[dict[str, Any]]:
+    """All jobs, oldest first, without their stories."""
+    short = []
+    for job in state.jobs.values():
+        if active_only and job.end_s is not None:
+            continue
+        view = job_view(job, state)
+        del view["sizes"], view["argv"], view["legal_sizes"]
+        short.append(view)
+    return short
+
+
+def nodes_view(state: State, places: Places) -> list[dict[str, Any]]:
+    """All nodes with what their processors do."""
+    holder = {p: job.id for job in state.active.values() for p in job.holds()}
+    idle = set(state.processors.idle)
+    views = []
+    for node in state.processors.nodes.values():
+        info = places.node(node.name)
+        jobs = sorted({holder[p] for p in node.processors if p in holder})
+        views.append(
+            {
+                "name": node.name,
+                "state": "up" if node.up else "down",
+                "processors": len(node.processors),
+                "idle": sum(p in idle for p in node.processors),
+                "speed": node.speed,
+                "host": info.host if info else node.name,
+                "jobs": jobs,
+            }
+        )
+    return views
+
+
+def why_view(scheduler: Scheduler, job: Job, now: float) -> dict[str, Any]:
+    """Why the job is where it is, and its story so far."""
+    return {
+        "job": job.id,
+        "state": str(job.state),
+        "now": [
+            {"code": r.code, "text": r.text, "figures": r.figures}
+            for r in explain(scheduler, job, now)
+        ],
+        "story": [
+            {
+                "time_s": d.time_s,
+                "what": d.what,
+                "code": d.reason.code,
+                "text": d.reason.text,
+                "figures": d.reason.figures,
+            }
+            for d in job.decisions
+        ],
+    }
+
+
+def timeline_view(state: State, now: float) -> dict[str, Any]:
+    """Sizes of all started jobs over time: (time, processors) steps, for pictures."""
+    lines = []
+    for job in state.jobs.values():
+        if job.start_s is None:
+            continue
+        steps = [[s.since_s, s.configuration.size] for s in job.stays]
+        if not steps and job.configuration is not None:
+            steps = [[job.start_s, job.configuration.size]]
+        steps.append([job.end_s if job.end_s is not None else now, 0])
+        lines.append({"id": job.id, "name": job.spec.name, "state": str(job.state), "steps": steps})
+    return {"now_s": now, "capacity": state.processors.capacity, "jobs": lines}
+
+
+def counts(state: State) -> dict[str, int]:
+    """How many jobs are in which state."""
+    found = {str(s): 0 for s in JobState}
+    for job in state.jobs.values():
+        found[str(job.state)] += 1
+    return found
