@@ -1,0 +1,297 @@
+"""Kernels on every grid of this many ranks; `kernels.py NAME [SEED]` runs one story.
+
+Each story yields failures as text; rank 0 prints {"failures": [...], "checked": N} at the end.
+"""
+
+import itertools
+import json
+import os
+import sys
+
+import numpy as np
+import scipy.linalg
+from mpi4py import MPI
+
+from resize_lib.descriptors import BlockCyclic
+from resize_lib.grid import Grid
+from resize_lib.linalg import SingularMatrixError, blas, lu, matmul, verify
+from resize_lib.pacing import set_pacer
+
+COMM = MPI.COMM_WORLD
+EPS = np.finfo(np.float64).eps
+
+
+def grids():
+    for rows in range(1, COMM.size + 1):
+        if COMM.size % rows == 0:
+            grid = Grid(COMM, rows, COMM.size // rows)
+            yield grid
+            grid.free()
+
+
+def part(grid, desc, whole, order="F"):
+    index = np.ix_(desc.global_rows(grid.shape, grid.row), desc.global_cols(grid.shape, grid.col))
+    return np.array(whole[index], order=order)
+
+
+def tied(m, n, rng):
+    """Wilkinson's matrix with its rows shuffled: every column is all ties, all arithmetic exact."""
+    whole = np.tril(-np.ones((m, n)), -1) + np.eye(m, n)
+    whole[:, -1:] = 1.0
+    return whole[rng.permutation(m)]
+
+
+def lu_like_lapack(seed):
+    """Pivots equal to getrf's, factors equal up to rounding, on random and on tied matrices."""
+    rng = np.random.default_rng(seed)
+    for case in range(8):
+        m, n = rng.integers(1, 90, size=2).tolist() if case % 2 else [int(rng.integers(1, 90))] * 2
+        block, strip = int(rng.integers(1, 20)), int(rng.integers(1, 60))
+        desc = BlockCyclic(m, n, block, block, *rng.integers(0, 4, size=2).tolist())
+        for kind, whole in (
+            ("random", rng.standard_normal((m, n))),
+            ("tied", tied(min(m, 40), min(n, 40), rng)),
+        ):
+            layout = BlockCyclic(*whole.shape, block, block, desc.rsrc, desc.csrc)
+            factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
+            for grid in grids():
+                local = part(grid, layout, whole)
+                found = lu(grid, layout, local, strip=strip)
+                name = f"{kind} {layout} strip {strip} on {grid.shape}"
+                yield np.array_equal(found, pivots), f"pivots: {name}"
+                error = np.abs(local - part(grid, layout, factors)).max(initial=0.0)
+                yield error <= 1e4 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
+
+
+def lu_tiny_and_huge_blocks(_seed):
+    """Empty matrices, n below the grid, blocks above n, one column, one row; float32."""
+    for shape, block in itertools.product(
+        [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)], [1, 50]
+    ):
+        desc, fill = BlockCyclic(*shape, block, block, 1, 1), verify.uniform(3)
+        for grid in grids():
+            for dtype in (np.float64, np.float32):
+                local = verify.local_part(grid, desc, fill, dtype)
+                pivots = lu(grid, desc, local)
+                name = f"{desc} {np.dtype(dtype)} on {grid.shape}"
+                yield len(pivots) == min(shape), f"pivots: {name}"
+                yield verify.lu_residual(grid, desc, local, pivots, fill) < 16, f"residual: {name}"
+                error = verify.lu_error(grid, desc, local, pivots, fill)
+                yield error < 100 * np.finfo(dtype).eps, f"error {error}: {name}"
+
+
+def singular(_seed):
+    """An exact zero pivot is reported on every rank, with the factors complete."""
+    whole = np.random.default_rng(5).standard_normal((30, 30))
+    whole[:, 11] = 0.0
+    factors, _, info = scipy.linalg.lapack.dgetrf(whole)
+    yield info == 12, "LAPACK agrees"
+    desc = BlockCyclic(30, 30, 4, 4)
+    for grid in grids():
+        local = part(grid, desc, whole)
+        try:
+            lu(grid, desc, local, strip=8)
+        except SingularMatrixError as error:
+            yield "pivot 11 is exactly zero" in str(error), str(error)
+        else:
+            yield False, "no error"
+        same = np.allclose(local, part(grid, desc, factors), rtol=0, atol=1e-12)
+        yield same, f"factors on {grid.shape}"
+
+
+def matmul_like_numpy(seed):
+    """Any shapes, blocks, offsets, orders in memory and panel widths."""
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        m, n, k = rng.integers(0, 60, size=3).tolist()
+        mb, nb, kb_a, kb_b, panel = rng.integers(1, 17, size=5).tolist()
+        r, c, inner_a, inner_b = rng.integers(0, 4, size=4).tolist()
+        desc_a = BlockCyclic(m, k, mb, kb_a, r, inner_a)
+        desc_b = BlockCyclic(k, n, kb_b, nb, inner_b, c)
+        desc_c = BlockCyclic(m, n, mb, nb, r, c)
+        for grid, dtype in ((grid, t) for grid in grids() for t in (np.float64, np.float32)):
+            A, B = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+            A, B = COMM.bcast((A, B))
+            for orders in itertools.product("FC", repeat=3):
+                a, b = part(grid, desc_a, A, orders[0]), part(grid, desc_b, B, orders[1])
+                c_local = part(grid, desc_c, np.full((m, n), np.nan, dtype), orders[2])
+                matmul(grid, desc_a, a, desc_b, b, desc_c, c_local, panel=panel)
+                error = np.abs(c_local - part(grid, desc_c, A @ B)).max(initial=0.0)
+                limit = 100 * max(k, 1) * np.finfo(dtype).eps
+                name = f"{desc_a} {desc_b} {orders} panel {panel} on {grid.shape}"
+                yield error <= limit, f"{error}: {name}"
+
+
+def checks_catch_errors(_seed):
+    """Right results pass and one wrong element or a NaN anywhere does not, on every grid."""
+    n, fills = 50, (verify.uniform(1), verify.uniform(2))
+    desc = BlockCyclic(n, n, 8, 8)
+    for grid in grids():
+        (A, B), C = (verify.local_part(grid, desc, fill) for fill in fills), None
+        C = np.empty_like(A)
+        matmul(grid, desc, A, desc, B, desc, C)
+        LU = A.copy(order="F")
+        pivots = lu(grid, desc, LU)
+        holder = desc.owner(33, 20, grid.shape) == grid.rank
+
+        def residuals(C=C, LU=LU, A=A, B=B, grid=grid, pivots=pivots):
+            product = (grid, (desc, A), (desc, B), (desc, C))
+            factors = (grid, desc, LU, pivots, fills[0])
+            return (
+                verify.product_residual(*product) / verify.PASSES_BELOW,
+                verify.product_error(*product) / (n * EPS),
+                verify.lu_residual(*factors) / verify.PASSES_BELOW,
+                verify.lu_error(*factors) / (n * EPS),
+            )
+
+        right = residuals()
+        yield all(value < 1 for value in right), f"right results: {right} on {grid.shape}"
+        same_everywhere = COMM.bcast(right) == right
+        yield same_everywhere, f"the same on every rank: {right} on {grid.shape}"
+        for wrong in (1e-6, np.nan):
+            if holder:
+                C[-1, -1] += wrong
+                LU[-1, -1] += wrong
+            bad = residuals()
+            yield not any(value < 1 for value in bad), f"{wrong} unnoticed: {bad} on {grid.shape}"
+
+
+def fills_agree(_seed):
+    """A fill function gives the same matrix bit for bit on every grid."""
+    desc, fill = BlockCyclic(37, 53, 5, 3, 1, 2), verify.uniform(9)
+    whole = fill(np.arange(37), np.arange(53))
+    yield abs(whole.mean()) < 0.05, f"mean {whole.mean()}"
+    yield len(np.unique(whole)) == whole.size, "values repeat"
+    yield whole.min() >= -0.5 and whole.max() < 0.5, "range"
+    for grid in grids():
+        gathered = verify.gather(grid, desc, verify.local_part(grid, desc, fill))
+        yield gathered is None or np.array_equal(gathered, whole), f"on {grid.shape}"
+
+
+class CountingPacer:
+    """Counts compute sections, and what is wrongly done outside or inside of them."""
+
+    def __init__(self):
+        self.sections = self.open = self.outside = self.waits_inside = 0
+
+    def section(self):
+        return self
+
+    def __enter__(self):
+        self.open += 1
+        self.sections += 1
+        assert self.open == 1, "sections nest"
+
+    def __exit__(self, *exc):
+        self.open -= 1
+
+    def computes(self, function):
+        def call(*args):
+            self.outside += self.open == 0
+            return function(*args)
+
+        return call
+
+    def waits(self, function):
+        def call(*args):
+            self.waits_inside += self.open
+            return function(*args)
+
+        return call
+
+
+def paced(_seed):
+    """All computing happens inside sections, all waiting outside."""
+    desc, names = BlockCyclic(64, 64, 8, 8), ("gemm", "getrf", "solve_lower_unit", "swap_rows")
+    plain = {name: getattr(blas, name) for name in names}
+    for grid in grids():
+        A = verify.local_part(grid, desc, verify.uniform(1))
+        C, pacer = np.empty_like(A), CountingPacer()
+        for name, function in plain.items():
+            setattr(blas, name, pacer.computes(function))
+        grid.wait = pacer.waits(grid.wait)
+        set_pacer(pacer)
+        matmul(grid, desc, A, desc, A, desc, C)
+        products = pacer.sections
+        lu(grid, desc, A)
+        set_pacer(None)
+        yield 0 < products < pacer.sections, f"{products}, {pacer.sections} on {grid.shape}"
+        yield pacer.outside == pacer.waits_inside == 0, f"{vars(pacer)} on {grid.shape}"
+    sections = pacer.sections
+    for name, function in plain.items():
+        setattr(blas, name, function)
+    for grid in grids():
+        matmul(grid, desc, A := verify.local_part(grid, desc, np.add), desc, A, desc, A.copy())
+        yield pacer.sections == sections, "sections without a pacer"
+
+
+def refused(word, call, *args):
+    try:
+        call(*args)
+    except (ValueError, TypeError) as error:
+        return word in str(error), f"{word}: {error}"
+    return False, f"{word} was accepted"
+
+
+def refusals(_seed):
+    """What does not fit is refused before anything is changed."""
+    desc, other, short = (BlockCyclic(*s) for s in ((12, 12, 4, 4), (12, 12, 3, 4), (9, 12, 4, 4)))
+    yield refused(f"the communicator has {COMM.size}", Grid, COMM, COMM.size + 1, 1)
+    for grid in grids():
+        A, X, S = (verify.local_part(grid, d, verify.uniform(1)) for d in (desc, other, short))
+        before = A.copy()
+        yield refused("square blocks", lu, grid, other, X)
+        yield refused("local part", lu, grid, desc, np.zeros((99, 1)))
+        yield refused("float64 and float32", lu, grid, desc, A.astype(np.int64))
+        yield refused("no product", matmul, grid, desc, A, short, S, desc, A)
+        yield refused("one dtype", matmul, grid, desc, A, desc, np.float32(A), desc, A)
+        if min(A.shape) > 1:
+            yield refused("column-major", lu, grid, desc, np.array(A, order="C"))
+        if grid.rows > 1:
+            yield refused("dealt out otherwise", matmul, grid, desc, A, desc, A, other, X)
+        yield np.array_equal(A, before), "A was changed"
+
+
+def waiting(_seed):
+    """Ranks nap exactly when there are more than processors, or when told to."""
+    cores = len(os.sched_getaffinity(0))
+    wanted = {"nap": True, "block": False}.get(os.environ.get("DQ_WAIT"), COMM.size > cores)
+    for grid in grids():
+        yield grid.naps == wanted, f"naps {grid.naps} with {COMM.size} ranks on {cores}"
+        grid.wait([])
+        out = np.zeros(1)
+        peer = (grid.rank + 1) % grid.size, (grid.rank - 1) % grid.size
+        send = grid.comm.Isend(np.array([float(grid.rank)]), peer[0])
+        grid.wait([grid.comm.Irecv(out, peer[1]), send])
+        yield out[0] == peer[1], f"received {out[0]}"
+
+
+def grid_communicators(_seed):
+    """Row-major ranks; rows by column, columns by row; freed once and for all."""
+    for grid in grids():
+        yield grid.rank == grid.row * grid.cols + grid.col, "row-major"
+        in_row, in_col = grid.row_comm.allgather(grid.col), grid.col_comm.allgather(grid.row)
+        yield in_row == list(range(grid.cols)), f"row {in_row}"
+        yield in_col == list(range(grid.rows)), f"column {in_col}"
+        first = grid.scratch("x", (3, 4), np.float64)
+        yield first.flags.f_contiguous and first.shape == (3, 4), "scratch"
+        again = grid.scratch("x", (2, 2), np.float32)
+        yield np.shares_memory(first, again), "scratch is kept"
+        grid.free()
+        yield grid.row_comm == MPI.COMM_NULL, "freed"
+
+
+def main():
+    story, seed = globals()[sys.argv[1]], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    failures, checked = [], 0
+    for right, text in story(seed):
+        checked += 1
+        if not right:
+            failures.append(f"rank {COMM.rank}: {text}")
+    everyone = COMM.gather((failures, checked))
+    if COMM.rank == 0:
+        lines = [line for some, _ in everyone for line in some]
+        print(json.dumps({"failures": lines, "checked": sum(count for _, count in everyone)}))
+
+
+main()

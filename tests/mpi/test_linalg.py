@@ -1,0 +1,83 @@
+"""The kernels with real ranks, on every grid shape of every number of ranks."""
+
+import json
+
+import pytest
+
+from tests.mpi.process_jobs import ONE_HOST, PROGRAMS, run_job
+
+pytestmark = pytest.mark.mpi
+SIZES = [1, 2, 3, 4, 6, 9]
+
+
+def check(story, ranks, *, seed=0, env=None):
+    program = [str(PROGRAMS / "kernels.py"), story, str(seed)]
+    ended = run_job(ONE_HOST, ranks, program, env=env)
+    assert ended.code == 0, ended.err
+    result = json.loads(ended.out.splitlines()[-1])
+    assert result["failures"] == []
+    assert result["checked"] >= ranks
+
+
+@pytest.mark.parametrize("ranks", SIZES)
+def test_lu_has_the_pivots_and_factors_of_lapack(ranks):
+    check("lu_like_lapack", ranks, seed=ranks)
+
+
+@pytest.mark.parametrize("ranks", SIZES)
+def test_lu_of_empty_and_tiny_matrices(ranks):
+    check("lu_tiny_and_huge_blocks", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_a_singular_matrix_is_reported_on_every_rank(ranks):
+    check("singular", ranks)
+
+
+@pytest.mark.parametrize("ranks", SIZES)
+def test_the_product_is_that_of_numpy(ranks):
+    check("matmul_like_numpy", ranks, seed=ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 6])
+def test_checks_pass_right_results_and_catch_one_wrong_element(ranks):
+    check("checks_catch_errors", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 6])
+def test_fill_functions_give_the_same_matrix_on_every_grid(ranks):
+    check("fills_agree", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_all_computing_is_paced_and_no_waiting_is(ranks):
+    check("paced", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_what_does_not_fit_is_refused_and_changes_nothing(ranks):
+    check("refusals", ranks)
+
+
+@pytest.mark.parametrize("mode", ["auto", "block", "nap"])
+@pytest.mark.parametrize("ranks", [1, 2, 5])
+def test_ranks_nap_when_they_outnumber_the_processors(ranks, mode):
+    check("waiting", ranks, env={"DQ_WAIT": mode})
+
+
+def test_results_do_not_depend_on_the_way_of_waiting():
+    check("lu_like_lapack", 2, seed=11, env={"DQ_WAIT": "nap"})
+    check("matmul_like_numpy", 2, seed=11, env={"DQ_WAIT": "nap"})
+
+
+def test_an_unknown_way_of_waiting_is_one_clear_error():
+    ended = run_job(
+        ONE_HOST, 1, [str(PROGRAMS / "kernels.py"), "waiting"], env={"DQ_WAIT": "later"}
+    )
+    assert ended.code != 0
+    assert "DQ_WAIT is 'later'; it must be auto, block or nap" in ended.err
+
+
+@pytest.mark.parametrize("ranks", [1, 6])
+def test_a_grid_has_its_row_and_column_communicators(ranks):
+    check("grid_communicators", ranks)

@@ -1,0 +1,138 @@
+"""BLAS by pointer: found anywhere, called on any view (no ranks are started here)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resize_lib.linalg import blas
+from resize_lib.linalg.library import candidates, library, open_library
+
+SCIPY_OPENBLAS = sorted(Path(scipy.__file__).parents[1].glob("scipy.libs/*openblas*"))
+DTYPES = st.sampled_from([np.float64, np.float32])
+EXTENTS = st.integers(0, 12)
+
+
+def view(draw, shape, dtype, rng):
+    """A sub-matrix of a larger array, row- or column-major."""
+    before, after = draw(st.integers(0, 2)), draw(st.integers(0, 2))
+    size = tuple(extent + before + after for extent in shape)
+    whole = np.array(rng.standard_normal(size), dtype=dtype, order=draw(st.sampled_from("CF")))
+    return whole[before : before + shape[0], before : before + shape[1]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_gemm_on_views_of_any_order_is_numpys_product(data):
+    m, n, k = (data.draw(EXTENTS) for _ in range(3))
+    dtype, rng = data.draw(DTYPES), np.random.default_rng(data.draw(st.integers(0, 999)))
+    a, b, c = (view(data.draw, shape, dtype, rng) for shape in ((m, k), (k, n), (m, n)))
+    alpha, beta = data.draw(st.sampled_from([(1.0, 0.0), (-1.0, 1.0), (2.0, 0.5)]))
+    wanted = alpha * (a @ b) + beta * c
+    surroundings = c.base.sum() - c.sum()
+    if beta == 0.0:
+        c[:] = np.nan
+    blas.gemm(alpha, a, b, beta, c)
+    tolerance = 1000 * np.finfo(dtype).eps
+    np.testing.assert_allclose(c, wanted, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(c.base.sum() - c.sum(), surroundings, atol=1e4 * tolerance)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_getrf_swaps_and_triangle_agree_with_scipy(data):
+    m, n, right = (data.draw(st.integers(1, 12)) for _ in range(3))
+    dtype, rng = data.draw(DTYPES), np.random.default_rng(data.draw(st.integers(0, 999)))
+    a = np.array(rng.standard_normal((m + 3, n)), dtype=dtype, order="F")[1 : m + 1]
+    b = np.array(rng.standard_normal((m + 2, right)), dtype=dtype, order="F")[2:]
+    original, original_b = a.copy(), b.copy()
+    pivots, zero = blas.getrf(a)
+    factors, wanted, _ = scipy.linalg.get_lapack_funcs("getrf", (original,))(original)
+    tolerance = 1000 * np.finfo(dtype).eps
+    assert pivots.tolist() == wanted.tolist()
+    assert zero is None
+    np.testing.assert_allclose(a, factors, rtol=tolerance, atol=tolerance)
+
+    blas.swap_rows(b, pivots)
+    order = np.arange(m)
+    for row, pivot in enumerate(pivots):
+        order[[row, pivot]] = order[[pivot, row]]
+    assert np.array_equal(b, original_b[order])
+
+    w = min(m, n)
+    lower = np.tril(a[:w, :w], -1) + np.eye(w, dtype=dtype)
+    solution = b[:w].copy(order="F")
+    blas.solve_lower_unit(a[:w, :w], solution)
+    np.testing.assert_allclose(lower @ solution, b[:w], rtol=0, atol=1e5 * tolerance)
+
+
+def test_the_first_exact_zero_pivot_is_told():
+    a = np.zeros((4, 4), order="F")
+    a[0, 0] = 1.0
+    assert blas.getrf(a)[1] == 1
+
+
+def test_other_types_and_strides_are_refused():
+    a = np.ones((4, 4))
+    with pytest.raises(TypeError, match="float64 and float32, not complex128"):
+        blas.getrf(a.astype(complex))
+    with pytest.raises(ValueError, match="no contiguous rows or columns"):
+        blas.gemm(1.0, np.ones((8, 8))[::2, ::2], a, 0.0, a.copy())
+    with pytest.raises(ValueError, match="column-major"):
+        blas.getrf(a)
+    with pytest.raises(ValueError, match=r"\(4, 4\) float64 x \(3, 4\)"):
+        blas.gemm(1.0, a, a[:3], 0.0, a.copy())
+
+
+def test_numpys_own_library_is_the_first_choice():
+    assert "numpy" in next(iter(candidates()))
+    assert library().path == next(iter(candidates()))
+
+
+@pytest.mark.skipif(not SCIPY_OPENBLAS, reason="this scipy brings no OpenBLAS of its own")
+def test_scipys_library_with_32_bit_integers_is_usable():
+    found = open_library(str(SCIPY_OPENBLAS[0]))
+    assert found is not None
+    assert found.int_bits == 32
+
+
+def test_a_library_without_blas_is_not_taken():
+    assert open_library("libc.so.6") is None
+    assert open_library("/no/such/file.so") is None
+
+
+def kernel_in_fresh_process(env):
+    program = (
+        "import numpy as np; from resize_lib.linalg import blas, library;"
+        "a = np.array([[1., 2.], [4., 3.]], order='F'); print(blas.getrf(a)[0].tolist(),"
+        "library.library().path)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not SCIPY_OPENBLAS, reason="this scipy brings no OpenBLAS of its own")
+def test_an_operator_can_choose_the_library():
+    ended = kernel_in_fresh_process({"DQ_BLAS": str(SCIPY_OPENBLAS[0])})
+    assert ended.stdout.split() == ["[1,", "1]", str(SCIPY_OPENBLAS[0])]
+
+
+def test_a_useless_choice_is_one_clear_error():
+    ended = kernel_in_fresh_process({"DQ_BLAS": "libc.so.6"})
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].endswith(
+        "no usable BLAS and LAPACK among libc.so.6: set DQ_BLAS to the file of one"
+    )
