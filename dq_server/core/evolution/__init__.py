@@ -7,8 +7,8 @@
 
 from dq_server.core.evolution.mapping import MappingError, NodeMap, map_nodes
 from dq_server.core.evolution.metrics import PlanMetrics, measure
-from dq_server.core.evolution.online import OnlinePlanner, UnknownApplicationError
-from dq_server.core.evolution.plan import Plan, place, plan_offline
+from dq_server.core.evolution.online import OnlinePlanner, PlannerError
+from dq_server.core.evolution.plan import Plan, check_plan, place, plan_offline
 from dq_server.core.evolution.profile import (
     EvolutionProfile,
     InfeasibleProfileError,
@@ -28,11 +28,12 @@ __all__ = [
     "OnlinePlanner",
     "Plan",
     "PlanMetrics",
+    "PlannerError",
     "ProfileError",
     "ScheduledProfile",
     "Step",
-    "UnknownApplicationError",
     "UnknownFitError",
+    "check_plan",
     "fit_rule",
     "map_nodes",
     "measure",

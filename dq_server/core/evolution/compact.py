@@ -1,9 +1,9 @@
 """Compacting: the least waste that keeps the completion found (Klein & Pérez 2011, 4.2).
 
-The last step stays where base fit put it and never expands; from right to left every other step then
-starts as late as it can. This is not base fit on a mirrored clock: it is still the *earlier* step
-that holds its nodes through a gap, so step i occupies [s_i, s_{i+1}) entirely and lasts at most
-`limit` times its duration, and when it cannot, s_{i+1} moves left and step i + 1 expands.
+The last step stays where base fit put it and never expands; from right to left every other step
+then starts as late as it can. As before it is the *earlier* of two steps that holds its nodes
+through a gap: step i occupies [s_i, s_{i+1}) entirely and lasts at most `limit` times its duration.
+Where it cannot, s_{i+1} moves left and step i + 1 expands.
 
 The conditions are closed under the step-wise maximum, so one greatest solution exists, and lowering
 upper bounds in any order ends in it. It has the latest start for that completion. Kept bounds make

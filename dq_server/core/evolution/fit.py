@@ -1,10 +1,9 @@
 """Base fit: the earliest completion of one profile (Klein & Pérez 2011, Algorithm 2).
 
 Find starts s_1 <= ... <= s_N such that each step i finds its nodes free during its own duration,
-keeps them (free) until s_{i+1}, and lasts at most `limit` times its duration. Every condition either
-pushes a start to the right or lets it be: two solutions have their step-wise minimum as a solution
-too, so one least solution exists, and raising lower bounds in *any* order ends in it. It is what the
-paper's recursion returns, with these corrections to its text:
+keeps them (free) until s_{i+1}, and lasts at most `limit` times its duration. The step-wise minimum
+of two solutions is a solution too, so one least solution exists, and raising lower bounds in *any*
+order ends in it. It is what the paper's recursion returns, with these corrections to its text:
 
 * prepend the expanded step `if i > 1`, not `if i > 0`: the first step is delayed, not expanded;
 * a failed call returns the earliest allowed start of the *previous* step, which is a bound that

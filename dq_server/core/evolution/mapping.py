@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 
+from dq_server.core.errors import SchedulerError
 from dq_server.core.evolution.profile import ScheduledProfile
 
 NodeId = int
@@ -18,7 +19,7 @@ ChooseFreed = Callable[[Hashable, tuple[NodeId, ...], int], Iterable[NodeId]]
 """(application, nodes held in the order they came, how many to free) -> the nodes it frees."""
 
 
-class MappingError(ValueError):
+class MappingError(SchedulerError):
     """A change that the nodes cannot carry out; nothing was changed."""
 
 

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from dq_server.core.errors import SchedulerError
 from dq_server.core.evolution.plan import place
 from dq_server.core.evolution.profile import EvolutionProfile, ScheduledProfile
 from dq_server.core.evolution.rules import FitRule
 from dq_server.core.stepfunction import StepFunction
 
 
-class UnknownApplicationError(KeyError):
-    """The planner holds no application of this name, or holds one already."""
+class PlannerError(SchedulerError):
+    """A call that does not suit the planner: a name unknown or taken, time run backwards."""
 
 
 class OnlinePlanner:
@@ -54,10 +55,11 @@ class OnlinePlanner:
     def submit(self, app: Hashable, requested: EvolutionProfile, now: float) -> ScheduledProfile:
         """Place a new application. InfeasibleProfileError leaves the planner as it was."""
         if app in self._requested:
-            raise UnknownApplicationError(f"{app!r} was submitted before")
-        self._advance(now)
+            raise PlannerError(f"{app!r} was submitted before")
+        self._check_time(now)
         placed = place(requested, self._resource, self.n_nodes, self.rule, now)
         placed.take_from(self._resource)
+        self._resource.forget_before(now)
         self._requested[app] = requested
         self._scheduled[app] = placed
         return placed
@@ -68,7 +70,8 @@ class OnlinePlanner:
         Returns the new scheduled profiles of the waiting applications whose place improved.
         """
         self._known(app)
-        self._advance(now)
+        self._check_time(now)
+        self._resource.forget_before(now)
         del self._requested[app]
         gone = self._scheduled.pop(app)
         if gone.end_s <= now:
@@ -87,11 +90,10 @@ class OnlinePlanner:
                 self._scheduled[app] = changed[app] = new
         return changed
 
-    def _advance(self, now: float) -> None:
-        if now < self.now:
-            raise ValueError(f"time {now} is before {self.now}")
-        self._resource.forget_before(now)
+    def _check_time(self, now: float) -> None:
+        if not isinstance(now, int) or now < self.now:
+            raise PlannerError(f"time {now} is before {self.now} or not in whole seconds")
 
     def _known(self, app: Hashable) -> None:
         if app not in self._requested:
-            raise UnknownApplicationError(f"{app!r} is not planned")
+            raise PlannerError(f"{app!r} is not planned")

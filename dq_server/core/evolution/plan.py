@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import sub
 
+from dq_server.core.errors import InvariantViolation
 from dq_server.core.evolution.compact import compact
 from dq_server.core.evolution.fit import base_fit
-from dq_server.core.evolution.profile import EvolutionProfile, ScheduledProfile
+from dq_server.core.evolution.profile import EvolutionProfile, ProfileError, ScheduledProfile
 from dq_server.core.evolution.rules import FitRule
 from dq_server.core.stepfunction import StepFunction
 
@@ -34,25 +37,45 @@ def place(
 ) -> ScheduledProfile:
     """Where `requested` runs beside what `resource` has taken, from `after_s` on; books nothing.
 
-    The answer is the requested profile delayed and, within the rule's limit, expanded (C1), and the
-    sum stays within n_nodes (C2). Raises InfeasibleProfileError if there is no such place.
+    All times, those in `resource` too, are whole seconds. The answer is the requested profile
+    delayed and, within the rule's limit, expanded (C1), and the sum stays within n_nodes (C2).
+    Raises InfeasibleProfileError if there is no such place.
     """
     requested.check_fits(n_nodes)
+    if not isinstance(after_s, int):
+        raise ProfileError(f"time {after_s} is not in whole seconds")
     steps = requested.rigid_steps if rule.rigid else requested.steps
     starts = base_fit(steps, resource, n_nodes, rule.expand_limit, after_s)
     end = starts[-1] + steps[-1][0]
     # A profile that was only delayed starts as late as its completion allows already.
     if rule.compacting and end - starts[0] > requested.duration_s:
         starts = compact(steps, starts, resource, n_nodes, rule.expand_limit)
-    # A step not expanded keeps its own duration, whatever rounding did to the times around it.
-    ends = [*starts[1:], end]
+    durations = map(sub, [*starts[1:], end], starts)
     return ScheduledProfile(
-        starts[0],
-        tuple(
-            (duration_s if start + duration_s >= until else until - start, nodes)
-            for start, until, (duration_s, nodes) in zip(starts, ends, steps, strict=True)
-        ),
+        starts[0], tuple(zip(durations, (nodes for _, nodes in steps), strict=True))
     )
+
+
+def check_plan(
+    profiles: Sequence[EvolutionProfile], plan: Plan, n_nodes: int, rule: FitRule
+) -> None:
+    """Raise InvariantViolation unless the plan obeys C1, within the rule's limit, and C2."""
+    for number, (requested, got) in enumerate(zip(profiles, plan.scheduled, strict=True), start=1):
+        asked = requested.rigid_steps if rule.rigid else requested.steps
+        if got.start_s < 0 or [n for _, n in got.steps] != [n for _, n in asked]:
+            raise InvariantViolation(f"application {number}: {got} is not {asked} delayed")
+        # The first step is delayed instead of expanded; the last one waits for nothing.
+        limits = [rule.expand_limit] * len(asked)
+        limits[0] = limits[-1] = 1
+        for limit, (given_s, _), (asked_s, _) in zip(limits, got.steps, asked, strict=True):
+            if not asked_s <= given_s <= limit * asked_s:
+                raise InvariantViolation(f"application {number}: {given_s} s for {asked_s} s")
+    total = StepFunction()
+    for got in plan.scheduled:
+        for (at, nodes), (until, _) in pairwise(got.changes()):
+            total.add(at, until, nodes)
+    if total != plan.resource or max(nodes for _, _, nodes in total.segments()) > n_nodes:
+        raise InvariantViolation(f"the scheduled profiles sum to {total} on {n_nodes} nodes")
 
 
 def plan_offline(profiles: Iterable[EvolutionProfile], n_nodes: int, rule: FitRule) -> Plan:

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import index
 
+from dq_server.core.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.stepfunction import StepFunction
 
 Step = tuple[float, int]
-"""(duration_s, nodes)"""
+"""(duration_s, nodes), both whole numbers."""
 
 LONGEST_S = 2**53
-"""Longest step: beyond it, seconds are no longer exact in a float."""
+"""Longest step: beyond it, seconds are no longer exact wherever a float meets them."""
 
 
-class ProfileError(ValueError):
+class ProfileError(InvalidSpec):
     """A profile that describes no application; the message names the step, counted from 1."""
 
 
-class InfeasibleProfileError(ProfileError):
+class InfeasibleProfileError(ProfileError, InfeasibleRequest):
     """A profile that this cluster can never run, however long it waits."""
 
 
@@ -32,8 +34,9 @@ class InfeasibleProfileError(ProfileError):
 class EvolutionProfile:
     """What an application asks for, step by step.
 
-    Durations are seconds, above 0 and finite; nodes are whole and at least 1: an application that
-    holds no node is not running.
+    Durations are seconds and at least 1; nodes are at least 1 too, as an application that holds no
+    node is not running. Both are whole numbers: sums and differences of times stay exact, so a node
+    given back at t is free for the next application at t.
     """
 
     steps: tuple[Step, ...]
@@ -42,16 +45,12 @@ class EvolutionProfile:
     node_seconds: float = field(init=False, compare=False)  # what it computes with; never waste
 
     def __post_init__(self) -> None:
-        steps = tuple((duration_s, nodes) for duration_s, nodes in self.steps)
+        steps = tuple(
+            (_whole(number, "duration", duration_s), _whole(number, "node count", nodes))
+            for number, (duration_s, nodes) in enumerate(self.steps, start=1)
+        )
         if not steps:
             raise ProfileError("the profile has no step")
-        for number, (duration_s, nodes) in enumerate(steps, start=1):
-            if not 0 < duration_s <= LONGEST_S:  # also refuses NaN
-                raise ProfileError(
-                    f"step {number}: duration {duration_s} s is not between 0 and {LONGEST_S}"
-                )
-            if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
-                raise ProfileError(f"step {number}: {nodes} nodes; at least 1 is needed")
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "duration_s", sum(d for d, _ in steps))
         object.__setattr__(self, "peak_nodes", max(n for _, n in steps))
@@ -68,6 +67,17 @@ class EvolutionProfile:
             return
         number, nodes = next((i, n) for i, (_, n) in enumerate(self.steps, 1) if n > n_nodes)
         raise InfeasibleProfileError(f"step {number}: {nodes} nodes; the cluster has {n_nodes}")
+
+
+def _whole(step: int, what: str, value: object) -> int:
+    """`value` as an int from 1 on (numpy's integers too)."""
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ProfileError(f"step {step}: {what} {value!r} is not a whole number") from None
+    if not 1 <= number <= LONGEST_S:
+        raise ProfileError(f"step {step}: {what} {number} is not between 1 and {LONGEST_S}")
+    return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from dq_server.core.errors import ConfigError
 
-class UnknownFitError(ValueError):
+
+class UnknownFitError(ConfigError):
     """No rule has this name."""
 
 
@@ -14,10 +16,10 @@ class UnknownFitError(ValueError):
 class FitRule:
     """How a requested profile may be changed so that it fits.
 
-    `expand_limit` says how many times its duration a step may last while the application waits for
-    more nodes: 1 never expands, infinity sets no limit. `compacting` then pulls the start as late
-    as the completion found allows. `rigid` first flattens the profile to its peak (the CBF
-    baseline: in order, filling holes, nobody already placed is moved).
+    `expand_limit` (a whole number or infinity) says how many times its duration a step may last
+    while the application waits for more nodes: 1 never expands, infinity sets no limit.
+    `compacting` then pulls the start as late as the completion found allows. `rigid` first flattens
+    the profile to its peak (the CBF baseline: in order, filling holes, moving nobody).
     """
 
     name: str
@@ -26,8 +28,11 @@ class FitRule:
     rigid: bool = False
 
     def __post_init__(self) -> None:
-        if not self.expand_limit >= 1:
-            raise ValueError(f"{self.name}: expand limit {self.expand_limit} is below 1")
+        whole = isinstance(self.expand_limit, int) and self.expand_limit >= 1
+        if not (whole or self.expand_limit == inf):
+            raise ConfigError(
+                f"{self.name}: expand limit {self.expand_limit} is neither whole nor infinite"
+            )
 
 
 FIT_RULES = {

@@ -1,0 +1,1 @@
+"""Workload generators: seeded, so the same numbers give the same workload."""

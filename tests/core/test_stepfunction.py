@@ -1,0 +1,108 @@
+"""Step functions by example: a cluster of 10 nodes with jobs booked on it."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from dq_server.core.stepfunction import StepFunction, StepFunctionError
+
+
+@pytest.fixture
+def taken() -> StepFunction:
+    """4 nodes on [0, 100), 9 on [100, 200), 6 on [200, 500), none after."""
+    function = StepFunction()
+    function.add_steps(0, [(100, 4), (100, 9), (300, 6)])
+    return function
+
+
+def test_values_hold_from_their_breakpoint_on(taken: StepFunction) -> None:
+    assert [taken(t) for t in (0, 99, 100, 200, 499, 500, 10**9)] == [4, 4, 9, 6, 6, 0, 0]
+
+
+def test_segments_end_with_an_endless_one(taken: StepFunction) -> None:
+    assert list(taken.segments()) == [(0, 100, 4), (100, 200, 9), (200, 500, 6), (500, inf, 0)]
+    assert repr(taken) == "StepFunction({0: 4, 100: 9, 200: 6, 500: 0})"
+
+
+def test_max_is_over_a_half_open_interval(taken: StepFunction) -> None:
+    assert taken.max(0, 100) == 4
+    assert taken.max(0, 101) == 9
+    assert taken.max(200, inf) == 6
+    assert taken.max(150, 150) == 0, "0 if t0 = t1 (Klein & Pérez 2011, 3.1)"
+
+
+def test_a_job_waits_behind_the_peak_that_its_window_would_touch(taken: StepFunction) -> None:
+    assert taken.earliest_fit(6, 100, capacity=10, after_s=0) == 0
+    assert taken.earliest_fit(6, 101, capacity=10, after_s=0) == 500
+    assert taken.earliest_fit(4, 101, capacity=10, after_s=0) == 200
+    assert taken.earliest_fit(1, inf, capacity=10, after_s=30) == 30
+
+
+def test_nothing_fits_beside_a_booking_without_end(taken: StepFunction) -> None:
+    taken.add(400, inf, 5)
+    assert taken.earliest_fit(6, 10, capacity=10, after_s=0) == 0
+    assert taken.earliest_fit(6, 10, capacity=10, after_s=91) == inf
+    assert taken.earliest_fit(11, 10, capacity=10, after_s=0) == inf
+
+
+def test_latest_window_ends_before_the_peak(taken: StepFunction) -> None:
+    assert taken.latest_window(6, 50, 450) == 450
+    assert taken.latest_window(4, 50, 400) == 50
+    assert taken.latest_window(3, 50, 400) == -inf
+
+
+def test_excess_is_found_from_both_sides_and_its_end_is_not_clipped(taken: StepFunction) -> None:
+    assert taken.last_excess_end(6, 0, 150) == 200
+    assert taken.last_excess_end(6, 200, 900) == -inf
+    assert taken.first_excess_start(6, 0, 900) == 100
+    assert taken.first_excess_start(6, 150, 900) == 150
+    assert taken.first_excess_start(6, 200, 900) == inf
+
+
+def test_adding_and_taking_back_leaves_no_trace(taken: StepFunction) -> None:
+    before = taken.copy()
+    taken.add(50, 250, 1)
+    assert taken != before
+    taken.check()
+    taken.add(50, 250, -1)
+    assert taken == before
+
+
+def test_delay_puts_zero_in_front(taken: StepFunction) -> None:
+    late = taken.delay(30)
+    late.check()
+    assert [late(t) for t in (0, 29, 30, 130, 530)] == [0, 0, 4, 9, 0]
+    assert taken.delay(0) == taken
+
+
+def test_the_past_is_forgotten_and_the_future_stays(taken: StepFunction) -> None:
+    taken.forget_before(150)
+    taken.check()
+    assert list(taken.segments()) == [(150, 200, 9), (200, 500, 6), (500, inf, 0)]
+    with pytest.raises(StepFunctionError, match="outside"):
+        taken(149)
+
+
+def test_whole_numbers_stay_whole(taken: StepFunction) -> None:
+    assert isinstance(taken.earliest_fit(5, 10, capacity=10, after_s=0), int)
+
+
+def test_questions_and_changes_before_the_origin_are_refused_and_change_nothing() -> None:
+    function = StepFunction(origin_s=100)
+    function.add(100, 200, 3)
+    before = function.copy()
+    for refused in (
+        lambda: function.add(99, 150, 1),
+        lambda: function.add_steps(99, [(10, 1)]),
+        lambda: function.max(99, 150),
+        lambda: function.earliest_fit(1, 10, capacity=4, after_s=99),
+        lambda: function.earliest_fit(1, -10, capacity=4, after_s=100),
+        lambda: function.delay(-1),
+        lambda: function.forget_before(inf),
+        lambda: function + StepFunction(0),
+    ):
+        with pytest.raises(StepFunctionError):
+            refused()
+    assert function == before
