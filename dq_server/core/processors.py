@@ -89,6 +89,11 @@ class Processors:
         down = self.down
         self._to_idle(p for p in processors if p not in down)
 
+    def without(self, allocation: list[int], leaving: Iterable[int]) -> list[int]:
+        """An allocation without the processors that leave it; the order is kept."""
+        gone = set(leaving)
+        return [p for p in allocation if p not in gone]
+
     def start_vacating(self, processors: Iterable[int], job: int) -> tuple[int, ...]:
         """Processors are released by `job`, pending the node's word. Returns those not down."""
         leaving = tuple(p for p in processors if p not in self.down)

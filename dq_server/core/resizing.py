@@ -155,7 +155,8 @@ def _commit(
         job.allocation.extend(pending.processors)
         s.state.plan(job, end_s)
     else:
-        del job.allocation[pending.target.size :]
+        pool = s.state.processors
+        job.allocation = pool.without(job.allocation, pending.processors)
         s.state.plan(job, end_s)
         let_go(s, job, list(pending.processors), actions)
         if s.state.queue:

@@ -1,9 +1,10 @@
 """How an application's run time changes with its size, and what a resize costs it.
 
-Source: MEBF paper, 2.2. It gives no formula for its scalability parameter rho, only curves; they fit
-T(n) = T_pref * (pref / n) ** (1 - rho): rho = 0 is linear speed-up, larger is worse. The cost of a
-resize is its equations 1 and 2, T_dr = alpha * dN + beta / N and T_p = b * dN, with dN the change and
-N the sum of the processors before and after; `scale_s` turns the paper's unit-free cost to seconds.
+Source: MEBF paper, 2.2. It gives no formula for its scalability parameter rho, only curves; they
+fit T(n) = T_pref * (pref / n) ** (1 - rho): rho = 0 is linear speed-up, larger is worse. The cost
+of a resize is its equations 1 and 2, T_dr = alpha * dN + beta / N and T_p = b * dN, with dN the
+change and N the sum of the processors before and after; `scale_s` turns the paper's unit-free cost
+to seconds.
 """
 
 from __future__ import annotations

@@ -88,9 +88,9 @@ class Scheduler:
         return actions
 
     def handle_together(self, batch: Iterable[Event], now: float) -> list[Action]:
-        """Take in the events of one instant, all of them legal, with one scheduling pass at the end.
+        """Take in the events of one instant, all of them legal, then make one scheduling pass.
 
-        Processors that become idle at the same instant are then seen together, as in the textbooks.
+        Processors that become idle at the same instant are seen together, as in the textbooks.
         """
         actions: list[Action] = []
         self._together = True

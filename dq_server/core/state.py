@@ -87,7 +87,7 @@ class State:
     def check(self) -> None:
         """Full invariant check: raises InvariantViolation. Tests call it after every event."""
         self.processors.check(self._owned())
-        if self.ends != sorted((j.planned for j in self.active.values() if j.planned)):
+        if self.ends != sorted(j.planned for j in self.active.values() if j.planned):
             raise InvariantViolation("`ends` is not the sorted plan of the active jobs")
         for job in self.jobs.values():
             if (job.state is JobState.QUEUED) != (job.id in self.queue):
