@@ -10,11 +10,13 @@ An array from ``empty`` returns to the arena when the last reference to it is go
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import secrets
 import weakref
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -39,15 +41,25 @@ class Segment:
     memory: mmap.mmap
     fd: int
     name: str
-    start: int = field(init=False)  # address
 
-    def __post_init__(self) -> None:
-        self.start = address_of(np.frombuffer(self.memory, dtype=np.uint8))
+    @property
+    def start(self) -> int:
+        """Address."""
+        return address_of(np.frombuffer(self.memory, dtype=np.uint8))
 
     @property
     def capacity(self) -> int:
         """Bytes."""
         return len(self.memory)
+
+    def shrink(self, nbytes: int) -> bool:
+        """Give whole pages of the last ``nbytes`` back; False if something still looks at them."""
+        keep = (self.capacity - nbytes) // PAGE_BYTES * PAGE_BYTES
+        try:
+            self.memory.resize(keep)
+        except (BufferError, OSError, ValueError, SystemError):
+            return False
+        return True
 
     def close(self) -> None:
         """Give the memory back to the system; views that are still alive keep the mapping."""
@@ -71,13 +83,25 @@ class Arena:
         self.neighbours = Neighbours()
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> Array:
-        """A new array with any content, as ``numpy.empty``.
+        """A new array with any content, as ``numpy.empty``; shared if the arena is.
 
         Raises:
             MemoryError: the system has none left.
         """
-        dtype = np.dtype(dtype)
-        segment = self._take(max(prod(shape) * dtype.itemsize, 1))
+        return self._array(shape, np.dtype(dtype), order, fresh_shared=self.shared)
+
+    def empty_quick(self, shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> Array:
+        """As ``empty``, but never in fresh shared pages: kept memory, or private huge pages.
+
+        A first touch of shared pages is several times as slow as one of huge pages. What lies in
+        private memory moves by messages the next time.
+        """
+        return self._array(shape, np.dtype(dtype), order, fresh_shared=False)
+
+    def _array(
+        self, shape: tuple[int, ...], dtype: np.dtype[np.generic], order: Order, fresh_shared: bool
+    ) -> Array:
+        segment = self._take(max(prod(shape) * dtype.itemsize, 1), fresh_shared=fresh_shared)
         array: Array = np.ndarray(shape, dtype, buffer=segment.memory, order=order)
         self._used[segment.start] = segment
         weakref.finalize(array, self._give_back, segment).atexit = False
@@ -91,11 +115,15 @@ class Arena:
             buffer = self._scratch[name] = np.empty(nbytes, dtype=np.uint8)
         return buffer[:nbytes]
 
-    def prepare(self, nbytes: int) -> None:
-        """Touch ``nbytes`` of memory now, so that a later ``empty`` of that size is quick."""
-        segment = self._take(nbytes)
-        _touch(segment.memory)
-        self._free.append(segment)
+    def prepare(self, sizes: Iterable[int]) -> None:
+        """Touch memory now, so that later arrays of these ``sizes`` (bytes) are quick.
+
+        Meant for a process that waits, or for a thread beside one that computes.
+        """
+        taken = [self._take(max(size, 1), fresh_shared=self.shared) for size in sizes]
+        for segment in taken:
+            _touch(segment)
+        self._free += taken
 
     def locate(self, array: Array) -> Location | None:
         """Where a neighbour finds ``array``'s first item; None if it is not in shared memory."""
@@ -108,12 +136,15 @@ class Arena:
     def trim(self, keep_bytes: int | None = None) -> None:
         """Give free memory beyond ``keep_bytes`` back to the system, smallest segments first.
 
-        Default: as much as is in use, and at least ``KEPT_BYTES_MIN``.
+        Default: as much as is in use, and at least ``KEPT_BYTES_MIN``. Call it when the old parts
+        are gone.
         """
         if keep_bytes is None:
             keep_bytes = max(self.used_bytes, KEPT_BYTES_MIN)
         self._free.sort(key=lambda segment: segment.capacity)
-        while self._free and self.free_bytes > keep_bytes:
+        while self._free and (surplus := self.free_bytes - keep_bytes) > 0:
+            if surplus < self._free[0].capacity and self._free[0].shrink(surplus):
+                break
             self._free.pop(0).close()
 
     @property
@@ -134,11 +165,14 @@ class Arena:
         self._used.clear()
         self._scratch.clear()
 
-    def _take(self, nbytes: int) -> Segment:
+    def _take(self, nbytes: int, *, fresh_shared: bool) -> Segment:
+        """The smallest free segment that fits, a shared one first; or a new one."""
         fitting = [segment for segment in self._free if segment.capacity >= nbytes]
+        if fresh_shared:
+            fitting = [segment for segment in fitting if segment.fd >= 0]
         if not fitting:
-            return _new_segment(nbytes, shared=self.shared)
-        segment = min(fitting, key=lambda segment: segment.capacity)
+            return _new_segment(nbytes, shared=fresh_shared)
+        segment = min(fitting, key=lambda segment: (segment.fd < 0, segment.capacity))
         self._free.remove(segment)
         return segment
 
@@ -172,8 +206,10 @@ def _new_segment(nbytes: int, *, shared: bool) -> Segment:
         raise MemoryError(f"no memory for a segment of {size} bytes: {error}") from error
 
 
-def _touch(memory: mmap.mmap) -> None:
-    try:
-        memory.madvise(MADV_POPULATE_WRITE)
-    except OSError:  # an older kernel: write one byte per page
-        np.frombuffer(memory, dtype=np.uint8)[::PAGE_BYTES] = 0
+def _touch(segment: Segment) -> None:
+    """Fault every page in; other threads of this process go on meanwhile."""
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    if madvise(segment.start, segment.capacity, MADV_POPULATE_WRITE) != 0:
+        # A kernel before 5.14: write one byte per page.
+        np.frombuffer(segment.memory, dtype=np.uint8)[::PAGE_BYTES] = 0

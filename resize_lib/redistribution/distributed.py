@@ -63,7 +63,7 @@ class DistributedArrays:
             self.results[position] = array.local
             return
         shape = layouts(array)[1].local_shape(self.site.new.grid, new_rank)
-        part = self.site.arena.empty(shape, array.dtype, array.order)
+        part = self.site.arena.empty_quick(shape, array.dtype, array.order)
         self.results[position] = part
         self._new_parts[position] = self._part(position, part)
 

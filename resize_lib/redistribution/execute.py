@@ -22,7 +22,6 @@ from mpi4py import MPI
 from resize_lib.descriptors import Custom, Replicated
 from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.arena import Arena
-from resize_lib.redistribution.checksum import compare_checksums, old_checksums
 from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
 from resize_lib.redistribution.messages import MessageExchange
@@ -36,6 +35,7 @@ from resize_lib.redistribution.moving import (
 )
 from resize_lib.redistribution.reading import NeighbourReads, introduction
 from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.verifying import compare_checksums, old_checksums
 from resize_lib.redistribution.whole import CustomValues, ReplicatedArrays
 
 TRANSPORTS = ("auto", "messages", "shared")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from mpi4py import MPI
 from numpy.typing import DTypeLike
 
 from resize_lib.descriptors import ArrayDescriptor, Custom, ProcessGrid, Replicated
 from resize_lib.redistribution.arena import Arena, Order
 from resize_lib.redistribution.errors import InvalidRedistributionError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 Transport: TypeAlias = Literal["auto", "messages", "shared"]
 
@@ -100,7 +102,7 @@ class MovingArray:
             )
         if self.order not in ("C", "F"):
             raise InvalidRedistributionError(f"{self.name!r}: order is {self.order!r}, not C or F")
-        if self.order == "F" and getattr(self.descriptor, "trailing", ()):
+        if self.order == "F" and getattr(self.descriptor, "trailing", None):
             raise InvalidRedistributionError(
                 f"{self.name!r}: a 1-D array with trailing dimensions is always in C order"
             )

@@ -105,6 +105,8 @@ class RedistributionPlan:
         shape = self.old.local_shape(self.old_grid, old_rank)
         if shape != self.new.local_shape(self.new_grid, new_rank):
             return False
+        if 0 in shape:
+            return True
         transfer = self.transfer(old_rank, new_rank)
         held = (shape[0], shape[1] if self.old.dimensions == 2 else 1)
         both = (transfer.rows, held[0]), (transfer.cols, held[1])

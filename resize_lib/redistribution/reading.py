@@ -63,7 +63,8 @@ class NeighbourReads:
             raise InvalidRedistributionError(
                 f"transport shared: parts on rank {unreadable[0]} are not in a shared arena"
             )
-        if unreadable or not near.any():
+        near[[not hosts[rank][-1] for rank in site.old.ranks]] = False
+        if not near.any():
             return none
         pids = [
             int.from_bytes(host[HOST_BYTES : HOST_BYTES + PID_BYTES], "little") for host in hosts
@@ -109,7 +110,8 @@ class NeighbourReads:
 
 def _gather_tables(comm: MPI.Intracomm, distributed: DistributedArrays) -> list[Table]:
     table = distributed.table()
-    assert table is not None
+    if table is None:
+        table = np.zeros(max(distributed.arrays) + 1, dtype=LOCATION)
     records = gather_records(comm, np.frombuffer(table.tobytes(), dtype=np.uint8))
     return [np.frombuffer(row.tobytes(), dtype=LOCATION) for row in records]
 

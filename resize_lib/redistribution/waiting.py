@@ -1,8 +1,9 @@
 """Waiting for MPI without burning the core another rank needs.
 
 MPICH's blocking calls spin. With more ranks than cores the ranks that have something to do then
-wait for a time slice of the ones that have not. Here a wait tests, gives the core away, and after a
-while sleeps: first 20 µs, growing to 2 ms while nothing happens.
+wait for a time slice of the ones that have not. Here a wait tests and gives the core away, first
+by yielding, then by sleeping 20 µs to 2 ms: a fraction of the time waited so far, so that it is
+never late by more than that fraction.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from mpi4py import MPI
 YIELDS = 40  # tests before the first sleep
 NAP_S_MIN = 20e-6
 NAP_S_MAX = 2e-3
-NAP_GROWTH = 1.5
+NAP_FRACTION = 1 / 16
 
 
 class Nap:
     """The pauses of one wait: ``pause`` when nothing happened, ``reset`` when something did."""
 
-    __slots__ = ("_nap_s", "_yields")
+    __slots__ = ("_began_s", "_yields")
 
     def __init__(self) -> None:
         self.reset()
@@ -30,7 +31,7 @@ class Nap:
     def reset(self) -> None:
         """Something happened: be quick again."""
         self._yields = 0
-        self._nap_s = NAP_S_MIN
+        self._began_s = time.perf_counter()
 
     def pause(self) -> None:
         """Give the core away, for longer each time."""
@@ -38,8 +39,8 @@ class Nap:
             self._yields += 1
             os.sched_yield()
             return
-        time.sleep(self._nap_s)
-        self._nap_s = min(self._nap_s * NAP_GROWTH, NAP_S_MAX)
+        waited_s = time.perf_counter() - self._began_s
+        time.sleep(min(max(waited_s * NAP_FRACTION, NAP_S_MIN), NAP_S_MAX))
 
 
 def wait_all(requests: Sequence[MPI.Request]) -> None:

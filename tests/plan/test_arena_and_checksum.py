@@ -1,0 +1,107 @@
+"""Memory that is kept, and sums that do not depend on the distribution."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, ProcessGrid
+from resize_lib.redistribution import Arena
+from resize_lib.redistribution.checksum import checksum, checksum_replicated
+from resize_lib.redistribution.neighbours import Neighbours, table_of
+from tests.plan.layouts import block_cyclic, grids, local_part
+
+
+def test_memory_comes_back_with_the_last_view():
+    arena = Arena()
+    array = arena.empty((100, 50), np.float64)
+    view = array[3:, ::2]
+    held = arena.used_bytes
+    del array
+    assert (arena.used_bytes, arena.free_bytes) == (held, 0)
+    view[...] = 1
+    del view
+    assert (arena.used_bytes, arena.free_bytes) == (0, held)
+    again = arena.empty((50, 100), np.float64, "F")
+    assert again.flags.f_contiguous
+    assert (arena.used_bytes, arena.free_bytes) == (held, 0)
+
+
+def test_kept_memory_is_given_back_to_the_system_on_request():
+    arena = Arena()
+    arena.prepare([1 << 20, 5 << 20])
+    assert arena.free_bytes == (1 << 20) + (6 << 20)
+    arena.trim(3 << 20)
+    assert arena.free_bytes <= 3 << 20
+    arena.trim(0)
+    assert arena.free_bytes == 0
+
+
+def test_quick_memory_is_never_fresh_shared_memory():
+    arena = Arena()
+    private = arena.empty_quick((1000,), np.float64)
+    assert arena.locate(private) is None
+    arena.prepare([8000])
+    assert arena.locate(arena.empty_quick((1000,), np.float64)) is not None
+
+
+def test_a_neighbour_reads_the_named_part_and_no_other():
+    arena, neighbours = Arena(), Neighbours()
+    part = arena.empty((4, 6), np.int32)
+    part[...] = np.arange(24).reshape(4, 6)
+    import os
+
+    table = table_of(arena.locate, [part[1:, ::2]])
+    seen = neighbours.part(os.getpid(), table[0], item=4, transposed=False)
+    rows = np.ndarray(
+        (3, 3), np.int32, seen.keeper, seen.address - seen.keeper.ctypes.data, (24, 8)
+    )
+    assert rows.tolist() == part[1:, ::2].tolist()
+    table[0]["name"] = b"dq-another"
+    with pytest.raises(OSError, match="is not the segment dq-another"):
+        neighbours.part(os.getpid(), table[0], item=4, transposed=False)
+
+
+def test_parts_outside_the_arena_cannot_be_read_by_neighbours():
+    assert table_of(Arena().locate, [np.zeros(8)]) is None
+    assert table_of(Arena(shared=False).locate, [np.zeros(0)]) is not None
+
+
+def total(whole, layout, grid):
+    shares = [
+        checksum(local_part(whole, layout, grid, rank), layout, grid, rank)
+        for rank in range(grid.size)
+    ]
+    return sum(shares) % 2**64
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_the_checksum_does_not_depend_on_the_distribution(data):
+    m, n = data.draw(st.integers(0, 30)), data.draw(st.integers(0, 30))
+    dtype = data.draw(st.sampled_from(["f8", "i2", "c16", "S5"]))
+    size = m * n * np.dtype(dtype).itemsize
+    whole = (
+        np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8).view(dtype).reshape(m, n)
+    )
+    sums = {total(whole, data.draw(block_cyclic(m, n)), data.draw(grids())) for _ in range(2)}
+    assert len(sums) == 1
+
+
+def test_the_checksum_of_a_1d_array_covers_trailing_dimensions():
+    whole = np.random.default_rng(0).random((40, 3, 2))
+    before = total(whole, Block1D(40, (3, 2)), ProcessGrid(1, 3))
+    assert total(whole, Cyclic1D(40, 2, (3, 2)), ProcessGrid(2, 3)) == before
+    whole[7, 1, 0] += 1e-9
+    assert total(whole, Block1D(40, (3, 2)), ProcessGrid(1, 3)) != before
+
+
+@pytest.mark.parametrize("swap", [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((2, 3), (5, 1))])
+def test_two_exchanged_items_change_the_checksum(swap):
+    whole = np.random.default_rng(0).random((6, 6))
+    layout, grid = BlockCyclic(6, 6, 2, 2), ProcessGrid(2, 2)
+    before, copy_before = total(whole, layout, grid), checksum_replicated(whole)
+    first, second = swap
+    whole[first], whole[second] = whole[second], whole[first]
+    assert total(whole, layout, grid) != before
+    assert checksum_replicated(whole) != copy_before

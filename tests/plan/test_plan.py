@@ -1,0 +1,197 @@
+"""The plan without MPI: the exchange played in one process against the gather/scatter oracle."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resize_lib.descriptors import BlockCyclic, ProcessGrid, Weighted1D
+from resize_lib.redistribution import (
+    InvalidRedistributionError,
+    best_relabelling,
+    plan_redistribution,
+)
+from resize_lib.redistribution.copying import Part, copy_runs, message_bytes, pack, unpack
+from resize_lib.redistribution.runs import share_of
+from tests.plan.layouts import block_cyclic, grids, local_part, one_dimensional
+
+DTYPES = ["f8", "c16", "i2", "?", "M8[s]", "S5", [("a", "i1"), ("b", "f8")]]
+
+
+def content(shape, dtype, seed):
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape))
+    values = np.random.default_rng(seed).integers(0, 256, count * dtype.itemsize, dtype=np.uint8)
+    if dtype.kind == "b":
+        values &= 1
+    return values.view(dtype).reshape(shape)
+
+
+def strided(part, how):
+    """The same values under other strides: Fortran order, every second item, or backwards."""
+    if how == "F":
+        return np.asfortranarray(part)
+    if how == "gaps":
+        room = np.zeros(tuple(2 * extent for extent in part.shape), part.dtype)
+        view = room[tuple(slice(0, 2 * extent, 2) for extent in part.shape)]
+        view[...] = part
+        return view
+    if how == "backwards":
+        return np.ascontiguousarray(part[::-1])[::-1]
+    return np.ascontiguousarray(part)
+
+
+def play(plan, sources, targets, *, transposed, panels, in_place):
+    """Carry out every transfer of ``plan``, by messages in panels or straight from part to part."""
+    for p, q in np.ndindex(*plan.bytes_per_pair.shape):
+        transfer = plan.transfer(p, q)
+        assert plan.bytes_per_pair[p, q] == transfer.items * plan.itemsize
+        rows, cols = transfer.rows, transfer.cols
+        if transposed:
+            rows, cols = cols, rows
+        dimensions = plan.old.dimensions
+        source = Part.of(sources[p], dimensions=dimensions, transposed=transposed)
+        target = Part.of(targets[q], dimensions=dimensions, transposed=transposed)
+        if in_place:
+            copy_runs(rows, cols, source, target)
+            continue
+        for panel in range(panels):
+            share = share_of(rows, panel, panels)
+            message = np.zeros(message_bytes(share, cols, plan.itemsize), np.uint8)
+            pack(share, cols, source, message)
+            unpack(share, cols, message, target)
+
+
+@st.composite
+def moves(draw):
+    """Old and new layout of one array on two grids; both 2-D or both 1-D."""
+    grid, new_grid = draw(grids()), draw(grids())
+    if draw(st.booleans()):
+        m, n = draw(st.integers(0, 50)), draw(st.integers(0, 50))
+        old = draw(block_cyclic(m, n))
+        new = draw(st.one_of(st.just(old), block_cyclic(m, n)))
+    else:
+        n, trailing = draw(st.integers(0, 60)), draw(st.sampled_from([(), (3,), (2, 2), (0,)]))
+        old = draw(one_dimensional(n, trailing, grid))
+        new = draw(one_dimensional(n, trailing, new_grid))
+    return old, grid, new, new_grid
+
+
+@settings(max_examples=2500, deadline=None)
+@given(moves(), st.data())
+def test_everything_arrives_bit_by_bit(move, data):
+    old, grid, new, new_grid = move
+    dtype = np.dtype(data.draw(st.sampled_from(DTYPES)))
+    whole = content(old.shape, dtype, seed=1)
+    item = dtype.itemsize * int(np.prod(old.shape[old.dimensions :]))
+    plan = plan_redistribution(old, grid, new, new_grid, item)
+    transposed = old.dimensions == 2 and data.draw(st.booleans())
+    how = data.draw(st.sampled_from(["C", "F", "gaps", "backwards"]))
+    if len(old.shape) > old.dimensions:
+        how = "C"
+    sources = [strided(local_part(whole, old, grid, p), how) for p in range(grid.size)]
+    targets = [np.zeros(new.local_shape(new_grid, q), dtype) for q in range(new_grid.size)]
+    panels, in_place = data.draw(st.integers(1, 5)), data.draw(st.booleans())
+    play(plan, sources, targets, transposed=transposed, panels=panels, in_place=in_place)
+    for q, target in enumerate(targets):
+        assert target.tobytes() == local_part(whole, new, new_grid, q).tobytes()
+    assert plan.bytes_total == whole.nbytes
+
+
+@settings(max_examples=300, deadline=None)
+@given(moves())
+def test_what_is_called_unchanged_is_the_same_part(move):
+    old, grid, new, new_grid = move
+    plan = plan_redistribution(old, grid, new, new_grid, 8)
+    whole = np.arange(int(np.prod(old.shape))).reshape(old.shape)
+    for p, q in itertools.product(range(grid.size), range(new_grid.size)):
+        before, after = local_part(whole, old, grid, p), local_part(whole, new, new_grid, q)
+        if plan.is_unchanged(p, q):
+            assert np.array_equal(before, after)
+    if (old, grid) == (new, new_grid):
+        assert all(plan.is_unchanged(rank, rank) for rank in range(grid.size))
+        assert plan.bytes_that_change_process() == 0
+
+
+def chain_plan(old, new):
+    layout = BlockCyclic(2400, 2400, 32, 32)
+    return plan_redistribution(layout, ProcessGrid(*old), layout, ProcessGrid(*new), 8)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "as_given", "relabelled"),
+    [
+        ((2, 2), (2, 3), 0.745, 0.653),
+        ((3, 3), (3, 4), 0.827, 0.720),
+        ((1, 1), (1, 2), 0.493, 0.493),
+    ],
+)
+def test_the_best_relabelling_moves_fewer_bytes(old, new, as_given, relabelled):
+    plan = chain_plan(old, new)
+    order = plan.relabelled()
+    assert sorted(order) == list(range(plan.new_grid.size))
+    assert plan.bytes_that_change_process() / plan.bytes_total == pytest.approx(as_given, abs=6e-4)
+    moved = plan.bytes_that_change_process(None, order) / plan.bytes_total
+    assert moved == pytest.approx(relabelled, abs=6e-4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_other_relabelling_keeps_more(data):
+    count, more = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    pairs = np.array(
+        data.draw(st.lists(st.integers(0, 99), min_size=count * more, max_size=count * more))
+    )
+    pairs = pairs.reshape(count, more)
+    processes = list(range(7))
+    old = data.draw(st.permutations(processes))[:count]
+    new = data.draw(st.permutations(processes))[:more]
+
+    def kept(order):
+        return sum(pairs[p, q] for p in range(count) for q in range(more) if old[p] == order[q])
+
+    best = best_relabelling(pairs, old, new)
+    assert sorted(best) == sorted(new)
+    assert kept(best) == max(map(kept, itertools.permutations(new)))
+    if kept(new) == kept(best):
+        assert best == tuple(new)  # nothing is relabelled for nothing
+
+
+def test_processes_that_stay_put_count_by_the_rank_map():
+    plan = chain_plan((1, 2), (1, 2))
+    assert plan.bytes_that_change_process((0, 1), (0, 1)) == 0
+    assert plan.bytes_that_change_process((0, 1), (1, 0)) == plan.bytes_total
+    assert plan.relabelled((4, 7), (7, 4)) == (4, 7)
+
+
+def test_the_estimate_is_the_busiest_process():
+    layout = BlockCyclic(8, 8, 1, 8)
+    plan = plan_redistribution(layout, ProcessGrid(1, 1), layout, ProcessGrid(4, 1), 8)
+    # Process 0 sends three quarters of 512 bytes in three messages, each other receives one.
+    assert plan.estimate_s(1.0, 128.0) == pytest.approx(3 * 1.0 + 384 / 128)
+    assert plan.estimate_s(1.0, 128.0, (0,), (1, 2, 3, 4)) == pytest.approx(4 * 1.0 + 512 / 128)
+
+
+def test_a_plan_is_remembered():
+    assert chain_plan((2, 2), (2, 3)) is chain_plan((2, 2), (2, 3))
+
+
+def test_different_global_shapes_are_refused():
+    with pytest.raises(
+        InvalidRedistributionError, match=r"\(8, 8\) cannot be redistributed to \(8, 9\)"
+    ):
+        plan_redistribution(
+            BlockCyclic(8, 8, 2, 2),
+            ProcessGrid(1, 1),
+            BlockCyclic(8, 9, 2, 2),
+            ProcessGrid(1, 1),
+            8,
+        )
+
+
+def test_weights_for_another_grid_are_refused():
+    layout = Weighted1D(8, (1, 1))
+    with pytest.raises(ValueError, match="2 weights"):
+        plan_redistribution(layout, ProcessGrid(1, 2), layout, ProcessGrid(1, 3), 8)

@@ -1,0 +1,76 @@
+"""Runs of one axis against brute force, over block-cyclic and interval axes in any combination."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resize_lib.descriptors import CyclicAxis, IntervalAxis
+from resize_lib.redistribution.runs import axis_runs, items_of, share_of
+
+
+@st.composite
+def axes(draw, n):
+    nprocs = draw(st.integers(1, 6))
+    if draw(st.booleans()):
+        source = draw(st.integers(0, nprocs - 1))
+        return CyclicAxis(n, draw(st.integers(1, 9)), nprocs, source)
+    inner = draw(st.lists(st.integers(0, n), min_size=nprocs - 1, max_size=nprocs - 1))
+    return IntervalAxis((0, *sorted(inner), n))
+
+
+def expanded(runs):
+    """(source, destination) local indices of every item, in message order."""
+    return [
+        (run.source + k * run.source_stride + s, run.destination + k * run.destination_stride + s)
+        for run in runs
+        for k in range(run.count)
+        for s in range(run.length)
+    ]
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.data())
+def test_runs_carry_every_index_to_its_place_once(data):
+    n = data.draw(st.integers(0, 120))
+    old, new = data.draw(axes(n)), data.draw(axes(n))
+    runs = axis_runs(old, new)
+    arrived = {j: np.full(new.count(j), -1) for j in range(new.nprocs)}
+    for (i, j), of_pair in runs.items():
+        assert items_of(of_pair) == len(expanded(of_pair)) > 0
+        for source, destination in expanded(of_pair):
+            assert arrived[j][destination] == -1
+            arrived[j][destination] = old.indices(i)[source]
+    for j, indices in arrived.items():
+        assert indices.tolist() == new.indices(j).tolist()
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data())
+def test_shares_in_turn_are_the_whole(data):
+    n = data.draw(st.integers(1, 300))
+    runs = axis_runs(data.draw(axes(n)), data.draw(axes(n)))
+    parts = data.draw(st.integers(1, 12))
+    for of_pair in runs.values():
+        shares = [share_of(of_pair, part, parts) for part in range(parts)]
+        assert [item for share in shares for item in expanded(share)] == expanded(of_pair)
+        largest = max(map(items_of, shares))
+        stretch = max(run.length for run in of_pair)
+        whole_stretches = sum(run.count for run in of_pair) >= 16 * parts
+        assert largest <= items_of(of_pair) / parts + (stretch if whole_stretches else 1)
+
+
+@pytest.mark.parametrize("pair", [(2, 3), (3, 4), (4, 4), (6, 4)])
+def test_equal_blocks_give_one_run_per_pair_that_shares_anything(pair):
+    old, new = (CyclicAxis(24 * 8, 8, nprocs, 0) for nprocs in pair)
+    runs = axis_runs(old, new)
+    common = np.gcd(*pair)
+    assert set(runs) == {
+        (i, j) for i in range(pair[0]) for j in range(pair[1]) if (i - j) % common == 0
+    }
+    assert all(len(of_pair) == 1 for of_pair in runs.values())
+
+
+def test_axes_of_different_extent_are_refused():
+    with pytest.raises(ValueError, match="axis of 8 cannot be redistributed to one of 9"):
+        axis_runs(CyclicAxis(8, 2, 2, 0), CyclicAxis(9, 2, 2, 0))
