@@ -96,13 +96,13 @@ def test_giving_back_leaves_no_trace() -> None:
     ("steps", "message"),
     [
         ((), "no step"),
-        (((0, 1),), "step 1: duration 0 is not between"),
-        (((5, 1), (-5, 1)), "step 2: duration -5 is not between"),
-        (((5, 1), (5, 0)), "step 2: node count 0 is not between"),
+        (((0, 1),), "step 1: duration 0 is below 1"),
+        (((5, 1), (-5, 1)), "step 2: duration -5 is below 1"),
+        (((5, 1), (5, 0)), "step 2: node count 0 is below 1"),
         (((1.5, 1),), "step 1: duration 1.5 is not a whole number"),
         (((1, 1.0),), "step 1: node count 1.0 is not a whole number"),
         (((float("nan"), 1),), "duration nan is not a whole number"),
-        (((2**60, 1),), "step 1: duration"),
+        (((2**60, 1),), "step 1: duration is above"),
     ],
 )
 def test_a_profile_of_no_application_is_refused_by_step(

@@ -18,8 +18,8 @@ from dq_server.core.stepfunction import StepFunction
 Step = tuple[float, int]
 """(duration_s, nodes), both whole numbers."""
 
-LONGEST_S = 2**53
-"""Longest step: beyond it, seconds are no longer exact wherever a float meets them."""
+LARGEST = 2**53
+"""Largest duration: beyond it, seconds are no longer exact wherever a float meets them."""
 
 
 class ProfileError(InvalidSpec):
@@ -75,8 +75,10 @@ def _whole(step: int, what: str, value: object) -> int:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
         raise ProfileError(f"step {step}: {what} {value!r} is not a whole number") from None
-    if not 1 <= number <= LONGEST_S:
-        raise ProfileError(f"step {step}: {what} {number} is not between 1 and {LONGEST_S}")
+    if number < 1:
+        raise ProfileError(f"step {step}: {what} {number} is below 1")
+    if number > LARGEST:
+        raise ProfileError(f"step {step}: {what} is above {LARGEST}")
     return number
 
 

@@ -1,0 +1,32 @@
+"""`dq sim`: the scheduler without a cluster. Each subcommand is imported only when it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+# name -> "module:attribute" of its click command
+COMMANDS = {
+    "plan": "dq_server.sim.plan_command:plan",
+}
+
+
+class LazyGroup(click.Group):
+    """Knows the names of its commands and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, attribute = COMMANDS[cmd_name].split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=LazyGroup)
+def sim() -> None:
+    """Ask what jobs would gain, with the code that schedules live."""
