@@ -198,7 +198,7 @@ class Agent:
         if self.holdings.get(order.job, order.instance) is not None:
             return  # a repeated order
         log.info("job %d.%d: launching %s", order.job, order.instance, order.argv)
-        env = {**order.env, "DQ_AGENT": self.name}
+        env = {**order.env, **self._marks()}
         try:
             check_program(order.argv, order.cwd, env)
             placement: dict[str, int] = {}
@@ -229,6 +229,10 @@ class Agent:
         started = m.AppStarted(order.job, order.instance, held.record.pid)
         self.report(f"start {order.job}.{order.instance}", started)
 
+    def _marks(self) -> dict[str, str]:
+        """What tells a process of this agent from all others (tree.py)."""
+        return {"DQ_AGENT": self.name, "DQ_HOME": str(self.home.root)}
+
     def _kill(self, order: m.KillTree) -> None:
         trees = self.holdings.of(order.job, order.instance)
         log.info("job %d.%d: killing %d trees", order.job, order.instance, len(trees))
@@ -243,7 +247,7 @@ class Agent:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         record = Record(order.job, order.instance, order.run)
         # The rank's own environment comes through the proxy; this is the proxy's.
-        env = {"PATH": os.environ.get("PATH", ""), **order.env, "DQ_AGENT": self.name}
+        env = {"PATH": os.environ.get("PATH", ""), **order.env, **self._marks()}
         out = folder / "proxies"
         try:
             self.holdings.start(record, order.argv, "/", env, out, out)

@@ -68,7 +68,7 @@ def start(cwd: str, out: str, err: str, argv: list[str]) -> int:
         os.dup2(os.open(out, flags, 0o600), 1)
         os.dup2(os.open(err, flags, 0o600), 2)
         os.chdir(cwd)
-        os.execvp(argv[0], argv)
+        os.execvp(argv[0], argv)  # noqa: S606 - an argv list, no shell
     except OSError as e:
         os.write(2, f"dq: {argv[0]} cannot be run: {e.strerror}\n".encode())
     finally:

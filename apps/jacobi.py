@@ -1,0 +1,50 @@
+"""Jacobi iteration for Laplace's equation on a square plate.
+
+Two programs in one: jacobi_plain.py is plain mpi4py, jacobi.py is the same made resizable.
+Compare them with diff. Both take the number of rows and the number of sweeps:
+
+    mpiexec -n 4 python apps/jacobi.py 2000 100
+"""
+
+import sys
+
+import numpy as np
+from mpi4py import MPI
+import resize_lib
+
+
+def plate(rows, n):
+    """The rows of the plate at the start: the top edge is hot, the rest is cold."""
+    return np.where(np.asarray(rows)[:, None] == 0, 1.0, 0.0) * np.ones(n)
+
+
+def sweep(comm, u):
+    """One Jacobi sweep over the local rows `u`, in place; returns the largest change anywhere."""
+    above, below = np.zeros(u.shape[1]), np.zeros(u.shape[1])
+    up = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
+    down = comm.rank + 1 if comm.rank < comm.size - 1 else MPI.PROC_NULL
+    comm.Sendrecv(u[-1], down, recvbuf=above, source=up)
+    comm.Sendrecv(u[0], up, recvbuf=below, source=down)
+    v = np.vstack([above, u, below])
+    new = 0.25 * (v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:])
+    first, last = comm.rank == 0, comm.rank == comm.size - 1
+    inner = slice(1 if first else 0, len(u) - 1 if last else len(u))  # the edges stay
+    change = np.abs(new[inner] - u[inner, 1:-1]).max(initial=0.0)
+    u[inner, 1:-1] = new[inner]
+    return comm.allreduce(change, MPI.MAX)
+
+
+def main():
+    """Prints the last change, which is the same for any number of ranks."""
+    n, steps = int(sys.argv[1]), int(sys.argv[2])
+    job = resize_lib.session()
+    u = job.array("u", n, (n,), init=lambda rows: plate(rows, n))
+    change = 0.0
+    for _ in job.iterations(steps):
+        change = sweep(job.comm, u.local)
+    if job.rank == 0:
+        print(f"change {change:.17g}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

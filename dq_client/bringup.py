@@ -1,0 +1,194 @@
+"""Starting and stopping the parts of a cluster on this machine: the server and its agents."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from dq_client import keys
+from dq_client import messages as m
+from dq_client.cluster import Cluster
+from dq_client.connection import Connection
+from dq_client.errors import DQError, NoServer, Timeout, UsageError
+from dq_client.home import Home, is_alive
+
+PATIENCE_S = 20.0
+
+
+def connect(home: Home) -> Connection:
+    """A user's connection to the running server of this home."""
+    info = home.server()
+    pair = keys.load(home.keys, "user")
+    return Connection(info["address"], keys.load(home.keys, "server").public, pair)
+
+
+def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> None:
+    """Poll until `what` is true; Timeout with the text `otherwise` when patience ends."""
+    deadline = time.monotonic() + patience_s
+    while not what():
+        if time.monotonic() > deadline:
+            raise Timeout(otherwise)
+        time.sleep(0.02)
+
+
+def start_server(home: Home, options: list[str]) -> dict[str, object]:
+    """Start the server in the background; returns its server file once it serves."""
+    home.create()
+    process = _start(home, "server", ["-m", "dq_server.live", *options])
+
+    def ready() -> bool:
+        if process.poll() is not None:
+            raise _said(home, "server", process.returncode)
+        try:
+            return bool(home.server()["pid"] == process.pid)
+        except NoServer:
+            return False
+
+    wait_until(ready, PATIENCE_S, f"the server did not start in {PATIENCE_S:g} s")
+    return home.server()
+
+
+def start_agent(home: Home, name: str, nodes: list[m.NodeInfo], interface: str = "lo") -> int:
+    """Start one agent in the background; returns its pid (it may not have reported yet)."""
+    described = msgspec.json.encode(nodes).decode()
+    words = ["-m", "dq_client.agent", "--name", name, "--nodes", described]
+    process = _start(home, f"agent-{name}", [*words, "--interface", interface])
+    return process.pid
+
+
+def _start(home: Home, what: str, words: list[str]) -> subprocess.Popen[bytes]:
+    home.log.mkdir(mode=0o700, exist_ok=True)
+    with (home.log / f"{what}.err").open("wb") as err:
+        return subprocess.Popen(
+            [sys.executable, *words],
+            env={**os.environ, "DQ_HOME": str(home.root)},
+            stdin=subprocess.DEVNULL,
+            stdout=err,
+            stderr=err,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def _said(home: Home, what: str, code: int) -> DQError:
+    """The last words of a part that ended while starting."""
+    try:
+        lines = (home.log / f"{what}.err").read_text().strip().splitlines()
+    except OSError:
+        lines = []
+    text = lines[-1] if lines else f"it ended with exit code {code}"
+    text = text.removeprefix(f"dq {what}: ")
+    return UsageError(text) if code == UsageError.exit_code else DQError(f"{what}: {text}")
+
+
+def bring_up(home: Home, cluster: Cluster, server_options: list[str]) -> dict[str, object]:
+    """Server and agents; returns once every node has reported."""
+    info = start_server(home, server_options)
+    try:
+        for name, nodes in cluster.agents().items():
+            start_agent(home, name, nodes)
+        _wait_for_nodes(home, {n.name for n in cluster.nodes})
+    except BaseException:
+        _tear_down(home)
+        raise
+    return info
+
+
+def _tear_down(home: Home) -> None:
+    """What was started goes again, also if the server does not listen."""
+    try:
+        bring_down(home, force=True)
+    except DQError:
+        stop_agents(home)
+        with contextlib.suppress(NoServer, psutil.Error):
+            server = psutil.Process(home.server()["pid"])
+            server.terminate()
+            psutil.wait_procs([server], timeout=5.0)
+
+
+def _wait_for_nodes(home: Home, names: set[str]) -> None:
+    connection = connect(home)
+    try:
+
+        def all_up() -> bool:
+            reply = connection.call(m.NodesQuery())
+            assert isinstance(reply, m.Data)
+            return names <= {n["name"] for n in reply.data if n["state"] == "up"}
+
+        wait_until(all_up, PATIENCE_S, "not every node reported: see the agents' logs")
+    finally:
+        connection.close()
+
+
+def bring_down(home: Home, *, force: bool) -> None:
+    """Stop the server and its agents; their jobs, too, with `force` (else they refuse)."""
+    pids = [(int(info["pid"]), info["create_time"]) for info in running_agents(home).values()]
+    try:
+        info = home.server()
+    except NoServer:
+        stop_agents(home)
+        if not pids:
+            raise
+        return
+    connection = connect(home)
+    try:
+        connection.call(m.Stop(force), timeout_s=10.0)
+    finally:
+        connection.close()
+    pids.append((info["pid"], info["create_time"]))
+    wait_until(
+        lambda: not any(is_alive(*p) for p in pids),
+        PATIENCE_S,
+        "the cluster did not go down in time: see the logs, or dq down --force",
+    )
+
+
+def running_agents(home: Home) -> dict[str, dict[str, float]]:
+    """Agents of this home that run on this machine, by name."""
+    found = {}
+    for path in sorted((home.root / "agents").glob("*/agent.json")):
+        try:
+            info = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if is_alive(info["pid"], info["create_time"]):
+            found[path.parent.name] = info
+    return found
+
+
+def stop_agents(home: Home, names: list[str] | None = None) -> list[str]:
+    """End agents of this machine, with the processes of their jobs; returns their names."""
+    chosen = {n: i for n, i in running_agents(home).items() if names is None or n in names}
+    processes = []
+    for info in chosen.values():
+        try:
+            process = psutil.Process(int(info["pid"]))
+            process.terminate()
+            processes.append(process)
+        except psutil.Error:
+            continue
+    psutil.wait_procs(processes, timeout=PATIENCE_S)
+    return list(chosen)
+
+
+def leftovers(home: Home) -> list[int]:
+    """Processes of this machine that belong to this home: server, agents, jobs' processes."""
+    mark = f"DQ_HOME={home.root}".encode()
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mark in environment and process.pid != os.getpid():
+            found.append(process.pid)
+    return found

@@ -1,0 +1,107 @@
+"""The command line `dq`. Each command's module is imported only when the command is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+import click
+
+from dq_client.errors import DQError
+
+INTERRUPTED = 130
+
+# command -> (module, attribute, one line for `dq --help`)
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("demo", "demo", "One command: a cluster, a growing job, its sweet spot, a report."),
+    "up": ("cluster_commands", "up", "Start a cluster on this machine."),
+    "down": ("cluster_commands", "down", "Stop the cluster."),
+    "server": ("cluster_commands", "server", "The server alone: start, stop, status."),
+    "agent": ("cluster_commands", "agent", "A node agent alone: start, stop, status."),
+    "doctor": ("doctor", "doctor", "Try what this machine and its MPI can do."),
+    "submit": ("job_commands", "submit", "Submit a job."),
+    "jobs": ("job_commands", "jobs", "List jobs."),
+    "job": ("job_commands", "job", "Show one job."),
+    "nodes": ("job_commands", "nodes", "List nodes."),
+    "why": ("job_commands", "why", "Explain why a job is where it is."),
+    "logs": ("job_commands", "logs", "Show a job's output."),
+    "kill": ("job_commands", "kill", "Kill a job."),
+    "hold": ("job_commands", "hold", "Keep a queued job from starting."),
+    "release": ("job_commands", "release", "Let a held job start."),
+    "resize": ("job_commands", "resize", "Bring a job to a size at its next remap point."),
+    "watch": ("watch", "watch", "Follow jobs as they grow and shrink."),
+    "top": ("watch", "top", "Follow nodes and jobs on the whole screen."),
+    "report": ("report", "report", "Write a report as one HTML file."),
+}
+PLUGIN_HELP = {"sim": "Simulate: the same scheduler on a workload, a plan, a journal."}
+
+
+class Commands(click.Group):
+    """A group that knows its commands' names without loading them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All commands, in the order of use."""
+        return [*COMMANDS, *PLUGIN_HELP]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one command."""
+        if cmd_name in COMMANDS:
+            module, attribute, _ = COMMANDS[cmd_name]
+            command: click.Command = getattr(import_module(f"dq_client.cli.{module}"), attribute)
+            return command
+        for entry in entry_points(group="dq.commands"):
+            if entry.name == cmd_name:
+                plugin: click.Command = entry.load()
+                return plugin
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list in `dq --help`, from the table above: nothing is imported for it."""
+        rows = [(name, text) for name, (_, _, text) in COMMANDS.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*rows, *PLUGIN_HELP.items()])
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dq", prog_name="dq")
+def cli() -> None:
+    """DQ grows and shrinks running MPI jobs.
+
+    State lives under $DQ_HOME. stdout is data, stderr is notes; every command that prints data
+    takes --json. Exit codes: 0 done, 1 the job failed, 2 usage, 3 no server, 4 refused,
+    5 not found, 6 time-out, 130 interrupted.
+    """
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """Entry point: errors become one line on stderr and an exit code."""
+    try:
+        result = cli.main(args=argv, prog_name="dq", standalone_mode=False)
+    except DQError as e:
+        print(f"dq: {e}", file=sys.stderr)
+        return _leave(e.exit_code)
+    except click.exceptions.Abort:
+        return _leave(INTERRUPTED)
+    except click.ClickException as e:
+        context = getattr(e, "ctx", None)
+        where = context.command_path if context is not None else "dq"
+        print(f"{where}: {e.format_message()}", file=sys.stderr)
+        return _leave(e.exit_code)
+    except KeyboardInterrupt:
+        return _leave(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone (`dq jobs | head`): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _leave(0)
+    return _leave(result if isinstance(result, int) else 0)
+
+
+def _leave(code: int) -> int:
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Printing: data on stdout, notes on stderr, tables without a library that takes long to load."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+SCHEMA = 1
+
+
+def print_json(**data: Any) -> None:
+    """One object with the schema number, on stdout."""
+    print(json.dumps({"schema": SCHEMA, **data}), flush=True)
+
+
+def note(text: str) -> None:
+    """A word to the user, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns aligned; numbers to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(head[i]), *(len(r[i]) for r in cells), 0) for i in range(len(head))]
+    right = [bool(rows) and all(isinstance(r[i], int | float | None) for r in rows)
+             for i in range(len(head))]  # fmt: skip
+
+    def line(words: Sequence[str]) -> str:
+        padded = (
+            w.rjust(n) if r else w.ljust(n) for w, n, r in zip(words, widths, right, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(head), *(line(row) for row in cells)])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def clock(time_s: float | None) -> str:
+    """A time of day."""
+    return "-" if time_s is None else time.strftime("%H:%M:%S", time.localtime(time_s))
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds for people."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

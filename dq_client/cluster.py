@@ -1,0 +1,166 @@
+"""Cluster files: which nodes a cluster has, and which agents stand for them.
+
+    name = "opteron36"
+    engine = "emulated"            # local | emulated | hosts
+
+    [[nodes]]
+    names = "n[01-36]"             # a name, a range, or a list of either
+    processors = 1
+    speed = 1.0                    # relative to the other nodes
+    core_share = 0.05              # emulated: share of one core of this machine
+
+    [link]                         # emulated: what every node's link carries
+    rate_mbit = 1000
+    latency_us = 50
+
+A local cluster is one machine whose processors each count as a node; it needs no file
+(`dq up --local N`), or one with `engine = "local"` and `processors = N`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dq_client.errors import UsageError
+from dq_client.messages import NodeInfo
+
+ENGINES = ("local", "emulated", "hosts")
+NODES_MAX = 10_000
+_RANGE = re.compile(r"^(?P<head>[A-Za-z0-9_.-]*)\[(?P<low>\d+)-(?P<high>\d+)\](?P<tail>[\w.-]*)$")
+_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+
+
+class Link(msgspec.Struct, forbid_unknown_fields=True):
+    """The link of every emulated node."""
+
+    rate_mbit: float = 1000.0
+    latency_us: float = 50.0
+
+
+class NodeGroup(msgspec.Struct, forbid_unknown_fields=True):
+    """Some nodes that are alike."""
+
+    names: str | list[str]
+    processors: int = 1
+    speed: float = 1.0
+    core_share: float | None = None
+
+
+class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
+    """What the TOML file may hold."""
+
+    name: str = "cluster"
+    engine: str = "local"
+    processors: int | None = None
+    nodes: list[NodeGroup] = []
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster: its nodes, and the link where it is emulated."""
+
+    name: str
+    engine: str
+    nodes: tuple[NodeInfo, ...]
+    link: Link | None = None
+
+    @property
+    def processors(self) -> int:
+        """All processors."""
+        return sum(n.processors for n in self.nodes)
+
+    def agents(self) -> dict[str, list[NodeInfo]]:
+        """Agents by name: one for a local cluster, else one per node."""
+        if self.engine == "local":
+            return {"local": list(self.nodes)}
+        return {n.name: [n] for n in self.nodes}
+
+
+def local_cluster(processors: int) -> Cluster:
+    """This machine as a cluster of `processors` nodes of one processor."""
+    if not 1 <= processors <= NODES_MAX:
+        raise UsageError(f"a local cluster has 1 to {NODES_MAX} processors, not {processors}")
+    width = max(2, len(str(processors)))
+    # All of them are one host to MPI: one proxy instead of one per processor.
+    names = [f"n{i:0{width}}" for i in range(1, processors + 1)]
+    return Cluster("local", "local", tuple(NodeInfo(n, 1, "local") for n in names))
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def read_cluster(path: Path) -> Cluster:
+    """Read a cluster file; UsageError names the file and what is wrong with it."""
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such cluster file") from None
+    except (OSError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path}: cannot be read ({e})") from e
+    except tomllib.TOMLDecodeError as e:
+        raise UsageError(f"{path}: not TOML: {e}") from e
+    try:
+        return _cluster(msgspec.convert(data, ClusterFile))
+    except msgspec.ValidationError as e:
+        raise UsageError(f"{path}: {e}") from e
+    except UsageError as e:
+        raise UsageError(f"{path}: {e}") from e
+
+
+def _cluster(file: ClusterFile) -> Cluster:
+    if file.engine not in ENGINES:
+        raise UsageError(f"unknown engine {file.engine!r}; known: {', '.join(ENGINES)}")
+    if file.engine == "local":
+        if file.nodes:
+            raise UsageError("a local cluster has `processors`, not [[nodes]]")
+        return local_cluster(usable_cores() if file.processors is None else file.processors)
+    if file.processors is not None:
+        raise UsageError("`processors` at the top is for a local cluster: give it per node")
+    if not file.nodes:
+        raise UsageError("no [[nodes]]: a cluster needs at least one node")
+    nodes = [node for group in file.nodes for node in _nodes(group)]
+    names = [n.name for n in nodes]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"node {name} is named twice")
+    return Cluster(file.name, file.engine, tuple(nodes), file.link)
+
+
+def _nodes(group: NodeGroup) -> list[NodeInfo]:
+    if group.processors < 1:
+        raise UsageError(f"nodes {group.names}: processors = {group.processors}, need at least 1")
+    if group.speed <= 0:
+        raise UsageError(f"nodes {group.names}: speed = {group.speed:g}, need more than 0")
+    share = group.core_share
+    if share is not None and not 0 < share <= 1:
+        raise UsageError(f"nodes {group.names}: core_share = {share:g}, need above 0, at most 1")
+    words = [group.names] if isinstance(group.names, str) else group.names
+    return [
+        NodeInfo(name, group.processors, name, group.speed, share)
+        for word in words
+        for name in expand_names(word)
+    ]
+
+
+def expand_names(word: str) -> list[str]:
+    """`n[01-03]` is n01, n02, n03; a plain name is itself."""
+    found = _RANGE.match(word)
+    if found is None:
+        if not _NAME.match(word):
+            raise UsageError(f"not a node name: {word!r} (letters, digits, '.', '_', '-')")
+        return [word]
+    low, high = int(found["low"]), int(found["high"])
+    if high < low or high - low >= NODES_MAX:
+        raise UsageError(f"not a range of node names: {word!r}")
+    width = len(found["low"])
+    return [f"{found['head']}{i:0{width}}{found['tail']}" for i in range(low, high + 1)]

@@ -1,0 +1,166 @@
+"""Carrying out a resize: processes, data, and the word to the server, as one transaction.
+
+    expand   spawn and merge → tell the new ranks where things stand → redistribute → commit
+    shrink   redistribute → tell the server → the leavers leave
+
+If spawning or redistribution fails, every rank knows, new ranks leave again, and the job goes on at
+its old size with its old data, which nobody has touched until the new parts were complete. (That
+takes memory for both; when it is short the redistribution says so on every rank, and the resize is
+aborted.)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dq_client import messages as m
+from resize_lib.descriptors import ProcessGrid
+from resize_lib.grid import Grid
+from resize_lib.processes import ProcessError, idle_bcast
+from resize_lib.redistribution import Placement, RedistributionError, redistribute
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from resize_lib.session import Session
+
+
+@dataclass(slots=True)
+class Bearings:
+    """Where the job stands; the same on every rank. Joining ranks get it first of all."""
+
+    rows: int
+    cols: int
+    processors: list[int] = field(default_factory=list)  # rank r runs on processors[r]
+    managed: bool = False  # a DQ server decides
+    step: int = 0
+    seq: int = 0  # remap points so far
+    resize_id: int = 0  # the last resize that was carried out
+    redistribution_s: float = 0.0  # of that resize, until it was reported
+    old_rows: int = 0  # for joining ranks: the grid that holds the data
+    old_cols: int = 0
+
+    @property
+    def grid(self) -> ProcessGrid:
+        """The grid."""
+        return ProcessGrid(self.rows, self.cols)
+
+
+def expand(session: Session, answer: m.RemapAnswer) -> None:
+    """Take the granted processors in. Collective over the old ranks."""
+    old = session.grid
+    hosts = [place.host for place in answer.places]
+    try:
+        comm = session.backend.expand(old.comm, hosts)
+    except ProcessError as e:
+        _aborted(session, answer, str(e))
+        return
+    b = session.bearings
+    b.old_rows, b.old_cols = b.rows, b.cols
+    b.rows, b.cols = answer.rows, answer.cols
+    b.processors = [*b.processors, *(p.processor for p in answer.places)]
+    previous_id, b.resize_id = b.resize_id, answer.resize_id
+    idle_bcast(comm, b)
+    old.free()
+    session.grid = Grid(comm, b.rows, b.cols)
+    try:
+        _move(session, _everyone(b.old_rows, b.old_cols), _everyone(b.rows, b.cols), comm)
+    except RedistributionError as e:
+        _undo_expansion(session, answer, previous_id, str(e))
+        return
+    _committed(session, answer.resize_id, [])
+
+
+def join(session: Session) -> None:
+    """A new rank's half of `expand`: receive the share. The grid and the bearings are there."""
+    b = session.bearings
+    comm = session.grid.comm
+    try:
+        _move(session, _everyone(b.old_rows, b.old_cols), _everyone(b.rows, b.cols), comm)
+    except RedistributionError:
+        session.grid.free()
+        session.backend.shrink(comm, range(b.old_rows * b.old_cols, comm.size))
+        session.backend.leave()
+
+
+def shrink(session: Session, answer: m.RemapAnswer) -> bool:
+    """Release the processors named. Collective; False in the ranks that must leave now."""
+    old = session.grid
+    b = session.bearings
+    released = {place.processor for place in answer.places}
+    leaving = [r for r, p in enumerate(b.processors) if p in released]
+    staying = [r for r in range(old.size) if r not in set(leaving)]
+    after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
+    pid_on = dict(zip(b.processors, old.comm.allgather(os.getpid()), strict=True))
+    try:
+        _move(session, _everyone(b.rows, b.cols), after, old.comm)
+    except RedistributionError as e:
+        _aborted(session, answer, str(e))
+        return True
+    session.grid.free()
+    comm = session.backend.shrink(old.comm, leaving)
+    if comm is None:
+        return False
+    b.rows, b.cols, b.resize_id = answer.rows, answer.cols, answer.resize_id
+    b.processors = [b.processors[r] for r in staying]
+    session.grid = Grid(comm, b.rows, b.cols)
+    _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
+    return True
+
+
+def _everyone(rows: int, cols: int) -> Placement:
+    return Placement.leading(ProcessGrid(rows, cols))
+
+
+def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
+    """Redistribute everything declared; the session's data is untouched if that fails."""
+    begin = time.perf_counter()
+    joining = comm.rank not in old.ranks
+    items = list(session.declared.values())
+    outcome = redistribute(
+        comm,
+        [item.moving(joining=joining) for item in items],
+        old,
+        new,
+        max_extra_bytes=session.max_extra_bytes,
+        checksums=session.checksums,
+        arena=session.arena,
+    )
+    values: dict[str, Any] = idle_bcast(
+        comm, {name: held.value for name, held in session.values.items()}
+    )
+    if comm.rank in new.ranks:
+        for item, part in zip(items, outcome.arrays, strict=True):
+            item.take(part)
+    if joining:
+        for name, value in values.items():
+            session.values[name].value = value
+    session.bearings.redistribution_s = time.perf_counter() - begin
+
+
+def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
+    if session.rank == 0:
+        took_s = session.bearings.redistribution_s
+        session.server().tell(m.Committed(resize_id, took_s, pids))
+
+
+def _aborted(session: Session, answer: m.RemapAnswer, why: str) -> None:
+    if session.rank == 0:
+        session.server().tell(m.Aborted(answer.resize_id, why[:4000]))
+
+
+def _undo_expansion(session: Session, answer: m.RemapAnswer, previous_id: int, why: str) -> None:
+    """The data could not be moved: the new ranks leave again."""
+    b = session.bearings
+    old_size = b.old_rows * b.old_cols
+    grid = session.grid
+    grid.free()
+    comm = session.backend.shrink(grid.comm, range(old_size, grid.size))
+    assert comm is not None, "the old ranks stay"
+    b.rows, b.cols, b.resize_id = b.old_rows, b.old_cols, previous_id
+    del b.processors[old_size:]
+    session.grid = Grid(comm, b.rows, b.cols)
+    _aborted(session, answer, why)

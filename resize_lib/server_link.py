@@ -1,0 +1,77 @@
+"""Rank 0's line to the DQ server. All failures end in "continue as you are"; none stops the job."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import zmq
+
+from dq_client import messages as m
+from dq_client.connection import Connection
+from dq_client.errors import DQError, NoServer
+from dq_client.keys import KeyPair
+
+ANSWER_WITHIN_S = 3.0
+QUIET_S = 5.0  # after a time-out the server is left alone for so long
+
+
+class ServerLink:
+    """Made on rank 0 (and on whichever rank becomes rank 0) from the environment of the launch."""
+
+    def __init__(self, address: str, server_key: str, secret: str) -> None:
+        pair = KeyPair(zmq.curve_public(secret.encode()).decode(), secret)
+        self._connection = Connection(address, server_key, pair)
+        self._quiet_until = 0.0
+
+    @staticmethod
+    def configured() -> bool:
+        """Whether this program runs under DQ."""
+        return all(os.environ.get(k) for k in ("DQ_SERVER", "DQ_SERVER_KEY", "DQ_JOB_KEY"))
+
+    @classmethod
+    def from_environment(cls) -> ServerLink:
+        """The link that the launch described."""
+        e = os.environ
+        return cls(e["DQ_SERVER"], e["DQ_SERVER_KEY"], e["DQ_JOB_KEY"])
+
+    def hello(self, processors: int) -> m.JobWelcome | None:
+        """Report; None, with a word on standard error, if the server cannot be reached."""
+        try:
+            reply = self._connection.call(m.JobHello(m.PROTOCOL, processors), 10.0)
+        except DQError as e:
+            say(f"running without the DQ server: {e}")
+            return None
+        assert isinstance(reply, m.JobWelcome)
+        return reply
+
+    def remap(self, point: m.RemapPoint) -> m.RemapAnswer:
+        """Ask what to do; a server that is away or refuses means: continue."""
+        if time.monotonic() < self._quiet_until:
+            return m.RemapAnswer("continue", reason="the server did not answer the last time")
+        try:
+            reply = self._connection.call(point, ANSWER_WITHIN_S)
+        except NoServer as e:
+            self._quiet_until = time.monotonic() + QUIET_S
+            return m.RemapAnswer("continue", reason=str(e))
+        except DQError as e:
+            return m.RemapAnswer("continue", reason=str(e))
+        assert isinstance(reply, m.RemapAnswer)
+        return reply
+
+    def tell(self, body: m.Committed | m.Aborted) -> None:
+        """Report a resize's outcome. If it is lost, the next remap point makes up for it."""
+        try:
+            self._connection.call(body, ANSWER_WITHIN_S)
+        except DQError as e:
+            say(f"the server did not take note of a resize: {e}")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._connection.close()
+
+
+def say(text: str) -> None:
+    """A note to the job's owner."""
+    print(f"dq: {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,249 @@
+"""The session: what an application links against.
+
+    with resize_lib.session() as rs:
+        A = rs.matrix("A", n, n, block=64, init=fill)
+        for step in rs.iterations(100):     # remap point at the end of each turn
+            work(rs.grid, A)
+
+Rules for the application. Ranks that join later run the same program from its start: what stands
+before the loop must not communicate, and must declare the same data. After the loop only the ranks
+that are in the job then go on. Inside the loop, `rs.comm`, `rs.grid` and every `local` may differ
+from turn to turn, nothing else does. Without a DQ server the same program is a plain MPI program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import DTypeLike
+
+from dq_client import messages as m
+from resize_lib import pacing
+from resize_lib.declared import Array, Init1D, Init2D, Matrix, Parcel, Value
+from resize_lib.descriptors import (
+    Block1D,
+    BlockCyclic,
+    Custom,
+    Cyclic1D,
+    DescriptorError,
+    Pack,
+    Unpack,
+    Weighted1D,
+)
+from resize_lib.grid import Grid
+from resize_lib.processes import choose_backend, idle_bcast
+from resize_lib.redistribution import Arena
+from resize_lib.resizing import Bearings, expand, join, shrink
+from resize_lib.server_link import ServerLink
+
+T = TypeVar("T")
+
+
+class Retired(SystemExit):
+    """Raised in a rank that leaves the job: unwinds the program, exit code 0."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class Session:
+    """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`."""
+
+    def __init__(self, *, checksums: bool = False, max_extra_bytes: int | None = None) -> None:
+        self.backend = choose_backend()
+        self.arena = Arena()
+        self.checksums, self.max_extra_bytes = checksums, max_extra_bytes
+        self.declared: dict[str, Matrix | Array | Parcel] = {}
+        self.values: dict[str, Value[Any]] = {}
+        self.link: ServerLink | None = None
+        self.spawned = self.backend.spawned  # this rank joined a running job
+        comm = self.backend.start()
+        self.bearings = idle_bcast(comm) if self.spawned else self._first_bearings(comm)
+        self.grid = Grid(comm, self.bearings.rows, self.bearings.cols)
+        self._joining = self.spawned  # until it has its share of the data
+
+    def _first_bearings(self, comm: MPI.Intracomm) -> Bearings:
+        """Where the job stands at its start: as the server says, or as MPI says."""
+        rows, cols = sorted(MPI.Compute_dims(comm.size, 2))
+        bearings = Bearings(rows, cols)
+        if comm.rank == 0 and ServerLink.configured():
+            self.link = ServerLink.from_environment()
+            welcome = self.link.hello(comm.size)
+            if welcome is not None and welcome.rows * welcome.cols == comm.size:
+                bearings = Bearings(
+                    welcome.rows, welcome.cols, [p.processor for p in welcome.places], managed=True
+                )
+        found: Bearings = idle_bcast(comm, bearings)
+        return found
+
+    # --- what the application sees ----------------------------------------------------------
+
+    @property
+    def comm(self) -> MPI.Intracomm:
+        """The job's communicator now."""
+        return self.grid.comm
+
+    @property
+    def rank(self) -> int:
+        """This process's rank now."""
+        return self.grid.rank
+
+    @property
+    def size(self) -> int:
+        """Number of ranks now."""
+        return self.grid.size
+
+    @property
+    def step(self) -> int:
+        """The turn of the loop that is running or comes next."""
+        return self.bearings.step
+
+    def matrix(
+        self,
+        name: str,
+        m_: int,
+        n: int,
+        *,
+        block: int | tuple[int, int] = 64,
+        init: Init2D | float = 0.0,
+        dtype: DTypeLike = np.float64,
+    ) -> Matrix:
+        """Declare an `m_` x `n` matrix, block-cyclic in `block` (square, or rows by columns).
+
+        `init`: a number, or a function of global row indices (k x 1) and column indices (1 x l)
+        that returns the k x l values.
+        """
+        mb, nb = (block, block) if isinstance(block, int) else block
+        matrix = Matrix(self, self._fresh(name), BlockCyclic(m_, n, mb, nb), dtype)
+        if not self._joining:
+            matrix.initialise(init)
+        self.declared[name] = matrix
+        return matrix
+
+    def array(
+        self,
+        name: str,
+        n: int,
+        trailing: tuple[int, ...] = (),
+        *,
+        layout: Literal["block", "cyclic", "weighted"] = "block",
+        block: int = 1,
+        weights: tuple[float, ...] = (),
+        init: Init1D | float = 0.0,
+        dtype: DTypeLike = np.float64,
+    ) -> Array:
+        """Declare an array of `n` items (each of shape `trailing`), its first axis distributed.
+
+        `init`: a number, or a function of the global indices that returns their items.
+        """
+        desc: Block1D | Cyclic1D | Weighted1D
+        if layout == "block":
+            desc = Block1D(n, trailing)
+        elif layout == "cyclic":
+            desc = Cyclic1D(n, block, trailing)
+        elif layout == "weighted":
+            desc = Weighted1D(n, weights, trailing)
+        else:
+            raise DescriptorError(f"unknown layout {layout!r}; known: block, cyclic, weighted")
+        array = Array(self, self._fresh(name), desc, dtype)
+        if not self._joining:
+            array.initialise(init)
+        self.declared[name] = array
+        return array
+
+    def value(self, name: str, value: T) -> Value[T]:
+        """Declare a Python value that is the same on all ranks; joining ranks get rank 0's."""
+        held = Value(self._fresh(name), value)
+        self.values[name] = held
+        return held
+
+    def parcel(self, name: str, value: Any, pack: Pack, unpack: Unpack) -> Parcel:
+        """Declare data that `pack` cuts and `unpack` joins (see descriptors.Custom)."""
+        parcel = Parcel(self._fresh(name), Custom(pack, unpack, name), value)
+        self.declared[name] = parcel
+        return parcel
+
+    def _fresh(self, name: str) -> str:
+        if name in self.declared or name in self.values:
+            raise DescriptorError(f"{name!r} is declared twice: names must differ")
+        return name
+
+    def compute(self) -> AbstractContextManager[None]:
+        """Mark a stretch of computing, for clusters that are emulated (see pacing)."""
+        return pacing.compute()
+
+    def iterations(self, count: int | None = None) -> Iterator[int]:
+        """Turns of the loop, with a remap point at the end of each; endless without `count`.
+
+        A rank that joins starts at the turn that the job has reached.
+        """
+        if self._joining:
+            join(self)
+            self._joining = False
+        while count is None or self.bearings.step < count:
+            begin = time.perf_counter()
+            yield self.bearings.step
+            elapsed_s = time.perf_counter() - begin
+            self.bearings.step += 1
+            last = count is not None and self.bearings.step >= count
+            if self.bearings.managed:
+                self._remap_point(elapsed_s, last=last)
+
+    # --- remap points -----------------------------------------------------------------------
+
+    def _remap_point(self, elapsed_s: float, *, last: bool) -> None:
+        """Report the iteration, and do what the server says. Collective."""
+        slowest = self._slowest(elapsed_s)
+        b = self.bearings
+        b.seq += 1
+        answer = None
+        if self.rank == 0:
+            point = m.RemapPoint(b.seq, self.size, b.resize_id, slowest, b.redistribution_s, b.step)
+            answer = self.server().remap(point)
+        answer = idle_bcast(self.comm, answer)
+        b.redistribution_s = 0.0
+        if answer.what == "continue":
+            return
+        if last or not self.backend.can_resize:
+            why = "the last iteration is done" if last else self.backend.why_not
+            if self.rank == 0:
+                self.server().tell(m.Aborted(answer.resize_id, why))
+        elif answer.what == "expand":
+            expand(self, answer)
+        elif not shrink(self, answer):
+            raise Retired
+
+    def _slowest(self, elapsed_s: float) -> float:
+        """The longest time any rank took; waits asleep where cores are scarce."""
+        value = np.array([elapsed_s])
+        self.grid.wait([self.comm.Iallreduce(MPI.IN_PLACE, value, MPI.MAX)])
+        return float(value[0])
+
+    def server(self) -> ServerLink:
+        """Rank 0's line to the server; whoever becomes rank 0 opens one."""
+        if self.link is None:
+            self.link = ServerLink.from_environment()
+        return self.link
+
+    # --- end --------------------------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+        if isinstance(error, Retired):
+            self.backend.leave()
