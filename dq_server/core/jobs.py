@@ -189,6 +189,7 @@ class Job:
     last_remap_s: float | None = None
     wanted: Configuration | None = None  # a size the user asked for (dq resize), not yet reached
     settle: int = 0  # iterations before the next voluntary expansion (hysteresis)
+    aborts: int = 0  # resizes in a row that could not be carried out
     performance: PerformanceData = field(default_factory=PerformanceData)
     stays: list[Stay] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)

@@ -21,11 +21,13 @@ from dq_server.core.errors import SchedulerError
 from dq_server.live.configuration import read_config
 from dq_server.live.server import Server
 
+ANY_PORT = "tcp://127.0.0.1:*"
+
 
 def main(argv: list[str] | None = None) -> int:
     """Exit code as for `dq` (DESIGN.md)."""
     parser = argparse.ArgumentParser(prog="python -m dq_server.live", description=__doc__)
-    parser.add_argument("--address", default="tcp://127.0.0.1:*")
+    parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")
     parser.add_argument("--heartbeat", type=float, default=2.0, metavar="SECONDS")
     options = parser.parse_args(argv)
@@ -41,9 +43,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def serve(home: Home, options: argparse.Namespace) -> int:
     """Run the server of one home until it is stopped."""
-    refuse_exposed(options.address)
     home.create()
     lock = _lock(home)
+    # Agents and applications of an earlier server of this home look for it where it was.
+    address = options.address or _last_address(home) or ANY_PORT
+    refuse_exposed(address)
     keys.ensure(home.keys)
     config = read_config(options.config or home.root / "config.toml", options.config is not None)
     home.log.mkdir(mode=0o700, exist_ok=True)
@@ -53,11 +57,10 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(message)s",
     )
     try:
-        server = Server(home, options.address, config, heartbeat_s=options.heartbeat)
+        server = Server(home, address, config, heartbeat_s=options.heartbeat)
     except zmq.ZMQError as e:
-        raise UsageError(
-            f"cannot listen on {options.address}: {e}; is another server there?"
-        ) from e
+        raise UsageError(f"cannot listen on {address}: {e}; is another server there?") from e
+    write_private(home.root / "address", server.address)
     me = psutil.Process()
     info = {
         "pid": me.pid,
@@ -73,6 +76,13 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     home.server_file.unlink(missing_ok=True)
     os.close(lock)
     return 0
+
+
+def _last_address(home: Home) -> str | None:
+    try:
+        return (home.root / "address").read_text().strip() or None
+    except OSError:
+        return None
 
 
 def refuse_exposed(address: str) -> None:

@@ -1,0 +1,179 @@
+"""`dq demo`: a cluster, a matmul on its smallest size, its growth, its sweet spot, a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+
+from dq_client import bringup
+from dq_client import messages as m
+from dq_client.cli.job_commands import ENDED, ask, json_option, sizes_table
+from dq_client.cli.output import note, print_json
+from dq_client.cluster import Cluster, local_cluster, usable_cores
+from dq_client.connection import Connection
+from dq_client.errors import DQError, Timeout, UsageError
+from dq_client.home import Home
+from dq_client.report import collect, write_report
+from dq_client.report.live_view import GrowthView
+
+SIZES_BEYOND_CORES = 2  # where the sweet spot of a matmul must have been passed
+ITERATIONS_PER_SIZE = 5
+LIMIT_S = 85.0
+
+
+def demo_sizes(cores: int) -> list[int]:
+    """Sizes of the thesis's chain up to two beyond the cores: past them nothing can be gained."""
+    sizes: list[int] = []
+    k = 1
+    while len([s for s in sizes if s > cores]) < SIZES_BEYOND_CORES:
+        sizes += [k * k, k * (k + 1)]
+        k += 1
+    beyond = [s for s in sizes if s > cores][:SIZES_BEYOND_CORES]
+    return [s for s in sizes if s <= cores] + beyond
+
+
+@dataclass(slots=True)
+class Demo:
+    """One run and what came of it."""
+
+    home: Home
+    cluster: Cluster
+    argv: list[str]
+    sizes: list[int]
+    report: Path
+    iterations: int
+    job: dict[str, Any] = field(default_factory=dict)
+    output: str = ""
+
+    def run(self) -> None:
+        """Cluster up, job in, growth shown, report written; the cluster is down again after."""
+        note(f"cluster: {self.cluster.processors} processors on this machine ({self.home.root})")
+        bringup.bring_up(self.home, self.cluster, [])
+        connection = bringup.connect(self.home)
+        try:
+            job_id = self._submit(connection)
+            self._follow(connection, job_id)
+            self.output = read_output(connection, job_id)
+            write_report(self.report, collect(connection, job_id))
+        finally:
+            connection.close()
+
+    def _submit(self, connection: Connection) -> int:
+        note(f"job: {' '.join(self.argv[1:])} on sizes {' '.join(map(str, self.sizes))}")
+        body = m.Submit(
+            request=f"demo-{os.getpid()}",
+            name="matmul",
+            argv=self.argv,
+            cwd=str(Path.cwd()),
+            sizes=m.Sizes(listed=self.sizes),
+            inherited=dict(os.environ),
+        )
+        reply = connection.call(body)
+        assert isinstance(reply, m.Submitted)
+        return reply.job
+
+    def _follow(self, connection: Connection, job_id: int) -> None:
+        view = GrowthView()
+        deadline = time.monotonic() + LIMIT_S
+        try:
+            while self.job.get("state") not in ENDED:
+                if time.monotonic() > deadline:
+                    raise Timeout(f"the demo's job did not end in {LIMIT_S:g} s; try a smaller --n")
+                time.sleep(0.1)
+                self.job = ask(connection, m.JobQuery(job_id))
+                view.update(self.job, self.iterations)
+        finally:
+            view.close()
+
+    @property
+    def result_ok(self) -> bool:
+        """Whether the application found its own product right."""
+        for line in self.output.splitlines():
+            if line.startswith('{"check"'):
+                return bool(json.loads(line)["ok"])
+        return False
+
+
+def read_output(connection: Connection, job_id: int) -> str:
+    """All that a job wrote to standard output."""
+    data, offset = b"", 0
+    while True:
+        reply = connection.call(m.LogsQuery(job_id, "out", offset))
+        assert isinstance(reply, m.LogPiece)
+        data, offset = data + reply.data, reply.offset
+        if reply.end or not reply.data:
+            return data.decode(errors="replace")
+
+
+def clear(home: Home) -> int:
+    """Stop the cluster and count its processes that are still there; none should be."""
+    try:
+        bringup.bring_down(home, force=True)
+    except DQError as e:
+        note(f"the cluster did not go down by itself: {e}")
+    deadline = time.monotonic() + 3.0
+    while (left := bringup.leftovers(home)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid in left:
+        note(f"left over, killed now: {pid}")
+        if psutil.pid_exists(pid):
+            psutil.Process(pid).kill()
+    shutil.rmtree(home.root, ignore_errors=True)
+    return len(left)
+
+
+@click.command()
+@click.option("--n", "n", type=click.IntRange(min=64), default=2000, help="Rows of the matrices.")
+@click.option(
+    "-o", "--output", "report", default="report.html", show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path), help="Where the report goes.",
+)  # fmt: skip
+@json_option
+def demo(n: int, report: Path, as_json: bool) -> int:
+    """Start a cluster, let a matmul find its sweet spot, check its product, write a report.
+
+    Everything happens under a temporary DQ_HOME; your own cluster, if any, is not touched.
+    """
+    if not report.absolute().parent.is_dir():
+        raise UsageError(f"{report}: no such folder to write the report to")
+    sizes = demo_sizes(usable_cores())
+    iterations = ITERATIONS_PER_SIZE * len(sizes) + 4
+    words = ["-m", "apps.matmul", "--n", str(n), "--iterations", str(iterations), "--check"]
+    home = Home(Path(tempfile.mkdtemp(prefix="dq-demo-")))
+    run = Demo(home, local_cluster(sizes[-1]), [sys.executable, *words], sizes, report, iterations)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    orphans = 0
+    try:
+        run.run()
+    finally:
+        orphans = clear(home)
+    return _outcome(run, orphans, as_json=as_json)
+
+
+def _outcome(run: Demo, orphans: int, *, as_json: bool) -> int:
+    job = run.job
+    ok = job["state"] == "done" and run.result_ok and orphans == 0
+    if as_json:
+        print_json(ok=ok, job=job, result_ok=run.result_ok, orphans=orphans, report=str(run.report))
+        return 0 if ok else 1
+    print(sizes_table(job["sizes"]))
+    spot = job["sweet_spot"]
+    print()
+    print(f"sweet spot:   {f'{spot} processors' if spot else 'not reached: every size gained'}")
+    print(f"product:      {'agrees with numpy' if run.result_ok else 'WRONG'}")
+    print(f"left behind:  {orphans} processes")
+    print(f"report:       {run.report}")
+    if job["state"] != "done":
+        print(f"the job {job['state']}: {job['reason']}")
+    return 0 if ok else 1
