@@ -2,6 +2,9 @@
 
     python cycles.py CYCLES MAX_SIZE SEED HOST...
 
+It prints one JSON object: the size after each cycle, and for each cycle the largest count of open
+files and the largest memory (KiB) over the ranks.
+
 Rank 0 of the moment draws the next move; the generator's state travels with it, so that any
 rank, however late it joined, can go on. After each move all ranks check size, order and a sum.
 """
@@ -41,10 +44,10 @@ def check(comm: MPI.Intracomm, members: list[str]) -> list[str]:
 
 def report(comm, cycle, marks):
     me = psutil.Process()
-    row = (cycle, comm.size, open_files(), me.memory_info().rss >> 10, os.getpid())
-    rows = comm.gather(row)
-    if rows:
-        marks.append([cycle, comm.size, max(r[2] for r in rows), max(r[3] for r in rows)])
+    files = comm.reduce(open_files(), MPI.MAX)
+    memory_kib = comm.reduce(me.memory_info().rss >> 10, MPI.MAX)
+    if comm.rank == 0:
+        marks.append([cycle, comm.size, files, memory_kib])
 
 
 def main() -> None:

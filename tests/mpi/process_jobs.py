@@ -1,0 +1,107 @@
+"""Running a program under mpiexec for a test, in both recipes, and counting what is left of it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from dq_client.launch import MPI_TUNING, ONE_THREAD, find_mpiexec, install_rsh, launch_command
+from tests.mpi.rsh_listener import RshListener
+
+PROGRAMS = Path(__file__).with_name("programs")
+REPOSITORY = Path(__file__).parents[2]
+MARK = "DQ_TEST_JOB"
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Where a test's ranks run: hosts to start on, and all hosts it may expand onto."""
+
+    name: str
+    start: str
+    hosts: tuple[str, ...]
+
+
+ONE_HOST = Recipe("one host", "localhost", ("localhost",))
+LABELS = Recipe("labelled nodes", "n01", ("n01", "n02", "n03", "n04"))
+
+
+@contextmanager
+def labelled_nodes(nodes):
+    """A folder with a dq-rsh and a listening socket for these nodes."""
+    with tempfile.TemporaryDirectory(prefix="dq") as folder:
+        socket_path = Path(folder, "rsh")
+        with RshListener(socket_path, set(nodes)) as listener:
+            yield install_rsh(Path(folder, "bin")), socket_path, listener
+
+
+def run_job(recipe, ranks, program, *, limit_s=60, env=None, nodes=None):
+    """Run `ranks` ranks of `program` (argv after the interpreter); ends with nothing left over."""
+    command = [sys.executable, *program]
+    extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(REPOSITORY), **(env or {})}
+    if recipe is ONE_HOST:
+        argv = [find_mpiexec(), "-hosts", f"{recipe.start}:{ranks}", "-n", str(ranks), *command]
+        return _run(argv, extra, limit_s)
+    with labelled_nodes(nodes or recipe.hosts) as (rsh, socket_path, _):
+        placement = [(recipe.start, ranks)]
+        launch = launch_command(command, placement, rsh=rsh, rsh_socket=socket_path)
+        return _run(launch.argv, {**extra, **launch.env, **(env or {})}, limit_s)
+
+
+def _run(argv, extra, limit_s):
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    job = subprocess.Popen(
+        argv,
+        env={**os.environ, **extra, MARK: mark},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = job.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        for process in processes_of(mark):
+            process.kill()
+        out, err = job.communicate()
+        raise AssertionError(f"no end after {limit_s} s: {argv}\n{out}\n{err}") from None
+    assert_nothing_left(mark)
+    return Ended(job.returncode, out, err)
+
+
+def processes_of(mark):
+    """Every process started for one job: the mark travels in the environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def assert_nothing_left(mark, patience_s=5.0):
+    """Ranks take a moment to die after mpiexec; a rank that stays is an orphan."""
+    end = time.monotonic() + patience_s
+    while left := processes_of(mark):
+        if time.monotonic() > end:
+            words = [" ".join(p.cmdline()) for p in left if p.is_running()]
+            for process in left:
+                process.kill()
+            raise AssertionError(f"processes left over: {words}")
+        time.sleep(0.02)

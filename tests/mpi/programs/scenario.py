@@ -1,0 +1,166 @@
+"""Small stories about ranks that come and go; `scenario.py NAME HOST...` runs one of them.
+
+mpi4py comes first on purpose: that is the order most programs import in.
+"""
+
+import json
+import os
+import sys
+
+from mpi4py import MPI
+
+from resize_lib.processes import ShrinkError, SpawnError, choose_backend, idle_bcast
+
+BACKEND = choose_backend()
+
+
+def show(comm, **what):
+    if comm.rank == 0:
+        print(json.dumps({"size": comm.size, **what}), flush=True)
+
+
+def where(comm):
+    return comm.allgather(os.environ["PMI_HOSTNAME"])
+
+
+def pids(comm):
+    return comm.allgather(os.getpid())
+
+
+def shrink(comm, leaving):
+    smaller = BACKEND.shrink(comm, leaving)
+    if smaller is None:
+        BACKEND.leave()
+    return smaller
+
+
+def start_and_join(steps):
+    """Run `steps`, a list of functions comm -> comm, from the one that is next for this rank."""
+    comm = BACKEND.start()
+    done = idle_bcast(comm, 0)
+    while True:
+        for step in steps[done:]:
+            done += 1
+            grown = step(comm, done)
+            comm = grown if grown is not None else comm
+        return comm
+
+
+def expand(hosts, **options):
+    """A step that expands; new ranks go on after it, because rank 0 tells them how far it is."""
+
+    def step(comm, done):
+        comm = BACKEND.expand(comm, hosts, **options)
+        idle_bcast(comm, done)
+        return comm
+
+    return step
+
+
+def release(leaving):
+    return lambda comm, _: shrink(comm, leaving)
+
+
+def shrink_to_one(hosts):
+    comm = start_and_join([release({0, 1, 3})])
+    show(comm, pids=pids(comm))
+
+
+def to_other_processors(hosts):
+    """From four starting ranks to two spawned ones: none of the first processors is kept."""
+    comm = start_and_join([expand([hosts[-1]] * 2), release({0, 1, 2, 3})])
+    show(comm, spawned=comm.allgather(BACKEND.spawned), where=where(comm))
+
+
+def same_node_again(hosts):
+    steps = []
+    for _ in range(3):
+        steps += [expand([hosts[-1]] * 2), release({1, 2})]
+    comm = start_and_join(steps)
+    show(comm, where=where(comm))
+
+
+def order(hosts):
+    """A host named twice, with another in between: ranks stand as named."""
+    wanted = [hosts[1], hosts[2], hosts[1], hosts[0]]
+    comm = start_and_join([expand(wanted)])
+    show(comm, where=where(comm), wanted=wanted)
+
+
+def refused(hosts):
+    """Every rank hears the same refusal, and the job goes on at its size."""
+    comm = BACKEND.start()
+    messages = []
+    for ask in (
+        lambda: BACKEND.expand(comm, [hosts[0]], ["/no/such/python", "app.py"]),
+        lambda: BACKEND.expand(comm, [hosts[0]], [sys.executable, "missing.py"]),
+        lambda: BACKEND.expand(comm, [hosts[0]], folder="/no/such/folder"),
+        lambda: BACKEND.expand(comm, ["n01:4,n02"]),
+        lambda: BACKEND.expand(comm, []),
+        lambda: BACKEND.shrink(comm, set(range(comm.size))),
+        lambda: BACKEND.shrink(comm, {comm.size}),
+        lambda: BACKEND.shrink(comm, set()),
+    ):
+        try:
+            ask()
+        except (SpawnError, ShrinkError) as error:
+            messages.append(f"{type(error).__name__}: {error}")
+        else:
+            messages.append("accepted")
+    heard = comm.allgather(messages)
+    show(comm, messages=messages, alike=all(other == messages for other in heard))
+
+
+def never_resized(hosts):
+    comm = BACKEND.start()
+    show(comm, sum=comm.allreduce(1))
+
+
+def exit_code(hosts):
+    comm = start_and_join([expand([hosts[0]] * 2), release({0})])
+    show(comm)
+    raise SystemExit(3 if comm.rank == 1 else 0)
+
+
+def crash_in_spawned(hosts):
+    comm = start_and_join([expand([hosts[0]] * 2), release({1})])
+    if comm.rank == comm.size - 1:
+        raise RuntimeError("a spawned rank fails")
+    comm.barrier()
+
+
+def crash_in_starting(hosts):
+    comm = start_and_join([expand([hosts[0]])])
+    if comm.rank == 0:
+        raise RuntimeError("a starting rank fails")
+    comm.barrier()
+
+
+def crash_unresized(hosts):
+    comm = BACKEND.start()
+    if comm.rank == 1:
+        raise RuntimeError("one rank fails")
+    comm.barrier()
+
+
+def exit_callbacks(hosts):
+    """A leaver's exit callbacks run and its output is not lost."""
+    import atexit
+
+    comm = BACKEND.start()
+    atexit.register(print, f"callback of rank {comm.rank}")
+    comm = shrink(comm, {0})
+    show(comm)
+
+
+def same_command(hosts):
+    """Spawned ranks get the interpreter flags, module form and arguments of the first ones."""
+    os.chdir("/")
+    comm = start_and_join([expand([hosts[0]])])
+    mine = (sys.argv[1:], sys.flags.optimize, __name__, bool(sys.modules["__main__"].__spec__))
+    show(comm, commands=comm.allgather(mine))
+
+
+if __name__ == "__main__":
+    assert MPI.Is_initialized()
+    globals()[sys.argv[1]](sys.argv[2:])

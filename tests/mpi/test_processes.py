@@ -1,0 +1,159 @@
+"""Ranks that come and go, with real ranks, in both recipes: one host, and many labelled nodes.
+
+The protocol leans on details of MPICH 5.0.2 (docs/processes.md): these tests name that version.
+"""
+
+import json
+
+import pytest
+
+from tests.mpi.process_jobs import LABELS, ONE_HOST, PROGRAMS, run_job
+
+pytestmark = pytest.mark.mpi
+
+both_recipes = pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)
+
+
+def story(recipe, name, ranks=4, **options):
+    """Run one story of scenario.py; the object it prints is added as `told`."""
+    hosts = recipe.hosts if recipe is LABELS else recipe.hosts * 4
+    ended = run_job(recipe, ranks, [str(PROGRAMS / "scenario.py"), name, *hosts], **options)
+    told = [json.loads(line) for line in ended.out.splitlines() if line.startswith("{")]
+    return ended, told[-1] if told else None
+
+
+def cycles(recipe, count, limit, seed, limit_s):
+    program = [str(PROGRAMS / "cycles.py"), str(count), str(limit), str(seed), *recipe.hosts]
+    ended = run_job(recipe, 2, program, limit_s=limit_s)
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def assert_flat(marks, warm_up):
+    """Open files and memory of the largest rank do not grow with the number of cycles."""
+    warm = [m for m in marks if m[0] < warm_up]
+    late = [m for m in marks if m[0] >= marks[-1][0] - warm_up]
+    assert max(m[2] for m in late) <= max(m[2] for m in warm) + 8, (warm, late)
+    assert max(m[3] for m in late) <= max(m[3] for m in warm) * 1.05 + 2048, (warm, late)
+
+
+@both_recipes
+def test_any_subset_leaves_and_new_ranks_come_thirty_times(recipe):
+    result = cycles(recipe, 30, 6, seed=1, limit_s=60)
+    assert len(result["sizes"]) == 30
+    assert {1, 6} <= set(result["sizes"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@both_recipes
+def test_two_hundred_cycles_leak_nothing(recipe):
+    result = cycles(recipe, 200, 8, seed=2, limit_s=550)
+    assert_flat(result["marks"], warm_up=60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_soak_of_a_thousand_cycles():
+    result = cycles(LABELS, 1000, 8, seed=3, limit_s=1700)
+    assert_flat(result["marks"], warm_up=100)
+
+
+@both_recipes
+def test_four_starting_ranks_shrink_to_one_that_was_not_rank_zero(recipe):
+    ended, told = story(recipe, "shrink_to_one")
+    assert (ended.code, told["size"]) == (0, 1), ended.err
+
+
+@both_recipes
+def test_job_moves_to_processors_it_did_not_start_on(recipe):
+    ended, told = story(recipe, "to_other_processors")
+    assert ended.code == 0, ended.err
+    assert told["spawned"] == [True, True]
+    assert told["where"] == [recipe.hosts[-1]] * 2
+
+
+@both_recipes
+def test_node_grown_onto_released_and_grown_onto_again(recipe):
+    ended, told = story(recipe, "same_node_again")
+    assert (ended.code, told["size"]) == (0, 4), ended.err
+    assert told["where"][1:] == [recipe.hosts[-1]] * 3
+
+
+def test_new_ranks_stand_in_the_order_their_hosts_were_named():
+    ended, told = story(LABELS, "order")
+    assert ended.code == 0, ended.err
+    assert told["where"] == ["n01"] * 4 + told["wanted"]
+
+
+@both_recipes
+def test_bad_requests_are_refused_alike_on_every_rank_and_the_job_goes_on(recipe):
+    ended, told = story(recipe, "refused")
+    assert ended.code == 0, ended.err
+    assert told["alike"]
+    for message, expected in zip(
+        told["messages"],
+        [
+            "SpawnError: the job stays at 4 ranks: the program to spawn is missing",
+            "SpawnError: the job stays at 4 ranks: the script to spawn is missing",
+            "SpawnError: the job stays at 4 ranks: the folder to start in does not exist",
+            "SpawnError: the job stays at 4 ranks: not a host name: 'n01:4,n02'",
+            "SpawnError: the job stays at 4 ranks: no host named",
+            "ShrinkError: every rank is named to leave",
+            "ShrinkError: no rank 4 in a job of 4 ranks",
+            "ShrinkError: no rank named to leave",
+        ],
+        strict=True,
+    ):
+        assert message.startswith(expected)
+
+
+@both_recipes
+def test_job_that_never_resized_ends_as_any_mpi_program(recipe):
+    ended, told = story(recipe, "never_resized")
+    assert (ended.code, told["sum"], ended.err.strip()) == (0, 4, "")
+
+
+@both_recipes
+def test_exit_code_of_one_rank_survives_resizes(recipe):
+    ended, _ = story(recipe, "exit_code")
+    assert ended.code == 3, ended.err
+
+
+@both_recipes
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("crash_in_spawned", "RuntimeError: a spawned rank fails"),
+        ("crash_in_starting", "RuntimeError: a starting rank fails"),
+        ("crash_unresized", "RuntimeError: one rank fails"),
+    ],
+)
+def test_uncaught_exception_shows_its_traceback_and_takes_the_job_down(recipe, name, error):
+    ended, _ = story(recipe, name, limit_s=20)
+    assert ended.code != 0
+    assert error in ended.err
+
+
+@both_recipes
+def test_leaver_runs_its_exit_callbacks_and_keeps_its_output(recipe):
+    ended, told = story(recipe, "exit_callbacks")
+    assert (ended.code, told["size"]) == (0, 3), ended.err
+    for rank in range(4):
+        assert f"callback of rank {rank}" in ended.out
+
+
+def test_spawned_ranks_run_the_same_command_after_a_change_of_folder():
+    ended, told = story(ONE_HOST, "same_command", ranks=1)
+    assert ended.code == 0, ended.err
+    first, second = told["commands"]
+    assert first == second
+
+
+def test_module_form_and_interpreter_flags_reach_spawned_ranks():
+    program = ["-O", "-m", "tests.mpi.programs.scenario", "same_command", "localhost"]
+    ended = run_job(ONE_HOST, 1, program)
+    assert ended.code == 0, ended.err
+    first, second = json.loads(ended.out)["commands"]
+    assert first == second
+    assert first[1:] == [1, "__main__", True]
