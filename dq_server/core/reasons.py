@@ -37,7 +37,7 @@ TEMPLATES: dict[str, str] = {
     "known_no_gain": "no larger size that is known and fits gains more than {threshold_pct:.1f} %",
     "expand_point_elsewhere": "the idle processors go to job {winner}, which gains"
     " {gain_pct:.1f} %",
-    "settling": "just resized for another job: {left} iterations before expanding again",
+    "settling": "gave way or failed to resize lately: {left} iterations before expanding again",
     "shrink_for_waiting": "job {head} waits for {head_size} processors, {idle} are idle; shrinking"
     " from {size} to {next_size} frees {freed} for a penalty of {penalty_pct:.1f} %",
     "waiting_no_shrink": "job {head} waits for {head_size} processors, {idle} are idle and"

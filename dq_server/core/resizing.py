@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from dq_server.core.scheduler import Scheduler
 
 
+# After a resize that failed a job expands again only this many remap points later, twice as many
+# each time: what fails once usually fails again.
+RETRY_FIRST = 4
+RETRY_DOUBLINGS = 8
+
+
 def remap_point(s: Scheduler, event: RemapPoint, now: float, actions: list[Action]) -> None:
     """An application finished an iteration and asks what to do."""
     job = s.state.job(event.job)
@@ -149,6 +155,7 @@ def _commit(
     assert before is not None
     end_s = _new_end(job, before, pending, now)
     job.resize = None
+    job.aborts = 0
     job.resizes += 1
     job.configuration = pending.target
     if pending.expand:
@@ -204,6 +211,8 @@ def _abort(
 ) -> None:
     assert job.configuration is not None
     job.resize = None
+    job.aborts += 1
+    job.settle = max(job.settle, RETRY_FIRST * 2 ** min(job.aborts - 1, RETRY_DOUBLINGS))
     s.state.plan(job, planned_end(job))
     if pending.expand:
         let_go(s, job, list(pending.processors), actions)
