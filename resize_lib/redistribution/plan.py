@@ -19,7 +19,7 @@ from resize_lib.redistribution.errors import InvalidRedistributionError
 from resize_lib.redistribution.relabel import best_relabelling
 from resize_lib.redistribution.runs import Runs, axis_runs, items_of
 
-Bytes2D = NDArray[np.int64]
+Matrix = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Transfer:
 class RedistributionPlan:
     """Every transfer of one array from ``old`` on ``old_grid`` to ``new`` on ``new_grid``.
 
-    ``itemsize``: bytes of one array item. ``bytes_per_pair``: bytes from old grid rank (row) to new
-    grid rank (column); read-only. Ranks are grid ranks everywhere; where a method takes
-    ``old_ranks`` and ``new_ranks`` these name the process behind each grid rank (left out: grid
-    rank r is process r on both sides).
+    ``itemsize``: bytes of one array item. ``rows_per_pair``, ``cols_per_pair`` and
+    ``bytes_per_pair``: what goes from old grid rank (row) to new grid rank (column); read-only.
+    Ranks are grid ranks everywhere; where a method takes ``old_ranks`` and ``new_ranks`` these name
+    the process behind each grid rank (left out: grid rank r is process r on both sides).
     """
 
     old: Distributed
@@ -52,7 +52,9 @@ class RedistributionPlan:
     itemsize: int
     row_runs: Mapping[tuple[int, int], Runs] = field(repr=False, compare=False)
     col_runs: Mapping[tuple[int, int], Runs] = field(repr=False, compare=False)
-    bytes_per_pair: Bytes2D = field(repr=False, compare=False)
+    rows_per_pair: Matrix = field(repr=False, compare=False)
+    cols_per_pair: Matrix = field(repr=False, compare=False)
+    bytes_per_pair: Matrix = field(repr=False, compare=False)
 
     def transfer(self, old_rank: int, new_rank: int) -> Transfer:
         """What ``old_rank`` of the old grid hands to ``new_rank`` of the new grid."""
@@ -134,7 +136,7 @@ class RedistributionPlan:
         return same
 
 
-def _pair_items(runs: Mapping[tuple[int, int], Runs], shape: tuple[int, int]) -> Bytes2D:
+def _pair_items(runs: Mapping[tuple[int, int], Runs], shape: tuple[int, int]) -> Matrix:
     items = np.zeros(shape, dtype=np.int64)
     for pair, of_pair in runs.items():
         items[pair] = items_of(of_pair)
@@ -179,7 +181,9 @@ def _plan(
     cols = _pair_items(col_runs, (old_cols.nprocs, new_cols.nprocs))
     old_at = np.array([old.place(old_grid, rank) for rank in range(old_grid.size)])
     new_at = np.array([new.place(new_grid, rank) for rank in range(new_grid.size)])
-    pairs = rows[np.ix_(old_at[:, 0], new_at[:, 0])] * cols[np.ix_(old_at[:, 1], new_at[:, 1])]
-    pairs *= itemsize
-    pairs.setflags(write=False)
-    return RedistributionPlan(old, old_grid, new, new_grid, itemsize, row_runs, col_runs, pairs)
+    rows = rows[np.ix_(old_at[:, 0], new_at[:, 0])]
+    cols = cols[np.ix_(old_at[:, 1], new_at[:, 1])]
+    matrices = rows, cols, rows * cols * itemsize
+    for matrix in matrices:
+        matrix.setflags(write=False)
+    return RedistributionPlan(old, old_grid, new, new_grid, itemsize, row_runs, col_runs, *matrices)

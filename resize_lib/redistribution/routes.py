@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.redistribution.messages import SLOTS, Letters, Piece
+from resize_lib.redistribution.messages import ALIGNMENT, SLOTS, Letters, Piece
 from resize_lib.redistribution.moving import MovingArray, Placement
 from resize_lib.redistribution.plan import RedistributionPlan
-from resize_lib.redistribution.runs import items_of
+from resize_lib.redistribution.runs import WHOLE_STRETCHES
 
-# Whole stretches are sent where a share has at least this many: a panel is then at most this
-# fraction larger than the others, which the number of panels allows for.
-PANEL_SLACK = 1 / 16
 EXTRA_BYTES_MIN = 1 << 20  # the default limit is never smaller
 
 Pairs = NDArray[np.bool_]
@@ -78,18 +74,41 @@ class Routes:
         ``max_extra_bytes`` per process; None: a quarter of the process's old or new parts,
         whichever are larger. One row per transfer and panel is the least that can be sent.
         """
-        total = self._bytes()
-        moved = np.where(by_message, total, 0)
-        needed = np.add(*self._per_process(moved))
         if max_extra_bytes is None:
-            held = np.maximum(*self._per_process(total))
+            held = np.maximum(*self._per_process(self._bytes()))
             limit = np.maximum(held // 4, EXTRA_BYTES_MIN)
         else:
-            limit = np.full_like(needed, max(max_extra_bytes, 1))
-        if (needed <= limit).all():
+            limit = np.array(max_extra_bytes)
+        if (self._buffer_bytes(by_message, 1) <= limit).all():
             return 1
-        panels = math.ceil(float((SLOTS * needed / (limit * (1 - PANEL_SLACK))).max()))
-        return max(1, min(panels, self._rows_most()))
+        panels = SLOTS
+        most = max((int(self._rows(position).max()) for position in self.plans), default=1)
+        while panels < most:
+            needed = SLOTS * self._buffer_bytes(by_message, panels)
+            excess = float((needed / limit).max())
+            if excess <= 1:
+                break
+            panels = max(panels + 1, int(panels * excess))
+        return max(1, min(panels, most))
+
+    def _buffer_bytes(self, by_message: Pairs, panels: int) -> NDArray[np.int64]:
+        """What one slot of buffers of each process takes at most, by communicator rank."""
+        total = np.zeros(by_message.shape, dtype=np.int64)
+        for position, plan in self.plans.items():
+            rows = self._rows(position)
+            width = plan.bytes_per_pair // np.maximum(rows, 1)
+            share = np.maximum(
+                -(-rows // panels), np.ceil(rows / panels * (1 + 1 / WHOLE_STRETCHES))
+            )
+            total += np.minimum(share.astype(np.int64), rows) * width + ALIGNMENT * (width > 0)
+        total[~by_message] = 0
+        given, got = self._per_process(total)
+        return given + got
+
+    def _rows(self, position: int) -> NDArray[np.int64]:
+        """Rows (outer items) of each pair's transfer of one array."""
+        plan = self.plans[position]
+        return plan.cols_per_pair if is_transposed(self.arrays[position]) else plan.rows_per_pair
 
     def _per_process(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Two rows: what each communicator rank gives and gets, from a value per pair."""
@@ -97,14 +116,6 @@ class Routes:
         values[0, list(self.old.ranks)] = pairs.sum(axis=1)
         values[1, list(self.new.ranks)] = pairs.sum(axis=0)
         return values
-
-    def _rows_most(self) -> int:
-        """The greatest number of rows in one transfer."""
-        most = 1
-        for position, plan in self.plans.items():
-            outer = plan.col_runs if is_transposed(self.arrays[position]) else plan.row_runs
-            most = max([most, *map(items_of, outer.values())])
-        return most
 
 
 def is_transposed(array: MovingArray) -> bool:

@@ -43,6 +43,10 @@ class Run:
         return self.length * self.count
 
 
+# Shares are cut at whole stretches where each holds at least so many; none is then larger than the
+# others by more than one part in so many.
+WHOLE_STRETCHES = 16
+
 Runs: TypeAlias = tuple[Run, ...]
 
 
@@ -185,7 +189,7 @@ def share_of(runs: Runs, part: int, parts: int) -> Runs:
     if parts == 1:
         return runs
     stretches = sum(run.count for run in runs)
-    if stretches >= 16 * parts:
+    if stretches >= WHOLE_STRETCHES * parts:
         return _cut(runs, stretches * part // parts, stretches * (part + 1) // parts, whole=True)
     items = items_of(runs)
     return _cut(runs, items * part // parts, items * (part + 1) // parts, whole=False)

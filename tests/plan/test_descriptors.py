@@ -23,7 +23,7 @@ from tests.plan.layouts import block_cyclic, grids, one_dimensional
 @given(st.data())
 def test_every_element_has_one_owner_and_a_place_there(data):
     grid = data.draw(grids())
-    layout = data.draw(block_cyclic(data.draw(st.integers(0, 20)), data.draw(st.integers(0, 20))))
+    layout = data.draw(block_cyclic(data.draw(st.integers(0, 12)), data.draw(st.integers(0, 12))))
     seen = np.full(layout.shape, -1)
     for rank in range(grid.size):
         row, col = grid.coords(rank)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resize_lib.descriptors import CyclicAxis, IntervalAxis
-from resize_lib.redistribution.runs import axis_runs, items_of, share_of
+from resize_lib.redistribution.runs import WHOLE_STRETCHES, axis_runs, items_of, share_of
 
 
 @st.composite
@@ -29,7 +29,7 @@ def expanded(runs):
     ]
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(st.data())
 def test_runs_carry_every_index_to_its_place_once(data):
     n = data.draw(st.integers(0, 120))
@@ -56,7 +56,7 @@ def test_shares_in_turn_are_the_whole(data):
         assert [item for share in shares for item in expanded(share)] == expanded(of_pair)
         largest = max(map(items_of, shares))
         stretch = max(run.length for run in of_pair)
-        whole_stretches = sum(run.count for run in of_pair) >= 16 * parts
+        whole_stretches = sum(run.count for run in of_pair) >= WHOLE_STRETCHES * parts
         assert largest <= items_of(of_pair) / parts + (stretch if whole_stretches else 1)
 
 

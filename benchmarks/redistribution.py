@@ -1,0 +1,144 @@
+"""Redistribution against ScaLAPACK's pdgemr2d and a plain memcpy, in one run.
+
+    python -m benchmarks.redistribution [--n 2400,4800,9600] [--nb 32,64,128] [--repeats 7]
+                                        [--spawned] [--json]
+
+For each pair of grids in the chain 1x1, 1x2, 2x2, 2x3, 3x3, 3x4, 4x4, in both directions, on
+one node and the same processes, interleaved, medians:
+
+* ``messages``: ours by messages, plans and buffers warm; ``bounded``: with at most 0.35 of the
+  local part as extra memory; ``shared``: parts in shared memory, read by the new owners;
+  ``one-shot``: no plan, no buffers, fresh pages for the new part (the old part lies in the
+  session's arena, as it does in a job);
+* ``pdgemr2d``: Debian's library on the same MPI, its malloc told to keep its memory
+  (``MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=...``; without that it is half as fast);
+  ``pdgemr2d one-shot``: after ``malloc_trim`` and with a fresh target;
+* ``memcpy``: every new process copies as many bytes as it will hold: the physical limit.
+
+Every method's result is checked in the first and last round. ``--spawned`` runs across a spawned
+and merged communicator, where the BLACS abort: there is no pdgemr2d then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks._scalapack import MALLOC_TUNING
+
+CHAIN = [(1, 1), (1, 2), (2, 2), (2, 3), (3, 3), (3, 4), (4, 4)]
+OURS = {  # ours: the peer it is compared with
+    "messages": "pdgemr2d",
+    "bounded": "pdgemr2d",
+    "shared": "pdgemr2d",
+    "one-shot": "pdgemr2d one-shot",
+}
+LIMIT_S = 600
+
+
+def launch(options: argparse.Namespace, pair: list[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Measure one pair of neighbouring grids in processes of its own."""
+    sizes = [rows * cols for rows, cols in pair]
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "results"
+        wanted = {
+            "grids": pair,
+            "n": options.n,
+            "nb": options.nb,
+            "repeats": options.repeats,
+            "spawn": options.spawned,
+            "output": str(output),
+        }
+        count = min(sizes) if options.spawned else max(sizes)
+        program = [sys.executable, "-m", "benchmarks._redistribution_ranks", json.dumps(wanted)]
+        environment = {
+            **os.environ,
+            **MALLOC_TUNING,
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "UCX_LOG_LEVEL": "error",
+        }
+        mpiexec = Path(sys.executable).with_name("mpiexec")
+        command = [str(mpiexec), "-n", str(count), *program]
+        subprocess.run(command, env=environment, check=True, timeout=LIMIT_S)
+        return [json.loads(line) for line in output.read_text().splitlines()]
+
+
+def geometric_mean(values: list[float]) -> float:
+    """Geometric mean of positive ``values``."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def ratio(result: dict[str, Any], method: str, peer: str) -> float:
+    """How many times as fast as ``peer`` ``method`` is."""
+    return float(result["seconds"][peer] / result["seconds"][method])
+
+
+def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Geometric means over all cases, and the figures the issue asks for."""
+    found: dict[str, Any] = {}
+    for method, peer in OURS.items():
+        if peer in results[0]["seconds"]:
+            ratios = [ratio(result, method, peer) for result in results]
+            found[f"{method} / {peer}"] = geometric_mean(ratios)
+            found[f"{method} / {peer}, lowest"] = min(ratios)
+    two = [r for r in results if {r["old"], r["new"]} == {"1x1", "1x2"}]
+    for label, chosen in (("two ranks", two), ("more", [r for r in results if r not in two])):
+        if chosen:
+            ratios = [ratio(result, "shared", "memcpy") for result in chosen]
+            found[f"shared / memcpy, {label}"] = geometric_mean(ratios)
+    return found
+
+
+def print_case(result: dict[str, Any]) -> None:
+    """One line for one array and one pair of grids."""
+    seconds = result["seconds"]
+    times = "  ".join(f"{name} {value * 1e3:.1f}" for name, value in seconds.items())
+    extra = ", ".join(f"{name} {value:.2f}" for name, value in result["extra"].items())
+    print(
+        f"{result['old']} -> {result['new']}  n {result['n']} nb {result['nb']}  ms: {times}"
+        f"  | extra memory / local part: {extra}"
+        f" | moved {result['moved']:.3f}, relabelled {result['moved_relabelled']:.3f}",
+        flush=True,
+    )
+
+
+def numbers(text: str) -> list[int]:
+    """A comma-separated list of whole numbers."""
+    return [int(part) for part in text.split(",")]
+
+
+def main() -> None:
+    """Run the chain and print every case, then the geometric means."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--n", type=numbers, default=[2400, 4800, 9600])
+    parser.add_argument("--nb", type=numbers, default=[32, 64, 128])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--spawned", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--steps", type=numbers, default=list(range(len(CHAIN) - 1)))
+    options = parser.parse_args()
+    results = []
+    for step in options.steps:
+        for result in launch(options, CHAIN[step : step + 2]):
+            results.append(result)
+            if not options.json:
+                print_case(result)
+    means = summary(results)
+    if options.json:
+        print(json.dumps({"schema": 1, "cases": results, "summary": means}))
+        return
+    print(f"\n{os.cpu_count()} cores; times as fast, geometric mean over {len(results)} cases:")
+    for name, value in means.items():
+        print(f"  {name}: {value:.2f}")
+
+
+if __name__ == "__main__":
+    main()

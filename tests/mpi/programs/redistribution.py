@@ -1,0 +1,393 @@
+"""Stories about redistribution with real ranks: python redistribution.py STORY SEED.
+
+Each story returns the number of results checked on this rank; a wrong one raises. Rank 0 prints
+one JSON object with the total.
+"""
+
+import json
+import random
+import resource
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.descriptors import (
+    Block1D,
+    BlockCyclic,
+    Custom,
+    Cyclic1D,
+    ProcessGrid,
+    Replicated,
+    Weighted1D,
+)
+from resize_lib.redistribution import (
+    Arena,
+    CustomDataError,
+    DeclarationMismatchError,
+    InvalidRedistributionError,
+    MovingArray,
+    OutOfMemoryError,
+    Placement,
+    redistribute,
+)
+from tests.plan.layouts import local_part
+
+WORLD = MPI.COMM_WORLD
+DTYPES = ["f8", "c16", "i2", "?", "f4", "M8[s]", "S5", [("a", "i1"), ("b", "f8")]]
+
+
+def content(shape, dtype, seed):
+    """The global array of any dtype, the same on every rank."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    values = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
+    if dtype.kind == "b":
+        values &= 1
+    return values.view(dtype).reshape(shape)
+
+
+def part_of(whole, layout, grid, rank):
+    return whole if isinstance(layout, Replicated) else local_part(whole, layout, grid, rank)
+
+
+def placed(rng, size):
+    """A random grid on a random choice of ranks in random order."""
+    count = rng.randint(1, size)
+    rows = rng.choice([d for d in range(1, count + 1) if count % d == 0])
+    return Placement(ProcessGrid(rows, count // rows), tuple(rng.sample(range(size), count)))
+
+
+def random_layouts(rng, old, new):
+    """Global shape, old and new layout (None: the same) of a random array."""
+    kind = rng.choice(["2-D", "2-D", "1-D", "1-D", "replicated"])
+    if kind == "2-D":
+        m, n = rng.randint(0, 70), rng.randint(0, 70)
+
+        def layout():
+            blocks = rng.randint(1, 9), rng.randint(1, 9)
+            return BlockCyclic(m, n, *blocks, rng.randint(0, 3), rng.randint(0, 3))
+
+        return (m, n), layout(), rng.choice([None, layout()])
+    n, trailing = rng.randint(0, 80), rng.choice([(), (3,), (2, 2)])
+    if kind == "replicated":
+        return (n, *trailing), Replicated((n, *trailing)), None
+
+    def cut(place):
+        weights = tuple(rng.random() + 0.01 for _ in place.ranks)
+        choices = [
+            Block1D(n, trailing),
+            Cyclic1D(n, rng.randint(1, 5), trailing),
+            Weighted1D(n, weights, trailing),
+        ]
+        return rng.choice(choices)
+
+    return (n, *trailing), cut(old), cut(new)
+
+
+def laid_out(rng, part, order, arena):
+    """The part as a local array: in the arena, or in ordinary memory with gaps."""
+    if rng.random() < 0.7:
+        local = arena.empty(part.shape, part.dtype, order)
+    else:
+        local = np.zeros(tuple(2 * extent for extent in part.shape), part.dtype)
+        local = local[tuple(slice(0, 2 * extent, 2) for extent in part.shape)]
+    local[...] = part
+    return local
+
+
+def moving(rng, name, old, new, comm, arena):
+    """A random array before the move, and what this rank must hold after it."""
+    shape, layout, later = random_layouts(rng, old, new)
+    dtype = np.dtype(rng.choice(DTYPES))
+    order = rng.choice("CF") if isinstance(layout, (BlockCyclic, Replicated)) else "C"
+    whole = content(shape, dtype, rng.randint(0, 1 << 30))
+    p, q = old.grid_rank(comm.rank), new.grid_rank(comm.rank)
+    private = random.Random(rng.random())  # each rank makes the same number of draws from rng
+    local = None
+    if p is not None:
+        local = laid_out(private, part_of(whole, layout, old.grid, p), order, arena)
+    array = MovingArray(name, layout, dtype, local, later, order)
+    expected = None if q is None else part_of(whole, later or layout, new.grid, q)
+    return array, expected
+
+
+def check(result, expected, story):
+    if expected is None:
+        assert result is None, story
+        return 0
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype), story
+    assert result.tobytes() == expected.tobytes(), story
+    return 1
+
+
+def random_moves(seed, comm=WORLD):
+    """Random arrays, grids, rank maps and options against the gather/scatter oracle."""
+    rng, arena, checked = random.Random(seed), Arena(), 0
+    for turn in range(25):
+        old, new = placed(rng, comm.size), placed(rng, comm.size)
+        arrays = [moving(rng, f"a{k}", old, new, comm, arena) for k in range(rng.randint(1, 3))]
+        options = {
+            "transport": rng.choice(["auto", "messages"]),
+            "max_extra_bytes": rng.choice([None, 1, 700, 5000]),
+            "checksums": rng.random() < 0.3,
+            "arena": rng.choice([arena, None]),
+        }
+        done = redistribute(comm, [array for array, _ in arrays], old, new, **options)
+        for (array, expected), result in zip(arrays, done.arrays, strict=True):
+            checked += check(result, expected, (turn, array, old, new, options))
+    return checked
+
+
+def round_trip(seed):
+    """P -> Q -> P brings back every bit, by either transport."""
+    rng, arena, checked = random.Random(seed), Arena(), 0
+    for transport in ("messages", "shared"):
+        old, new = placed(rng, WORLD.size), placed(rng, WORLD.size)
+        layout, dtype = BlockCyclic(83, 61, 7, 5, 1, 2), np.dtype("f8")
+        p = old.grid_rank(WORLD.rank)
+        local = before = None
+        if p is not None:
+            before = local_part(content(layout.shape, dtype, seed), layout, old.grid, p)
+            local = arena.empty(before.shape, dtype)
+            local[...] = before
+        arena.prepare([1 << 16])  # new parts are then readable as well
+        for source, target in ((old, new), (new, old)):
+            array = MovingArray("A", layout, dtype, local)
+            (local,) = redistribute(
+                WORLD, [array], source, target, transport=transport, arena=arena
+            ).arrays
+        checked += check(local, before, transport)
+    return checked
+
+
+def nothing_to_do(_seed):
+    """The same grid, rank map and layout: the old array is the new one."""
+    place = Placement.leading(ProcessGrid(1, WORLD.size))
+    layout = BlockCyclic(40, 40, 3, 3)
+    local = np.zeros(layout.local_shape(place.grid, WORLD.rank))
+    done = redistribute(WORLD, [MovingArray("A", layout, "f8", local)], place, place)
+    assert done.arrays[0] is local
+    assert (done.bytes_sent, done.bytes_read, done.extra_bytes) == (0, 0, 0)
+    return 1
+
+
+def extra_memory_is_bounded(_seed):
+    """The exchange buffers stay within the limit, by default a quarter of the larger part."""
+    old, new = (Placement.leading(grid) for grid in (ProcessGrid(1, 1), ProcessGrid(1, WORLD.size)))
+    layout = BlockCyclic(1500, 1400, 16, 16)
+    part = layout.m * layout.n * 8
+    whole = np.arange(layout.m * layout.n, dtype="f8").reshape(layout.shape)
+    checked = 0
+    for limit in (None, part // 10, 1 << 16):
+        array = MovingArray("A", layout, "f8", whole if WORLD.rank == 0 else None)
+        arena = Arena(shared=False)
+        done = redistribute(
+            WORLD, [array], old, new, transport="messages", max_extra_bytes=limit, arena=arena
+        )
+        bound = max(part // 4, 1 << 20) if limit is None else limit
+        assert 0 < done.extra_bytes <= bound, (limit, done.extra_bytes)
+        checked += check(done.arrays[0], local_part(whole, layout, new.grid, WORLD.rank), limit)
+    return checked
+
+
+def own_data(_seed):
+    """What the application packs, beside a distributed and a replicated array, in one call."""
+    size = WORLD.size
+    old, new = Placement.leading(ProcessGrid(1, size // 2)), Placement.leading(ProcessGrid(size, 1))
+    p, q = old.grid_rank(WORLD.rank), new.grid_rank(WORLD.rank)
+
+    def pack(words, _old, rank, target):
+        return [f"{word}@{rank}".encode() if word else b"" for word in words[: target.size]]
+
+    def unpack(pieces, _old, rank, _new):
+        return rank, [piece.decode() for piece in pieces]
+
+    words = None if p is None else [f"w{k}" if k % 2 else "" for k in range(size)]
+    state = None if p is None else np.arange(5.0)
+    parts = Block1D(11)
+    mine = None if p is None else parts.global_indices(old.grid, p)
+    arrays = [
+        MovingArray("words", Custom(pack, unpack), None, words),
+        MovingArray("state", Replicated((5,)), "f8", state),
+        MovingArray("items", parts, "i8", mine),
+    ]
+    done = redistribute(WORLD, arrays, old, new, checksums=True)
+    texts = [f"w{q}@{k}" if q % 2 else "" for k in range(size // 2)]
+    assert done.arrays[0] == (q, texts), done.arrays[0]
+    assert done.arrays[1].tolist() == [0, 1, 2, 3, 4]
+    assert done.arrays[1] is state or p is None
+    assert done.arrays[2].tolist() == parts.global_indices(new.grid, q).tolist()
+    return 3
+
+
+def same_everywhere(call, kind, says):
+    """``call`` raises the same exception of type ``kind`` with the same text on every rank."""
+    try:
+        call()
+    except kind as error:
+        texts = WORLD.allgather(str(error))
+        assert len(set(texts)) == 1, texts
+        assert says in texts[0], texts[0]
+        return 1
+    raise AssertionError(f"rank {WORLD.rank}: no {kind.__name__} with {says!r}")
+
+
+def bad_input(_seed):
+    """Whatever one rank does wrong: one clear error on all, the old data as it was, then go on."""
+    rank, size = WORLD.rank, WORLD.size
+    old, new = Placement.leading(ProcessGrid(1, size)), Placement.leading(ProcessGrid(size, 1))
+    layout = BlockCyclic(20, 20, 2, 2)
+    local = np.full(layout.local_shape(old.grid, rank), float(rank))
+    good = MovingArray("A", layout, "f8", local)
+    last = rank == size - 1
+
+    def moved(array, to=new, **options):
+        return lambda: redistribute(WORLD, [array], old, to, **options)
+
+    def boom(*_):
+        if last:
+            raise RuntimeError("no such file")
+        return [b""] * size
+
+    bad, differ = InvalidRedistributionError, DeclarationMismatchError
+    short = MovingArray("A", layout, "f8", local[:-1] if last else local)
+    typed = MovingArray("A", layout, "f8", local.astype("f4") if last else local)
+    objects = MovingArray("A", layout, object, local.astype(object))
+    named = MovingArray("B" if last else "A", layout, "f8", local)
+    shaped = MovingArray("A", BlockCyclic(20, 20 + 2 * size * last, 2, 2), "f8", local)
+    nothing = MovingArray("A", layout, "f8", None if last else local)
+    shapes = MovingArray("A", layout, "f8", local, BlockCyclic(20, 21, 2, 2))
+    weights = MovingArray("w", Weighted1D(4, (1.0,) * (size + 1)), "f8", np.zeros(1))
+    packer = MovingArray("words", Custom(boom, boom), None, "x")
+    unpacker = MovingArray("words", Custom(lambda *_: [b""] * size, boom), None, "x")
+    larger = Placement.leading(ProcessGrid(size, 2))
+    twice = Placement(new.grid, (0,) * size)
+    few = Placement(new.grid, (0,))
+    stories = [
+        (moved(short), bad, f"rank {size - 1}: 'A': the local array has shape"),
+        (moved(typed), bad, "has dtype float32, declared is float64"),
+        (moved(objects), bad, "every rank: 'A': dtype object holds Python objects"),
+        (moved(named), differ, f"rank 0 has 'A': {layout}"),
+        (moved(nothing), bad, f"rank {size - 1}: 'A': old grid rank {size - 1} has no local array"),
+        (moved(shapes), bad, "global shape (20, 20) cannot be redistributed to (20, 21)"),
+        (moved(weights), bad, f"Weighted1D has {size + 1} weights"),
+        (moved(packer), CustomDataError, f"rank {size - 1}: 'words': pack failed: RuntimeError"),
+        (moved(unpacker), CustomDataError, "'words': unpack failed: RuntimeError: no such file"),
+        (moved(good, larger), bad, f"needs rank {size}, the communicator has {size} ranks"),
+        (moved(good, few), bad, f"has {size} ranks, its rank map 1"),
+        (moved(good, transport="pigeon"), bad, "transport is 'pigeon'"),
+        (moved(good, transport="shared"), bad, "not in a shared arena"),
+        (moved(good, max_extra_bytes=0), bad, "max_extra_bytes must be at least 1"),
+        (moved(good, max_extra_bytes=1000 + last), differ, "max_extra_bytes"),
+    ]
+    if size > 1:
+        stories += [
+            (moved(good, twice), bad, "names a rank twice"),
+            (moved(shaped), bad, "'A': the local array has shape"),
+        ]
+    for call, kind, says in stories:
+        same_everywhere(call, kind, says)
+        assert (local == rank).all()
+    redistribute(WORLD, [good], old, new)
+    return len(stories)
+
+
+def one_rank_declares_more(_seed):
+    """Rank 0 moves two arrays, the others one."""
+    place = Placement.leading(ProcessGrid(1, WORLD.size))
+    layout = Block1D(10)
+    local = np.zeros(layout.local_shape(place.grid, WORLD.rank))
+    arrays = [MovingArray("a", layout, "f8", local), MovingArray("b", layout, "f8", local)]
+    arrays = arrays if WORLD.rank == 0 else arrays[:1]
+    says = "rank 0 declared 2 arrays, rank 1 1"
+    call = lambda: redistribute(WORLD, arrays, place, place)  # noqa: E731
+    return same_everywhere(call, DeclarationMismatchError, says)
+
+
+def out_of_memory(_seed):
+    """The last rank may not allocate its new part: all ranks say so and go on at the old size."""
+    rank, size = WORLD.rank, WORLD.size
+    old, new = Placement(ProcessGrid(1, 1), (0,)), Placement(ProcessGrid(1, 1), (size - 1,))
+    layout = BlockCyclic(3000, 3000, 64, 64)
+    local = np.ones(layout.shape) if rank == 0 else None
+    array = MovingArray("A", layout, "f8", local)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    if rank == size - 1:
+        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + (16 << 20), limits[1]))
+    says = f"rank {size - 1}: out of memory"
+    same_everywhere(lambda: redistribute(WORLD, [array], old, new), OutOfMemoryError, says)
+    assert local is None or (local == 1).all()
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    (part,) = redistribute(WORLD, [array], old, new).arrays
+    assert part is None or (part == 1).all()
+    return 1
+
+
+def nothing_piles_up(seed):
+    """Open files and kept memory stay flat over many moves in one job."""
+    rng, arena = random.Random(seed), Arena()
+    place = Placement.leading(ProcessGrid(1, 1))
+    layout = BlockCyclic(300, 300, 16, 16)
+    local = arena.empty(layout.shape, "f8") if WORLD.rank == 0 else None
+    if local is not None:
+        local[...] = 7
+    files = []
+    for _ in range(40):
+        new = placed(rng, WORLD.size)
+        arena.prepare([layout.m * layout.n * 8])
+        array = MovingArray("A", layout, "f8", local)
+        (local,) = redistribute(WORLD, [array], place, new, arena=arena).arrays
+        del array
+        arena.trim()
+        place = new
+        files.append(len(list(Path("/proc/self/fd").iterdir())))
+        assert local is None or (local == 7).all()
+    assert max(files[20:]) <= max(files[:20]), files
+    assert arena.free_bytes + arena.used_bytes <= (64 << 20) + 2 * layout.m * layout.n * 8
+    return 1
+
+
+def across_a_spawned_communicator(seed):
+    """Ranks that were spawned and merged move and read data like any others."""
+    parent = MPI.Comm.Get_parent()
+    if parent == MPI.COMM_NULL:
+        arguments = [__file__, *sys.argv[1:]]
+        joined = WORLD.Spawn(sys.executable, arguments, maxprocs=2)
+        comm = joined.Merge(high=False)
+    else:
+        comm = parent.Merge(high=True)
+    checked = random_moves(seed, comm)
+    old = Placement.leading(
+        ProcessGrid(1, WORLD.size if parent == MPI.COMM_NULL else comm.size - 2)
+    )
+    new = Placement.leading(ProcessGrid(1, comm.size))
+    layout, arena = BlockCyclic(64, 64, 4, 4), Arena()
+    p = old.grid_rank(comm.rank)
+    local = None if p is None else arena.empty(layout.local_shape(old.grid, p), "f8")
+    if local is not None:
+        local[...] = 3
+    array = MovingArray("A", layout, "f8", local)
+    done = redistribute(comm, [array], old, new, transport="shared", arena=arena)
+    assert done.shared
+    assert (done.arrays[0] == 3).all()
+    total = comm.allreduce(checked + 1)
+    comm.Disconnect()
+    return total if WORLD.rank == 0 and parent == MPI.COMM_NULL else 0
+
+
+def main():
+    story, seed = sys.argv[1], int(sys.argv[2])
+    try:
+        checked = WORLD.allreduce(globals()[story](seed))
+    except Exception:
+        traceback.print_exc()
+        WORLD.Abort(1)  # the other ranks would wait for this one
+    if WORLD.rank == 0 and MPI.Comm.Get_parent() == MPI.COMM_NULL:
+        print(json.dumps({"checked": checked}))
+
+
+if __name__ == "__main__":
+    main()

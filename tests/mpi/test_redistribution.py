@@ -1,0 +1,61 @@
+"""Redistribution with real ranks; the stories are in programs/redistribution.py."""
+
+import json
+
+import pytest
+
+from tests.mpi.process_jobs import ONE_HOST, PROGRAMS, run_job
+
+pytestmark = pytest.mark.mpi
+
+
+def tell(story, ranks, *, seed=0, at_least=None):
+    program = [str(PROGRAMS / "redistribution.py"), story, str(seed)]
+    ended = run_job(ONE_HOST, ranks, program)
+    assert ended.code == 0, ended.err
+    result = json.loads(ended.out.splitlines()[-1])
+    assert result["checked"] >= (ranks if at_least is None else at_least)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8])
+def test_random_arrays_grids_and_rank_maps_arrive_bit_by_bit(ranks):
+    tell("random_moves", ranks, seed=ranks, at_least=25)
+
+
+@pytest.mark.parametrize("ranks", [2, 6])
+def test_there_and_back_is_the_identity(ranks):
+    tell("round_trip", ranks, seed=ranks, at_least=2)
+
+
+def test_nothing_moves_when_nothing_changes():
+    tell("nothing_to_do", 3)
+
+
+def test_extra_memory_stays_within_the_limit():
+    tell("extra_memory_is_bounded", 3, at_least=9)
+
+
+def test_an_applications_own_data_travels_with_the_arrays():
+    tell("own_data", 4)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_bad_input_on_one_rank_is_the_same_error_on_all(ranks):
+    tell("bad_input", ranks)
+
+
+def test_ranks_that_declare_different_arrays_are_told_apart():
+    tell("one_rank_declares_more", 3)
+
+
+def test_out_of_memory_on_one_rank_leaves_the_job_at_its_old_size():
+    tell("out_of_memory", 2)
+
+
+def test_open_files_and_kept_memory_stay_flat():
+    tell("nothing_piles_up", 3)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_spawned_and_merged_ranks_take_part(ranks):
+    tell("across_a_spawned_communicator", ranks, seed=ranks, at_least=25)
