@@ -1,0 +1,170 @@
+"""The launch recipe and the program that mpiexec calls instead of ssh; no MPI is started here."""
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from dq_client.launch import (
+    LaunchError,
+    check_placement,
+    install_rsh,
+    launch_command,
+    raise_open_file_limit,
+)
+
+PROXY = ['"/opt/a b/hydra_pmi_proxy"', "--control-port", "127.0.0.1:40123", "--proxy-id", "0"]
+
+
+class Agent:
+    """Takes one connection, keeps the request, gives the answer (None: hangs up)."""
+
+    def __init__(self, folder, answer):
+        self.path = str(folder / "rsh")
+        self.answer = answer
+        self.request = None
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(self.path)
+        self._server.listen(1)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self):
+        connection, _ = self._server.accept()
+        with connection:
+            self.request = json.loads(connection.makefile("rb").readline())
+            if self.answer is not None:
+                connection.sendall(self.answer)
+
+    def join(self):
+        self._thread.join(5)
+        self._server.close()
+        return self.request
+
+
+def rsh(tmp_path, arguments, **environment):
+    return subprocess.run(
+        [str(install_rsh(tmp_path / "bin")), *arguments],
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        cwd=tmp_path,
+        check=False,
+    )
+
+
+def test_rsh_hands_the_command_to_the_agent_and_ends_as_it_did(tmp_path):
+    agent = Agent(tmp_path, b'{"exit": 7}\n')
+    environment = {"UCX_TLS": 'odd "ä" \\ value', "SECRET": "kept here"}
+    ended = rsh(tmp_path, ["n03", *PROXY], DQ_RSH_SOCKET=agent.path, **environment)
+    assert (ended.returncode, ended.stderr) == (7, "")
+    request = agent.join()
+    assert request["host"] == "n03"
+    assert request["argv"] == ["/opt/a b/hydra_pmi_proxy", *PROXY[1:]]
+    assert request["cwd"] == str(tmp_path)
+    assert request["env"] == {"UCX_TLS": 'odd "ä" \\ value', "DQ_RSH_SOCKET": agent.path}
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b'{"error": "no such node: n03"}\n', "no such node: n03"),
+        (b"[1]\n", "not an answer"),
+        (b"{}\n", "no reason given"),
+        (b"nonsense\n", "cannot start a process on n03"),
+        (b"half an ans", "hung up"),
+        (None, "hung up"),
+    ],
+)
+def test_rsh_fails_with_one_line_when_the_agent_cannot_run_it(tmp_path, answer, says):
+    agent = Agent(tmp_path, answer)
+    ended = rsh(tmp_path, ["n03", *PROXY], DQ_RSH_SOCKET=agent.path)
+    agent.join()
+    assert ended.returncode == 255
+    assert says in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "says"),
+    [
+        (["n03"], {"DQ_RSH_SOCKET": "/nowhere"}, "usage"),
+        (["n03", "true"], {}, "DQ_RSH_SOCKET is not set"),
+        (["n03", "true"], {"DQ_RSH_SOCKET": "/nowhere"}, "cannot start a process on n03"),
+    ],
+)
+def test_rsh_fails_at_once_without_an_agent(tmp_path, arguments, environment, says):
+    ended = rsh(tmp_path, arguments, **environment)
+    assert ended.returncode == 255
+    assert says in ended.stderr
+
+
+def test_rsh_is_installed_once_and_repaired(tmp_path):
+    path = install_rsh(tmp_path / "with space")
+    before = path.stat().st_mtime_ns
+    assert install_rsh(tmp_path / "with space").stat().st_mtime_ns == before
+    path.write_text("#!/bin/sh\nexit 1\n")
+    install_rsh(tmp_path / "with space")
+    ended = subprocess.run([str(path)], capture_output=True, text=True, timeout=20, check=False)
+    assert "usage" in ended.stderr
+
+
+def launch(tmp_path, placement, program=("python", "app.py"), **options):
+    socket_path = tmp_path / "rsh"
+    return launch_command(
+        program, placement, rsh=tmp_path / "dq-rsh", rsh_socket=socket_path, **options
+    )
+
+
+def test_launch_names_every_node_once_and_counts_the_ranks(tmp_path):
+    found = launch(tmp_path, [("n02", 2), ("n01", 1)], mpiexec="/opt/mpiexec", interface="eth1")
+    assert found.argv[0] == "/opt/mpiexec"
+    assert found.argv[-6:] == ["-hosts", "n02:2,n01:1", "-n", "3", "python", "app.py"]
+    assert found.argv[found.argv.index("-iface") + 1] == "eth1"
+    assert found.argv[found.argv.index("-launcher-exec") + 1] == str(tmp_path / "dq-rsh")
+    assert found.env["DQ_RSH_SOCKET"] == str(tmp_path / "rsh")
+    assert found.env["OPENBLAS_NUM_THREADS"] == "1"
+    assert "UCX_TLS" not in found.env
+    assert launch(tmp_path, [("n01", 1)], transports="tcp,self").env["UCX_TLS"] == "tcp,self"
+
+
+@pytest.mark.parametrize(
+    ("placement", "says"),
+    [
+        ([], "no node to start on"),
+        ([("n01", 0)], "at least one rank"),
+        ([("n01", 1), ("n01", 1)], "named twice"),
+        ([("n01:2", 1)], "not a node name"),
+        ([("n01,n02", 1)], "not a node name"),
+        ([("-n", 1)], "not a node name"),
+        ([("localhost", 1)], "bypass its agent"),
+    ],
+)
+def test_placement_that_hydra_would_misread_is_refused(placement, says):
+    with pytest.raises(LaunchError, match=says):
+        check_placement(placement)
+
+
+def test_launch_without_a_program_is_refused(tmp_path):
+    with pytest.raises(LaunchError, match="no program"):
+        launch(tmp_path, [("n01", 1)], program=())
+
+
+def test_open_file_limit_is_raised_never_lowered():
+    code = (
+        "import resource; from dq_client.launch import raise_open_file_limit;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(7)[1]));"
+        "print(raise_open_file_limit(512), raise_open_file_limit(64),"
+        "      resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert ended.stdout.split() == ["512", "512", "512"]
+    assert raise_open_file_limit(1) >= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
