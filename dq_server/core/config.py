@@ -21,7 +21,9 @@ class SchedulerConfig:
     confirm_vacated    released processors are granted again only once the node reports them empty;
                        the simulator, where processes do not exist, switches it off
     keep_ended         ended jobs remembered for queries
+    keep_decisions     decisions remembered per job; 0: none
     walltime_warning_s how long before the walltime ends the owner is warned
+    moldable           moldable and malleable jobs may start smaller than they asked for
 
     `samples=1, discard=0, threshold=0, settle=0` is the thesis's rule.
     """
@@ -35,7 +37,9 @@ class SchedulerConfig:
     settle: int = 3
     confirm_vacated: bool = True
     keep_ended: int = 10_000
+    keep_decisions: int = 400
     walltime_warning_s: float = 60.0
+    moldable: bool = False
 
     def validate(self) -> None:
         """Raise ConfigError if a figure makes no sense (policy names: see policies/registry)."""

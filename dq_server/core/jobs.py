@@ -198,6 +198,7 @@ class Job:
     warned: bool = False  # the walltime warning went out
     planned: tuple[float, int, int] | None = None  # its entry in State.ends
     resizes: int = 0  # committed ones
+    keep_decisions: int = 400
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
 
     @property
@@ -219,8 +220,11 @@ class Job:
             raise InvalidTransition(f"job {self.id} is {self.state}: it cannot become {to}")
         self.state = to
 
-    def note(self, now: float, what: str, reason: Reason, keep: int = 400) -> None:
+    def note(self, now: float, what: str, reason: Reason) -> None:
         """Append to the story; a decision that only repeats the last one replaces it."""
+        keep = self.keep_decisions
+        if not keep:
+            return
         story = self.decisions
         if story and story[-1].what == what and story[-1].reason.code == reason.code:
             story.pop()

@@ -35,7 +35,8 @@ def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Actio
         raise InfeasibleRequest(
             f"the job asks for {spec.initial.size} processors, the cluster has {capacity}"
         )
-    job = Job(state.next_job, spec, JobState.HELD if spec.hold else JobState.QUEUED, now)
+    first = JobState.HELD if spec.hold else JobState.QUEUED
+    job = Job(state.next_job, spec, first, now, keep_decisions=s.config.keep_decisions)
     state.next_job += 1
     state.jobs[job.id] = job
     if spec.request_id:

@@ -53,7 +53,20 @@ class StartPolicy(Protocol):
 
 
 class ResizePolicy(Protocol):
-    """Who is resized?"""
+    """Who is resized?
+
+    `polls`: it waits for jobs to come to their remap points by themselves, so each one counts;
+    else it calls whom it wants (`calls`) and answers all others `continue`.
+    """
+
+    polls: bool
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
         """What `job`, which is at a remap point and has no resize pending, shall do."""
+
+    def calls(self, state: State, config: SchedulerConfig, now: float) -> Iterable[Job]:
+        """Running jobs that should come to a remap point soon, because `decide` would resize them.
+
+        Asked after every scheduling pass. A policy that waits for the jobs to come by themselves
+        calls nobody.
+        """

@@ -11,33 +11,42 @@ from dq_server.core.policies.base import QueueOrder, ResizePolicy, StartPolicy
 from dq_server.core.policies.order_fcfs import FcfsOrder
 from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
+from dq_server.core.policies.start_easy import EasyStart
 from dq_server.core.policies.start_fcfs import FcfsStart
 
-ORDERS: dict[str, Callable[[], QueueOrder]] = {"fcfs": FcfsOrder}
-STARTS: dict[str, Callable[[], StartPolicy]] = {"fcfs": FcfsStart}
-RESIZES: dict[str, Callable[[], ResizePolicy]] = {"none": NoResize, "reshape": ReshapeResize}
+ORDERS: dict[str, Callable[[SchedulerConfig], QueueOrder]] = {"fcfs": lambda _: FcfsOrder()}
+STARTS: dict[str, Callable[[SchedulerConfig], StartPolicy]] = {"fcfs": FcfsStart, "easy": EasyStart}
+RESIZES: dict[str, Callable[[SchedulerConfig], ResizePolicy]] = {
+    "none": lambda _: NoResize(),
+    "reshape": lambda _: ReshapeResize(),
+}
 
 _P = TypeVar("_P")
 
 
-def _pick(question: str, table: dict[str, Callable[[], _P]], name: str) -> _P:
+def _pick(
+    question: str,
+    table: dict[str, Callable[[SchedulerConfig], _P]],
+    name: str,
+    config: SchedulerConfig,
+) -> _P:
     make = table.get(name)
     if make is None:
         known = ", ".join(sorted(table))
         raise ConfigError(f"unknown {question} policy {name!r}; known: {known}")
-    return make()
+    return make(config)
 
 
 def order_policy(config: SchedulerConfig) -> QueueOrder:
     """The queue order that the configuration names."""
-    return _pick("order", ORDERS, config.order)
+    return _pick("order", ORDERS, config.order, config)
 
 
 def start_policy(config: SchedulerConfig) -> StartPolicy:
     """The start policy that the configuration names."""
-    return _pick("start", STARTS, config.start)
+    return _pick("start", STARTS, config.start, config)
 
 
 def resize_policy(config: SchedulerConfig) -> ResizePolicy:
     """The resize policy that the configuration names."""
-    return _pick("resize", RESIZES, config.resize)
+    return _pick("resize", RESIZES, config.resize, config)

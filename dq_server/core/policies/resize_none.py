@@ -12,6 +12,8 @@ from dq_server.core.state import State
 class NoResize:
     """Answers `continue` at every remap point."""
 
+    polls = False
+
     def decide(
         self,
         state: State,  # noqa: ARG002
@@ -21,3 +23,12 @@ class NoResize:
     ) -> Verdict:
         """See ResizePolicy."""
         return Verdict(None, because("resize_policy_none"))
+
+    def calls(
+        self,
+        state: State,  # noqa: ARG002
+        config: SchedulerConfig,  # noqa: ARG002
+        now: float,  # noqa: ARG002
+    ) -> tuple[Job, ...]:
+        """See ResizePolicy: nobody."""
+        return ()

@@ -30,6 +30,8 @@ from dq_server.core.state import State
 class ReshapeResize:
     """Sweet-spot detection with shrink points and expand points."""
 
+    polls = True
+
     def decide(
         self,
         state: State,
@@ -50,6 +52,15 @@ class ReshapeResize:
             )
         undo = _undo_expansion(job, current, config)
         return undo or replace(_expand(state, job, current, config), judged=True)
+
+    def calls(
+        self,
+        state: State,  # noqa: ARG002
+        config: SchedulerConfig,  # noqa: ARG002
+        now: float,  # noqa: ARG002
+    ) -> tuple[Job, ...]:
+        """See ResizePolicy: nobody."""
+        return ()
 
 
 def _make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:

@@ -10,12 +10,16 @@ from collections.abc import Iterable
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
 from dq_server.core.policies.base import Start
+from dq_server.core.policies.fitting import fitting
 from dq_server.core.reasons import because
 from dq_server.core.state import State
 
 
 class FcfsStart:
-    """Start from the head of the queue on the initial size, while processors last."""
+    """Start from the head of the queue, on the initial size (or moldable), while they fit."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._moldable = config.moldable
 
     def choose(
         self,
@@ -28,9 +32,10 @@ class FcfsStart:
         idle = state.idle
         starts: list[Start] = []
         for job in queue:
-            size = job.spec.initial.size
-            if size > idle:
+            configuration = fitting(job, idle, self._moldable)
+            if configuration is None:
                 break
-            starts.append(Start(job, job.spec.initial, because("started", size=size, idle=idle)))
+            size = configuration.size
+            starts.append(Start(job, configuration, because("started", size=size, idle=idle)))
             idle -= size
         return starts

@@ -1,0 +1,146 @@
+"""Simulated applications: what a job does between its start and its end.
+
+An application is an object that reacts to the scheduler's actions on its job and sets events going
+with `Simulation.at`. To simulate another kind of application, write a class with these methods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from dq_server.core.actions import AnswerRemap, CallRemap, KillJob, StartJob
+from dq_server.core.events import JobEnded, RemapPoint, ResizeCommitted
+
+if TYPE_CHECKING:
+    from dq_server.sim.engine import Simulation
+
+ENDS, OTHERS = 0, 1  # of the events of one instant the ends come first
+KILLED = -9
+
+
+class Application(Protocol):
+    """What the simulation tells an application. `now` in seconds."""
+
+    def start(self, sim: Simulation, action: StartJob, now: float) -> None:
+        """The job starts on `action.processors`."""
+
+    def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
+        """The answer to the remap point that it reported."""
+
+    def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
+        """The scheduler wants the job at a remap point."""
+
+    def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
+        """The job is killed."""
+
+
+class Rigid:
+    """Runs for `run_s` seconds, whatever it starts on, and never reports."""
+
+    __slots__ = ("_end", "run_s")
+
+    def __init__(self, run_s: float) -> None:
+        self.run_s = run_s
+        self._end = 0
+
+    def start(self, sim: Simulation, action: StartJob, now: float) -> None:
+        """See Application."""
+        self._end = sim.at(now + self.run_s, JobEnded(action.job, action.instance, 0), ENDS)
+
+    def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
+        """Never asked for."""
+
+    def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
+        """It has no remap points: nothing happens."""
+
+    def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
+        """See Application."""
+        sim.cancel(self._end)
+        sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)
+
+
+class Iterating:
+    """`iterations` turns with a remap point between each two; the time of one depends on the size.
+
+    iteration_s(size)                seconds of one iteration
+    redistribution_s(before, after)  seconds that a resize takes
+
+    If the scheduler waits for jobs to come by themselves (`Simulation.polls`), every remap point is
+    reported. Else only the first one after a call: the others would be answered `continue`.
+    """
+
+    __slots__ = ("_commit", "_done", "_end", "_next", "_resize_id", "_seq", "_since_s", "_size",
+                 "_step_s", "iteration_s", "iterations", "redistribution_s")  # fmt: skip
+
+    def __init__(
+        self,
+        iterations: int,
+        iteration_s: Callable[[int], float],
+        redistribution_s: Callable[[int, int], float],
+    ) -> None:
+        self.iterations = iterations
+        self.iteration_s = iteration_s
+        self.redistribution_s = redistribution_s
+        self._size = self._done = self._seq = self._resize_id = 0
+        self._since_s = self._step_s = 0.0  # `_done` iterations were over at `_since_s`
+        self._end = self._next = self._commit = 0  # the events under way; 0: none
+
+    def start(self, sim: Simulation, action: StartJob, now: float) -> None:
+        """See Application."""
+        self._size, self._done = len(action.processors), 0
+        self._go_on(sim, action.job, action.instance, now)
+
+    def _go_on(self, sim: Simulation, job: int, instance: int, since_s: float) -> None:
+        """Compute on `_size` processors from `since_s` on."""
+        self._since_s, self._step_s = since_s, self.iteration_s(self._size)
+        end_s = since_s + (self.iterations - self._done) * self._step_s
+        self._end = sim.at(end_s, JobEnded(job, instance, 0), ENDS)
+        if sim.polls:
+            self._report(sim, job, instance, since_s)
+
+    def _report(self, sim: Simulation, job: int, instance: int, now: float) -> None:
+        """Set the next remap point after `now` going, unless the end comes first."""
+        done = self._done + 1
+        if self._step_s > 0:
+            done = max(done, self._done + math.ceil((now - self._since_s) / self._step_s))
+        if done >= self.iterations:
+            return
+        self._seq += 1
+        at_s = max(now, self._since_s + (done - self._done) * self._step_s)
+        point = RemapPoint(job, instance, self._seq, self._size, self._resize_id, self._step_s, 0.0)
+        self._next = sim.at(at_s, point, OTHERS)
+
+    def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
+        """See Application."""
+        answer = action.answer
+        self._next = 0
+        if self._step_s > 0:
+            self._done += round((now - self._since_s) / self._step_s)
+        else:
+            self._done += 1
+        self._since_s = now
+        if answer.what == "continue":
+            if sim.polls:
+                self._report(sim, action.job, action.instance, now)
+            return
+        sim.cancel(self._end)
+        before, self._size = self._size, answer.configuration.size
+        self._resize_id = answer.resize_id
+        cost_s = self.redistribution_s(before, self._size)
+        sim.resized(action.job, now if self._size > before else now + cost_s, self._size, before)
+        commit = ResizeCommitted(action.job, action.instance, answer.resize_id, cost_s)
+        self._commit = sim.at(now + cost_s, commit, OTHERS)
+        self._go_on(sim, action.job, action.instance, now + cost_s)
+
+    def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
+        """See Application."""
+        if not self._next:
+            self._report(sim, action.job, action.instance, max(now, self._since_s))
+
+    def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
+        """See Application."""
+        for under_way in (self._end, self._next, self._commit):
+            sim.cancel(under_way)
+        sim.at(now, JobEnded(action.job, action.instance, KILLED), ENDS)

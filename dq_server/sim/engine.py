@@ -1,0 +1,175 @@
+"""The discrete-event shell round the scheduler: simulated time, applications, records.
+
+Theory of operation. The scheduler is the one the server runs; this shell hands it events with
+simulated times and carries its actions out on simulated applications. Events under way wait in a
+heap, submissions in the workload. Of one instant, first come the ends and then the submissions, all
+with one scheduling pass (`Scheduler.handle_together`), as in textbook simulators; after them the
+rest one by one, in the order in which they were set going. A sequence number makes ties
+deterministic and names the event for cancelling.
+
+Processors are anonymous (core/anonymous.py) and ended jobs forgotten, so that memory depends on the
+jobs that wait or run, beside some numbers per job in Records.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+from typing import Any
+
+from dq_server.core import actions as act
+from dq_server.core.anonymous import AnonymousProcessors
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.events import Event, JobStarted, JobSubmitted, NodeJoined, Tick
+from dq_server.core.processors import Processors
+from dq_server.core.scheduler import Scheduler
+from dq_server.core.state import State
+from dq_server.sim.applications import OTHERS, Application
+from dq_server.sim.records import Records
+from dq_server.sim.workload import Workload
+
+INF = float("inf")
+_RANK = 1 << 48  # the rank is the high part of an event's sequence number
+
+
+class Simulation:
+    """One run of one workload under one configuration. `run` may be called once."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        nodes: int,
+        config: SchedulerConfig,
+        *,
+        processors: Processors | None = None,
+    ) -> None:
+        self.workload = workload
+        self.records = Records(workload, nodes)
+        config = replace(config, confirm_vacated=False, keep_ended=0, keep_decisions=0)
+        pool = AnonymousProcessors() if processors is None else processors
+        self.scheduler = Scheduler(config, State(processors=pool))
+        self.polls = self.scheduler.resize.polls
+        self.now = 0.0
+        self._heap: list[tuple[float, int, Event]] = []
+        self._seq = 0
+        self._cancelled: set[int] = set()
+        self._running: dict[int, Application] = {}
+        self._carry_out: dict[type, Callable[[Any], None]] = {
+            act.JobAccepted: self._ignore,
+            act.StartJob: self._start,
+            act.JobFinished: self._finished,
+            act.AnswerRemap: self._answer,
+            act.CallRemap: self._call,
+            act.KillJob: self._kill,
+            act.WarnJob: self._ignore,
+        }
+        for action in self.scheduler.handle(NodeJoined("cluster", nodes), 0.0):
+            raise AssertionError(f"an empty cluster has nothing to do: {action}")
+
+    # -- what applications use -------------------------------------------------------------------
+
+    def at(self, time_s: float, event: Event, rank: int = OTHERS) -> int:
+        """Let `event` happen at `time_s`; returns the number to cancel it by."""
+        self._seq += 1
+        number = self._seq + rank * _RANK
+        heappush(self._heap, (time_s, number, event))
+        return number
+
+    def cancel(self, number: int) -> None:
+        """An event that has not happened yet will not; 0 is no event."""
+        if number:
+            self._cancelled.add(number)
+
+    def resized(self, job: int, time_s: float, size: int, before: int) -> None:
+        """For the records: from `time_s` on the job holds `size` processors."""
+        self.records.resized(job, time_s, size, before)
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    def run(self) -> Records:
+        """Simulate until nothing is left to happen."""
+        collecting = gc.isenabled()
+        gc.disable()  # millions of short-lived objects and no cycles
+        try:
+            self._loop()
+        finally:
+            if collecting:
+                gc.enable()
+        self.records.close(self.scheduler.state.queue)
+        return self.records
+
+    def _loop(self) -> None:
+        heap, handle = self._heap, self.scheduler.handle
+        submissions = self._submissions()
+        submit_s, submitted = next(submissions)
+        while True:
+            now = heap[0][0] if heap and heap[0][0] < submit_s else submit_s
+            if now == INF:
+                return
+            self.now = now
+            batch: list[Event] = []
+            while heap and heap[0][0] == now and heap[0][1] < _RANK:
+                self._take(batch)
+            while submit_s == now and submitted is not None:
+                batch.append(submitted)
+                submit_s, submitted = next(submissions)
+            if batch:
+                together = self.scheduler.handle_together
+                self._do(handle(batch[0], now) if len(batch) == 1 else together(batch, now))
+            elif heap and heap[0][0] == now:
+                self._take(batch)
+                for event in batch:
+                    self._do(handle(event, now))
+
+    def _take(self, batch: list[Event]) -> None:
+        """Move the first event of the heap to `batch`, unless it was cancelled."""
+        _, number, event = heappop(self._heap)
+        if number in self._cancelled:
+            self._cancelled.remove(number)
+        else:
+            batch.append(event)
+
+    def _submissions(self) -> Iterator[tuple[float, JobSubmitted | None]]:
+        """The workload's submissions in order; at the end one at +inf."""
+        workload, records = self.workload, self.records
+        for k, submit_s in enumerate(workload.submit_s):
+            if workload.size(k) > records.nodes:
+                records.too_large()
+                continue
+            records.submitted(k)
+            yield submit_s, JobSubmitted(workload.spec(k))
+        yield INF, None
+
+    # -- carrying actions out --------------------------------------------------------------------
+
+    def _do(self, actions: list[act.Action]) -> None:
+        for action in actions:
+            self._carry_out[type(action)](action)
+
+    def _ignore(self, action: act.Action) -> None:
+        """Nothing in a simulation depends on it."""
+
+    def _start(self, action: act.StartJob) -> None:
+        job, now = action.job, self.now
+        k = self.records.started(job, now, action)
+        application = self._running[job] = self.workload.application(k)
+        walltime_s = self.scheduler.state.jobs[job].spec.walltime_s
+        if walltime_s is not None:
+            self.at(now + walltime_s, Tick())
+        self._do(self.scheduler.handle(JobStarted(job, action.instance), now))
+        application.start(self, action, now)
+
+    def _answer(self, action: act.AnswerRemap) -> None:
+        self._running[action.job].answer(self, action, self.now)
+
+    def _call(self, action: act.CallRemap) -> None:
+        self._running[action.job].call(self, action, self.now)
+
+    def _kill(self, action: act.KillJob) -> None:
+        self._running[action.job].kill(self, action, self.now)
+
+    def _finished(self, action: act.JobFinished) -> None:
+        del self._running[action.job]
+        self.records.finished(action.job, self.now, action.state)

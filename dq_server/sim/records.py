@@ -1,0 +1,178 @@
+"""What happened to each job in a simulation, and the metrics made of it.
+
+Definitions. Wait: start - submission. Turnaround: end - submission. Bounded slowdown: turnaround
+over run time, where run times below `SLOWDOWN_BOUND_S` count as that and the result is at least 1
+(Feitelson & Rudolph 1998). Makespan: last end - first submission. Utilization: processor-seconds
+held by jobs over nodes x makespan. Processors reserved for an expansion are held from the moment
+they are granted, those released by a shrink until it is committed. All times in seconds.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sized
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dq_server.core.actions import StartJob
+from dq_server.core.jobs import JobState
+from dq_server.sim.workload import Workload
+
+SLOWDOWN_BOUND_S = 10.0
+NAN = float("nan")
+STATES = (JobState.DONE, JobState.FAILED, JobState.KILLED)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """From `time_s` on a job holds `size` processors instead of `before`."""
+
+    time_s: float
+    size: int
+    before: int
+
+
+class Records:
+    """Filled by a Simulation, then read. Jobs are counted as in the workload, from 0."""
+
+    def __init__(self, workload: Workload, nodes: int) -> None:
+        n = len(workload)
+        self.workload, self.nodes = workload, nodes
+        self.start_s = array("d", [NAN]) * n
+        self.end_s = array("d", [NAN]) * n
+        self.processors = array("q", [0]) * n  # at the start
+        self.state = bytearray(n)  # index into STATES
+        self.resizes: dict[int, list[Resize]] = {}
+        self.backfilled = 0
+        self.notes = Counter(workload.notes)
+        self._of_id = array("q", [-1])  # job id -> k
+
+    # -- filling ---------------------------------------------------------------------------------
+
+    def submitted(self, k: int) -> None:
+        """Job k is the next that the scheduler numbers (from 1 on)."""
+        self._of_id.append(k)
+
+    def too_large(self) -> None:
+        """A job asks for more than the machine has: it is not submitted."""
+        self.notes[f"left out: larger than {self.nodes} nodes"] += 1
+
+    def started(self, job: int, now: float, action: StartJob) -> int:
+        """Returns k of the job with this id."""
+        k = self._of_id[job]
+        self.start_s[k] = now
+        self.processors[k] = action.configuration.size
+        if action.reason.code == "backfilled":
+            self.backfilled += 1
+        return k
+
+    def resized(self, job: int, time_s: float, size: int, before: int) -> None:
+        """See Resize."""
+        self.resizes.setdefault(self._of_id[job], []).append(Resize(time_s, size, before))
+
+    def finished(self, job: int, now: float, state: JobState) -> None:
+        """The job reached an end state."""
+        k = self._of_id[job]
+        self.end_s[k] = now
+        self.state[k] = STATES.index(state)
+
+    def close(self, waiting: Sized) -> None:
+        """The simulation is over."""
+        if waiting:
+            self.notes["never started"] += len(waiting)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    @cached_property
+    def ran(self) -> NDArray[np.int64]:
+        """The jobs that started and ended, ascending."""
+        return np.flatnonzero(~np.isnan(np.frombuffer(self.end_s)))
+
+    def _of_ran(self, column: array[float]) -> Floats:
+        return np.frombuffer(column)[self.ran]
+
+    @cached_property
+    def submit(self) -> Floats:
+        """Submission time of the jobs in `ran`."""
+        return np.asarray(self.workload.submit_s, dtype=np.float64)[self.ran]
+
+    @cached_property
+    def wait(self) -> Floats:
+        """Wait of the jobs in `ran`."""
+        return self._of_ran(self.start_s) - self.submit
+
+    @cached_property
+    def turnaround(self) -> Floats:
+        """Turnaround of the jobs in `ran`."""
+        return self._of_ran(self.end_s) - self.submit
+
+    @cached_property
+    def bounded_slowdown(self) -> Floats:
+        """Bounded slowdown of the jobs in `ran`."""
+        run_s = self.turnaround - self.wait
+        slowdown: Floats = self.turnaround / np.maximum(run_s, SLOWDOWN_BOUND_S)
+        return np.maximum(slowdown, 1.0)
+
+    @cached_property
+    def processor_s(self) -> Floats:
+        """Processor-seconds held by the jobs in `ran`."""
+        held = (self.turnaround - self.wait) * np.frombuffer(self.processors, np.int64)[self.ran]
+        for at, k in enumerate(self.ran.tolist()):
+            for change in self.resizes.get(k, ()):
+                held[at] += max(0.0, self.end_s[k] - change.time_s) * (change.size - change.before)
+        return held
+
+    @property
+    def makespan_s(self) -> float:
+        """See the module's docstring; 0 if no job ran."""
+        if not len(self.ran):
+            return 0.0
+        return float(self._of_ran(self.end_s).max() - self.submit.min())
+
+    def metrics(self) -> dict[str, float | int]:
+        """The figures of a run by name, as in `dq sim run --json`."""
+        changes = [change for made in self.resizes.values() for change in made]
+        expands = sum(change.size > change.before for change in changes)
+        capacity_s = self.nodes * self.makespan_s
+
+        def mean(values: Floats) -> float:
+            return float(values.mean()) if len(values) else 0.0
+
+        return {
+            "jobs": len(self.ran),
+            "makespan_s": self.makespan_s,
+            "mean_wait_s": mean(self.wait),
+            "mean_turnaround_s": mean(self.turnaround),
+            "mean_bounded_slowdown": mean(self.bounded_slowdown),
+            "utilization": float(self.processor_s.sum() / capacity_s) if capacity_s else 0.0,
+            "backfilled": self.backfilled,
+            "expands": expands,
+            "shrinks": len(changes) - expands,
+            "failed": sum(self.state[k] != 0 for k in self.ran.tolist()),
+        }
+
+    def held_over_time(self) -> tuple[Floats, NDArray[np.int64]]:
+        """Processors held by jobs as steps: (times, processors from each time on)."""
+        times: list[float] = []
+        deltas: list[int] = []
+        for k in self.ran.tolist():
+            size = self.processors[k]
+            times.append(self.start_s[k])
+            deltas.append(size)
+            for change in self.resizes.get(k, ()):
+                if change.time_s < self.end_s[k]:
+                    times.append(change.time_s)
+                    deltas.append(change.size - size)
+                    size = change.size
+            times.append(self.end_s[k])
+            deltas.append(-size)
+        order = np.argsort(times, kind="stable")
+        at = np.asarray(times, dtype=np.float64)[order]
+        held = np.asarray(deltas, dtype=np.int64)[order].cumsum()
+        last = np.append(at[1:] != at[:-1], True) if len(at) else np.zeros(0, dtype=bool)
+        return at[last], held[last]

@@ -1,0 +1,150 @@
+"""Logs in the Standard Workload Format (SWF 2.2, Parallel Workloads Archive): text, or gzip.
+
+One job a line, 18 numbers, -1 for what is not known; comments start with a semicolon.
+
+Logs are dirty. What can be simulated is, and everything odd is counted (`SwfLog.notes`): jobs with
+no run time or no processor count are left out, jobs that ran 0 s or longer than their estimate are
+kept, jobs out of order are sorted by submission. A line that is not 18 numbers, or a negative time
+(other than -1 for a run time or an estimate that is not known), is no log: WorkloadError names it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dq_server.sim.errors import WorkloadError
+
+FIELDS = (
+    *("job", "submit_s", "wait_s", "run_s", "used_processors", "cpu_s", "memory"),
+    *("requested_processors", "estimate_s", "requested_memory", "status", "user", "group"),
+    *("application", "queue", "partition", "preceding_job", "think_s"),
+)
+COLUMN = {name: k for k, name in enumerate(FIELDS)}
+_TIMES = {"submit_s": 0, "run_s": -1, "estimate_s": -1}  # the smallest value that makes sense
+
+
+@dataclass(slots=True)
+class SwfLog:
+    """The jobs of a log that can be simulated, by submission; `fields` is jobs x 18."""
+
+    path: Path
+    fields: NDArray[np.float64]
+    notes: dict[str, int] = field(default_factory=dict)
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One of FIELDS."""
+        return self.fields[:, COLUMN[name]]
+
+    def processors(self) -> NDArray[np.int64]:
+        """Processors that each job asks for (field 8), else was given (field 5)."""
+        return _processors(self.fields).astype(np.int64)
+
+    def estimates_s(self) -> NDArray[np.float64]:
+        """The user's estimate (field 9), else the run time."""
+        estimate = self.column("estimate_s")
+        return np.where(estimate > 0, estimate, self.column("run_s"))
+
+
+def _processors(fields: NDArray[np.float64]) -> NDArray[np.float64]:
+    asked = fields[:, COLUMN["requested_processors"]]
+    return np.where(asked > 0, asked, fields[:, COLUMN["used_processors"]])
+
+
+def read_swf(path: Path) -> SwfLog:
+    """Read a log; WorkloadError, with file and line, if it is none."""
+    try:
+        with _open(path) as lines:
+            fields = np.loadtxt(lines, comments=";", ndmin=2)
+    except OSError as error:
+        raise WorkloadError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, zlib.error):
+        raise _first_fault(path) from None
+    if fields.size == 0:
+        raise WorkloadError(f"{path}: there is no job in it")
+    if fields.shape[1] != len(FIELDS) or not _sound(fields).all():
+        raise _first_fault(path)
+    return _cleaned(path, fields)
+
+
+def _open(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", errors="replace")
+    return path.open(encoding="utf-8", errors="replace")
+
+
+def _sound(fields: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Per job: all numbers finite, no time negative, processors whole."""
+    sound: NDArray[np.bool_] = np.ones(len(fields), dtype=bool)
+    sound &= np.isfinite(fields).all(axis=1)
+    for name, least in _TIMES.items():
+        times = fields[:, COLUMN[name]]
+        sound &= (times >= 0) | (times == least)
+    sizes = _processors(fields)
+    sound &= (sizes == np.floor(sizes)) & (sizes < 2**31)
+    return sound
+
+
+def _first_fault(path: Path) -> WorkloadError:
+    """Read line by line to name the first one that is wrong."""
+    number = 0
+    try:
+        with _open(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                text = line.split(";", 1)[0].split()
+                fault = _fault(text) if text else None
+                if fault:
+                    return WorkloadError(f"{path}:{number}: {fault}")
+    except (OSError, EOFError, zlib.error) as error:
+        return WorkloadError(f"{path}:{number + 1}: the file is torn ({error})")
+    return WorkloadError(f"{path}: not a log in the Standard Workload Format")
+
+
+def _fault(text: list[str]) -> str | None:
+    if len(text) != len(FIELDS):
+        return f"{len(text)} fields, a job has {len(FIELDS)}"
+    values = []
+    for name, word in zip(FIELDS, text, strict=True):
+        try:
+            values.append(float(word))
+        except ValueError:
+            return f"field {COLUMN[name] + 1} ({name}) is {word!r}, not a number"
+    fields = np.array([values])
+    for name, least in _TIMES.items():
+        value = values[COLUMN[name]]
+        if value < 0 and value != least:
+            return f"field {COLUMN[name] + 1} ({name}) is {value:g}: a time cannot be negative"
+    return None if _sound(fields)[0] else "a number is not finite, or processors are not whole"
+
+
+def _cleaned(path: Path, fields: NDArray[np.float64]) -> SwfLog:
+    run_s, estimate_s = fields[:, COLUMN["run_s"]], fields[:, COLUMN["estimate_s"]]
+    lasts, sized = run_s >= 0, _processors(fields) > 0
+    notes = {
+        "left out: no run time (field 4)": ~lasts,
+        "left out: no processor count (fields 8 and 5)": lasts & ~sized,
+        "ran 0 s": lasts & sized & (run_s == 0),
+        "ran longer than estimated": sized & (estimate_s > 0) & (run_s > estimate_s),
+    }
+    counts = {what: int(which.sum()) for what, which in notes.items()}
+    kept = fields[lasts & sized]
+    submit_s = kept[:, COLUMN["submit_s"]]
+    late = submit_s[1:] < submit_s[:-1]
+    if late.any():
+        counts["submitted earlier than the job before"] = int(late.sum())
+        kept = kept[np.argsort(submit_s, kind="stable")]
+    return SwfLog(path, kept, {what: count for what, count in counts.items() if count})
+
+
+def write_swf(path: Path, rows: Iterable[Iterable[float]], header: str = "") -> None:
+    """Write jobs (18 numbers each) as a log, gzipped if the name says so."""
+    with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as out:
+        out.writelines(f"; {line}\n" for line in header.splitlines())
+        out.writelines(" ".join(f"{value:.12g}" for value in row) + "\n" for row in rows)

@@ -1,0 +1,189 @@
+"""What is simulated: jobs in order of submission, each with a description and an application.
+
+A workload makes descriptions and applications when they are asked for, so that a log of a million
+jobs needs no million objects.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.sizes import Configuration, nearest_square
+from dq_server.sim.applications import Application, Rigid
+from dq_server.sim.swf import SwfLog
+
+
+@cache
+def configuration(size: int) -> Configuration:
+    """The grid nearest to a square; sizes are few, jobs are many."""
+    return nearest_square(size)
+
+
+class Workload(Protocol):
+    """Jobs 0 .. len - 1, ascending by submission time.
+
+    notes  what was odd about the source and how often: reported beside every result
+    """
+
+    @property
+    def name(self) -> str:
+        """Where the jobs come from."""
+
+    @property
+    def submit_s(self) -> Sequence[float]:
+        """Submission time of each job."""
+
+    @property
+    def notes(self) -> Mapping[str, int]:
+        """See the class."""
+
+    def __len__(self) -> int:
+        """How many jobs."""
+
+    def number(self, k: int) -> int:
+        """What the source calls job k."""
+
+    def size(self, k: int) -> int:
+        """Processors that job k asks for."""
+
+    def spec(self, k: int) -> JobSpec:
+        """What job k asks the scheduler for."""
+
+    def application(self, k: int) -> Application:
+        """What job k does once it runs; a new object at each call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """A job of a `ListedWorkload`."""
+
+    submit_s: float
+    spec: JobSpec
+    make: Callable[[], Application]
+    number: int
+
+
+class ListedWorkload:
+    """A few jobs, each described by itself. See Workload."""
+
+    def __init__(self, name: str, jobs: Sequence[ListedJob]) -> None:
+        self.name = name
+        self.jobs = sorted(jobs, key=lambda job: job.submit_s)
+        self.submit_s = [job.submit_s for job in self.jobs]
+        self.notes: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """See Workload."""
+        return len(self.jobs)
+
+    def number(self, k: int) -> int:
+        """See Workload."""
+        return self.jobs[k].number
+
+    def size(self, k: int) -> int:
+        """See Workload."""
+        return self.jobs[k].spec.initial.size
+
+    def spec(self, k: int) -> JobSpec:
+        """See Workload."""
+        return self.jobs[k].spec
+
+    def application(self, k: int) -> Application:
+        """See Workload."""
+        return self.jobs[k].make()
+
+
+class RigidWorkload:
+    """Rigid jobs in columns: a log, or a generator's output. See Workload.
+
+    enforce_estimates  the estimate is also the walltime: jobs that run longer are killed
+    """
+
+    def __init__(
+        self,
+        name: str,
+        submit_s: Sequence[float],
+        run_s: Sequence[float],
+        processors: Sequence[int],
+        estimate_s: Sequence[float] | None = None,
+        *,
+        numbers: Sequence[int] | None = None,
+        users: Sequence[int] | None = None,
+        groups: Sequence[int] | None = None,
+        notes: Mapping[str, int] | None = None,
+        enforce_estimates: bool = False,
+    ) -> None:
+        self.name = name
+        self.submit_s = array("d", submit_s)
+        self.run_s = array("d", run_s)
+        self.processors = array("q", processors)
+        self.estimate_s = self.run_s if estimate_s is None else array("d", estimate_s)
+        self.numbers = array("q", range(1, len(submit_s) + 1) if numbers is None else numbers)
+        unknown = array("q", [-1]) * len(submit_s)
+        self.users = unknown if users is None else array("q", users)
+        self.groups = unknown if groups is None else array("q", groups)
+        self.notes = dict(notes or {})
+        self.enforce_estimates = enforce_estimates
+
+    @classmethod
+    def from_log(cls, log: SwfLog, *, enforce_estimates: bool = False) -> RigidWorkload:
+        """The jobs of a log, each as large and as long as it was."""
+
+        def whole(name: str) -> list[int]:
+            return [int(value) for value in log.column(name).tolist()]
+
+        return cls(
+            Path(log.path).name,
+            log.column("submit_s").tolist(),
+            log.column("run_s").tolist(),
+            log.processors().tolist(),
+            log.estimates_s().tolist(),
+            numbers=whole("job"),
+            users=whole("user"),
+            groups=whole("group"),
+            notes=log.notes,
+            enforce_estimates=enforce_estimates,
+        )
+
+    def __len__(self) -> int:
+        """See Workload."""
+        return len(self.submit_s)
+
+    def number(self, k: int) -> int:
+        """See Workload."""
+        return self.numbers[k]
+
+    def size(self, k: int) -> int:
+        """See Workload."""
+        return self.processors[k]
+
+    def spec(self, k: int) -> JobSpec:
+        """See Workload."""
+        shape = configuration(self.processors[k])
+        estimate_s = self.estimate_s[k]
+        return JobSpec(
+            name="",
+            kind=JobKind.RIGID,
+            initial=shape,
+            configurations=(shape,),
+            estimate_s=estimate_s,
+            walltime_s=estimate_s if self.enforce_estimates and estimate_s > 0 else None,
+            user=_name("u", self.users[k]),
+            group=_name("g", self.groups[k]),
+        )
+
+    def application(self, k: int) -> Application:
+        """See Workload."""
+        return Rigid(self.run_s[k])
+
+
+@cache
+def _name(letter: str, number: int) -> str:
+    """Logs number their users and groups; -1 is unknown."""
+    return f"{letter}{number}" if number >= 0 else ""
