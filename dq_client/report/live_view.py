@@ -1,0 +1,67 @@
+"""One job's growth, shown while it happens: `dq demo` uses it, any other program may.
+
+On a terminal a display that redraws itself (rich, imported only then); elsewhere one plain line for
+each thing that happens. Everything goes to stderr: stdout is for data.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from dq_client.report.growth import Growth, growth, news
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+class GrowthView:
+    """Shows iterations done and the sizes visited so far. Call `close` at the end, always."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._last: Growth | None = None
+        self._live: Live | None = None
+        if draws_on(self._stream):
+            self._live = _start_live(self._stream)
+
+    def update(self, job_view: dict[str, Any], total_iterations: int | None = None) -> None:
+        """Show the job as it is now. `job_view` is what JobQuery answers."""
+        after = growth(job_view, total_iterations)
+        if self._live is not None:
+            from dq_client.report.drawing import growth_panel
+
+            self._live.update(growth_panel(after), refresh=True)
+        else:
+            for line in news(self._last, after):
+                print(line, file=self._stream, flush=True)
+        self._last = after
+
+    def close(self) -> None:
+        """Leave the last picture standing and give the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def __enter__(self) -> GrowthView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def draws_on(stream: TextIO) -> bool:
+    """Whether a display that redraws itself makes sense there."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def _start_live(stream: TextIO) -> Live:
+    from rich.console import Console
+    from rich.live import Live
+
+    # Redrawn by update() only: no thread of its own competes with the job for a processor.
+    # stdout stays what it is: it may be a file that waits for data.
+    live = Live(console=Console(file=stream), auto_refresh=False, redirect_stdout=False)
+    live.start()
+    return live

@@ -1,0 +1,45 @@
+"""Words and numbers for people, used by the page and by the terminal alike."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Categories of characters that could move a cursor, hide text or break a file's encoding.
+_UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: names and reasons come from users."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNSAFE else c
+                   for c in text)  # fmt: skip
+
+
+def seconds(value: float | None, digits: int = 3) -> str:
+    """A time in seconds with a fitting unit: 430 µs, 82.3 ms, 1.24 s, 2 min 05 s, 3 h 07 min."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0 s"
+    if abs(value) < 1e-3:
+        return f"{value * 1e6:.{digits}g} µs"
+    if abs(value) < 0.9995:
+        return f"{value * 1e3:.{digits}g} ms"
+    if abs(value) < 99.5:
+        return f"{value:.{digits}g} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min"
+
+
+def processors(count: int) -> str:
+    """`1 processor`, `4 processors`."""
+    return f"{count} processor" if count == 1 else f"{count} processors"
+
+
+def shortened(text: str, length: int) -> str:
+    """At most `length` characters, the cut marked by an ellipsis."""
+    return text if len(text) <= length else text[: max(0, length - 1)].rstrip() + "…"
