@@ -1,0 +1,131 @@
+"""EASY: worked examples, and equality with a brute-force version on random workloads."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sim_oracles import J, easy, fcfs, simulate
+
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.policies import start_easy
+from dq_server.core.processors import Processors
+from dq_server.sim.engine import Simulation
+from dq_server.sim.workload import RigidWorkload
+
+
+def starts(jobs, nodes, start="easy", **how):
+    """Start times by our simulator."""
+    columns = [list(c) for c in zip(*((j.submit, j.run, j.size, j.estimate) for j in jobs))]
+    workload = RigidWorkload("test", *columns)
+    config = SchedulerConfig(start=start, resize="none")
+    records = Simulation(workload, nodes, config, **how).run()
+    assert not records.notes
+    return list(records.start_s)
+
+
+def job(submit, run, size, estimate=None):
+    return J(submit, run, size, run if estimate is None else estimate)
+
+
+RUNNING = job(0, 100, 6)  # on 10 nodes: 4 are idle until 100
+HEAD = job(1, 50, 8)  # shadow time 100, extra nodes 2
+
+
+@pytest.mark.parametrize(
+    ("name", "candidate", "start"),
+    [
+        ("ends exactly at the shadow time", job(2, 98, 4), 2),
+        ("ends one second too late on too many nodes", job(2, 99, 4), 150),
+        ("too long but on the extra nodes", job(2, 1000, 2), 2),
+        ("too long and one node too many", job(2, 1000, 3), 150),
+        ("does not fit now", job(2, 1, 5), 100 + 50),
+        ("short by its estimate, longer in truth", job(2, 1000, 4, estimate=98), 2),
+        ("long by its estimate, short in truth", job(2, 1, 4, estimate=99), 150),
+    ],
+)
+def test_the_two_conditions(name, candidate, start):
+    jobs = [RUNNING, HEAD, candidate]
+    ours = starts(jobs, 10)
+    assert ours[2] == start, name
+    if candidate.run == candidate.estimate:
+        assert ours[1] == 100, "the head job must not be delayed"
+
+
+def test_extra_nodes_are_used_up():
+    jobs = [RUNNING, HEAD, job(2, 1000, 1), job(3, 1000, 1), job(4, 1000, 1)]
+    assert starts(jobs, 10)[2:] == [2, 3, 150]
+
+
+def test_a_short_job_leaves_the_extra_nodes_alone():
+    jobs = [RUNNING, HEAD, job(2, 10, 2), job(2, 1000, 2), job(2, 1000, 1)]
+    assert starts(jobs, 10)[2:] == [2, 2, 150]
+
+
+def test_all_that_ends_at_the_shadow_time_counts_for_the_extra_nodes():
+    jobs = [job(0, 100, 4), job(0, 100, 4), job(1, 10, 6), job(2, 500, 3)]
+    assert starts(jobs, 12) == [0, 0, 100, 2]
+
+
+def test_ends_come_before_submissions_and_are_seen_together():
+    """At 100 both jobs end: the head takes all ten nodes before the newcomer is looked at."""
+    jobs = [job(0, 100, 5), job(0, 100, 5, estimate=500), job(1, 10, 10), job(100, 1, 5)]
+    assert starts(jobs, 10) == [0, 0, 100, 110]
+
+
+def test_a_job_that_outlives_its_estimate_is_expected_to_end_at_any_moment():
+    """It is not killed; nothing that needs its processors is promised anything meanwhile."""
+    overdue = job(0, 1000, 6, estimate=100)
+    jobs = [overdue, HEAD, job(200, 50, 2), job(201, 5, 4)]
+    assert starts(jobs, 10) == [0, 1000, 200, 1050]
+
+
+def test_a_job_of_no_length_starts_and_ends_at_once():
+    jobs = [job(0, 0, 10), job(0, 5, 10)]
+    assert starts(jobs, 10) == [0, 0]
+
+
+def test_fcfs_overtakes_nobody():
+    jobs = [RUNNING, HEAD, job(2, 1, 1)]
+    assert starts(jobs, 10, "fcfs") == [0, 100, 100]
+
+
+sizes = st.integers(1, 8)
+times = st.integers(0, 30)
+
+
+@st.composite
+def workloads(draw, most=40):
+    jobs, now = [], 0
+    for _ in range(draw(st.integers(1, most))):
+        now += draw(st.sampled_from([0, 0, 0, 1, 2, 7]))
+        run = draw(times)
+        wrong = draw(st.sampled_from([0, 0, 0, 5, 20, -5]))
+        jobs.append(J(now, run, draw(sizes), max(1, run + wrong)))
+    return jobs
+
+
+def fresh(jobs):
+    return [J(j.submit, j.run, j.size, j.estimate) for j in jobs]
+
+
+@given(workloads())
+@settings(max_examples=300, deadline=None)
+def test_equal_to_brute_force(jobs):
+    assert starts(jobs, 8) == simulate(fresh(jobs), 8, easy)
+    assert starts(jobs, 8, "fcfs") == simulate(fresh(jobs), 8, fcfs)
+
+
+@given(workloads(most=80))
+@settings(max_examples=150, deadline=None)
+def test_the_index_over_long_queues_finds_the_same(jobs):
+    usual = starts(jobs, 8)
+    before, start_easy.LONG_QUEUE = start_easy.LONG_QUEUE, 2
+    try:
+        assert starts(jobs, 8) == usual
+    finally:
+        start_easy.LONG_QUEUE = before
+
+
+@given(workloads())
+@settings(max_examples=100, deadline=None)
+def test_processors_with_names_give_the_same_schedule(jobs):
+    assert starts(jobs, 8, processors=Processors()) == starts(jobs, 8)
