@@ -32,7 +32,26 @@ from _socket import AF_UNIX, SOCK_STREAM, socket  # socket, which take 12 ms of 
 SOCKET_VARIABLE = "DQ_RSH_SOCKET"
 PASSED = ("UCX_", "MPIR_", "MPICH_", "HYDRA_", "DQ_", "OPENBLAS_", "OMP_", "MKL_", "LD_LIBRARY_")
 ANSWER_BYTES_MAX = 65536
+NUMBERS_START = "999"
 FAILED = 255  # as ssh does, so that the command's own codes stay apart
+
+
+def spelled_in_numbers(node: str) -> str:
+    """The node's name as hydra gets it: `n03` is `999.110.48.51`.
+
+    Hydra looks every name up, to see whether it is this machine: with an unreachable name server
+    that takes 10 s a name. Digits and dots are never looked up, and as 999 is no part of an
+    address they are no machine's, so hydra leaves every node, also the one it runs on, to dq-rsh.
+    """
+    return ".".join([NUMBERS_START, *map(str, node.encode())])
+
+
+def spelled_in_letters(name: str) -> str:
+    """The node's own name: undoes `spelled_in_numbers`; other names are left as they are."""
+    start, *codes = name.split(".")
+    if start != NUMBERS_START:
+        return name
+    return bytes(map(int, codes)).decode()
 
 
 def request(host: str, command: list[str]) -> bytes:
@@ -72,7 +91,7 @@ def main() -> int:
     """Exit code of the command, or 255 with one line on standard error."""
     if len(sys.argv) < 3:
         return _fail("usage: dq-rsh NODE COMMAND ...")
-    host = sys.argv[1]
+    host = spelled_in_letters(sys.argv[1])
     path = os.environ.get(SOCKET_VARIABLE, "")
     if not path:
         return _fail(f"{SOCKET_VARIABLE} is not set: no agent to ask")

@@ -2,9 +2,9 @@
 
 The recipe, with MPICH's mpiexec (hydra); docs/processes.md says how each part was found:
 
-* nodes are named by DQ's own names. Hydra never resolves them: with `-launcher rsh` a name is
-  only handed on to the launcher, here `dq-rsh`, which asks the node's agent. So any number of
-  names may stand for one machine;
+* nodes are named by DQ's own names, spelled in numbers so that nobody looks them up: with
+  `-launcher rsh` hydra only hands a name on to the launcher, here `dq-rsh`, which asks the node's
+  agent. So any number of names may stand for one machine;
 * `-iface` names the network interface that the nodes reach mpiexec by: without it hydra tells
   them this machine's host name, which has to resolve everywhere;
 * the environment given here reaches every rank, spawned ones included, through mpiexec itself.
@@ -23,13 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dq_client import dq_rsh
+from dq_client.dq_rsh import spelled_in_numbers
 
 RSH_NAME = "dq-rsh"
-NODE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+NODE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 OPEN_FILES_WANTED = 65536
-
-# Hydra starts ranks on these by itself, past the agent.
-HYDRA_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})
 
 ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -77,7 +75,7 @@ def launch_command(
     if not program:
         raise LaunchError("no program to run")
     check_placement(placement)
-    hosts = ",".join(f"{node}:{count}" for node, count in placement)
+    hosts = ",".join(f"{spelled_in_numbers(node)}:{count}" for node, count in placement)
     ranks = sum(count for _, count in placement)
     launcher = ["-launcher", "rsh", "-launcher-exec", str(rsh), "-iface", interface]
     argv = [mpiexec or find_mpiexec(), *launcher, "-hosts", hosts, "-n", str(ranks), *program]
@@ -95,8 +93,6 @@ def check_placement(placement: Sequence[tuple[str, int]]) -> None:
     for node, count in placement:
         if not NODE_NAME.fullmatch(node):
             raise LaunchError(f"not a node name: {node!r} (letters, digits, '.', '_' and '-')")
-        if node in HYDRA_LOCAL_NAMES:
-            raise LaunchError(f"a node may not be called {node}: mpiexec would bypass its agent")
         if node in seen:
             raise LaunchError(f"node {node} is named twice: give it once with all its ranks")
         if count < 1:

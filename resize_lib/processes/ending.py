@@ -15,12 +15,17 @@ The second is a detail of MPICH 5.0.2 (docs/processes.md), tested with that vers
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import sys
+import termios
+import time
 from types import TracebackType
 from typing import NoReturn
 
 from mpi4py import MPI
+
+OUTPUT_PATIENCE_S = 1.0
 
 
 class Ending:
@@ -68,8 +73,28 @@ def abort_job(code: int) -> NoReturn:
     """MPI_Abort: the one call that ends every rank under any MPI, spawned ones included."""
     sys.stdout.flush()
     sys.stderr.flush()
+    for output in (1, 2):
+        _wait_until_read(output)
     MPI.COMM_WORLD.Abort(code)
     raise SystemExit(code)  # not reached: MPI_Abort does not return
+
+
+def _wait_until_read(output: int) -> None:
+    """Wait, a second at most, until what was written to this descriptor has been taken away.
+
+    An abort overtakes output: hydra throws away what it has not read when the ranks are killed,
+    which used to cut tracebacks short.
+    """
+    unread = bytearray(4)
+    end = time.monotonic() + OUTPUT_PATIENCE_S
+    try:
+        while time.monotonic() < end:
+            fcntl.ioctl(output, termios.FIONREAD, unread)
+            if not any(unread):
+                return
+            time.sleep(1e-3)
+    except OSError:  # a file or a terminal: nobody has to read it for us
+        return
 
 
 def abort_on_uncaught_exception() -> None:

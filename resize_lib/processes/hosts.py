@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
 
+from dq_client.dq_rsh import SOCKET_VARIABLE, spelled_in_numbers
 from resize_lib.processes.errors import SpawnError
 
-HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 
 def check_hosts(hosts: Sequence[str]) -> None:
@@ -39,10 +41,15 @@ def requested_order(hosts: Sequence[str]) -> list[int]:
     return sorted(range(len(hosts)), key=lambda i: (first[hosts[i]], i))
 
 
-def hydra_host_list(hosts: Sequence[str]) -> str:
+def hydra_host_list(hosts: Sequence[str], numbers: bool | None = None) -> str:
     """The host list as hydra reads it: name:count, each name once.
 
-    >>> hydra_host_list(["n2", "n1", "n2"])
+    `numbers`: names as dq-rsh wants them (default: if this job was launched through it).
+
+    >>> hydra_host_list(["n2", "n1", "n2"], numbers=False)
     'n2:2,n1:1'
     """
-    return ",".join(f"{host}:{count}" for host, count in Counter(hosts).items())
+    if numbers is None:
+        numbers = SOCKET_VARIABLE in os.environ
+    spelled = spelled_in_numbers if numbers else str
+    return ",".join(f"{spelled(host)}:{count}" for host, count in Counter(hosts).items())

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from dq_client.dq_rsh import spelled_in_letters, spelled_in_numbers
 from dq_client.launch import (
     LaunchError,
     check_placement,
@@ -62,7 +63,7 @@ def rsh(tmp_path, arguments, **environment):
 def test_rsh_hands_the_command_to_the_agent_and_ends_as_it_did(tmp_path):
     agent = Agent(tmp_path, b'{"exit": 7}\n')
     environment = {"UCX_TLS": 'odd "ä" \\ value', "SECRET": "kept here"}
-    ended = rsh(tmp_path, ["n03", *PROXY], DQ_RSH_SOCKET=agent.path, **environment)
+    ended = rsh(tmp_path, ["999.110.48.51", *PROXY], DQ_RSH_SOCKET=agent.path, **environment)
     assert (ended.returncode, ended.stderr) == (7, "")
     request = agent.join()
     assert request["host"] == "n03"
@@ -125,7 +126,8 @@ def launch(tmp_path, placement, program=("python", "app.py"), **options):
 def test_launch_names_every_node_once_and_counts_the_ranks(tmp_path):
     found = launch(tmp_path, [("n02", 2), ("n01", 1)], mpiexec="/opt/mpiexec", interface="eth1")
     assert found.argv[0] == "/opt/mpiexec"
-    assert found.argv[-6:] == ["-hosts", "n02:2,n01:1", "-n", "3", "python", "app.py"]
+    hosts = "999.110.48.50:2,999.110.48.49:1"
+    assert found.argv[-6:] == ["-hosts", hosts, "-n", "3", "python", "app.py"]
     assert found.argv[found.argv.index("-iface") + 1] == "eth1"
     assert found.argv[found.argv.index("-launcher-exec") + 1] == str(tmp_path / "dq-rsh")
     assert found.env["DQ_RSH_SOCKET"] == str(tmp_path / "rsh")
@@ -143,12 +145,21 @@ def test_launch_names_every_node_once_and_counts_the_ranks(tmp_path):
         ([("n01:2", 1)], "not a node name"),
         ([("n01,n02", 1)], "not a node name"),
         ([("-n", 1)], "not a node name"),
-        ([("localhost", 1)], "bypass its agent"),
+        ([("n" * 64, 1)], "not a node name"),
     ],
 )
 def test_placement_that_hydra_would_misread_is_refused(placement, says):
     with pytest.raises(LaunchError, match=says):
         check_placement(placement)
+
+
+@pytest.mark.parametrize("node", ["n03", "localhost", "x", "compute-7.rack_2.example.org"])
+def test_node_names_survive_their_spelling_in_numbers_which_is_no_address(node):
+    spelled = spelled_in_numbers(node)
+    assert spelled_in_letters(spelled) == node
+    assert set(spelled) <= set("0123456789.")
+    with pytest.raises(OSError, match="illegal IP address"):
+        socket.inet_aton(spelled)
 
 
 def test_launch_without_a_program_is_refused(tmp_path):

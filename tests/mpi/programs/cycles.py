@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 from mpi4py import MPI
 
+from dq_client.dq_rsh import spelled_in_letters
 from resize_lib.processes import choose_backend, idle_bcast
 
 
@@ -37,7 +38,7 @@ def draw_move(chance: random.Random, size: int, limit: int, hosts: list[str]):
 def check(comm: MPI.Intracomm, members: list[str]) -> list[str]:
     """Every rank counts, in the order told; returns the hosts by rank."""
     assert comm.allreduce(comm.rank) == comm.size * (comm.size - 1) // 2
-    found = comm.allgather(os.environ["PMI_HOSTNAME"])
+    found = comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
     assert found == members, (found, members)
     return found
 
@@ -56,7 +57,7 @@ def main() -> None:
     comm = backend.start()
     state = None
     if not backend.spawned:
-        members = comm.allgather(os.environ["PMI_HOSTNAME"])
+        members = comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
         state = (0, random.Random(int(seed)).getstate(), members, [], [], time.time())
     while True:
         # Old and new ranks meet here: from this line on their collectives are the same.

@@ -9,6 +9,7 @@ import sys
 
 from mpi4py import MPI
 
+from dq_client.dq_rsh import spelled_in_letters
 from resize_lib.processes import ShrinkError, SpawnError, choose_backend, idle_bcast
 
 BACKEND = choose_backend()
@@ -20,7 +21,7 @@ def show(comm, **what):
 
 
 def where(comm):
-    return comm.allgather(os.environ["PMI_HOSTNAME"])
+    return comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
 
 
 def pids(comm):
