@@ -57,9 +57,13 @@ def ensure(folder: Path) -> None:
             write_private(path, f"{public.decode()}\n{secret.decode()}\n")
 
 
+def pair_of(secret: str) -> KeyPair:
+    """Both halves, from the secret one."""
+    return KeyPair(zmq.curve_public(secret.encode()).decode(), secret)
+
+
 def job_keys(server_secret: str, job_id: int, instance: int) -> KeyPair:
     """The key pair of one start of one job."""
     text = f"dq-job:{job_id}:{instance}".encode()
     raw = hmac.new(server_secret.encode(), text, hashlib.sha256).digest()
-    secret = z85.encode(raw)
-    return KeyPair(zmq.curve_public(secret).decode(), secret.decode())
+    return pair_of(z85.encode(raw).decode())

@@ -6,12 +6,10 @@ import os
 import sys
 import time
 
-import zmq
-
 from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer
-from dq_client.keys import KeyPair
+from dq_client.keys import pair_of
 
 ANSWER_WITHIN_S = 3.0
 QUIET_S = 5.0  # after a time-out the server is left alone for so long
@@ -21,8 +19,7 @@ class ServerLink:
     """Made on rank 0 (and on whichever rank becomes rank 0) from the environment of the launch."""
 
     def __init__(self, address: str, server_key: str, secret: str) -> None:
-        pair = KeyPair(zmq.curve_public(secret.encode()).decode(), secret)
-        self._connection = Connection(address, server_key, pair)
+        self._connection = Connection(address, server_key, pair_of(secret))
         self._quiet_until = 0.0
 
     @staticmethod

@@ -1,0 +1,112 @@
+"""Who may import whom (ARCHITECTURE.md): the rooms' walls, enforced."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STDLIB = frozenset(sys.stdlib_module_names)
+
+# Room -> what it may import beside the standard library and itself.
+ROOMS = {
+    "dq_server/core": {"numpy"},
+    "dq_server/sim": {"numpy", "dq_server.core"},
+    "dq_server/live": {"dq_server.core", "dq_client", "zmq", "psutil", "msgspec"},
+    "dq_client": {"msgspec", "zmq", "psutil", "click", "rich"},
+    "resize_lib": {"mpi4py", "numpy", "dq_client"},
+    "apps": {"resize_lib", "mpi4py", "numpy"},
+}
+# Files that are doors: they may also import these (and say why).
+DOORS = {
+    # the command line of the simulator; found by `dq` through an entry point
+    "dq_server/sim/cli.py": {"click"},
+    "dq_server/sim/plan_command.py": {"click"},
+}
+# What the core must never touch: clocks, sockets, files, randomness, processes.
+IMPURE = {
+    "asyncio", "datetime", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3",
+    "subprocess", "tempfile", "threading", "time", "uuid",
+}  # fmt: skip
+
+
+def imported(path: Path) -> set[str]:
+    """Modules a file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def files(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def within(module: str, packages: set[str]) -> bool:
+    return any(module == p or module.startswith(p + ".") for p in packages)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_import_only_what_they_may(room):
+    own = room.replace("/", ".")
+    wrong = []
+    for path in files(room):
+        name = str(path.relative_to(ROOT))
+        allowed = ROOMS[room] | {own, "__future__"} | DOORS.get(name, set())
+        wrong += [
+            f"{name}: {module}"
+            for module in imported(path)
+            if module.partition(".")[0] not in STDLIB and not within(module, allowed)
+        ]
+    assert not wrong
+
+
+def test_the_core_is_pure():
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in files("dq_server/core")
+        for module in imported(path)
+        if module.partition(".")[0] in IMPURE or module == "numpy.random"
+    ]
+    assert not wrong
+
+
+def test_the_core_draws_no_random_numbers():
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in files("dq_server/core")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "random"
+    ]
+    assert not wrong
+
+
+def test_no_pickle_outside_mpi():
+    """No socket of ours carries pickle; MPI between the ranks of one job may."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for room in ("dq_server", "dq_client")
+        for path in files(room)
+        for module in imported(path)
+        if module.partition(".")[0] in {"pickle", "cloudpickle", "dill", "marshal", "shelve"}
+    ]
+    assert not wrong
+
+
+def test_one_module_holds_the_wire_messages():
+    """`live/translate.py` and the request handlers meet both worlds; the core never does."""
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in files("dq_server/core")
+        for module in imported(path)
+        if within(module, {"dq_client", "msgspec"})
+    ]
+    assert not wrong

@@ -1,0 +1,39 @@
+"""A matmul that gains from every processor, whatever the machine: it sleeps what it would compute.
+
+The product is real and checked; only the time per iteration is made: seconds / processors.
+"""
+
+import argparse
+import sys
+import time
+
+import resize_lib
+from apps.common import verdict
+from resize_lib.linalg import matmul
+from resize_lib.linalg.verify import product_error, product_residual, uniform
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--n", type=int, default=300)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=0.2)
+    o = parser.parse_args()
+    with resize_lib.session(checksums=True) as rs:
+        A = rs.matrix("A", o.n, o.n, block=32, init=uniform(1))
+        B = rs.matrix("B", o.n, o.n, block=32, init=uniform(2))
+        C = rs.matrix("C", o.n, o.n, block=32)
+        turns = rs.value("turns", 0)
+        for _ in rs.iterations(o.iterations):
+            matmul(rs.grid, A.desc, A.local, B.desc, B.local, C.desc, C.local)
+            turns.value += 1
+            time.sleep(o.seconds / rs.size)
+        assert turns.value == o.iterations, "a value did not survive a resize"
+        a, b, c = (A.desc, A.local), (B.desc, B.local), (C.desc, C.local)
+        return verdict(
+            rs, "matmul", product_residual(rs.grid, a, b, c), product_error(rs.grid, a, b, c)
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Two jobs at once, with real MPI processes: give way, run, grow back, both right."""
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+
+
+def checked(cluster, job_id):
+    """The application's own verdict on its result."""
+    line = next(x for x in cluster.dq("logs", job_id).splitlines() if x.startswith('{"check"'))
+    return json.loads(line)
+
+
+def test_a_grown_job_gives_way_and_grows_back(live, tmp_path):
+    # Every gain counts here: the machine may be too small for real ones.
+    config = tmp_path / "config.toml"
+    config.write_text("[scheduler]\nsamples = 1\ndiscard = 0\nthreshold = 0.0\nsettle = 0\n")
+    live.up(4, "--config", config)
+    long = live.submit("-n", 2, "--sizes", "2,4", "--", "python", "-m", "tests.live.growing",
+                       "--n", 320, "--iterations", 60, "--seconds", 0.4)  # fmt: skip
+    live.wait(long, lambda j: j["processors"] == 4)
+    short = live.submit("-n", 2, "--sizes", "2", "--", "python", "-m", "apps.matmul",
+                        "--n", 400, "--iterations", 3, "--check")  # fmt: skip
+    live.wait(short, lambda j: j["state"] in ("running", "done"))
+    assert live.wait(long, lambda j: j["state"] == "running")["processors"] == 2
+    assert live.wait_end(short)["state"] == "done"
+    live.wait(long, lambda j: j["processors"] == 4)
+    end = live.wait_end(long)
+    assert end["state"] == "done"
+    assert [s["processors"] for s in end["sizes"]][:4] == [2, 4, 2, 4]
+    assert checked(live, long)["ok"]
+    assert checked(live, short)["ok"]
+    why = json.loads(live.dq("why", long, "--json"))
+    gave_way = next(d for d in why["story"] if d["code"] == "shrink_for_waiting")
+    assert gave_way["figures"]["head"] == short
+    assert gave_way["figures"]["freed"] == 2
