@@ -65,13 +65,24 @@ def start_agent(home: Home, name: str, nodes: list[m.NodeInfo], interface: str =
     return process.pid
 
 
-def _start(home: Home, what: str, words: list[str]) -> subprocess.Popen[bytes]:
+def start_agents(home: Home, agents: dict[str, list[m.NodeInfo]], interface: str = "lo") -> None:
+    """Start many agents in the background, all forked from one process that ends at once."""
+    words = ["-m", "dq_client.agent", "--fleet", "--interface", interface]
+    process = _start(home, "fleet", words, stdin=subprocess.PIPE)
+    process.communicate(msgspec.json.encode(agents), timeout=PATIENCE_S)
+    if process.returncode != 0:
+        raise _said(home, "fleet", process.returncode)
+
+
+def _start(
+    home: Home, what: str, words: list[str], stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     home.log.mkdir(mode=0o700, exist_ok=True)
     with (home.log / f"{what}.err").open("wb") as err:
         return subprocess.Popen(
             [sys.executable, *words],
             env={**os.environ, "DQ_HOME": str(home.root)},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=err,
             stderr=err,
             cwd="/",
@@ -94,8 +105,7 @@ def bring_up(home: Home, cluster: Cluster, server_options: list[str]) -> dict[st
     """Server and agents; returns once every node has reported."""
     info = start_server(home, server_options)
     try:
-        for name, nodes in cluster.agents().items():
-            start_agent(home, name, nodes)
+        start_agents(home, cluster.agents())
         _wait_for_nodes(home, {n.name for n in cluster.nodes})
     except BaseException:
         _tear_down(home)

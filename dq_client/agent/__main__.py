@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -28,10 +29,20 @@ from dq_client.messages import NodeInfo
 def main(argv: list[str] | None = None) -> int:
     """Exit code as for `dq` (DESIGN.md)."""
     parser = argparse.ArgumentParser(prog="python -m dq_client.agent", description=__doc__)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--nodes", required=True, help="JSON list of node descriptions")
+    parser.add_argument("--name", help="one agent, of this name")
+    parser.add_argument("--nodes", help="JSON list of node descriptions")
+    parser.add_argument("--fleet", action="store_true", help="several, from standard input")
     parser.add_argument("--interface", default="lo")
     options = parser.parse_args(argv)
+    if options.fleet:
+        return fleet(sys.stdin.buffer.read(), options.interface)
+    if options.name is None or options.nodes is None:
+        parser.error("--name and --nodes are needed, or --fleet")
+    return one(options)
+
+
+def one(options: argparse.Namespace) -> int:
+    """Run the agent described on the command line."""
     try:
         nodes = msgspec.json.decode(options.nodes, type=list[NodeInfo])
         serve(Home.default(), options.name, nodes, options.interface)
@@ -42,6 +53,35 @@ def main(argv: list[str] | None = None) -> int:
         logging.getLogger("dq.agent").error("%s", e)  # noqa: TRY400
         print(f"dq agent: {e}", file=sys.stderr)  # noqa: T201
         return e.exit_code
+    return 0
+
+
+def fleet(described: bytes, interface: str) -> int:
+    """Fork one agent per entry of a JSON object (name: nodes) and leave them to themselves.
+
+    A Python start takes a good part of a second of processor time, a fork some milliseconds: what
+    36 emulated nodes need to come up on two cores.
+    """
+    home = Home.default()
+    agents = msgspec.json.decode(described, type=dict[str, list[NodeInfo]])
+    home.log.mkdir(mode=0o700, exist_ok=True)
+    for name, nodes in agents.items():
+        if os.fork() == 0:
+            os.setsid()
+            with (home.log / f"agent-{name}.err").open("wb") as err:
+                os.dup2(err.fileno(), 1)
+                os.dup2(err.fileno(), 2)
+            os._exit(_in_fleet(home, name, nodes, interface))
+    return 0
+
+
+def _in_fleet(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> int:
+    try:
+        serve(home, name, nodes, interface)
+    except BaseException as e:
+        logging.getLogger("dq.agent").exception("agent %s ends", name)
+        print(f"dq agent: {e}", file=sys.stderr, flush=True)  # noqa: T201
+        return e.exit_code if isinstance(e, DQError) else 1
     return 0
 
 
@@ -69,6 +109,11 @@ def serve(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> None:
     agent = Agent(home, name, nodes, _connect(home), interface=interface)
     agent.heartbeat_s = home.server().get("heartbeat_s", agent.heartbeat_s)
     signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "retired", True))
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
+    agent.wake, wakes = socket.socketpair()
+    for end in (agent.wake, wakes):
+        end.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     try:
         agent.run()
     finally:

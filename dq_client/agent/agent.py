@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,8 @@ from dq_client.launch import LaunchError, install_rsh, launch_command
 
 log = logging.getLogger("dq.agent")
 
-TURN_S = 0.05
+TURN_S = 0.05  # between looks at what cannot wake the loop
+DEPARTURE_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor is wanted
 REPORT_AGAIN_S = 2.0
 LOG_PIECE_BYTES = 256 << 10
 
@@ -65,10 +67,12 @@ class Agent:
     reports: dict[str, Report] = field(default_factory=dict)
     departures: list[Departure] = field(default_factory=list)
     callers: dict[str, Caller] = field(default_factory=dict)  # by request or run id
+    wake: socket.socket | None = None  # readable after a signal: a child may have ended
     holdings: Holdings = field(init=False)
     rsh: RshSocket = field(init=False)
     rsh_program: Path = field(init=False)
     _hello: str = ""
+    _ending: bool = False  # a tree is being ended, or has ended and is being cleared
     _last_beat: float = 0.0
     _beat_ids: set[str] = field(default_factory=set)
     _reading: dict[int, Caller] = field(default_factory=dict)
@@ -87,9 +91,13 @@ class Agent:
         poller = zmq.Poller()
         poller.register(self.connection.socket, zmq.POLLIN)
         poller.register(self.rsh.listener.fileno(), zmq.POLLIN)
+        if self.wake is not None:
+            poller.register(self.wake.fileno(), zmq.POLLIN)
         self._say_hello()
         while not self.retired:
-            ready = dict(poller.poll(int(TURN_S * 1000)))
+            ready = dict(poller.poll(int(1000 * self._patience_s())))
+            if self.wake is not None and self.wake.fileno() in ready:
+                self.wake.recv(4096)
             while (message := self.connection.receive()) is not None:
                 self._message(message)
             self._serve_callers(ready, poller)
@@ -97,6 +105,21 @@ class Agent:
             self._report()
             self._beat()
         self.close()
+
+    def _patience_s(self) -> float:
+        """How long the loop may sleep unless something wakes it.
+
+        Many agents may share a machine with the ranks they started, so an agent with nothing to
+        look after wakes for its heartbeats only.
+        """
+        if any(departure.order.pids for departure in self.departures):
+            return DEPARTURE_TURN_S
+        unseen = self.wake is None or self.holdings.adopted or self.departures
+        if self.reports or (unseen and (self.holdings.trees or self.departures)):
+            return TURN_S
+        if self._ending:
+            return TURN_S
+        return max(0.0, self._last_beat + self.heartbeat_s - time.monotonic()) + 0.001
 
     def close(self) -> None:
         """End what is left and leave."""
@@ -308,8 +331,10 @@ class Agent:
 
     def _watch(self) -> None:
         self.holdings.reap()
+        self._ending = False
         for held in list(self.holdings.trees.values()):
             code = held.exit_code()
+            self._ending |= held.killed or code is not None
             if code is None or held.running():
                 continue
             if held.is_proxy:

@@ -7,6 +7,7 @@ folder goes when the server has acknowledged the end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -87,6 +88,7 @@ class Holdings:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.trees: dict[str, Tree] = {}
         self._reaping: list[subprocess.Popen[bytes]] = []
+        self.adopted = False  # trees of an earlier agent: not our children, so no signal tells
         self._adopt()
 
     def _adopt(self) -> None:
@@ -98,6 +100,7 @@ class Holdings:
                 shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started
                 continue
             self.trees[folder.name] = Tree(record, folder, self.agent)
+            self.adopted = True
 
     @staticmethod
     def key(job: int, instance: int, run: str = "") -> str:
@@ -144,8 +147,7 @@ class Holdings:
 
     def reap(self) -> None:
         """Collect keepers that have ended, and orphans: the agent is a subreaper, too."""
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         self._reaping = [p for p in self._reaping if p.poll() is None]
-        known = {p.pid for p in self._reaping}
-        for child in psutil.Process().children():
-            if child.pid not in known and child.status() == psutil.STATUS_ZOMBIE:
-                os.waitpid(child.pid, os.WNOHANG)
