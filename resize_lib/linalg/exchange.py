@@ -7,35 +7,37 @@ for in the grid's own way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from resize_lib.grid import Grid
+# How to complete requests: a grid's ``wait``, or that of a kernel which computes meanwhile.
+Wait: TypeAlias = Callable[[Sequence[MPI.Request]], None]
+
+
+def start_exchange(
+    comm: MPI.Comm, sends: Sequence[NDArray[Any]], receives: Sequence[NDArray[Any]]
+) -> list[MPI.Request]:
+    """Start to send ``sends[p]`` to each p and to receive ``receives[p]`` from it.
+
+    Pieces are contiguous, of sizes that both sides know; empty ones are not sent, and what stays
+    here is not copied. None may be touched before the requests are complete.
+    """
+    me, size = comm.rank, comm.size
+    others = [(me + step) % size for step in range(1, size)]
+    return [
+        *(comm.Irecv(receives[rank], rank) for rank in others if receives[rank].size),
+        *(comm.Isend(sends[rank], rank) for rank in reversed(others) if sends[rank].size),
+    ]
 
 
 def start_allgather(comm: MPI.Comm, pieces: Sequence[NDArray[Any]]) -> list[MPI.Request]:
-    """Start to send ``pieces[comm.rank]`` to all and to receive the others' into theirs.
-
-    Pieces are contiguous, of known and possibly different sizes; nothing is sent for empty ones.
-    None of them may be touched before the requests are complete.
-    """
-    me = comm.rank
-    others = [(me + step) % comm.size for step in range(1, comm.size)]
-    requests = [comm.Irecv(pieces[rank], rank) for rank in others if pieces[rank].size]
-    if pieces[me].size:
-        requests += [comm.Isend(pieces[me], rank) for rank in reversed(others)]
-    return requests
+    """Start to send ``pieces[comm.rank]`` to all, and to receive the others' into theirs."""
+    return start_exchange(comm, [pieces[comm.rank]] * comm.size, pieces)
 
 
-def allgather(grid: Grid, comm: MPI.Comm, pieces: Sequence[NDArray[Any]]) -> None:
+def allgather(wait: Wait, comm: MPI.Comm, pieces: Sequence[NDArray[Any]]) -> None:
     """As ``start_allgather``, completed."""
-    grid.wait(start_allgather(comm, pieces))
-
-
-def broadcast(grid: Grid, comm: MPI.Comm, buffer: NDArray[Any], root: int) -> None:
-    """``buffer`` of ``root`` into that of all others of ``comm``."""
-    if comm.size > 1 and buffer.size:
-        grid.wait([comm.Ibcast(buffer, root)])
+    wait(start_allgather(comm, pieces))

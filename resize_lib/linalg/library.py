@@ -71,7 +71,7 @@ def _loaded() -> Iterator[str]:
         name = "/" + path[2] if path[1] else ""
         if ".so" in name and any(Path(name).match(pattern) for pattern in _FILES):
             seen.add(name)
-    yield from sorted(seen, key=lambda name: "openblas" not in name)
+    yield from sorted(seen, key=lambda name: ("numpy" not in name, "openblas" not in name, name))
 
 
 def _bundled() -> Iterator[str]:

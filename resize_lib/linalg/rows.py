@@ -1,14 +1,14 @@
 """Moving whole rows of a block-cyclic array between the processes of a grid column.
 
 Row interchanges by partial pivoting are sequences of exchanges; here a sequence is first turned
-into the permutation it amounts to, then every row moves once, all rows in one message per pair.
-Local parts are column-major, and handled through their transposes (local columns x local rows),
-whose rows are contiguous.
+into the permutation it amounts to, then every row moves once, in few messages. Local parts are
+column-major and handled through their transposes (local columns x local rows), whose rows are
+contiguous, some columns at a time, so that they stay in cache from one copy to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from resize_lib.descriptors import CyclicAxis
 from resize_lib.grid import Grid
-from resize_lib.linalg.exchange import allgather
+from resize_lib.linalg.exchange import Wait, start_exchange
 
 Real = NDArray[Any]
 Index = NDArray[np.int64]
+
+_SLICE = 64  # columns handled at a time
 
 
 def owners(axis: CyclicAxis, indices: Index) -> Index:
@@ -61,50 +63,93 @@ def interchange(first: int, pivots: Index) -> Interchange:
     return Interchange(first, top, moved[:, 0], moved[:, 1])
 
 
-def lift_rows(grid: Grid, axis: CyclicAxis, change: Interchange, parts: Sequence[Real]) -> Real:
-    """Apply ``change`` to the rows below its top and return the new top (w x columns).
+def net_permutation(first: int, pivots: Index, end: int) -> Index:
+    """Source row of each of rows first … end-1 after exchanging rows first+i and ``pivots[i]``."""
+    source = list(range(first, end))
+    for row, pivot in enumerate((pivots - first).tolist()):
+        source[row], source[pivot] = source[pivot], source[row]
+    return np.array(source, dtype=np.int64)
 
-    ``parts``: local arrays over the same row ``axis`` that are side by side for this purpose. The
-    returned top is column-major, on every process of the grid column (scratch of the grid,
-    valid until the next call); the local top rows are left for the caller to write, who has
-    more to do to them first.
-    """
-    source = np.concatenate([change.top, change.moved_from])
-    owner = owners(axis, source)
-    order = np.argsort(owner, kind="stable")  # rows as they arrive: grouped by owner
-    bounds = np.searchsorted(owner[order], np.arange(grid.rows + 1))
-    columns = sum(part.shape[1] for part in parts)
-    dtype = parts[0].dtype
 
-    counts = np.diff(bounds)
-    pieces = [
-        grid.scratch(f"lift{row}", (count, columns), dtype) for row, count in enumerate(counts)
-    ]
-    mine = local_positions(axis, source[order[bounds[grid.row] : bounds[grid.row + 1]]])
-    offset = 0
-    for part in parts:
-        packed = pieces[grid.row].T[offset : offset + part.shape[1]]
-        np.take(part.T, mine, axis=1, out=packed, mode="clip")
-        offset += part.shape[1]
-    allgather(grid, grid.col_comm, pieces)
+class Side:
+    """Local arrays with the same rows, side by side, as one range of columns."""
 
-    arrived = grid.scratch("lift", (len(source), columns), dtype)
-    for row, piece in enumerate(pieces):
-        arrived[bounds[row] : bounds[row + 1]] = piece
-    place = np.empty(len(source), dtype=np.int64)
-    place[order] = np.arange(len(source))
-    height = len(change.top)
-    top = grid.scratch("top", (height, columns), dtype)
-    np.take(arrived.T, place[:height], axis=1, out=top.T, mode="clip")
+    def __init__(self, *parts: Real) -> None:
+        self.parts = parts
+        self.columns = sum(part.shape[1] for part in parts)
+        self.dtype = parts[0].dtype
 
-    to_me = np.flatnonzero(owners(axis, change.moved_to) == grid.row)
-    if len(to_me):
-        target = local_positions(axis, change.moved_to[to_me])
-        fresh, offset = arrived.T[:, place[height + to_me]], 0
-        for part in parts:
-            part.T[:, target] = fresh[offset : offset + part.shape[1]]
+    def slices(self) -> Iterator[tuple[Real, slice]]:
+        """Some columns at a time, transposed, and where they stand in the range."""
+        offset = 0
+        for part in self.parts:
+            for low in range(0, part.shape[1], _SLICE):
+                some = part.T[low : low + _SLICE]
+                yield some, slice(offset + low, offset + low + len(some))
             offset += part.shape[1]
-    return top
+
+    def take(self, rows: Index, out: Real) -> None:
+        """Copy the local ``rows`` to ``out`` (len(rows) x columns, column-major)."""
+        for some, here in self.slices():
+            np.take(some, rows, axis=1, out=out.T[here], mode="clip")
+
+
+def lift_rows(
+    grid: Grid,
+    axis: CyclicAxis,
+    change: Interchange,
+    side: Side,
+    shares: Sequence[slice],
+    top: Real,
+    wait: Wait,
+) -> None:
+    """Apply ``change`` to the rows below its top; write the new top to ``top``, not to ``side``.
+
+    ``side``: local columns over the row ``axis``, the same ones on every process of the grid
+    column. ``top``: w x columns, column-major; process p of the grid column gets columns
+    ``shares[p]`` of it. The top rows of ``side`` are left for the caller to write, who has more
+    to do to the new ones first.
+    """
+    me, ranks = grid.row, range(grid.rows)
+    top_owner, from_owner, to_owner = (
+        owners(axis, rows) for rows in (change.top, change.moved_from, change.moved_to)
+    )
+
+    def buffer(name: str, rows: int, columns: int) -> Real:
+        return grid.scratch(f"lift-{name}", (rows, columns), side.dtype)
+
+    # to the top: my rows of it, a share of the columns for each
+    places = [np.flatnonzero(top_owner == rank) for rank in ranks]  # in the top, by holder
+    mine = buffer("top", len(places[me]), side.columns)
+    side.take(local_positions(axis, change.top[places[me]]), mine)
+    share = shares[me]
+    width = share.stop - share.start
+    tops = [buffer(f"top{rank}", len(places[rank]), width) for rank in ranks]
+    tops[me] = mine[:, share]
+    # down from it: whole rows, to who gets them
+    down = []
+    for rank in ranks:
+        leaving = change.moved_from[(from_owner == me) & (to_owner == rank)]
+        down.append(buffer(f"down{rank}", len(leaving), side.columns))
+        side.take(local_positions(axis, leaving), down[rank])
+    landing = [change.moved_to[(from_owner == rank) & (to_owner == me)] for rank in ranks]
+    landed = [buffer(f"landed{rank}", len(landing[rank]), side.columns) for rank in ranks]
+    landed[me] = down[me]
+    wait(
+        [
+            *start_exchange(grid.col_comm, [mine[:, s] for s in shares], tops),
+            *start_exchange(grid.col_comm, down, landed),
+        ]
+    )
+
+    for place, piece in zip(places, tops, strict=True):
+        for low in range(0, width, _SLICE):
+            here = slice(share.start + low, min(share.start + low + _SLICE, share.stop))
+            top.T[here, place] = piece.T[low : low + _SLICE]
+    targets = [local_positions(axis, rows) for rows in landing]
+    for some, here in side.slices():
+        for target, piece in zip(targets, landed, strict=True):
+            some[:, target] = piece.T[here]
 
 
 def permute_rows(grid: Grid, axis: CyclicAxis, first: int, source: Index, part: Real) -> None:
@@ -113,41 +158,34 @@ def permute_rows(grid: Grid, axis: CyclicAxis, first: int, source: Index, part: 
     ``source`` is a permutation of first … first+len-1, the same on all processes of the grid
     column; ``part`` the local rows of all the columns concerned. Every row moves at most once.
     """
-    columns = part.shape[1]
-    if columns == 0 or len(source) == 0:
+    side, me, ranks = Side(part), grid.row, range(grid.rows)
+    if side.columns == 0 or len(source) == 0:
         return
     rows = np.arange(first, first + len(source))
     target_owner, source_owner = owners(axis, rows), owners(axis, source)
+    mine = target_owner == me
+    # my rows in their final order, each by its place among what arrives: grouped by sender
+    place = np.argsort(np.argsort(source_owner[mine], kind="stable"), kind="stable")
+    counts = np.bincount(source_owner[mine], minlength=grid.rows)
+    bounds = np.concatenate([[0], np.cumsum(counts)])
 
-    def leaving(sender: int, receiver: int) -> Index:
-        chosen: Index = source[(source_owner == sender) & (target_owner == receiver)]
-        return chosen
-
-    me = grid.row
-    sends = []
-    for peer in range(grid.rows):
-        local = local_positions(axis, leaving(me, peer))
-        packed = grid.scratch(f"permute-out{peer}", (len(local), columns), part.dtype)
-        np.take(part.T, local, axis=1, out=packed.T, mode="clip")
-        sends.append(packed)
-    receives = [
-        sends[me]
-        if peer == me
-        else grid.scratch(f"permute-in{peer}", (len(leaving(peer, me)), columns), part.dtype)
-        for peer in range(grid.rows)
+    leave = []
+    for rank in ranks:
+        leaving = source[(source_owner == me) & (target_owner == rank)]
+        packed = grid.scratch(f"permute-out{rank}", (len(leaving), side.columns), side.dtype)
+        side.take(local_positions(axis, leaving), packed)
+        leave.append(packed)
+    arrive = [
+        grid.scratch(f"permute-in{rank}", (counts[rank], side.columns), side.dtype)
+        for rank in ranks
     ]
-    comm, peers = grid.col_comm, [peer for peer in range(grid.rows) if peer != me]
-    requests = [comm.Irecv(receives[peer], peer) for peer in peers if receives[peer].size]
-    requests += [comm.Isend(sends[peer], peer) for peer in peers if sends[peer].size]
-    grid.wait(requests)
-    for peer in range(grid.rows):
-        wanted = rows[(source_owner == peer) & (target_owner == me)]
-        part.T[:, local_positions(axis, wanted)] = receives[peer].T
+    arrive[me] = leave[me]
+    grid.wait(start_exchange(grid.col_comm, leave, arrive))
 
-
-def net_permutation(first: int, pivots: Index, end: int) -> Index:
-    """Source row of each of rows first … end-1 after exchanging rows first+i and ``pivots[i]``."""
-    source = list(range(first, end))
-    for row, pivot in enumerate((pivots - first).tolist()):
-        source[row], source[pivot] = source[pivot], source[row]
-    return np.array(source, dtype=np.int64)
+    begin = part.shape[0] - len(place)  # my last rows: those from `first` on
+    joined = grid.scratch("permute-join", (len(place), _SLICE), side.dtype).T
+    for some, here in side.slices():
+        joint = joined[: len(some)]
+        for rank, piece in enumerate(arrive):
+            joint[:, bounds[rank] : bounds[rank + 1]] = piece.T[here]
+        some[:, begin:] = np.take(joint, place, axis=1, mode="clip")

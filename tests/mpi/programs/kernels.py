@@ -41,43 +41,59 @@ def tied(m, n, rng):
     return whole[rng.permutation(m)]
 
 
-def lu_like_lapack(seed):
-    """Pivots equal to getrf's, factors equal up to rounding, on random and on tied matrices."""
+def lu_problems(seed):
+    """Shapes, blocks, offsets and strips of every kind; each with a random and a tied matrix."""
     rng = np.random.default_rng(seed)
-    for case in range(8):
+    for case in range(6):
         m, n = rng.integers(1, 90, size=2).tolist() if case % 2 else [int(rng.integers(1, 90))] * 2
         block, strip = int(rng.integers(1, 20)), int(rng.integers(1, 60))
-        desc = BlockCyclic(m, n, block, block, *rng.integers(0, 4, size=2).tolist())
+        offsets = rng.integers(0, 4, size=2).tolist()
         for kind, whole in (
             ("random", rng.standard_normal((m, n))),
             ("tied", tied(min(m, 40), min(n, 40), rng)),
         ):
-            layout = BlockCyclic(*whole.shape, block, block, desc.rsrc, desc.csrc)
+            yield kind, BlockCyclic(*whole.shape, block, block, *offsets), strip, whole
+
+
+def lu_like_lapack(seed):
+    """Pivots equal to getrf's, factors equal up to rounding, on random and on tied matrices."""
+    for grid in grids():
+        for kind, desc, strip, whole in lu_problems(seed):
             factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
-            for grid in grids():
-                local = part(grid, layout, whole)
-                found = lu(grid, layout, local, strip=strip)
-                name = f"{kind} {layout} strip {strip} on {grid.shape}"
-                yield np.array_equal(found, pivots), f"pivots: {name}"
-                error = np.abs(local - part(grid, layout, factors)).max(initial=0.0)
-                yield error <= 1e4 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
+            local = part(grid, desc, whole)
+            found = lu(grid, desc, local, strip=strip)
+            name = f"{kind} {desc} strip {strip} on {grid.shape}"
+            yield np.array_equal(found, pivots), f"pivots: {name}"
+            error = np.abs(local - part(grid, desc, factors)).max(initial=0.0)
+            yield error <= 1e4 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
+
+
+def lu_in_tiles(_seed):
+    """Large enough for every path: several tiles due, blocked triangles, columns in slices."""
+    whole = np.random.default_rng(1).standard_normal((900, 1000))
+    factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
+    desc = BlockCyclic(900, 1000, 32, 32)
+    for grid in grids():
+        local = part(grid, desc, whole)
+        yield np.array_equal(lu(grid, desc, local, strip=96), pivots), f"pivots on {grid.shape}"
+        error = np.abs(local - part(grid, desc, factors)).max()
+        yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error} on {grid.shape}"
 
 
 def lu_tiny_and_huge_blocks(_seed):
     """Empty matrices, n below the grid, blocks above n, one column, one row; float32."""
-    for shape, block in itertools.product(
-        [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)], [1, 50]
-    ):
-        desc, fill = BlockCyclic(*shape, block, block, 1, 1), verify.uniform(3)
-        for grid in grids():
-            for dtype in (np.float64, np.float32):
-                local = verify.local_part(grid, desc, fill, dtype)
-                pivots = lu(grid, desc, local)
-                name = f"{desc} {np.dtype(dtype)} on {grid.shape}"
-                yield len(pivots) == min(shape), f"pivots: {name}"
-                yield verify.lu_residual(grid, desc, local, pivots, fill) < 16, f"residual: {name}"
-                error = verify.lu_error(grid, desc, local, pivots, fill)
-                yield error < 100 * np.finfo(dtype).eps, f"error {error}: {name}"
+    shapes, fill = [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)], verify.uniform(3)
+    kinds = itertools.cycle((np.float64, np.float32))
+    for grid in grids():
+        for shape, block in itertools.product(shapes, [1, 50]):
+            desc, dtype = BlockCyclic(*shape, block, block, 1, 1), next(kinds)
+            local = verify.local_part(grid, desc, fill, dtype)
+            pivots = lu(grid, desc, local)
+            name = f"{desc} {np.dtype(dtype)} on {grid.shape}"
+            yield len(pivots) == min(shape), f"pivots: {name}"
+            yield verify.lu_residual(grid, desc, local, pivots, fill) < 16, f"residual: {name}"
+            error = verify.lu_error(grid, desc, local, pivots, fill)
+            yield error < 100 * np.finfo(dtype).eps, f"error {error}: {name}"
 
 
 def singular(_seed):
@@ -99,25 +115,30 @@ def singular(_seed):
         yield same, f"factors on {grid.shape}"
 
 
-def matmul_like_numpy(seed):
-    """Any shapes, blocks, offsets, orders in memory and panel widths."""
+def product_problems(seed):
+    """Two factors and the three layouts of a product."""
     rng = np.random.default_rng(seed)
-    for _ in range(5):
+    for dtype in (np.float64, np.float32, np.float64, np.float64):
         m, n, k = rng.integers(0, 60, size=3).tolist()
         mb, nb, kb_a, kb_b, panel = rng.integers(1, 17, size=5).tolist()
         r, c, inner_a, inner_b = rng.integers(0, 4, size=4).tolist()
         desc_a = BlockCyclic(m, k, mb, kb_a, r, inner_a)
         desc_b = BlockCyclic(k, n, kb_b, nb, inner_b, c)
         desc_c = BlockCyclic(m, n, mb, nb, r, c)
-        for grid, dtype in ((grid, t) for grid in grids() for t in (np.float64, np.float32)):
-            A, B = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
-            A, B = COMM.bcast((A, B))
+        A, B = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+        yield A, B, desc_a, desc_b, desc_c, panel
+
+
+def matmul_like_numpy(seed):
+    """Any shapes, blocks, offsets, orders in memory and panel widths."""
+    for grid in grids():
+        for A, B, desc_a, desc_b, desc_c, panel in product_problems(seed):
+            wanted, limit = A @ B, 100 * max(A.shape[1], 1) * np.finfo(A.dtype).eps
             for orders in itertools.product("FC", repeat=3):
                 a, b = part(grid, desc_a, A, orders[0]), part(grid, desc_b, B, orders[1])
-                c_local = part(grid, desc_c, np.full((m, n), np.nan, dtype), orders[2])
-                matmul(grid, desc_a, a, desc_b, b, desc_c, c_local, panel=panel)
-                error = np.abs(c_local - part(grid, desc_c, A @ B)).max(initial=0.0)
-                limit = 100 * max(k, 1) * np.finfo(dtype).eps
+                c = part(grid, desc_c, np.full_like(wanted, np.nan), orders[2])
+                matmul(grid, desc_a, a, desc_b, b, desc_c, c, panel=panel)
+                error = np.abs(c - part(grid, desc_c, wanted)).max(initial=0.0)
                 name = f"{desc_a} {desc_b} {orders} panel {panel} on {grid.shape}"
                 yield error <= limit, f"{error}: {name}"
 
