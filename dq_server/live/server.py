@@ -243,7 +243,14 @@ class Server:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
             self.reply(identity, request.id, m.Error("refused", text))
             return
-        body = answer(self, identity, principal, request)
+        try:
+            body = answer(self, identity, principal, request)
+        except Exception as e:
+            # A bug of ours must not take the jobs' server down, nor leave half a change behind:
+            # the turn is refused and the state made anew from the journal.
+            log.exception("%s by %s", type(request.body).__name__, principal.role)
+            self._unsaved = self._unsaved or JournalError(f"internal error, see the log: {e!r}")
+            return
         if body is not None:
             self.reply(identity, request.id, body)
 

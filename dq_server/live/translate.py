@@ -9,7 +9,13 @@ from dq_server.core import events as ev
 from dq_server.core.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.jobs import Answer, JobKind, JobSpec
 from dq_server.core.processors import Processors
-from dq_server.core.sizes import ChainKind, Configuration, configurations, size_chain
+from dq_server.core.sizes import (
+    ChainKind,
+    Configuration,
+    configurations,
+    nearest_square,
+    size_chain,
+)
 
 # What a job inherits without being asked to: enough to find programs and to behave the same.
 ENV_ALLOWED = ("PATH", "HOME", "USER", "LANG", "TZ", "TERM", "SHELL", "VIRTUAL_ENV", "TMPDIR")
@@ -33,7 +39,7 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
     spec = JobSpec(
         name=message.name,
         kind=kind,
-        initial=next(c for c in chain if c.size == initial),
+        initial=nearest_square(initial),
         configurations=chain,
         argv=tuple(message.argv),
         cwd=message.cwd,
