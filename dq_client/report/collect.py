@@ -1,0 +1,65 @@
+"""Asking the server for everything a report shows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dq_client import messages as m
+from dq_client.connection import Connection
+from dq_client.errors import NotFound
+from dq_client.report.data import SCHEMA
+
+
+def collect(connection: Connection, job_id: int | None) -> dict[str, Any]:
+    """The data of a report on one job (0: the last one submitted), or on all jobs if None.
+
+    Plain data, ready for `write_report` and for JSON. NotFound for an unknown job.
+    """
+    about: int | None = None
+    if job_id is None:
+        ids = [job["id"] for job in _ask(connection, m.JobsQuery())]
+        jobs = [job for i in ids if (job := _known(connection, i)) is not None]
+    else:
+        jobs = [_job(connection, job_id)]
+        about = jobs[0]["id"]
+    data = {
+        "schema": SCHEMA,
+        "job": about,
+        "jobs": jobs,
+        "timeline": _ask(connection, m.TimelineQuery()),
+        "nodes": _ask(connection, m.NodesQuery()),
+    }
+    clean: dict[str, Any] = _finite(data)
+    return clean
+
+
+def _job(connection: Connection, job_id: int) -> dict[str, Any]:
+    view = _ask(connection, m.JobQuery(job_id))
+    why = _ask(connection, m.WhyQuery(view["id"]))
+    return {**view, "now": why["now"], "story": why["story"]}
+
+
+def _known(connection: Connection, job_id: int) -> dict[str, Any] | None:
+    """A listed job, or None if the server has forgotten it since."""
+    try:
+        return _job(connection, job_id)
+    except NotFound:
+        return None
+
+
+def _ask(connection: Connection, body: m.RequestBody) -> Any:
+    reply = connection.call(body)
+    assert isinstance(reply, m.Data)
+    return reply.data
+
+
+def _finite(value: Any) -> Any:
+    """`value` with None for numbers JSON has no word for: a figure may be not-a-number."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return value

@@ -1,0 +1,247 @@
+"""The sweet-spot curve: iteration time over processors, redistribution time beneath.
+
+As in the ReSHAPE thesis, Figs. 4 and 7: sizes in the order of the visits, the sweet spot marked,
+the cost of moving data apart from the computing time. Each panel has its own scale, from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from dq_client.report.data import Job, Stay
+from dq_client.report.markup import Markup, joined, tag
+from dq_client.report.measures import fastest, measured
+from dq_client.report.scales import Linear, Logarithmic, ticks
+from dq_client.report.svg import (
+    WIDE_PX,
+    Room,
+    line,
+    picture,
+    rect,
+    text_width,
+    tooltip,
+    words,
+)
+from dq_client.report.text import processors, seconds
+
+LEFT, RIGHT, TOP = 64.0, 18.0, 26.0
+UPPER, GAP, LOWER, BOTTOM = 230.0, 44.0, 74.0, 44.0
+NUMBERED = 14  # more visits than this are dots without numbers
+DOT = 9.5
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """Visits drawn at one place."""
+
+    size: int
+    time_s: float
+    orders: tuple[int, ...]
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where things are. `time` and `moved` give y, `size` gives x."""
+
+    width: float
+    size: Logarithmic
+    time: Linear
+    moved: Linear
+    sizes: tuple[int, ...]
+
+    @property
+    def right(self) -> float:
+        return self.width - RIGHT
+
+
+def has_curve(job: Job) -> bool:
+    """A curve needs two sizes."""
+    return len({stay.processors for _, stay, _ in measured(job)}) > 1
+
+
+def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
+    """The picture of one job; see `has_curve`."""
+    frame = _frame(job, width)
+    dots = _dots(job, frame)
+    room = Room(LEFT, 4, frame.right, TOP + UPPER - 2)
+    best = fastest(job)
+    assert best is not None, "asked for a curve of a job without measurements"
+    spot = f"the sweet spot is {best.processors}" if best.sweet_spot else (
+        f"the fastest size so far is {best.processors}, no sweet spot was passed"
+    )  # fmt: skip
+    times = ", ".join(f"{d.size}: {seconds(d.time_s)}" for d in dots)
+    return picture(
+        name,
+        width,
+        TOP + UPPER + GAP + LOWER + BOTTOM,
+        f"Iteration time over processors, job {job.id}",
+        f"Seconds per iteration by processors: {times}; {spot}. All figures: table of sizes.",
+        _band(frame, best.processors, "sweet spot" if best.sweet_spot else "fastest so far", room),
+        _upper_axes(frame),
+        _ideal(frame, dots, room),
+        _way(dots),
+        _marks(dots, best.processors, room, numbered=len(job.sizes) <= NUMBERED),
+        _lower(job, frame),
+    )
+
+
+def _frame(job: Job, width: float) -> _Frame:
+    found = measured(job)
+    sizes = tuple(sorted({stay.processors for stay in job.sizes if stay.processors > 0}))
+    inset = max(34.0, 0.06 * width)
+    time_high = ticks(max(time_s for *_, time_s in found), 5)[-1]
+    moved_high = ticks(max(stay.redistribution_time_s for stay in job.sizes), 2)[-1]
+    lower = TOP + UPPER + GAP
+    return _Frame(
+        width=width,
+        size=Logarithmic(sizes[0], sizes[-1], LEFT + inset, width - RIGHT - inset),
+        time=Linear(0, time_high, TOP + UPPER, TOP),
+        moved=Linear(0, moved_high, lower + LOWER, lower),
+        sizes=sizes,
+    )
+
+
+def _dots(job: Job, frame: _Frame) -> list[Dot]:
+    """Visits of a size that would cover each other become one dot, at the latest time."""
+    places: list[Dot] = []
+    for order, stay, time_s in measured(job):
+        x, y = frame.size(stay.processors), frame.time(time_s)
+        near = next((d for d in places if d.x == x and abs(d.y - y) < 2 * DOT), None)
+        orders: tuple[int, ...] = (order,)
+        if near is not None:
+            places.remove(near)
+            orders = (*near.orders, order)
+        places.append(Dot(stay.processors, time_s, orders, x, y))
+    return sorted(places, key=lambda d: (d.size, d.orders))
+
+
+def _band(frame: _Frame, size: int, label: str, room: Room) -> Markup:
+    x, bottom = frame.size(size), TOP + UPPER + GAP + LOWER
+    half = max(26.0, text_width(label) / 2 + 6)
+    at = min(max(x, LEFT + half), frame.right - half)
+    room.take(at - half, 0, at + half, TOP)
+    return joined(
+        rect(x - 26, TOP, 52, bottom - TOP, "band"), words(at, TOP - 8, label, "spot-label")
+    )
+
+
+def _upper_axes(frame: _Frame) -> Markup:
+    high = frame.time.high
+    return joined(
+        (
+            joined(
+                line(LEFT, frame.time(t), frame.right, frame.time(t), "grid" if t else "axis"),
+                words(LEFT - 8, frame.time(t) + 4, seconds(t), "tick", "end"),
+            )
+            for t in ticks(high, 5)
+        ),
+        words(8, TOP - 12, "one iteration", "axis-label", "start"),
+    )
+
+
+def _ideal(frame: _Frame, dots: list[Dot], room: Room) -> Markup:
+    """What perfect speed-up from the smallest size measured would give."""
+    first = dots[0]
+    points = []
+    for i in range(41):
+        size = first.size * (frame.sizes[-1] / first.size) ** (i / 40)
+        y = frame.time(first.time_s * first.size / size)
+        points.append(f"{frame.size(size):.1f},{y:.1f}")
+    end_x, end_y = frame.size(frame.sizes[-1]), frame.time(
+        first.time_s * first.size / frame.sizes[-1]
+    )  # fmt: skip
+    label = "perfect speed-up"
+    for dot in dots:
+        room.take(dot.x - DOT, dot.y - DOT, dot.x + DOT, dot.y + DOT)
+    half = text_width(label) / 2
+    spot = room.place(label, [(end_x - half, end_y + 18), (end_x - half, end_y - 8)])
+    return joined(
+        tag("polyline", points=" ".join(points), class_="ideal"),
+        words(*spot, label, "ideal-label") if spot else None,
+    )
+
+
+def _way(dots: list[Dot]) -> Markup:
+    """Lines in the order of the visits: expansions drawn through, shrinks dashed."""
+    at = {order: dot for dot in dots for order in dot.orders}
+    steps = [at[order] for order in sorted(at)]
+    return joined(
+        line(a.x, a.y, b.x, b.y, "way" if b.size > a.size else "way back")
+        for a, b in pairwise(steps)
+        if a is not b
+    )
+
+
+def _marks(dots: list[Dot], best: int, room: Room, *, numbered: bool) -> Markup:
+    """Dots with the numbers of the visits in them, and their times where there is room."""
+    shapes = [_mark(dot, best, numbered=numbered) for dot in dots]
+    labels = []
+    # The sweet spot's time first: it must find room.
+    for dot in sorted(dots, key=lambda d: (d.size != best, d.orders)):
+        text = seconds(dot.time_s)
+        aside = text_width(text) / 2 + DOT + 4
+        spots = [(dot.x, dot.y - DOT - 6), (dot.x, dot.y + DOT + 15),
+                 (dot.x + aside, dot.y + 4), (dot.x - aside, dot.y + 4)]  # fmt: skip
+        if spot := room.place(text, spots):
+            labels.append(words(*spot, text, "value best" if dot.size == best else "value"))
+    return joined(shapes, labels)
+
+
+def _mark(dot: Dot, best: int, *, numbered: bool) -> Markup:
+    class_ = "dot best" if dot.size == best else "dot"
+    visits = ", ".join(map(str, dot.orders))
+    tip = tooltip(f"{processors(dot.size)}: {seconds(dot.time_s)} per iteration (visit {visits})")
+    if not numbered:
+        return tag("circle", tip, cx=dot.x, cy=dot.y, r=5.0, class_=class_)
+    text = " ".join(map(str, dot.orders)) if len(dot.orders) < 4 else f"{dot.orders[0]}…"
+    half = max(DOT, text_width(text) / 2 + 4)
+    return joined(
+        tag("rect", tip, x=dot.x - half, y=dot.y - DOT, width=2 * half, height=2 * DOT,
+            rx=DOT, class_=class_),
+        words(dot.x, dot.y + 4, text, "number"),
+    )  # fmt: skip
+
+
+def _lower(job: Job, frame: _Frame) -> Markup:
+    """Redistribution: a bar per visit that was reached by moving data, side by side per size."""
+    by_size = sorted(job.sizes, key=lambda stay: stay.processors)
+    bars = []
+    for size, group in groupby(by_size, key=lambda stay: stay.processors):
+        moved = [stay for stay in group if stay.redistribution_time_s > 0]
+        if size > 0:
+            bars += list(_bars(frame, size, moved))
+    base = frame.moved(0)
+    room = Room(LEFT - 30, base, frame.width, base + 40)
+    labels = []
+    for size in frame.sizes:
+        x = frame.size(size)
+        if spot := room.place(f"{size} ", [(x, base + 18)]):
+            labels += [words(*spot, str(size), "tick"), line(x, base, x, base + 4, "axis")]
+    middle = (LEFT + frame.right) / 2
+    return joined(
+        (
+            joined(
+                line(LEFT, frame.moved(t), frame.right, frame.moved(t), "grid" if t else "axis"),
+                words(LEFT - 8, frame.moved(t) + 4, seconds(t), "tick", "end"),
+            )
+            for t in ticks(frame.moved.high, 2)
+        ),
+        words(8, frame.moved.stop - 12, "redistribution on the way there", "axis-label", "start"),
+        bars,
+        labels,
+        words(middle, base + 36, "processors (doubling is the same distance)", "axis-label"),
+    )
+
+
+def _bars(frame: _Frame, size: int, stays: list[Stay]) -> Iterable[Markup]:
+    width = min(14.0, 44.0 / max(1, len(stays)))
+    left = frame.size(size) - width * len(stays) / 2
+    base = frame.moved(0)
+    for i, stay in enumerate(stays):
+        y = frame.moved(stay.redistribution_time_s)
+        tip = tooltip(f"to {processors(size)}: {seconds(stay.redistribution_time_s)}")
+        yield rect(left + i * width + 1, y, width - 2, max(1.0, base - y), "moved", tip)

@@ -1,0 +1,103 @@
+"""Figures a report tells besides the raw data: waits, turnarounds, gains, use of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from dq_client.report.data import Job, Line, Report, Stay
+
+
+@dataclass(frozen=True, slots=True)
+class Fastest:
+    """The size a job should run on, as far as it knows."""
+
+    processors: int
+    iteration_time_s: float
+    sweet_spot: bool  # a larger size was tried and did not pay
+
+
+@dataclass(frozen=True, slots=True)
+class JobTimes:
+    """Seconds; None if that has not happened yet."""
+
+    wait_s: float | None  # submission to start
+    run_s: float | None  # start to end
+    turnaround_s: float | None  # submission to end
+    redistribution_s: float  # moving data, all resizes
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """Over all jobs. `makespan_s`: first submission to last end (or to now, if some go on)."""
+
+    makespan_s: float | None
+    mean_wait_s: float | None
+    mean_turnaround_s: float | None
+    used_pct: float | None  # processor seconds held of those there were in the makespan
+
+
+def job_times(job: Job) -> JobTimes:
+    """The usual four of one job."""
+    start, end = job.start_s, job.end_s
+    return JobTimes(
+        wait_s=None if start is None else start - job.submit_s,
+        run_s=None if start is None or end is None else end - start,
+        turnaround_s=None if end is None else end - job.submit_s,
+        redistribution_s=sum(stay.redistribution_time_s for stay in job.sizes),
+    )
+
+
+def run_times(report: Report) -> RunTimes:
+    """The usual ones of a run."""
+    jobs = report.jobs
+    times = [job_times(job) for job in jobs]
+    waits = [t.wait_s for t in times if t.wait_s is not None]
+    turnarounds = [t.turnaround_s for t in times if t.turnaround_s is not None]
+    makespan = used = None
+    if jobs:
+        last = max(job.end_s if job.end_s is not None else report.timeline.now_s for job in jobs)
+        makespan = last - min(job.submit_s for job in jobs)
+        there_was = makespan * report.timeline.capacity
+        used = 100 * sum(map(held_s, report.timeline.jobs)) / there_was if there_was > 0 else None
+    return RunTimes(
+        makespan, fmean(waits) if waits else None, fmean(turnarounds) if turnarounds else None, used
+    )
+
+
+def held_s(line: Line) -> float:
+    """Processor seconds a job has held."""
+    return sum(size * (until - since) for (since, size), (until, _) in pairwise(line.steps))
+
+
+def measured(job: Job) -> list[tuple[int, Stay, float]]:
+    """Stays with an iteration time: (order of the visit from 1 on, stay, iteration time)."""
+    found = []
+    for order, stay in enumerate(job.sizes, 1):
+        if stay.iteration_time_s is not None:
+            found.append((order, stay, stay.iteration_time_s))
+    return found
+
+
+def fastest(job: Job) -> Fastest | None:
+    """The sweet spot, else the fastest size seen; None if nothing was measured.
+
+    The time is the latest one measured there.
+    """
+    latest = {stay.processors: time_s for _, stay, time_s in measured(job)}
+    if job.sweet_spot in latest:
+        return Fastest(job.sweet_spot, latest[job.sweet_spot], sweet_spot=True)
+    if not latest:
+        return None
+    size = min(latest, key=lambda s: (latest[s], s))
+    return Fastest(size, latest[size], sweet_spot=False)
+
+
+def gains_pct(job: Job) -> list[float | None]:
+    """Per stay: how much shorter an iteration became since the stay before, percent."""
+    gains: list[float | None] = [None] * min(1, len(job.sizes))
+    for before, after in pairwise(job.sizes):
+        old, new = before.iteration_time_s, after.iteration_time_s
+        gains.append(100 * (1 - new / old) if old and new is not None else None)
+    return gains
