@@ -80,7 +80,7 @@ class Agent:
     def __post_init__(self) -> None:
         folder = self.home.agent(self.name)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.holdings = Holdings(folder / "holdings", self.name)
+        self.holdings = Holdings(folder / "holdings", self._marks())
         self.rsh = RshSocket(folder)
         self.rsh_program = install_rsh(folder)
 
@@ -254,7 +254,7 @@ class Agent:
 
     def _marks(self) -> dict[str, str]:
         """What tells a process of this agent from all others (tree.py)."""
-        return {"DQ_AGENT": self.name, "DQ_HOME": str(self.home.root)}
+        return tree.owner_marks(self.home.root, self.name)
 
     def _kill(self, order: m.KillTree) -> None:
         trees = self.holdings.of(order.job, order.instance)
@@ -372,7 +372,7 @@ class Agent:
             gone = not any(t.running() for t in trees) and (
                 all(t.sweep() for t in trees)
                 if trees
-                else not tree.members(order.job, order.instance, self.name)
+                else not tree.members(order.job, order.instance, self._marks())
             )
         if gone:
             key = f"vacated {order.job} {order.processors[0]}"

@@ -40,7 +40,7 @@ class Tree:
 
     record: Record
     folder: Path
-    agent: str
+    owner: dict[str, str]  # marks of the agent (tree.py)
     killed: bool = False
 
     @property
@@ -71,7 +71,7 @@ class Tree:
         """Kill what is left of the instance without a keeper; True once nothing is."""
         if self.running():
             return False
-        left = tree.members(self.record.job, self.record.instance, self.agent)
+        left = tree.members(self.record.job, self.record.instance, self.owner)
         tree.kill(left)
         return not left
 
@@ -83,8 +83,8 @@ class Tree:
 class Holdings:
     """All process trees of one agent, on disk and in memory."""
 
-    def __init__(self, folder: Path, agent: str) -> None:
-        self.folder, self.agent = folder, agent
+    def __init__(self, folder: Path, owner: dict[str, str]) -> None:
+        self.folder, self.owner = folder, owner
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.trees: dict[str, Tree] = {}
         self._reaping: list[subprocess.Popen[bytes]] = []
@@ -99,7 +99,7 @@ class Holdings:
             except (OSError, msgspec.DecodeError):
                 shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started
                 continue
-            self.trees[folder.name] = Tree(record, folder, self.agent)
+            self.trees[folder.name] = Tree(record, folder, self.owner)
             self.adopted = True
 
     @staticmethod
@@ -137,7 +137,7 @@ class Holdings:
         self._reaping.append(process)
         record.pid, record.create_time = process.pid, psutil.Process(process.pid).create_time()
         write_private(folder / "record.json", msgspec.json.encode(record).decode())
-        self.trees[name] = Tree(record, folder, self.agent)
+        self.trees[name] = Tree(record, folder, self.owner)
         return self.trees[name]
 
     def drop(self, held: Tree) -> None:

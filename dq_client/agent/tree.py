@@ -1,8 +1,8 @@
 """Finding and ending every process of a job instance, also those that ran away from their keeper.
 
-A process belongs to the instance if its environment says so: DQ_JOB_ID, DQ_JOB_INSTANCE and
-DQ_SERVER travel from the launch to every descendant. That finds processes that called setsid, and
-those whose keeper was killed.
+A process belongs to the instance if its environment says so: DQ_JOB_ID, DQ_JOB_INSTANCE, DQ_AGENT
+and DQ_HOME travel from the launch to every descendant. That finds processes that called setsid, and
+those whose keeper was killed. All four count: another cluster on this machine has a job 1, too.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ import signal
 from pathlib import Path
 
 
-def _marks(job: int, instance: int) -> tuple[bytes, bytes]:
-    return f"DQ_JOB_ID={job}".encode(), f"DQ_JOB_INSTANCE={instance}".encode()
+def owner_marks(home: Path, agent: str) -> dict[str, str]:
+    """What every process that an agent starts has in its environment."""
+    return {"DQ_AGENT": agent, "DQ_HOME": str(home)}
 
 
-def members(job: int, instance: int, agent: str) -> list[int]:
-    """Processes on this machine that this agent started for the job instance."""
-    marks = {*_marks(job, instance), f"DQ_AGENT={agent}".encode()}
+def _marks(job: int, instance: int, owner: dict[str, str]) -> set[bytes]:
+    marks = {**owner, "DQ_JOB_ID": str(job), "DQ_JOB_INSTANCE": str(instance)}
+    return {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+
+
+def members(job: int, instance: int, owner: dict[str, str]) -> list[int]:
+    """Processes on this machine that an agent (its owner_marks) started for the job instance."""
+    marks = _marks(job, instance, owner)
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
