@@ -128,7 +128,9 @@ def _cluster(file: ClusterFile) -> Cluster:
         raise UsageError("`processors` at the top is for a local cluster: give it per node")
     if not file.nodes:
         raise UsageError("no [[nodes]]: a cluster needs at least one node")
-    nodes = [node for group in file.nodes for node in _nodes(group)]
+    if file.link is not None:
+        _check_link(file.link, file.engine)
+    nodes = [node for group in file.nodes for node in _nodes(group, file.link)]
     names = [n.name for n in nodes]
     for name in names:
         if names.count(name) > 1:
@@ -136,7 +138,17 @@ def _cluster(file: ClusterFile) -> Cluster:
     return Cluster(file.name, file.engine, tuple(nodes), file.link)
 
 
-def _nodes(group: NodeGroup) -> list[NodeInfo]:
+def _check_link(link: Link, engine: str) -> None:
+    if engine != "emulated":
+        raise UsageError("[link] is for emulated nodes: real ones have a link already")
+    if link.rate_mbit <= 0 or link.latency_us < 0:
+        raise UsageError(
+            f"[link]: rate_mbit = {link.rate_mbit:g} must be above 0,"
+            f" latency_us = {link.latency_us:g} at least 0"
+        )
+
+
+def _nodes(group: NodeGroup, link: Link | None) -> list[NodeInfo]:
     if group.processors < 1:
         raise UsageError(f"nodes {group.names}: processors = {group.processors}, need at least 1")
     if group.speed <= 0:
@@ -145,8 +157,9 @@ def _nodes(group: NodeGroup) -> list[NodeInfo]:
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"nodes {group.names}: core_share = {share:g}, need above 0, at most 1")
     words = [group.names] if isinstance(group.names, str) else group.names
+    carries = (None, None) if link is None else (link.rate_mbit, link.latency_us)
     return [
-        NodeInfo(name, group.processors, name, group.speed, share)
+        NodeInfo(name, group.processors, name, group.speed, share, *carries)
         for word in words
         for name in expand_names(word)
     ]

@@ -264,7 +264,9 @@ class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
     processors: Annotated[int, Meta(ge=1, le=100_000)]
     host: Name
     speed: Annotated[float, Meta(gt=0)] = 1.0
-    core_share: float | None = None
+    core_share: float | None = None  # emulated by pacing: share of a core of the machine
+    link_mbit: float | None = None  # emulated by pacing: rate of its link
+    link_latency_us: float | None = None
 
 
 class Holding(Struct, frozen=True, forbid_unknown_fields=True):

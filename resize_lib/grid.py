@@ -15,6 +15,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
+from resize_lib import pacing
 from resize_lib.descriptors import ProcessGrid
 
 WaitMode: TypeAlias = Literal["auto", "block", "nap"]
@@ -23,7 +24,7 @@ WaitMode: TypeAlias = Literal["auto", "block", "nap"]
 # hardly delayed, and grow, so that a long wait leaves the core to the rank that still computes.
 _FIRST_NAP_S = 20e-6
 _LONGEST_NAP_S = 2e-3
-_NAP_GROWTH = 1.5
+_NAP_GROWTH = 1.2
 
 
 class GridError(ValueError):
@@ -90,6 +91,16 @@ class Grid:
         while not MPI.Request.Testall(requests):
             time.sleep(nap_s)
             nap_s = min(nap_s * _NAP_GROWTH, _LONGEST_NAP_S)
+        left_s = pacing.arrival_s(requests) - time.monotonic()
+        if left_s > 0:
+            time.sleep(left_s)
+
+    def test(self, requests: Sequence[MPI.Request]) -> bool:
+        """Whether all ``requests`` are complete, also on links that are emulated."""
+        if not MPI.Request.Testall(requests):
+            return False
+        due_s = pacing.arrival_s(requests)
+        return due_s == 0.0 or due_s <= time.monotonic()
 
     def scratch(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
         """A column-major work array, its contents undefined, kept under ``name`` for the next call.

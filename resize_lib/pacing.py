@@ -1,13 +1,15 @@
-"""The hook round every stretch of computing, so that an emulated node can be slower than its host.
+"""Where an emulated node can be slower than its host: round computing, and after messages.
 
 Kernels and applications put their number crunching inside ``with compute():``. Normally that is
 free: the same do-nothing context manager every time (about 0.1 µs). An emulating engine installs a
 pacer, whose ``section()`` may stretch the time to what the emulated processor would need. Only
-computing belongs inside, never waiting for messages: those have their own model.
+computing belongs inside, never waiting for messages: those have their own model, too: requests of
+an emulated link have a method ``due_s()``, before which they are not complete.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -31,3 +33,12 @@ def set_pacer(pacer: Pacer | None) -> None:
 def compute() -> AbstractContextManager[None]:
     """The context manager to compute in."""
     return _FREE if _pacer is None else _pacer.section()
+
+
+def arrival_s(requests: Iterable[object]) -> float:
+    """When the last of ``requests``, which MPI has completed, is due (monotonic seconds).
+
+    0 if none has a time of its own, as on links that are not emulated.
+    """
+    times = [due_s() for request in requests if (due_s := getattr(request, "due_s", None))]
+    return max(times, default=0.0)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
 from resize_lib.descriptors import ProcessGrid
-from resize_lib.grid import Grid
+from resize_lib.emulation import LinkRate
 from resize_lib.processes import ProcessError, idle_bcast
 from resize_lib.redistribution import Placement, RedistributionError, redistribute
 
@@ -34,7 +34,7 @@ class Bearings:
 
     rows: int
     cols: int
-    processors: list[int] = field(default_factory=list)  # rank r runs on processors[r]
+    places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]
     managed: bool = False  # a DQ server decides
     step: int = 0
     seq: int = 0  # remap points so far
@@ -42,6 +42,12 @@ class Bearings:
     redistribution_s: float = 0.0  # of that resize, until it was reported
     old_rows: int = 0  # for joining ranks: the grid that holds the data
     old_cols: int = 0
+    link: LinkRate | None = None  # emulated links
+
+    @property
+    def processors(self) -> list[int]:
+        """The server's numbers of the processors, in rank order."""
+        return [place.processor for place in self.places]
 
     @property
     def grid(self) -> ProcessGrid:
@@ -61,11 +67,11 @@ def expand(session: Session, answer: m.RemapAnswer) -> None:
     b = session.bearings
     b.old_rows, b.old_cols = b.rows, b.cols
     b.rows, b.cols = answer.rows, answer.cols
-    b.processors = [*b.processors, *(p.processor for p in answer.places)]
+    b.places = [*b.places, *answer.places]
     previous_id, b.resize_id = b.resize_id, answer.resize_id
     idle_bcast(comm, b)
     old.free()
-    session.grid = Grid(comm, b.rows, b.cols)
+    session.grid = session.make_grid(comm)
     try:
         _move(session, _everyone(b.old_rows, b.old_cols), _everyone(b.rows, b.cols), comm)
     except RedistributionError as e:
@@ -105,8 +111,8 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     if comm is None:
         return False
     b.rows, b.cols, b.resize_id = answer.rows, answer.cols, answer.resize_id
-    b.processors = [b.processors[r] for r in staying]
-    session.grid = Grid(comm, b.rows, b.cols)
+    b.places = [b.places[r] for r in staying]
+    session.grid = session.make_grid(comm)
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -120,15 +126,20 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
     begin = time.perf_counter()
     joining = comm.rank not in old.ranks
     items = list(session.declared.values())
+    link = session.emulation.link if session.emulation is not None else None
     outcome = redistribute(
         comm,
         [item.moving(joining=joining) for item in items],
         old,
         new,
+        transport="auto" if link is None else "messages",
         max_extra_bytes=session.max_extra_bytes,
         checksums=session.checksums,
         arena=session.arena,
     )
+    if link is not None:
+        nodes_s = link.bulk_s(outcome.bytes_sent, outcome.bytes_received, outcome.panels)
+        time.sleep(max(0.0, begin + nodes_s - time.perf_counter()))
     values: dict[str, Any] = idle_bcast(
         comm, {name: held.value for name, held in session.values.items()}
     )
@@ -161,6 +172,6 @@ def _undo_expansion(session: Session, answer: m.RemapAnswer, previous_id: int, w
     comm = session.backend.shrink(grid.comm, range(old_size, grid.size))
     assert comm is not None, "the old ranks stay"
     b.rows, b.cols, b.resize_id = b.old_rows, b.old_cols, previous_id
-    del b.processors[old_size:]
-    session.grid = Grid(comm, b.rows, b.cols)
+    del b.places[old_size:]
+    session.grid = session.make_grid(comm)
     _aborted(session, answer, why)

@@ -36,6 +36,7 @@ from resize_lib.descriptors import (
     Unpack,
     Weighted1D,
 )
+from resize_lib.emulation import Emulation, LinkRate
 from resize_lib.grid import Grid
 from resize_lib.processes import choose_backend, idle_bcast
 from resize_lib.redistribution import Arena
@@ -65,7 +66,10 @@ class Session:
         self.spawned = self.backend.spawned  # this rank joined a running job
         comm = self.backend.start()
         self.bearings = idle_bcast(comm) if self.spawned else self._first_bearings(comm)
-        self.grid = Grid(comm, self.bearings.rows, self.bearings.cols)
+        places = self.bearings.places
+        mine = places[comm.rank] if places else None
+        self.emulation = Emulation.on(mine, self.bearings.link)
+        self.grid = self.make_grid(comm)
         self._joining = self.spawned  # until it has its share of the data
 
     def _first_bearings(self, comm: MPI.Intracomm) -> Bearings:
@@ -76,11 +80,19 @@ class Session:
             self.link = ServerLink.from_environment()
             welcome = self.link.hello(comm.size)
             if welcome is not None and welcome.rows * welcome.cols == comm.size:
-                bearings = Bearings(
-                    welcome.rows, welcome.cols, [p.processor for p in welcome.places], managed=True
-                )
+                bearings = Bearings(welcome.rows, welcome.cols, welcome.places, managed=True)
+                if welcome.link_mbit is not None:
+                    latency_us = welcome.link_latency_us or 0.0
+                    bearings.link = LinkRate(welcome.link_mbit, latency_us)
         found: Bearings = idle_bcast(comm, bearings)
         return found
+
+    def make_grid(self, comm: MPI.Intracomm) -> Grid:
+        """The grid of the bearings on `comm` (collective); emulated where the nodes are."""
+        b = self.bearings
+        if self.emulation is None:
+            return Grid(comm, b.rows, b.cols)
+        return self.emulation.grid(comm, b.rows, b.cols, b.places)
 
     # --- what the application sees ----------------------------------------------------------
 
@@ -186,9 +198,14 @@ class Session:
         if self._joining:
             join(self)
             self._joining = False
+        pacer = self.emulation.pacer if self.emulation is not None else None
         while count is None or self.bearings.step < count:
             begin = time.perf_counter()
+            if pacer is not None:
+                pacer.begin_iteration()
             yield self.bearings.step
+            if pacer is not None:
+                pacer.end_iteration()
             elapsed_s = time.perf_counter() - begin
             self.bearings.step += 1
             last = count is not None and self.bearings.step >= count

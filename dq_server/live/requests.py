@@ -193,7 +193,9 @@ def job_hello(server: Server, asked: Asked, body: m.JobHello) -> m.ReplyBody:
         raise InvalidTransition(f"job {job.id} is {job.state}: this start of it is over")
     places = server.places.of(tuple(job.allocation))
     shape = job.configuration
-    return m.JobWelcome(job.id, job.instance, server.epoch, places, shape.rows, shape.cols)
+    node = server.places.node(places[0].node)
+    link = (node.link_mbit, node.link_latency_us) if node is not None else (None, None)
+    return m.JobWelcome(job.id, job.instance, server.epoch, places, shape.rows, shape.cols, *link)
 
 
 def remap(server: Server, asked: Asked, body: m.RemapPoint) -> m.ReplyBody:

@@ -130,7 +130,7 @@ class _Factorization:
 
     def _wait(self, requests: Sequence[MPI.Request]) -> None:
         """Complete ``requests``, computing what is due meanwhile."""
-        while not MPI.Request.Testall(requests):
+        while not self.grid.test(requests):
             if not self.due.step():
                 self.grid.wait(requests)
                 return

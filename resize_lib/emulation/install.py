@@ -1,0 +1,54 @@
+"""What a session does on an emulated node: pace this rank, shape its grid's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mpi4py import MPI
+
+from dq_client.messages import Place
+from resize_lib import pacing
+from resize_lib.emulation.link import Link
+from resize_lib.emulation.pacer import SharePacer
+from resize_lib.emulation.shaped import ShapedComm
+from resize_lib.grid import Grid
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRate:
+    """What every node's link carries (10^6 bits per second, microseconds)."""
+
+    rate_mbit: float
+    latency_us: float
+
+
+@dataclass(slots=True)
+class Emulation:
+    """One rank's emulated node. `link` None: messages cost what the machine makes them cost."""
+
+    rate: LinkRate | None = None
+    pacer: SharePacer | None = None
+    link: Link | None = field(default=None, init=False)
+
+    @staticmethod
+    def on(place: Place | None, rate: LinkRate | None) -> Emulation | None:
+        """Install what `place` asks for in this process; None if it asks for nothing."""
+        share = place.core_share if place is not None else None
+        if share is None and rate is None:
+            return None
+        pacer = SharePacer(share) if share is not None else None
+        pacing.set_pacer(pacer)
+        emulation = Emulation(rate, pacer)
+        if rate is not None:
+            emulation.link = Link(rate.rate_mbit, rate.latency_us)
+        return emulation
+
+    def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[Place]) -> Grid:
+        """The grid on `comm` (collective), its messages shaped, its ranks asleep while waiting."""
+        if self.link is None or len({p.node for p in places}) == 1:
+            return Grid(comm, rows, cols, wait="nap")
+        shaped = ShapedComm.of(comm, self.link, [p.node for p in places])
+        if self.pacer is not None:
+            shaped.wire.aside = self.pacer.aside
+        return Grid(shaped, rows, cols, wait="nap")
