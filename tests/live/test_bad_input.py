@@ -1,0 +1,209 @@
+"""Bad input gets one clear line and changes nothing; a broken job harms nobody else."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+SLEEP = ("--", "sleep", 60)
+
+
+def one_line(done: subprocess.CompletedProcess, code: int) -> str:
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("-n", 3, "--sizes", "2,4", *SLEEP), 4, "size 3 is not among the legal sizes 2, 4"),
+        (("--sizes", "2,x", *SLEEP), 2, "--sizes 2,x"),
+        (("--sizes", "0,2", *SLEEP), 2, "a size is at least 1"),
+        (("-n", 0, *SLEEP), 2, "at least one processor"),
+        (("-n", -1, *SLEEP), 2, "at least one processor"),
+        (("-n", 5, *SLEEP), 4, "asks for 5 processors, the cluster has 4"),
+        (("--sizes", "8,16", *SLEEP), 4, "asks for 8 processors, the cluster has 4"),
+        (("--min", 4, "--max", 2, *SLEEP), 4, "sizes from 4 to 2"),
+        (("--sizes", "2", "--min", 2, *SLEEP), 4, "either a list of sizes or"),
+        (("--kind", "rigid", "--sizes", "1,2", *SLEEP), 4, "a rigid job has exactly one size"),
+        (("--walltime", "soon", *SLEEP), 2, "--walltime soon"),
+        (("--env", "NOVALUE", *SLEEP), 2, "give NAME=value"),
+        (("--env", "DQ_JOB_ID=7", *SLEEP), 4, "belongs to DQ"),
+        (("--kind", "elastic", *SLEEP), 2, "elastic"),
+        ((), 2, "PROGRAM"),
+    ],
+)
+def test_a_senseless_submission_is_refused_and_leaves_no_job(shared, words, code, text):
+    line = one_line(shared.run("submit", *words), code)
+    assert text in line
+    assert json.loads(shared.dq("jobs", "--json"))["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("job", 99), 5, "no job 99"),
+        (("job", "last"), 5, "no job has been submitted yet"),
+        (("kill", 99), 5, "no job 99"),
+        (("why", "x"), 2, "no job id"),
+        (("resize", 99, 2), 5, "no job 99"),
+        (("frobnicate",), 2, "frobnicate"),
+        (("server", "start", "--detach"), 2, "a server is running in"),
+        (("up", "--detach", "--local", 0), 2, "1 to 10000 processors, not 0"),
+        (("up", "--cluster", "/nonexistent.toml"), 2, "no such cluster file"),
+    ],
+)
+def test_other_commands_say_what_is_wrong(shared, words, code, text):
+    assert text in one_line(shared.run(*words), code)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """One cluster for the tests that must not change it."""
+    from conftest import Live
+
+    live = Live(tmp_path_factory.mktemp("dq") / "home")
+    live.up(4)
+    yield live
+    live.clear()
+
+
+def test_no_server(live):
+    for command in ("jobs", "nodes", "down"):
+        assert "dq up" in one_line(live.run(command), 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("engine = ", "not TOML"),
+        ("engine = 'cloud'", "unknown engine 'cloud'"),
+        ("engine = 'emulated'", "no [[nodes]]"),
+        ("engine = 'emulated'\n[[nodes]]\nnames = 'n[3-1]'", "not a range of node names"),
+        ("engine = 'emulated'\n[[nodes]]\nnames = 'a b'", "not a node name"),
+        ("engine = 'emulated'\n[[nodes]]\nnames = ['a', 'a']", "named twice"),
+        ("engine = 'emulated'\n[[nodes]]\nnames = 'a'\nprocessors = 0", "need at least 1"),
+        ("engine = 'emulated'\n[[nodes]]\nnames = 'a'\ncolour = 1", "colour"),
+        ("processors = 'many'", "int"),
+    ],
+)
+def test_a_malformed_cluster_file_starts_nothing(live, tmp_path, text, message):
+    path = tmp_path / "cluster.toml"
+    path.write_text(text)
+    line = one_line(live.run("up", "--detach", "--cluster", path), 2)
+    assert str(path) in line
+    assert message in line
+    assert not live.home.server_file.exists()
+
+
+@pytest.mark.parametrize("text", ["[scheduler]\nstart = 'psychic'", "[scheduler]\nsamples = 0",
+                                  "[scheduler]\ncolour = 1", "[other]", "x ="])  # fmt: skip
+def test_a_malformed_configuration_starts_nothing(live, tmp_path, text):
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    done = live.run("up", "--local", 1, "--detach", "--config", path)
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    assert not live.home.server_file.exists()
+
+
+def test_a_second_server_on_the_same_address_is_refused(cluster, tmp_path):
+    from conftest import Live
+
+    address = cluster.home.server()["address"]
+    other = Live(tmp_path / "other")
+    done = other.run("server", "start", "--detach", "--address", address)
+    assert done.returncode == 2
+    assert address in done.stderr
+    assert "another server" in done.stderr
+    cluster.dq("jobs")
+
+
+@pytest.mark.mpi
+def test_a_missing_program_takes_nobody_down(cluster):
+    healthy = cluster.submit("-n", 1, "--", "sleep", 4)
+    broken = cluster.submit("-n", 2, "--", "/nonexistent/program")
+    end = cluster.wait(broken, lambda j: j["state"] == "failed")
+    assert "no such program: /nonexistent/program" in end["reason"]
+    assert "no such program" in cluster.dq("why", broken)
+    assert cluster.wait_end(healthy)["state"] == "done"
+
+
+@pytest.mark.mpi
+def test_a_crash_in_one_rank_ends_the_job_and_frees_its_processors(cluster, tmp_path):
+    script = tmp_path / "crash.py"
+    script.write_text(
+        "from mpi4py import MPI\nimport os, time\n"
+        "c = MPI.COMM_WORLD\n"
+        "if c.rank == 1: os.abort()\n"
+        "time.sleep(60)\n"
+    )
+    job = cluster.submit("-n", 3, "--sizes", "3", "--", "python", script)
+    end = cluster.wait(job, lambda j: j["state"] == "failed", timeout_s=30)
+    assert end["exit_code"] != 0
+    healthy = cluster.submit("-n", 4, "--", "true")
+    assert cluster.wait_end(healthy)["state"] == "done"
+
+
+@pytest.mark.mpi
+def test_a_job_without_remap_points_is_explained(cluster):
+    job = cluster.submit("--sizes", "1,2", "--", "sleep", 30)
+    cluster.wait(job, lambda j: j["state"] == "running")
+    assert "has not reached a remap point" in cluster.dq("why", job)
+    codes = [r["code"] for r in json.loads(cluster.dq("why", job, "--json"))["now"]]
+    assert "no_remap_point" in codes
+
+
+@pytest.mark.mpi
+def test_kill_ends_the_whole_tree(cluster, tmp_path):
+    script = tmp_path / "runaway.py"
+    script.write_text(
+        "import subprocess, time\n"
+        "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "time.sleep(600)\n"
+    )
+    job = cluster.submit("-n", 2, "--sizes", "2", "--", "python", script)
+    cluster.wait(job, lambda j: j["state"] == "running")
+    time.sleep(0.5)
+    cluster.dq("kill", job)
+    assert cluster.wait(job, lambda j: j["state"] == "killed", timeout_s=20)
+    # all four processors are free again: the next job starts on them
+    assert cluster.wait_end(cluster.submit("-n", 4, "--", "true"))["state"] == "done"
+    assert "sleep" not in {p.name() for p in children_of_home(cluster)}
+
+
+def children_of_home(cluster):
+    import psutil
+
+    from dq_client import bringup
+
+    return [psutil.Process(pid) for pid in bringup.leftovers(cluster.home)]
+
+
+@pytest.mark.mpi
+def test_wait_tells_the_outcome_by_its_exit_code(cluster):
+    assert cluster.run("submit", "--wait", "--", "true").returncode == 0
+    done = cluster.run("submit", "--wait", "--", "false")
+    assert done.returncode == 1
+    assert "exit code" in done.stderr
+
+
+@pytest.mark.mpi
+def test_walltime_is_enforced(cluster):
+    job = cluster.submit("--walltime", "2s", "--", "sleep", 60)
+    end = cluster.wait(job, lambda j: j["state"] == "failed", timeout_s=30)
+    assert "walltime of 2 s" in end["reason"]
+
+
+@pytest.mark.mpi
+def test_down_is_refused_while_a_job_runs(cluster):
+    job = cluster.submit("--", "sleep", 60)
+    cluster.wait(job, lambda j: j["state"] == "running")
+    assert "1 job is running" in one_line(cluster.run("down"), 4)
