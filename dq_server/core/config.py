@@ -5,9 +5,10 @@ Read once; a senseless combination is refused here, with one line saying what to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dq_server.core.errors import ConfigError
+from dq_server.core.fairness import DfsConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,16 @@ class SchedulerConfig:
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none
     walltime_warning_s how long before the walltime ends the owner is warned
+    mebf_theta         a job is resized only if this share of its planned time is left
+    mebf_gamma         and its run time grows to at most this multiple
+    mebf_share         what a job gives away at most when it shrinks, of its processors
+    mebf_spare_ratio   Spare: an expansion must exceed this share of the job's processors
+    mebf_also          what else to do with idle processors that nobody in the queue can use:
+                       "", "expand" (expand+) or "shrink" (shrink+)
     moldable           moldable and malleable jobs may start smaller than they asked for
+    reservation_depth  jobs that get a reservation under start = "reservations"
+    drain_priority     a waiting job of at least this priority is first and stops all other starts
+    dfs                dynamic fairness, for grant = "dfs"
 
     `samples=1, discard=0, threshold=0, settle=0` is the thesis's rule.
     """
@@ -31,6 +41,7 @@ class SchedulerConfig:
     order: str = "fcfs"
     start: str = "fcfs"
     resize: str = "reshape"
+    grant: str = "always"
     samples: int = 3
     discard: int = 1
     threshold: float = 0.05
@@ -40,6 +51,14 @@ class SchedulerConfig:
     keep_decisions: int = 400
     walltime_warning_s: float = 60.0
     moldable: bool = False
+    mebf_theta: float = 0.5
+    mebf_gamma: float = 2.0
+    mebf_share: float = 0.4
+    mebf_spare_ratio: float = 0.5
+    mebf_also: str = ""
+    reservation_depth: int = 5
+    drain_priority: int | None = None
+    dfs: DfsConfig = field(default_factory=DfsConfig)
 
     def validate(self) -> None:
         """Raise ConfigError if a figure makes no sense (policy names: see policies/registry)."""
@@ -51,3 +70,6 @@ class SchedulerConfig:
             raise ConfigError(f"threshold = {self.threshold}: a relative gain from 0 to below 1")
         if self.keep_ended < 0:
             raise ConfigError(f"keep_ended = {self.keep_ended}: 0 or more jobs")
+        if self.reservation_depth < 1:
+            raise ConfigError(f"reservation_depth = {self.reservation_depth}: at least one job")
+        self.dfs.validate()

@@ -47,6 +47,29 @@ TEMPLATES: dict[str, str] = {
     "user_resize": "asked for by the user: from {size} to {next_size}",
     "user_resize_waits": "the user asked for {next_size}: {more} more are needed, {idle} are idle",
     "stale_answer": "this remap point was answered before",
+    "mebf_expand": "{idle} are idle, {left_s:.0f} s are left: from {size} to {next_size}",
+    "mebf_shrink": "job {head} waits: from {size} to {next_size}, {left_s:.0f} s are left",
+    "mebf_continue": "other jobs are resized first, or nobody needs to be: stays on {size},"
+    " {idle} are idle",
+    # dynamic requests
+    "dyn_first": "{more} more processors granted, {idle} were idle; requests of running jobs come"
+    " first",
+    "dyn_fair": "{more} more processors granted, {idle} were idle; within the limits it delays"
+    " {delayed} waiting jobs by {delay_s:.0f} s in all",
+    "dyn_too_few": "{more} more processors asked for, {idle} are idle{where}",
+    "dyn_never": "{more} more processors asked for: dynamic requests are switched off",
+    "dyn_not_permitted": "{more} more processors would delay job {delayed_job} of {who} by"
+    " {delay_s:.0f} s, which is not permitted",
+    "dyn_single": "{more} more processors would delay job {delayed_job} of {who} by {delay_s:.0f} s"
+    " to {total_s:.0f} s in all, one job's limit is {limit_s:.0f} s",
+    "dyn_target": "{more} more processors would delay jobs of {who} by {delay_s:.0f} s to"
+    " {total_s:.0f} s in this interval, the limit is {limit_s:.0f} s",
+    "dyn_timeout": "{more} more processors asked for, not to be had within {timeout_s:g} s: {why}",
+    "dyn_waits": "{more} more processors asked for, {left_s:.0f} s left to wait: {why}",
+    "dyn_expand": "the {more} processors that the application asked for, from {size} to"
+    " {next_size}",
+    "dyn_release": "the application gives back {count} of {size} processors",
+    "dyn_asks_itself": "an evolving job is resized when it asks for it",
     # resizes
     "resize_committed": "{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
     "resize_aborted": "{size} to {next_size} did not happen: {why}",

@@ -9,6 +9,7 @@ import click
 # name -> "module:attribute" of its click command
 COMMANDS = {
     "plan": "dq_server.sim.plan_command:plan",
+    "run": "dq_server.sim.run_command:run",
 }
 
 

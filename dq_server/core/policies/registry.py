@@ -7,18 +7,36 @@ from typing import TypeVar
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import ConfigError
-from dq_server.core.policies.base import QueueOrder, ResizePolicy, StartPolicy
+from dq_server.core.policies.base import GrantPolicy, QueueOrder, ResizePolicy, StartPolicy
+from dq_server.core.policies.grant_always import AlwaysGrant
+from dq_server.core.policies.grant_dfs import DfsGrant
+from dq_server.core.policies.grant_never import NeverGrant
 from dq_server.core.policies.order_fcfs import FcfsOrder
+from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, spare
 from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
 from dq_server.core.policies.start_easy import EasyStart
 from dq_server.core.policies.start_fcfs import FcfsStart
+from dq_server.core.policies.start_reservations import ReservationsStart
 
 ORDERS: dict[str, Callable[[SchedulerConfig], QueueOrder]] = {"fcfs": lambda _: FcfsOrder()}
-STARTS: dict[str, Callable[[SchedulerConfig], StartPolicy]] = {"fcfs": FcfsStart, "easy": EasyStart}
+STARTS: dict[str, Callable[[SchedulerConfig], StartPolicy]] = {
+    "fcfs": FcfsStart,
+    "easy": EasyStart,
+    "reservations": ReservationsStart,
+}
 RESIZES: dict[str, Callable[[SchedulerConfig], ResizePolicy]] = {
     "none": lambda _: NoResize(),
     "reshape": lambda _: ReshapeResize(),
+    "handoff": lambda _: MebfResize(handoff),
+    "spare": lambda _: MebfResize(spare),
+    "intensive": lambda _: MebfResize(intensive),
+}
+
+GRANTS: dict[str, Callable[[SchedulerConfig], GrantPolicy]] = {
+    "never": lambda _: NeverGrant(),
+    "always": lambda _: AlwaysGrant(),
+    "dfs": lambda _: DfsGrant(),
 }
 
 _P = TypeVar("_P")
@@ -50,3 +68,8 @@ def start_policy(config: SchedulerConfig) -> StartPolicy:
 def resize_policy(config: SchedulerConfig) -> ResizePolicy:
     """The resize policy that the configuration names."""
     return _pick("resize", RESIZES, config.resize, config)
+
+
+def grant_policy(config: SchedulerConfig) -> GrantPolicy:
+    """The grant policy that the configuration names."""
+    return _pick("grant", GRANTS, config.grant, config)

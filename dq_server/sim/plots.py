@@ -1,0 +1,96 @@
+"""Simulations as pictures: processors in use over time, and who ran where (a Gantt chart).
+
+Only this module imports matplotlib, and it is imported only when a picture is wanted.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dq_server.sim.output import Run
+from dq_server.sim.records import Records
+
+GANTT_JOBS, GANTT_NODES = 2000, 2048  # more than that is a grey wall
+HOUR_S, DAY_S = 3600.0, 86_400.0
+
+
+def plot_runs(path: Path, runs: list[Run]) -> None:
+    """One panel with the processors in use under each policy; below, if it fits, a Gantt each."""
+    records = runs[0].records
+    gantt = len(records.ran) <= GANTT_JOBS and records.nodes <= GANTT_NODES
+    rows = 1 + (len(runs) if gantt else 0)
+    figure = Figure(figsize=(10, 2.6 * rows + 0.6), layout="constrained")
+    panels = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
+    origin_s = float(records.submit.min()) if len(records.ran) else 0.0
+    longest_s = max(run.records.makespan_s for run in runs)
+    unit_s, unit = (DAY_S, "days") if longest_s > 5 * DAY_S else (
+        (HOUR_S, "hours") if longest_s > 2 * HOUR_S else (1.0, "s")
+    )  # fmt: skip
+    for run in runs:
+        at, held = run.records.held_over_time()
+        label = f"{run.policy}: {100 * run.metrics['utilization']:.1f} % used"
+        panels[0].step((at - origin_s) / unit_s, held, where="post", label=label, linewidth=1)
+    panels[0].set(ylabel="processors in use", ylim=(0, records.nodes * 1.05))
+    panels[0].legend(loc="lower center", fontsize="small", ncols=min(3, len(runs)))
+    if gantt:
+        for run, panel in zip(runs, panels[1:], strict=True):
+            _gantt(panel, run.records, origin_s, unit_s)
+            panel.set(ylabel="processor", ylim=(0, records.nodes), title=run.policy)
+    panels[-1].set_xlabel(f"time ({unit})")
+    figure.savefig(path, dpi=120, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+def _gantt(panel: Axes, records: Records, origin_s: float, unit_s: float) -> None:
+    """A box per job and stay at a size; the lowest free processors are taken first."""
+    colours = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
+    for k, boxes in _boxes(records).items():
+        for first, count, since_s, until_s in boxes:
+            span = ((since_s - origin_s) / unit_s, (until_s - since_s) / unit_s)
+            panel.broken_barh([span], (first, count), facecolor=colours[k % 20], linewidth=0)
+
+
+def _boxes(records: Records) -> dict[int, list[tuple[int, int, float, float]]]:
+    """Per job: (first processor, how many, from, until) of each contiguous piece it held."""
+    changes: list[tuple[float, int, int]] = []  # (time, what it is, job); releases come first
+    sizes: dict[int, list[int]] = {}
+    for k in records.ran.tolist():
+        sizes[k] = [records.processors[k]]
+        changes.append((records.start_s[k], 1, k))
+        for change in records.resizes.get(k, ()):
+            if change.time_s < records.end_s[k]:
+                sizes[k].append(change.size)
+                changes.append((change.time_s, 1 if change.size > change.before else 0, k))
+        sizes[k].append(0)
+        changes.append((records.end_s[k], 2 if records.start_s[k] == records.end_s[k] else 0, k))
+    idle = list(range(records.nodes))
+    held: dict[int, list[int]] = {}
+    since: dict[int, float] = {}
+    boxes: dict[int, list[tuple[int, int, float, float]]] = {}
+    for at_s, _, k in sorted(changes):
+        mine = held.setdefault(k, [])
+        boxes.setdefault(k, []).extend(
+            (first, count, since[k], at_s) for first, count in _pieces(mine) if at_s > since[k]
+        )
+        size, since[k] = sizes[k].pop(0), at_s
+        while len(mine) > size:
+            insort(idle, mine.pop())
+        more = size - len(mine)
+        mine += idle[:more]
+        del idle[:more]
+    return boxes
+
+
+def _pieces(processors: list[int]) -> list[tuple[int, int]]:
+    """Contiguous runs as (first, count)."""
+    pieces: list[tuple[int, int]] = []
+    for p in sorted(processors):
+        if pieces and p == pieces[-1][0] + pieces[-1][1]:
+            pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
+        else:
+            pieces.append((p, 1))
+    return pieces

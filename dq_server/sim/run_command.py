@@ -1,0 +1,158 @@
+"""`dq sim run`: what would these jobs have gained under other policies?"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from dq_server.core.errors import SchedulerError
+from dq_server.core.policies.sets import SETS, named_config
+from dq_server.sim.engine import Simulation
+from dq_server.sim.errors import WorkloadError
+from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
+from dq_server.sim.output import Run, as_json, as_table, write_csv
+from dq_server.sim.plan_command import OneLineCommand
+from dq_server.sim.swf import read_swf
+from dq_server.sim.toml_workload import read_toml
+from dq_server.sim.workload import RigidWorkload, Workload
+
+PLOT_FORMATS = (".png", ".svg", ".pdf")
+
+
+class RunInputError(click.ClickException):
+    """Input that cannot be simulated: one line on stderr, exit code 2, nothing written."""
+
+    exit_code = 2
+
+
+@click.command(cls=OneLineCommand)
+@click.argument("workload", type=click.Path(path_type=Path))
+@click.option("--nodes", required=True, type=click.IntRange(min=1), help="Processors it has.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help=f"May be given several times. One of {', '.join(SETS)}.",
+)
+@click.option(
+    "--malleable",
+    type=click.FloatRange(0, 1),
+    help="Share of a log's jobs, drawn at random, that may be resized.",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--scalability",
+    type=click.Choice(list(SCALABILITY)),
+    help="How well malleable jobs scale.  [default: medium]",
+)
+@click.option(
+    "--overhead",
+    type=click.FloatRange(min=0),
+    help="Scale of the cost of a resize, seconds.  [default: 10]",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(min=1),
+    help="Iterations of a malleable job.  [default: 100]",
+)
+@click.option(
+    "--enforce-estimates", is_flag=True, help="Kill jobs that run longer than their estimate."
+)
+@click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
+@click.option("--csv", "csv", type=click.Path(path_type=Path), help="Write one line per job.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw processors over time.")
+def run(
+    workload: Path,
+    nodes: int,
+    policies: tuple[str, ...],
+    malleable: float | None,
+    seed: int,
+    scalability: str | None,
+    overhead: float | None,
+    iterations: int | None,
+    enforce_estimates: bool,
+    json_wanted: bool,
+    csv: Path | None,
+    plot: Path | None,
+) -> None:
+    """Simulate a workload under one or more policies.
+
+    WORKLOAD is a log in the Standard Workload Format (.swf, .swf.gz), whose jobs need field 8 (else
+    5) processors, last field 4 and plan with field 9 (else what they last), or a .toml file.
+    """
+    how = _malleability(malleable, scalability, overhead, iterations)
+    try:
+        if len(set(policies)) < len(policies):
+            raise RunInputError("a policy is named twice")
+        configs = {policy: named_config(policy) for policy in policies}
+        for config in configs.values():
+            config.validate()
+        _check_outputs(csv, plot)
+        jobs = _read(workload, nodes, how, seed, enforce_estimates)
+        runs = []
+        for policy, config in configs.items():
+            records = Simulation(jobs, nodes, config).run()
+            runs.append(Run(policy, records, records.metrics()))
+    except (WorkloadError, SchedulerError) as error:
+        raise RunInputError(str(error)) from error
+    for note, count in sorted(runs[0].records.notes.items()):
+        click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
+    if csv is not None:
+        write_csv(csv, runs)
+    if plot is not None:
+        from dq_server.sim.plots import plot_runs  # matplotlib is slow to import
+
+        plot_runs(plot, runs)
+    click.echo(as_json(jobs.name, nodes, runs) if json_wanted else as_table(runs))
+
+
+def _malleability(
+    share: float | None, scalability: str | None, overhead: float | None, iterations: int | None
+) -> Malleability | None:
+    if share is None:
+        given = {"--scalability": scalability, "--overhead": overhead, "--iterations": iterations}
+        for option, value in given.items():
+            if value is not None:
+                raise RunInputError(f"{option} is about malleable jobs: give --malleable too")
+        return None
+    usual = Malleability()
+    return Malleability(
+        share,
+        SCALABILITY[scalability or "medium"],
+        usual.overhead_s if overhead is None else overhead,
+        usual.iterations if iterations is None else iterations,
+    )
+
+
+def _check_outputs(csv: Path | None, plot: Path | None) -> None:
+    """Before anything is simulated: could the results be written?"""
+    for option, path in (("--csv", csv), ("--plot", plot)):
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            raise RunInputError(f"{option} {path}: not a file in a directory that exists")
+    if plot is None:
+        return
+    if plot.suffix not in PLOT_FORMATS:
+        raise RunInputError(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
+    if csv is not None and csv.absolute() == plot.absolute():
+        raise RunInputError("--csv and --plot name the same file")
+    if find_spec("matplotlib") is None:
+        raise RunInputError("--plot needs matplotlib: pip install 'dq[web]'")
+
+
+def _read(
+    path: Path, nodes: int, how: Malleability | None, seed: int, enforce_estimates: bool
+) -> Workload:
+    if path.suffix == ".toml":
+        if how is not None:
+            raise RunInputError("--malleable is for logs: in a .toml file each job has its kind")
+        if enforce_estimates:
+            raise RunInputError("--enforce-estimates is for logs: a .toml job has walltime_s")
+        return read_toml(path)
+    if not path.name.endswith((".swf", ".swf.gz")):
+        raise RunInputError(f"{path}: a workload is a .swf, .swf.gz or .toml file")
+    rigid = RigidWorkload.from_log(read_swf(path), enforce_estimates=enforce_estimates)
+    return rigid if how is None else MalleableWorkload(rigid, nodes, how, seed)

@@ -1,0 +1,175 @@
+"""Workloads written by hand, in TOML: one table per job.
+
+    [[job]]
+    name = "lu"
+    submit_s = 0                  # default 0
+    kind = "malleable"            # rigid (default), moldable, malleable
+    processors = 4                # to start on
+    sizes = [2, 4, 6, 9, 12]      # legal ones; or min and max; a rigid job has none of these
+    iterations = 50               # with times_s: seconds of one iteration on each size
+    times_s = { 2 = 100, 4 = 53, 6 = 42, 9 = 31, 12 = 28 }
+    redistribution_s = 3          # what a resize costs, default 0
+
+Instead of iterations and times_s: `run_s`, the run time on `processors`; then `rho` says how it
+scales (core/scalability.py) and `iterations` (default 100) how many remap points there are.
+Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dq_server.core.errors import InvalidSpec
+from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.scalability import Scalability
+from dq_server.sim.applications import Application, Iterating, Rigid
+from dq_server.sim.errors import WorkloadError
+from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
+
+_NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
+_WHOLE = {"processors", "min", "max", "iterations", "priority"}
+_TEXTS = {"name", "kind", "user", "group", "account", "class", "qos"}
+_KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s"}
+DEFAULT_ITERATIONS = 100
+
+
+def read_toml(path: Path) -> ListedWorkload:
+    """Read a workload; WorkloadError, with file and line, if it makes no sense."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise WorkloadError(f"{path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        at = re.search(r"line (\d+)", str(error))
+        where = f"{path}:{at[1]}" if at else f"{path}"
+        raise WorkloadError(f"{where}: not TOML: {error}") from error
+    tables = data.get("job")
+    if not isinstance(tables, list) or not tables:
+        raise WorkloadError(f"{path}: there is no [[job]] in it")
+    lines = [n for n, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip()
+             .replace(" ", "") == "[[job]]"]  # fmt: skip
+    jobs = []
+    for number, table in enumerate(tables, 1):
+        where = f"{path}:{lines[number - 1]}" if len(lines) == len(tables) else f"{path}"
+        try:
+            jobs.append(_job(table, number))
+        except (ValueError, InvalidSpec) as error:
+            raise WorkloadError(f"{where}: job {number}: {error}") from error
+    return ListedWorkload(path.name, jobs)
+
+
+def _job(table: dict[str, Any], number: int) -> ListedJob:
+    _check_types(table)
+    kind = JobKind(table.get("kind", "rigid"))
+    sizes = _sizes(table)
+    if kind is JobKind.RIGID and len(sizes) > 1:
+        raise ValueError('a rigid job has one size; give kind = "malleable" or "moldable"')
+    start = table.get("processors", sizes[0])
+    if start not in sizes:
+        raise ValueError(f"processors = {start} is not among the legal sizes {sizes}")
+    make, run_s, known = _application(table, sizes, start)
+    spec = JobSpec(
+        name=table.get("name", f"job {number}"),
+        kind=kind,
+        initial=configuration(start),
+        configurations=tuple(configuration(size) for size in sizes),
+        estimate_s=table.get("estimate_s", run_s),
+        walltime_s=table.get("walltime_s"),
+        user=table.get("user", ""),
+        group=table.get("group", ""),
+        account=table.get("account", ""),
+        job_class=table.get("class", ""),
+        qos=table.get("qos", ""),
+        priority=table.get("priority", 0),
+        scalability=known,
+    )
+    spec.validate()
+    return ListedJob(float(table.get("submit_s", 0.0)), spec, make, number)
+
+
+def _check_types(table: dict[str, Any]) -> None:
+    for key, value in table.items():
+        if key not in _KNOWN:
+            raise ValueError(f"unknown key {key!r}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if key in _NUMBERS and not (number and 0 <= value < float("inf")):
+            raise ValueError(f"{key} = {value!r}: a number from 0 is needed")
+        if key in _WHOLE and not (number and isinstance(value, int)):
+            raise ValueError(f"{key} = {value!r}: a whole number is needed")
+        if key in _TEXTS and not isinstance(value, str):
+            raise ValueError(f"{key} = {value!r}: a text is needed")
+
+
+def _sizes(table: dict[str, Any]) -> list[int]:
+    """The legal sizes, ascending."""
+    if "sizes" in table and ("min" in table or "max" in table):
+        raise ValueError("give either sizes or min and max")
+    if "sizes" in table:
+        sizes = table["sizes"]
+        if not isinstance(sizes, list) or not all(type(s) is int and s >= 1 for s in sizes):
+            raise ValueError(f"sizes = {sizes!r}: a list of whole numbers from 1 is needed")
+        sizes = sorted(set(sizes))
+    elif "max" in table:
+        sizes = list(range(max(1, table.get("min", 1)), table["max"] + 1))
+    else:
+        sizes = [table.get("processors", 1)]
+    if not sizes or sizes[0] < 1:
+        raise ValueError("a job needs at least one processor")
+    return sizes
+
+
+def _application(
+    table: dict[str, Any], sizes: list[int], start: int
+) -> tuple[Callable[[], Application], float, Scalability | None]:
+    """What makes the application, its run time on the starting size, and its scalability."""
+    cost_s = float(table.get("redistribution_s", 0.0))
+    if "times_s" in table:
+        if "run_s" in table or "rho" in table or "iterations" not in table:
+            raise ValueError("times_s goes with iterations, and without run_s and rho")
+        times = _times(table["times_s"], sizes)
+        turns = _at_least_one(table["iterations"])
+
+        def measured() -> Application:
+            return Iterating(turns, times.__getitem__, lambda _before, _after: cost_s)
+
+        return measured, turns * times[start], None
+    if "run_s" not in table:
+        raise ValueError("how long does it run? give run_s, or iterations and times_s")
+    run_s = float(table["run_s"])
+    if len(sizes) == 1:
+        return lambda: Rigid(run_s), run_s, None
+    known = Scalability(start, float(table.get("rho", 0.0)))
+    turns = _at_least_one(table.get("iterations", DEFAULT_ITERATIONS))
+
+    def modelled() -> Application:
+        return Iterating(
+            turns, lambda size: run_s / turns * known.ratio(size), lambda _before, _after: cost_s
+        )
+
+    return modelled, run_s, known
+
+
+def _at_least_one(iterations: int) -> int:
+    if iterations < 1:
+        raise ValueError(f"iterations = {iterations}: at least one is needed")
+    return iterations
+
+
+def _times(given: object, sizes: list[int]) -> dict[int, float]:
+    if not isinstance(given, dict):
+        raise InvalidSpec("times_s gives seconds by size: { 2 = 100, 4 = 53 }")
+    times: dict[int, float] = {}
+    for size, seconds in given.items():
+        positive = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not size.isdigit() or not positive or not 0 <= seconds < float("inf"):
+            raise ValueError(f"times_s: {size} = {seconds!r} is not seconds by size")
+        times[int(size)] = float(seconds)
+    missing = [size for size in sizes if size not in times]
+    if missing:
+        raise ValueError(f"times_s has no time for {missing}")
+    return times
