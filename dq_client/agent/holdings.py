@@ -1,8 +1,9 @@
 """The job instances that have processes on this agent's nodes.
 
-Each is a folder with a record of its keeper (pid and creation time), so that an agent that was
-killed and started again finds the same processes, and an `exit` file that the keeper writes. The
-folder goes when the server has acknowledged the end.
+Each is a folder with a record of what it is for, the claim of its keeper (pid and start time), so
+that an agent that was killed and started again finds the same processes, and an `exit` file that
+the keeper writes at the end. The folder goes when the server has acknowledged the end. The record
+is written before the keeper is started: see keeper.py for why nothing runs twice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code
 
 
 class Record(msgspec.Struct):
-    """What the agent remembers of one process tree. `run` names a proxy, empty for the job."""
+    """What the agent remembers of one process tree. `run` names a proxy, empty for the job.
+
+    `pid` and `create_time` are the keeper's; on disk they are 0, there the claim tells.
+    """
 
     job: int
     instance: int
@@ -80,6 +84,15 @@ class Tree:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _claimed(folder: Path) -> tuple[int, float]:
+    """Pid and creation time of the keeper that claimed the folder; 0, 0 once it is gone."""
+    with contextlib.suppress(OSError, ValueError, psutil.Error):
+        pid, ticks = (int(word) for word in (folder / "claim").read_text().split())
+        if keeper.start_ticks(pid) == ticks:
+            return pid, psutil.Process(pid).create_time()
+    return 0, 0.0
+
+
 class Holdings:
     """All process trees of one agent, on disk and in memory."""
 
@@ -96,9 +109,12 @@ class Holdings:
         for folder in sorted(self.folder.iterdir()):
             try:
                 record = msgspec.json.decode((folder / "record.json").read_bytes(), type=Record)
+                if keeper.claim(str(folder)):  # nothing was started, and now nothing will be
+                    raise FileNotFoundError
             except (OSError, msgspec.DecodeError):
                 shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started
                 continue
+            record.pid, record.create_time = _claimed(folder)
             self.trees[folder.name] = Tree(record, folder, self.owner)
             self.adopted = True
 
@@ -124,6 +140,7 @@ class Holdings:
         name = self.key(record.job, record.instance, record.run)
         folder = self.folder / name
         folder.mkdir(mode=0o700)
+        write_private(folder / "record.json", msgspec.json.encode(record).decode())
         program = str(Path(keeper.__file__).resolve())
         words = [sys.executable, "-I", "-S", program, str(folder), cwd, str(out), str(err), *argv]
         process = subprocess.Popen(
@@ -136,7 +153,6 @@ class Holdings:
         )
         self._reaping.append(process)
         record.pid, record.create_time = process.pid, psutil.Process(process.pid).create_time()
-        write_private(folder / "record.json", msgspec.json.encode(record).decode())
         self.trees[name] = Tree(record, folder, self.owner)
         return self.trees[name]
 

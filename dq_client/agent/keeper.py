@@ -6,6 +6,12 @@ It declares itself subreaper, so descendants that call setsid or lose their pare
 children instead of init's. When PROGRAM has ended its exit code goes to FOLDER/exit and whatever is
 left of the tree is killed. SIGTERM to the keeper ends the tree: SIGTERM to everybody, then SIGKILL
 after GRACE_S. It imports next to nothing because every start of a job waits for it.
+
+At most one program is ever run per folder. Before it starts PROGRAM the keeper claims the folder,
+by a file FOLDER/claim with its pid and start time that can be made only once. An agent that comes
+up and finds a folder without a claim makes it itself, and a keeper that comes second just leaves:
+an agent killed in the middle of a launch leads to one run, or to none and a launch by its
+successor, never to two.
 """
 
 import ctypes
@@ -15,6 +21,8 @@ import sys
 import time
 
 GRACE_S = 2.0
+KILL_AGAIN_S = 0.1
+WRITE_FOR_S = 60.0  # how long a full disk may keep the exit code from being written
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -56,6 +64,30 @@ def write(path: str, text: str) -> None:
     os.replace(path + ".draft", path)  # noqa: PTH105
 
 
+def start_ticks(pid: int) -> int:
+    """When a process started, in the kernel's count: with the pid it names a process for ever."""
+    with open(f"/proc/{pid}/stat", "rb") as f:
+        return int(f.read().rpartition(b")")[2].split()[19])
+
+
+def claim(folder: str) -> bool:
+    """Make FOLDER/claim; False if somebody has, or the folder is gone: then nothing may run."""
+    me = os.getpid()
+    draft = f"{folder}/claim.{me}"
+    try:
+        with open(draft, "w") as f:
+            f.write(f"{me} {start_ticks(me)}")
+        os.link(draft, f"{folder}/claim")
+    except (FileExistsError, FileNotFoundError):
+        return False
+    finally:
+        try:
+            os.unlink(draft)  # noqa: PTH108
+        except OSError:
+            pass  # noqa: S110 - contextlib is slow to import
+    return True
+
+
 def start(cwd: str, out: str, err: str, argv: list[str]) -> int:
     """Start the program; returns its pid. Exits 127 in the child if it cannot be run."""
     pid = os.fork()
@@ -80,25 +112,43 @@ class Keeper:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.dying = 0.0
+        self.dying = False
 
     def terminate(self, *_: object) -> None:
-        """SIGTERM arrived: end the tree."""
+        """SIGTERM arrived: end the tree, and see to it by an alarm.
+
+        By an alarm because Python's waitpid goes on waiting after a signal: a program that ignores
+        SIGTERM would never be looked at again.
+        """
         if not self.dying:
-            self.dying = time.monotonic() + GRACE_S
+            self.dying = True
+            signal.setitimer(signal.ITIMER_REAL, GRACE_S, KILL_AGAIN_S)
             signal_all(signal.SIGTERM)
+
+    def slay(self, *_: object) -> None:
+        """The grace is over."""
+        signal_all(signal.SIGKILL)
 
     def wait_for(self, main: int) -> int:
         """Reap until the main process has ended; returns its exit code (128 + signal)."""
         while True:
-            pid, status = os.waitpid(-1, os.WNOHANG if self.dying else 0)
+            pid, status = os.waitpid(-1, 0)
             if pid == main:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
-            if self.dying:
-                if time.monotonic() >= self.dying:
-                    signal_all(signal.SIGKILL)
-                time.sleep(0.02)
+
+    def report(self, code: int) -> None:
+        """Leave the exit code where the agent finds it, also if the disk is full for a while."""
+        until = time.monotonic() + WRITE_FOR_S
+        while time.monotonic() < until:
+            try:
+                write(f"{self.folder}/exit", str(code))
+            except FileNotFoundError:
+                return  # nobody wants to know any more
+            except OSError:
+                time.sleep(0.5)
+            else:
+                return
 
     def clear(self) -> None:
         """Kill and reap what is left of the tree."""
@@ -116,10 +166,14 @@ def main() -> int:
     folder, cwd, out, err, *argv = sys.argv[1:]
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     keeper = Keeper(folder)
+    signal.signal(signal.SIGALRM, keeper.slay)
     signal.signal(signal.SIGTERM, keeper.terminate)
+    if not claim(folder):
+        return 0
     code = keeper.wait_for(start(cwd, out, err, argv))
-    write(f"{folder}/exit", str(code))
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     keeper.clear()
+    keeper.report(code)
     return 0
 
 
