@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dq_server.core.jobs import Answer, JobState
+from dq_server.core.jobs import Answer, JobState, RequestAnswer
 from dq_server.core.reasons import Reason
 from dq_server.core.sizes import Configuration
 
@@ -44,6 +44,18 @@ class AnswerRemap:
     job: int
     instance: int
     answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """Answer a dynamic request or release. One that waited is answered again when it is decided.
+
+    What was granted or accepted is carried out at the job's next remap point.
+    """
+
+    job: int
+    instance: int
+    answer: RequestAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,7 @@ Action = (
     | StartJob
     | KillJob
     | AnswerRemap
+    | AnswerRequest
     | CallRemap
     | VacateProcessors
     | JobFinished

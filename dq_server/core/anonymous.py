@@ -43,6 +43,14 @@ class AnonymousProcessors(Processors):
         self.free -= count
         return self.numbers[:count]
 
+    def find(self, count: int, *, one_node: bool) -> tuple[int, ...] | None:  # noqa: ARG002
+        """See Processors; they are all alike, as if on one node."""
+        return self.numbers[:count] if self.free >= count else None
+
+    def claim(self, processors: tuple[int, ...]) -> None:
+        """See Processors."""
+        self.free -= len(processors)
+
     def give_back(self, processors: Iterable[int]) -> None:
         """See Processors."""
         self.free += len(processors) if isinstance(processors, Sized) else len(list(processors))

@@ -57,7 +57,7 @@ def tick(s: Scheduler, event: Tick, now: float, actions: list[Action]) -> None: 
 
 
 def next_deadline(s: Scheduler, now: float) -> float | None:  # noqa: ARG001
-    """The earliest moment at which a walltime warning or a walltime is due."""
+    """The earliest moment at which a walltime warning, a walltime or a time-out is due."""
     due: list[float] = []
     for job in s.state.active.values():
         walltime_s = job.spec.walltime_s
@@ -66,4 +66,6 @@ def next_deadline(s: Scheduler, now: float) -> float | None:  # noqa: ARG001
         end = job.start_s + walltime_s
         warn = end - s.config.walltime_warning_s
         due.append(end if job.warned else max(warn, job.start_s))
+    waiting = (job.dynamic for job in s.state.requests.values())
+    due += [asked.deadline_s for asked in waiting if asked and asked.deadline_s < float("inf")]
     return min(due, default=None)

@@ -140,6 +140,36 @@ class ResizeRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class DynamicRequested:
+    """An evolving application asks for more processors (Prabhakaran et al. 2014, tm_dynget).
+
+    request    counts the job's requests and releases in this instance, from 1; a repeat gets the
+               same answer
+    timeout_s  how long the request may wait; 0: granted or rejected at once
+    """
+
+    job: int
+    instance: int
+    request: int
+    more: int
+    timeout_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicReleased:
+    """An evolving application gives processors back (tm_dynfree): these, or `count` of its choice.
+
+    The scheduler chooses which if none are named. `request`: see DynamicRequested.
+    """
+
+    job: int
+    instance: int
+    request: int
+    count: int
+    processors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed: walltimes and other limits are looked at."""
 
@@ -159,5 +189,7 @@ Event = (
     | HoldRequested
     | ReleaseRequested
     | ResizeRequested
+    | DynamicRequested
+    | DynamicReleased
     | Tick
 )

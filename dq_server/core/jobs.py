@@ -169,6 +169,42 @@ class Answer:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class RequestAnswer:
+    """The answer to a dynamic request or release.
+
+    what         granted | rejected | waiting, accepted (a release)
+    more         processors asked for; negative: to be released
+    available_s  when they are expected to be there without delaying a planned job; None: not in
+                 sight while the job runs
+    """
+
+    request: int
+    what: str
+    more: int
+    available_s: float | None
+    reason: Reason
+
+
+@dataclass(slots=True)
+class DynamicRequest:
+    """A dynamic request that waits, or was granted `processors` and waits for its remap point."""
+
+    request: int
+    more: int
+    asked_s: float
+    deadline_s: float
+    processors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Processors that the application gives back at its next remap point; none named: any."""
+
+    count: int
+    processors: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Job:
     """A job and everything that has happened to it."""
@@ -188,6 +224,9 @@ class Job:
     remap_points: int = 0
     last_remap_s: float | None = None
     wanted: Configuration | None = None  # a size the user asked for (dq resize), not yet reached
+    dynamic: DynamicRequest | None = None  # the one request that is pending
+    release: Release | None = None  # what it gives back at its next remap point
+    request_answer: RequestAnswer | None = None  # to its latest request or release
     settle: int = 0  # iterations before the next voluntary expansion (hysteresis)
     aborts: int = 0  # resizes in a row that could not be carried out
     performance: PerformanceData = field(default_factory=PerformanceData)
@@ -207,12 +246,13 @@ class Job:
         return len(self.allocation)
 
     def holds(self) -> list[int]:
-        """Allocated processors and those reserved for a granted expansion.
+        """Allocated processors and those reserved for a granted expansion or dynamic request.
 
-        Spawned ranks may already run on the latter.
+        Spawned ranks may already run on those of an expansion.
         """
-        pending = self.resize
-        return [*self.allocation, *(pending.processors if pending and pending.expand else ())]
+        pending, asked = self.resize, self.dynamic
+        coming = pending.processors if pending and pending.expand else ()
+        return [*self.allocation, *coming, *(asked.processors if asked else ())]
 
     def move(self, to: JobState) -> None:
         """Change state, or raise InvalidTransition and change nothing."""

@@ -88,10 +88,12 @@ def finish(
     job.move(to)
     state = s.state
     leaving = job.holds()
-    job.allocation, job.resize = [], None
+    job.allocation, job.resize, job.dynamic, job.release = [], None, None, None
     job.end_s, job.end_reason = now, reason
     state.queue.pop(job.id, None)
     state.active.pop(job.id, None)
+    state.requests.pop(job.id, None)
+    state.ledger.forget(job.id)
     if job.planned is not None:
         state.unplan(job)
     state.ended.append(job.id)
@@ -130,6 +132,7 @@ def kill(s: Scheduler, job: Job, reason: Reason, now: float, actions: list[Actio
         return
     if job.state is not JobState.KILLING:
         job.move(JobState.KILLING)
+        s.state.requests.pop(job.id, None)
         s.state.plan(job, now)
         job.end_reason = reason
         job.note(now, "kill", reason)

@@ -84,6 +84,23 @@ class Processors:
         del self.idle[:count]
         return taken
 
+    def find(self, count: int, *, one_node: bool) -> tuple[int, ...] | None:
+        """The `count` lowest idle processors, on the first node that has them; None: too few."""
+        if not one_node:
+            return tuple(self.idle[:count]) if len(self.idle) >= count else None
+        on: dict[str, list[int]] = {}
+        for p in self.idle:
+            here = on.setdefault(self.node_of[p], [])
+            here.append(p)
+            if len(here) == count:
+                return tuple(here)
+        return None
+
+    def claim(self, processors: tuple[int, ...]) -> None:
+        """Take the processors that `find` found."""
+        taken = set(processors)
+        self.idle = [p for p in self.idle if p not in taken]
+
     def give_back(self, processors: Iterable[int]) -> None:
         """Processors become idle at once (those of lost nodes stay down)."""
         down = self.down

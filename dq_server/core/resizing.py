@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dq_server.core import dynamic
 from dq_server.core.actions import Action, AnswerRemap
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import RemapPoint, ResizeAborted, ResizeCommitted, ResizeRequested
@@ -105,7 +106,7 @@ def _decide(s: Scheduler, job: Job, seq: int, now: float) -> Answer:
             job.stays[-1].reason = verdict.reason
         return Answer(seq, "continue", 0, (), current, verdict.reason)
     what = "expand" if target.size > current.size else "shrink"
-    pending = _prepare(s, job, seq, target, now)
+    pending = _prepare(s, job, seq, target, verdict.processors, now)
     job.note(now, what, verdict.reason)
     if job.stays:
         job.stays[-1].decision, job.stays[-1].reason = what, verdict.reason
@@ -124,15 +125,26 @@ def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
         return Verdict(
             None, because("user_resize_waits", next_size=target.size, more=more, idle=idle)
         )
+    if job.spec.kind is JobKind.EVOLVING:
+        return dynamic.verdict(job)
     if job.spec.kind is not JobKind.MALLEABLE:
         return Verdict(None, because("not_malleable", kind=str(job.spec.kind)))
     return s.resize.decide(s.state, job, s.config, now)
 
 
-def _prepare(s: Scheduler, job: Job, seq: int, target: Configuration, now: float) -> PendingResize:
+def _prepare(
+    s: Scheduler,
+    job: Job,
+    seq: int,
+    target: Configuration,
+    processors: tuple[int, ...],
+    now: float,
+) -> PendingResize:
     state = s.state
     expand = target.size > job.size
-    if expand:
+    if processors:
+        dynamic.carried_out(job, expand=expand)
+    elif expand:
         processors = state.processors.take(target.size - job.size)
     else:
         processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept

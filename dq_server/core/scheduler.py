@@ -4,10 +4,11 @@
 the same times give the same actions, live, simulated and replayed. A handler validates first and
 changes afterwards: an event that raises has changed nothing.
 
-Theory of operation. Events fall into three families, one module each: the life of a job
-(lifecycle.py), remap points and resizes (resizing.py), nodes and time (cluster.py). After any
-event that may have freed processors or added work, one scheduling pass asks the order and the start
-policy who starts now.
+Theory of operation. Events fall into four families, one module each: the life of a job
+(lifecycle.py), remap points and resizes (resizing.py), what applications ask for (dynamic.py),
+nodes and time (cluster.py). After any
+event that may have freed processors or added work, one scheduling pass serves the dynamic requests
+(dynamic.py) and asks the order and the start policy who starts now.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dq_server.core import cluster, events, lifecycle, resizing
+from dq_server.core import cluster, dynamic, events, lifecycle, resizing
 from dq_server.core.actions import Action, CallRemap, StartJob
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.events import Event
@@ -50,6 +51,8 @@ HANDLERS: dict[type, Handler] = {
     events.ResizeCommitted: resizing.committed,
     events.ResizeAborted: resizing.aborted,
     events.ResizeRequested: resizing.resize_requested,
+    events.DynamicRequested: dynamic.requested,
+    events.DynamicReleased: dynamic.released,
 }
 
 
@@ -68,12 +71,14 @@ class Scheduler:
     def configure(self, config: SchedulerConfig) -> None:
         """Take over a configuration; ConfigError, and nothing changed, if it makes no sense."""
         config.validate()
-        order, start, resize = (
+        order, start, resize, grant = (
             registry.order_policy(config),
             registry.start_policy(config),
             registry.resize_policy(config),
+            registry.grant_policy(config),
         )
         self.config, self.order, self.start, self.resize = config, order, start, resize
+        self.grant = grant
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take in one event at time `now` (seconds); returns what shall be done, in order.
@@ -110,6 +115,8 @@ class Scheduler:
         if self._together:
             return
         state = self.state
+        if state.requests:
+            dynamic.serve(self, now, actions)
         if state.queue and state.idle:
             queue = self.order.ordered(state, now)
             for start in self.start.choose(state, queue, self.config, now):
@@ -123,8 +130,10 @@ class Scheduler:
         state = self.state
         job.move(JobState.STARTING)
         del state.queue[job.id]
+        state.ledger.forget(job.id)
         state.active[job.id] = job
         job.instance += 1
+        job.request_answer = None
         job.allocation = list(state.processors.take(configuration.size))
         job.first_processor = job.allocation[0]
         job.configuration = configuration

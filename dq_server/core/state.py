@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dq_server.core.errors import InvariantViolation, UnknownJob
+from dq_server.core.fairness import Ledger
 from dq_server.core.jobs import ACTIVE, ENDED, Job, JobState
 from dq_server.core.processors import Processors
 
@@ -32,6 +33,9 @@ class State:
     by_request: dict[str, int] = field(default_factory=dict)  # submission request id -> job
     ends: list[tuple[float, int, int]] = field(default_factory=list)
     # (planned end s, job, processors held) of the active jobs, ascending; end +inf: not known
+    requests: OrderedDict[int, Job] = field(default_factory=OrderedDict)
+    # jobs with a dynamic request that waits, in the order of asking
+    ledger: Ledger = field(default_factory=Ledger)  # delays charged to waiting jobs
     next_job: int = 1
     next_resize: int = 1
     changes: int = 0
@@ -61,6 +65,8 @@ class State:
         held = len(job.allocation)
         if pending is not None and pending.expand:
             held += len(pending.processors)
+        if job.dynamic is not None:
+            held += len(job.dynamic.processors)
         job.planned = (end_s, job.id, held)
         insort(self.ends, job.planned)
 
@@ -94,7 +100,11 @@ class State:
                 raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
             if (job.state in ACTIVE) != (job.id in self.active):
                 raise InvariantViolation(f"job {job.id} is {job.state} but `active` disagrees")
-            if job.state in ENDED and (job.allocation or job.resize):
+            asked = job.dynamic
+            waits = asked is not None and not asked.processors and job.state is not JobState.KILLING
+            if waits != (job.id in self.requests):
+                raise InvariantViolation(f"job {job.id} asks for {asked}, `requests` disagrees")
+            if job.state in ENDED and (job.allocation or job.resize or job.dynamic):
                 raise InvariantViolation(f"job {job.id} has ended and still owns processors")
             if job.state in ACTIVE:
                 configuration = job.configuration

@@ -6,11 +6,12 @@ are chosen by name (registry.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from dq_server.core.config import SchedulerConfig
+from dq_server.core.fairness import Delay
 from dq_server.core.jobs import Job
 from dq_server.core.reasons import Reason
 from dq_server.core.sizes import Configuration
@@ -28,12 +29,24 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a job shall do at its remap point; without a target it continues as it is."""
+    """What a job shall do at its remap point; without a target it continues as it is.
+
+    `processors`: which ones come (already reserved for the job) or leave; empty: any will do.
+    """
 
     target: Configuration | None
     reason: Reason
+    processors: tuple[int, ...] = ()
     finds_sweet_spot: bool = False  # the shrink undoes an expansion that did not pay
     judged: bool = False  # the last expansion was looked at and paid
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Whether a dynamic request gets its processors, and why."""
+
+    allowed: bool
+    reason: Reason
 
 
 class QueueOrder(Protocol):
@@ -70,3 +83,26 @@ class ResizePolicy(Protocol):
         Asked after every scheduling pass. A policy that waits for the jobs to come by themselves
         calls nobody.
         """
+
+
+class GrantPolicy(Protocol):
+    """Is a dynamic request granted?"""
+
+    @property
+    def measures(self) -> bool:
+        """Whether `decide` wants to know the delays."""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a request that is refused now may be granted later, so that it pays to wait."""
+
+    def decide(
+        self,
+        state: State,
+        job: Job,
+        more: int,
+        delays: Sequence[Delay],
+        config: SchedulerConfig,
+        now: float,
+    ) -> Grant:
+        """May `job` have `more` of the idle processors? `delays`: of waiting jobs, if measured."""
