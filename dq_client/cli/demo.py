@@ -24,8 +24,9 @@ from dq_client.cluster import Cluster, local_cluster, usable_cores
 from dq_client.connection import Connection
 from dq_client.errors import DQError, Timeout, UsageError
 from dq_client.home import Home
-from dq_client.report import collect, write_report
+from dq_client.report.collect import collect
 from dq_client.report.live_view import GrowthView
+from dq_client.report.page import write_report
 
 SIZES_BEYOND_CORES = 2  # where the sweet spot of a matmul must have been passed
 ITERATIONS_PER_SIZE = 5

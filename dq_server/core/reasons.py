@@ -12,7 +12,7 @@ Figure = int | float | str | bool | None
 
 TEMPLATES: dict[str, str] = {
     # starting
-    "started": "{size} processors for the job, {idle} were idle",
+    "started": "on {size} of {idle} idle processors",
     "backfilled": "backfilled on {size} of {idle} idle processors: {why}",
     "waits_for_processors": "the job needs {size} processors, {idle} are idle",
     "waits_behind": "job {head} is ahead in the queue and needs {head_size}, {idle} are idle",
@@ -24,16 +24,15 @@ TEMPLATES: dict[str, str] = {
     "largest_size": "the job runs on its largest size {size}",
     "at_sweet_spot": "the sweet spot is {size}: going to {worse_size} changed the iteration time"
     " from {time_s:.4g} s to {worse_time_s:.4g} s",
-    "no_gain": "{size} processors take {time_s:.4g} s per iteration, {previous_size} took"
-    " {previous_time_s:.4g} s: gain {gain_pct:.1f} % does not exceed {threshold_pct:.1f} %,"
+    "no_gain": "{time_s:.4g} s per iteration on {size}, {previous_time_s:.4g} s on"
+    " {previous_size}: a gain of {gain_pct:.1f} % does not exceed {threshold_pct:.1f} %,"
     " back to the sweet spot {previous_size}",
-    "probe": "{size} processors take {time_s:.4g} s per iteration, {idle} are idle and nobody"
-    " waits: try {next_size}",
-    "probe_gained": "{size} processors gained {gain_pct:.1f} % over {previous_size}"
-    " ({previous_time_s:.4g} s to {time_s:.4g} s), {idle} are idle and nobody waits:"
-    " try {next_size}",
-    "expand_point": "{next_size} processors are known to take {next_time_s:.4g} s instead of"
-    " {time_s:.4g} s (gain {gain_pct:.1f} %), {idle} are idle",
+    "probe": "{time_s:.4g} s per iteration on {size}, {idle} idle and nobody waits: try"
+    " {next_size}",
+    "probe_gained": "{time_s:.4g} s per iteration on {size}, a gain of {gain_pct:.1f} % over"
+    " {previous_time_s:.4g} s on {previous_size}; {idle} idle and nobody waits: try {next_size}",
+    "expand_point": "{time_s:.4g} s per iteration on {size}, {next_time_s:.4g} s on {next_size} (a"
+    " gain of {gain_pct:.1f} %, measured before), {idle} idle and nobody waits",
     "known_no_gain": "no larger size that is known and fits gains more than {threshold_pct:.1f} %",
     "expand_point_elsewhere": "the idle processors go to job {winner}, which gains"
     " {gain_pct:.1f} %",

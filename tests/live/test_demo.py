@@ -1,0 +1,104 @@
+"""`dq demo` end to end, from outside: the contract, the page, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+
+DEMO = [sys.executable, "-m", "dq_client.cli.main", "demo"]
+
+
+def processes_of(folder):
+    """Processes whose environment names a home below `folder`."""
+    mark = f"DQ_HOME={folder}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder for the demo's temporary home, so that its processes can be counted."""
+    folder = Path(tempfile.mkdtemp(prefix="dqt-", dir="/tmp"))
+    yield folder
+    assert not processes_of(folder)
+
+
+def env(place):
+    return {**os.environ, "TMPDIR": str(place)}
+
+
+def test_the_demo_finds_a_sweet_spot_and_keeps_its_contract(place, tmp_path):
+    page = tmp_path / "page.html"
+    done = subprocess.run(
+        [*DEMO, "--json", "--n", "1200", "-o", str(page)],
+        env=env(place), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["schema"], found["ok"], found["result_ok"], found["orphans"]) == (
+        1,
+        True,
+        True,
+        0,
+    )
+    job = found["job"]
+    assert job["state"] == "done"
+    sizes = job["sizes"]
+    assert [s["processors"] for s in sizes][:2] == [1, 2]
+    for size in sizes:
+        assert size["grid"][0] * size["grid"][1] == size["processors"]
+        assert size["decision"] in ("expand", "shrink", "continue")
+        assert size["reason"]
+        assert size["redistribution_time_s"] >= 0
+    assert sizes[0]["iteration_time_s"] > 0
+    shrinks = [i for i, s in enumerate(sizes) if s["decision"] == "shrink"]
+    if shrinks:  # undone: the job goes back to where it came from, and stays
+        assert sizes[shrinks[0] + 1]["processors"] == job["sweet_spot"]
+    text = page.read_text()
+    assert "<svg" in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_nothing(place, tmp_path, number):
+    process = subprocess.Popen(
+        [*DEMO, "--n", "1200", "-o", str(tmp_path / "page.html")],
+        env=env(place), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while "processor" not in (line := process.stderr.readline()) or "on " not in line:
+        assert line, "the demo ended too soon"
+    time.sleep(2.0)
+    os.kill(process.pid, number)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    deadline = time.monotonic() + 5
+    while processes_of(place) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of(place) == []
+
+
+def test_a_report_that_cannot_be_written_is_said_before_anything_starts(place):
+    done = subprocess.run(
+        [*DEMO, "-o", "/nonexistent/page.html"],
+        env=env(place), capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "/nonexistent/page.html" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
