@@ -42,6 +42,7 @@ class Timeout(DQError):
 BY_CODE: dict[str, type[DQError]] = {
     "usage": UsageError,
     "refused": Refused,
+    "later": Refused,  # not now (not saved, not known yet): the same request may succeed again
     "not_found": NotFound,
     "timeout": Timeout,
     "error": DQError,

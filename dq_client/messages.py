@@ -18,6 +18,7 @@ FRAME_BYTES_MAX = 1 << 20
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=4000)]
+Ident = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\A[A-Za-z0-9._:@+-]+\Z")]
 Path_ = Annotated[str, Meta(max_length=4000)]
 Argv = Annotated[list[Annotated[str, Meta(max_length=32_000)]], Meta(min_length=1, max_length=2000)]
 Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_length=500)]
@@ -322,8 +323,12 @@ class Vacated(Body, tag="vacated", frozen=True):
 
 
 class RemoteRun(Body, tag="remoterun", frozen=True):
-    """MPI's launcher wants `argv` run on `host` for this job: a proxy on another node."""
+    """MPI's launcher wants `argv` run on `host` for this job: a proxy on another node.
 
+    `run` names this proxy: the same RemoteRun again starts nothing, but tells its end again.
+    """
+
+    run: Ident
     job: Id
     instance: Id
     host: Name
@@ -332,11 +337,12 @@ class RemoteRun(Body, tag="remoterun", frozen=True):
 
 
 class RemoteEnded(Body, tag="remoteended", frozen=True):
-    """A proxy has ended; `run` is the request id of the RemoteRun."""
+    """The proxy `run` has ended; `asker`: the agent that asked for it."""
 
-    run: Name
+    run: Ident
     exit_code: int
     error: Text = ""
+    asker: Text = ""
 
 
 class LogAnswer(Body, tag="loganswer", frozen=True):
@@ -389,6 +395,7 @@ class RunProxy(Body, tag="runproxy", frozen=True):
     instance: int
     argv: list[str]
     env: dict[str, str]
+    asker: str = ""  # the agent that wants to hear of the end
 
 
 class ProxyEnded(Body, tag="proxyended", frozen=True):
@@ -447,7 +454,7 @@ OrderBody = Launch | KillTree | Vacate | RunProxy | ProxyEnded | ReadLog | Retir
 class Request(Struct, frozen=True, forbid_unknown_fields=True):
     """From a client."""
 
-    id: Name
+    id: Ident
     body: RequestBody
 
 

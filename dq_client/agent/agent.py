@@ -22,7 +22,7 @@ from dq_client.agent import tree
 from dq_client.agent.holdings import Holdings, Record, Tree
 from dq_client.agent.rsh import Caller, RshRequest, RshSocket
 from dq_client.connection import Connection
-from dq_client.errors import DQError
+from dq_client.errors import DQError, NoServer
 from dq_client.home import Home
 from dq_client.launch import LaunchError, install_rsh, launch_command
 
@@ -31,7 +31,14 @@ log = logging.getLogger("dq.agent")
 TURN_S = 0.05  # between looks at what cannot wake the loop
 DEPARTURE_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor is wanted
 REPORT_AGAIN_S = 2.0
+ENDED_RUNS_MAX = 10_000
+UNSENT = "unsent"
+LEAVE_WITHIN_S = 30.0  # for retiring ranks; whoever stays longer is killed
 LOG_PIECE_BYTES = 256 << 10
+
+
+class WrongServer(DQError):
+    """This server will never take this agent, for the reason it gave."""
 
 
 @dataclass(slots=True)
@@ -66,7 +73,8 @@ class Agent:
     retired: bool = False
     reports: dict[str, Report] = field(default_factory=dict)
     departures: list[Departure] = field(default_factory=list)
-    callers: dict[str, Caller] = field(default_factory=dict)  # by request or run id
+    callers: dict[str, Caller] = field(default_factory=dict)  # by run id
+    ended_runs: dict[str, int] = field(default_factory=dict)  # of other agents: run -> exit code
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     holdings: Holdings = field(init=False)
     rsh: RshSocket = field(init=False)
@@ -98,8 +106,7 @@ class Agent:
             ready = dict(poller.poll(int(1000 * self._patience_s())))
             if self.wake is not None and self.wake.fileno() in ready:
                 self.wake.recv(4096)
-            while (message := self.connection.receive()) is not None:
-                self._message(message)
+            self._take_in()
             self._serve_callers(ready, poller)
             self._watch()
             self._report()
@@ -128,9 +135,30 @@ class Agent:
         self.rsh.close()
         self.connection.close()
 
+    def _take_in(self) -> None:
+        """All messages that are there. None of them may end the agent: its jobs depend on it."""
+        while True:
+            try:
+                message = self.connection.receive()
+                if message is None:
+                    return
+                self._message(message)
+            except WrongServer:
+                raise
+            except Exception:
+                log.exception("a message could not be carried out")
+
+    def _send(self, body: m.RequestBody) -> str:
+        """Send; an empty id if the queue to a server that is away is full (it is sent again)."""
+        try:
+            return self.connection.send(body)
+        except NoServer as e:
+            log.warning("%s", e)
+            return ""
+
     def _say_hello(self) -> None:
         hello = m.AgentHello(m.PROTOCOL, self.name, self.nodes, self._held(), os.getpid())
-        self._hello = self.connection.send(hello)
+        self._hello = self._send(hello) or UNSENT
         self._last_beat = time.monotonic()
 
     def _held(self) -> list[m.Holding]:
@@ -148,8 +176,14 @@ class Agent:
             self._say_hello()
             return
         self._last_beat = now
-        self._beat_ids = {self.connection.send(m.Heartbeat(self._held(), os.getloadavg()[0]))}
-        self.connection.check_refused()
+        self._beat_ids = {self._send(m.Heartbeat(self._held(), os.getloadavg()[0]))}
+        self._call_again()
+        try:
+            self.connection.check_refused()
+        except DQError as e:
+            if not self.epoch:  # never let in: a wrong key stays wrong
+                raise
+            log.warning("%s", e)
 
     def _message(self, message: m.Reply | m.Order) -> None:
         if isinstance(message, m.Order):
@@ -159,8 +193,8 @@ class Agent:
             if isinstance(message.body, m.Welcome):
                 self._hello, self.epoch = "", message.body.epoch
                 log.info("welcomed by the server, epoch %d", self.epoch)
-            elif isinstance(message.body, m.Error):
-                raise DQError(message.body.text)
+            elif isinstance(message.body, m.Error) and message.body.code != "later":
+                raise WrongServer(message.body.text)
         elif message.id in self._beat_ids:
             if isinstance(message.body, m.Error):  # a new server does not know us yet
                 self._say_hello()
@@ -168,14 +202,13 @@ class Agent:
             self._acknowledged(message)
 
     def _acknowledged(self, message: m.Reply) -> None:
-        caller = self.callers.get(message.id)
-        if caller is not None and isinstance(message.body, m.Error):
-            caller.answer(error=message.body.text)
-            del self.callers[message.id]
+        if isinstance(message.body, m.Error) and message.body.code == "later":
+            return  # not saved, or we are not known yet: it is sent again
+        self._answered_call(message)
         for key, report in list(self.reports.items()):
             if report.request == message.id:
-                if isinstance(message.body, m.Error) and message.body.code == "refused":
-                    return  # not saved: it is reported again
+                if isinstance(message.body, m.Error):
+                    log.warning("%s: %s", key, message.body.text)
                 del self.reports[key]
                 if report.held is not None:
                     self.holdings.drop(report.held)
@@ -184,7 +217,7 @@ class Agent:
         now = time.monotonic()
         for report in self.reports.values():
             if now - report.sent_s > REPORT_AGAIN_S:
-                report.sent_s, report.request = now, self.connection.send(report.body)
+                report.sent_s, report.request = now, self._send(report.body)
 
     def report(self, key: str, body: m.RequestBody, held: Tree | None = None) -> None:
         """Tell the server, and again until it has acknowledged."""
@@ -218,7 +251,8 @@ class Agent:
                 self.retired = True
 
     def _launch(self, order: m.Launch) -> None:
-        if self.holdings.get(order.job, order.instance) is not None:
+        known = self.holdings.get(order.job, order.instance) is not None
+        if known or f"end {order.job}.{order.instance}" in self.reports:
             return  # a repeated order
         log.info("job %d.%d: launching %s", order.job, order.instance, order.argv)
         env = {**order.env, **self._marks()}
@@ -244,7 +278,7 @@ class Agent:
                 folder / "out",
                 folder / "err",
             )
-        except (LaunchError, OSError) as e:
+        except (LaunchError, OSError, ValueError) as e:  # ValueError: a NUL in argv or environment
             log.warning("job %d.%d cannot be launched: %s", order.job, order.instance, e)
             ended = m.AppEnded(order.job, order.instance, 127, str(e))
             self.report(f"end {order.job}.{order.instance}", ended)
@@ -266,16 +300,27 @@ class Agent:
     def _run_proxy(self, order: m.RunProxy) -> None:
         if self.holdings.get(order.job, order.instance, order.run) is not None:
             return
+        if order.run in self.ended_runs:
+            body = m.RemoteEnded(order.run, self.ended_runs[order.run], asker=order.asker)
+            self.report(f"proxy {order.run}", body)
+            return
         folder = self.home.job(order.job)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        record = Record(order.job, order.instance, order.run)
+        record = Record(order.job, order.instance, order.run, order.asker)
         # The rank's own environment comes through the proxy; this is the proxy's.
         env = {"PATH": os.environ.get("PATH", ""), **order.env, **self._marks()}
         out = folder / "proxies"
         try:
             self.holdings.start(record, order.argv, "/", env, out, out)
-        except OSError as e:
-            ended = m.RemoteEnded(order.run, 127, str(e))
+        except (OSError, ValueError) as e:
+            self._proxy_failed(order, str(e))
+
+    def _proxy_failed(self, order: m.RunProxy, why: str) -> None:
+        caller = self.callers.pop(order.run, None)
+        if caller is not None:
+            caller.answer(error=why)
+        else:
+            ended = m.RemoteEnded(order.run, 127, why, order.asker)
             self.report(f"proxy {order.run}", ended)
 
     def _read_log(self, order: m.ReadLog) -> None:
@@ -292,7 +337,7 @@ class Agent:
         )
         end = not running and len(data) < LOG_PIECE_BYTES
         offset = order.offset + len(data)
-        self.connection.send(m.LogAnswer(order.ticket, data, offset, end))
+        self._send(m.LogAnswer(order.ticket, data, offset, end))
 
     # --- MPI's launcher ---------------------------------------------------------------------
 
@@ -302,30 +347,53 @@ class Agent:
             self._reading[caller.fileno()] = caller
             poller.register(caller.fileno(), zmq.POLLIN)
         for fd, caller in list(self._reading.items()):
-            if fd in ready:
+            if fd in ready and self._read_caller(caller):
                 poller.unregister(fd)
                 del self._reading[fd]
-                self._read_caller(caller)
 
-    def _read_caller(self, caller: Caller) -> None:
+    def _read_caller(self, caller: Caller) -> bool:
+        """Read what is there; whether the request was complete (or is nonsense)."""
         try:
             request = caller.read()
-            while request is None:  # the rest of the line is already under way
-                request = caller.read()
+            if request is None:
+                return False  # more is to come; nobody waits for it here
             self._serve_caller(caller, request)
         except (EOFError, OSError, ValueError, KeyError) as e:
             caller.answer(error=f"the agent does not understand: {e}")
+        return True
 
     def _serve_caller(self, caller: Caller, request: RshRequest) -> None:
         job, instance = int(request.env["DQ_JOB_ID"]), int(request.env["DQ_JOB_INSTANCE"])
-        mine = request.host in {n.host for n in self.nodes}
-        if mine:
-            run = f"{os.getpid():x}.{time.monotonic_ns():x}"
-            self.callers[run] = caller
+        if not self.holdings.of(job, instance):
+            raise ValueError(f"job {job}.{instance} does not run here")
+        run = f"{os.getpid():x}.{time.monotonic_ns():x}"
+        self.callers[run] = caller
+        if request.host in {n.host for n in self.nodes}:
             self._run_proxy(m.RunProxy(run, job, instance, request.argv, request.env))
         else:
-            body = m.RemoteRun(job, instance, request.host, request.argv, request.env)
-            self.callers[self.connection.send(body)] = caller
+            caller.call = m.RemoteRun(run, job, instance, request.host, request.argv, request.env)
+            caller.request = self._send(caller.call)
+
+    def _call_again(self) -> None:
+        """Ask again for proxies on other nodes that have not ended as far as we know.
+
+        Each of the four messages involved may be lost with a server. A repeated RemoteRun passes
+        through to the other agent, which starts nothing twice and tells an end again.
+        """
+        for caller in self.callers.values():
+            if caller.call is not None:
+                caller.request = self._send(caller.call)
+
+    def _answered_call(self, message: m.Reply) -> None:
+        """The server's word on a RemoteRun: a first refusal ends it, the end comes as an order."""
+        for run, caller in list(self.callers.items()):
+            if caller.call is None or caller.request != message.id:
+                continue
+            if not isinstance(message.body, m.Error):
+                caller.accepted = True
+            elif not caller.accepted:
+                caller.answer(error=message.body.text)
+                del self.callers[run]
 
     # --- what happens to processes ----------------------------------------------------------
 
@@ -351,19 +419,29 @@ class Agent:
             self.report(key, m.AppEnded(r.job, r.instance, code), held)
 
     def _proxy_ended(self, held: Tree, code: int) -> None:
-        caller = self.callers.pop(held.record.run, None)
+        run = held.record.run
+        caller = self.callers.pop(run, None)
         if caller is not None:
             caller.answer(exit_code=code)
             self.holdings.drop(held)
-        elif f"proxy {held.record.run}" not in self.reports:
-            body = m.RemoteEnded(held.record.run, code)
-            self.report(f"proxy {held.record.run}", body, held)
+        elif f"proxy {run}" not in self.reports:
+            self.ended_runs[run] = code
+            if len(self.ended_runs) > ENDED_RUNS_MAX:
+                del self.ended_runs[next(iter(self.ended_runs))]
+            self.report(f"proxy {run}", m.RemoteEnded(run, code, asker=held.record.asker), held)
 
     def _departed(self, departure: Departure) -> bool:
         """Whether the processors are empty; says so to the server."""
         order = departure.order
         if order.pids:
-            gone = not any(tree.exists(pid) for pid in order.pids)
+            # Only its own processes keep a job's processors: a pid may be in use again, or a lie.
+            left = [p for p in order.pids if tree.exists(p)]
+            if left:
+                left = tree.belonging(left, order.job, order.instance, self.home.root)
+            if left and time.monotonic() - departure.since_s > LEAVE_WITHIN_S:
+                log.warning("job %d: killing %s, which do not leave", order.job, left)
+                tree.kill(left)
+            gone = not left
         else:
             trees = self.holdings.of(order.job, order.instance)
             for held in trees:

@@ -34,6 +34,7 @@ class Record(msgspec.Struct):
     job: int
     instance: int
     run: str = ""
+    asker: str = ""  # the agent that wants to hear of the proxy's end
     pid: int = 0
     create_time: float = 0.0
 

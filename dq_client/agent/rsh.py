@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from dq_client.messages import RemoteRun
+
 REQUEST_BYTES_MAX = 1 << 20
 SOCKET_PATH_MAX = 100  # the kernel takes 107 bytes
 
@@ -32,6 +34,9 @@ class Caller:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
+        self.call: RemoteRun | None = None  # what was asked of another node's agent
+        self.request = ""  # id of the last message that asked it
+        self.accepted = False
         self._buffer = b""
 
     def fileno(self) -> int:
@@ -39,7 +44,10 @@ class Caller:
         return self.connection.fileno()
 
     def read(self) -> RshRequest | None:
-        """The request once it is complete. ValueError for nonsense, EOFError when it hung up."""
+        """The request once it is complete. ValueError for nonsense, EOFError when it hung up.
+
+        To be called when there is something to read: one call, one recv, so it never waits.
+        """
         chunk = self.connection.recv(65536)
         if not chunk:
             raise EOFError

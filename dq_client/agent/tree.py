@@ -28,15 +28,22 @@ def members(job: int, instance: int, owner: dict[str, str]) -> list[int]:
     marks = _marks(job, instance, owner)
     found = []
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if environment and marks <= set(environment.split(b"\0")):
+        if entry.name.isdigit() and marks <= _environment(int(entry.name)):
             found.append(int(entry.name))
     return found
+
+
+def belonging(pids: list[int], job: int, instance: int, home: Path) -> list[int]:
+    """Those of the processes that run for the job instance, whichever agent started them."""
+    marks = _marks(job, instance, {"DQ_HOME": str(home)})
+    return [pid for pid in pids if marks <= _environment(pid)]
+
+
+def _environment(pid: int) -> set[bytes]:
+    try:
+        return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    except OSError:
+        return set()
 
 
 def kill(pids: list[int], number: int = signal.SIGKILL) -> None:

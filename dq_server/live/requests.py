@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dq_server.live.server import Server
 
 VERSION = "0.1.0"
+UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
 
 
 class Asked:
@@ -251,7 +252,7 @@ def heartbeat(server: Server, asked: Asked, body: m.Heartbeat) -> m.ReplyBody:
     """An agent is still here. One we do not know is asked to report in full."""
     link = server.agents.of_identity(asked.identity)
     if link is None:
-        return m.Error("refused", "report with an agent hello first")
+        return UNKNOWN_AGENT
     link.last_seen = time.monotonic()
     server.agents.hold(link, body.holdings)
     reconcile(server, link)
@@ -286,23 +287,24 @@ def remote_run(server: Server, asked: Asked, body: m.RemoteRun) -> m.ReplyBody:
     """MPI's launcher wants a proxy on another node: only on one that the job holds."""
     link = server.agents.of_identity(asked.identity)
     job = server.scheduler.state.job(body.job)
-    if link is None or job.instance != body.instance or job.id not in server.scheduler.state.active:
+    if link is None:
+        return UNKNOWN_AGENT
+    if job.instance != body.instance or job.id not in server.scheduler.state.active:
         return m.Error("refused", f"job {body.job} is not running here")
     place = next((p for p in server.places.of(tuple(job.holds())) if p.host == body.host), None)
     if place is None:
         return m.Error("refused", f"job {body.job} holds no processor on {body.host}")
     target = server.agents.by_node.get(place.node)
     if target is None:
-        return m.Error("refused", f"the agent of {place.node} is away")
-    server.proxies[asked.request_id] = link.name
-    run = m.RunProxy(asked.request_id, body.job, body.instance, body.argv, body.env)
+        return m.Error("later", f"the agent of {place.node} is away")
+    run = m.RunProxy(body.run, body.job, body.instance, body.argv, body.env, link.name)
     server.order(target, run)
     return m.Done()
 
 
 def remote_ended(server: Server, asked: Asked, body: m.RemoteEnded) -> m.ReplyBody:  # noqa: ARG001
     """A proxy has ended: tell the agent that asked for it."""
-    asker = server.agents.by_name.get(server.proxies.pop(body.run, ""))
+    asker = server.agents.by_name.get(body.asker)
     if asker is not None:
         server.order(asker, m.ProxyEnded(body.run, body.exit_code, body.error))
     return m.Done()

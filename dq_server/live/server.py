@@ -68,7 +68,6 @@ class Server:
         self.drain = False  # a stop waits for its jobs to end
         self.log_tickets: dict[int, tuple[bytes, str]] = {}
         self.leaving: dict[tuple[int, int], int] = {}  # (job, processor) -> pid about to leave
-        self.proxies: dict[str, str] = {}  # request id of a RemoteRun -> agent that asked
         self._outbox: list[tuple[bytes, bytes]] = []
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None
@@ -300,7 +299,7 @@ class Server:
         self.journal.rollback()
         self._outbox.clear()
         for identity, request_id in self._requests:
-            self.reply(identity, request_id, m.Error("refused", f"not saved: {why}"))
+            self.reply(identity, request_id, m.Error("later", f"not saved: {why}"))
         self.rebuild()
 
     def stop(self, *, force: bool) -> None:
