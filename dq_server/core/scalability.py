@@ -9,7 +9,9 @@ to seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,20 @@ class Scalability:
         if size == self.preferred:
             return 1.0
         return float((self.preferred / size) ** (1.0 - self.rho))
+
+    @classmethod
+    def fitted(cls, times_s: Mapping[int, float], preferred: int) -> Scalability:
+        """The rho that fits measured times by size best: least squares of the logarithms.
+
+        The line goes through the time on the preferred size; one size alone says nothing: linear.
+        """
+        if preferred not in times_s or min(times_s.values()) <= 0:
+            return cls(preferred, 0.0)
+        base_s = times_s[preferred]
+        points = [(log(preferred / n), log(t / base_s)) for n, t in times_s.items()]
+        square = sum(x * x for x, _ in points)
+        slope = sum(x * y for x, y in points) / square if square else 1.0
+        return cls(preferred, max(0.0, 1.0 - slope))
 
     def overhead_s(self, before: int, after: int) -> float:
         """Seconds that a resize from `before` to `after` processors takes."""

@@ -137,7 +137,7 @@ def _application(
         def measured() -> Application:
             return Iterating(turns, times.__getitem__, lambda _before, _after: cost_s)
 
-        return measured, turns * times[start], None
+        return measured, turns * times[start], Scalability.fitted(times, start)
     if "run_s" not in table:
         raise ValueError("how long does it run? give run_s, or iterations and times_s")
     run_s = float(table["run_s"])

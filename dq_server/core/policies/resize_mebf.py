@@ -163,7 +163,7 @@ class MebfResize:
             if job is None or not _may_still(job, config, now):
                 continue
             kept.append(entry)
-            if job.resize is None and job.state is JobState.RUNNING:
+            if job.resize is None and job.state is not JobState.KILLING:
                 jobs.append(job)
         self._candidates = kept
         return iter(jobs)
