@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from dq_server.core.actions import AnswerRemap, CallRemap, KillJob, StartJob
+from dq_server.core.actions import AnswerRemap, AnswerRequest, CallRemap, KillJob, StartJob
 from dq_server.core.events import JobEnded, RemapPoint, ResizeCommitted
 
 if TYPE_CHECKING:
@@ -34,6 +34,14 @@ class Application(Protocol):
 
     def kill(self, sim: Simulation, action: KillJob, now: float) -> None:
         """The job is killed."""
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """An application that asks for processors (sim/evolving.py)."""
+
+    def request_answer(self, sim: Simulation, action: AnswerRequest, now: float) -> None:
+        """The answer to its request or release; one that waited is answered twice."""
 
 
 class Rigid:

@@ -26,7 +26,7 @@ from dq_server.core.events import Event, JobStarted, JobSubmitted, NodeJoined, T
 from dq_server.core.processors import Processors
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.state import State
-from dq_server.sim.applications import OTHERS, Application
+from dq_server.sim.applications import OTHERS, Application, Asking
 from dq_server.sim.records import Records
 from dq_server.sim.workload import Workload
 
@@ -61,6 +61,7 @@ class Simulation:
             act.StartJob: self._start,
             act.JobFinished: self._finished,
             act.AnswerRemap: self._answer,
+            act.AnswerRequest: self._answer_request,
             act.CallRemap: self._call,
             act.KillJob: self._kill,
             act.WarnJob: self._ignore,
@@ -163,6 +164,11 @@ class Simulation:
 
     def _answer(self, action: act.AnswerRemap) -> None:
         self._running[action.job].answer(self, action, self.now)
+
+    def _answer_request(self, action: act.AnswerRequest) -> None:
+        application = self._running[action.job]
+        assert isinstance(application, Asking), "only who asks is answered"
+        application.request_answer(self, action, self.now)
 
     def _call(self, action: act.CallRemap) -> None:
         self._running[action.job].call(self, action, self.now)

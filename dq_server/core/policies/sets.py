@@ -10,6 +10,7 @@ from typing import Any
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import ConfigError
+from dq_server.core.fairness import per_user
 
 _MEBF: dict[str, Any] = {"order": "fcfs", "start": "easy", "moldable": True}
 
@@ -18,6 +19,13 @@ SETS: dict[str, dict[str, Any]] = {
     "easy": {"order": "fcfs", "start": "easy", "resize": "none"},
     "conservative": {"order": "fcfs", "start": "conservative", "resize": "none"},
     "reshape": {"order": "fcfs", "start": "fcfs", "resize": "reshape"},
+    "dfs": {
+        "order": "fcfs",
+        "start": "reservations",
+        "resize": "none",
+        "grant": "dfs",
+        "dfs": per_user(500.0),  # Dyn-500 of Prabhakaran et al. 2014
+    },
     "mebf-handoff": {**_MEBF, "resize": "handoff"},
     "mebf-spare": {**_MEBF, "resize": "spare"},
     "mebf-intensive": {**_MEBF, "resize": "intensive"},
