@@ -2,7 +2,7 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 
-.PHONY: demo test check fix venv clean
+.PHONY: demo test lint check fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -17,11 +17,14 @@ demo: venv
 test: venv
 	$(VENV)/bin/pytest
 
-# format, lint, strict types, import rules and fast tests
-check: venv
+# format, lint, strict types
+lint: venv
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+
+# the linters, import rules and fast tests: run it before every commit
+check: lint
 	$(VENV)/bin/pytest tests/architecture tests/core tests/plan tests/client tests/sim
 
 fix: venv

@@ -70,9 +70,7 @@ class Live:
             connection.close()
 
     def wait_end(self, job_id: int, timeout_s: float = 90) -> dict[str, Any]:
-        return self.wait(
-            job_id, lambda j: j["state"] in ("done", "failed", "killed"), timeout_s
-        )
+        return self.wait(job_id, lambda j: j["state"] in ("done", "failed", "killed"), timeout_s)
 
     def clear(self) -> None:
         self.run("down", "--force")

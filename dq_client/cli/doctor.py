@@ -1,0 +1,87 @@
+"""`dq doctor`: tries what this machine can do for DQ, and says in plain words what follows."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+from typing import Any
+
+import click
+
+from dq_client.cli.job_commands import json_option
+from dq_client.cli.output import note, print_json
+from dq_client.cluster import usable_cores
+from dq_client.errors import DQError
+from dq_client.home import Home
+from dq_client.mpi_probe import ProbeResult, can_resize, probe_mpi
+
+FEW_FILES = 4096  # mpiexec leaks descriptors at every spawn
+
+
+def machine_facts() -> list[dict[str, Any]]:
+    """What can be told without trying: name, ok, detail, consequence."""
+    version = platform.python_version()
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    few = files != resource.RLIM_INFINITY and files < FEW_FILES
+    facts = [
+        _fact("Python", sys.version_info >= (3, 11), version, "DQ needs Python 3.11 or newer"),
+        _fact("cores", True, f"{usable_cores()} usable", ""),
+        _fact(
+            "open files", not few, f"hard limit {files}",
+            "a job that is resized hundreds of times may run out of them: raise ulimit -n",
+        ),
+    ]  # fmt: skip
+    return [*facts, _home_fact()]
+
+
+def _fact(name: str, ok: bool, detail: str, otherwise: str) -> dict[str, Any]:
+    return {"name": name, "ok": ok, "detail": detail, "consequence": "" if ok else otherwise}
+
+
+def _home_fact() -> dict[str, Any]:
+    home = Home.default()
+    try:
+        home.create()
+    except DQError as e:
+        return _fact("DQ_HOME", False, str(e), "no cluster can be started here")
+    if not os.access(home.root, os.W_OK):
+        return _fact("DQ_HOME", False, f"{home.root} is read-only", "no cluster can be started")
+    return _fact("DQ_HOME", True, str(home.root), "")
+
+
+def as_fact(result: ProbeResult) -> dict[str, Any]:
+    """An MPI trial in the same form."""
+    return {
+        "name": result.name,
+        "ok": result.ok,
+        "detail": result.detail,
+        "consequence": result.consequence,
+    }
+
+
+@click.command()
+@click.option("--limit", type=float, default=30.0, help="Seconds for each trial of the MPI.")
+@json_option
+def doctor(limit: float, as_json: bool) -> int:
+    """Try what this machine and its MPI can do. Exit code 1 if jobs cannot be resized here."""
+    facts = machine_facts()
+    note("trying what this MPI can do, each trial in processes of its own")
+    results = probe_mpi(limit)
+    facts += [as_fact(r) for r in results]
+    good = can_resize(results)
+    if as_json:
+        print_json(ok=good, checks=facts)
+        return 0 if good else 1
+    width = max(len(f["name"]) for f in facts)
+    for fact in facts:
+        print(f"{'ok  ' if fact['ok'] else 'NO  '}{fact['name']:{width}}  {fact['detail']}")
+        if fact["consequence"]:
+            print(f"    {'':{width}}  → {fact['consequence']}")
+    print()
+    if good:
+        print("Jobs can grow and shrink here.")
+    else:
+        print("Jobs cannot be resized here: pip install 'dq[mpich]' brings an MPI that can do it.")
+    return 0 if good else 1

@@ -1,0 +1,68 @@
+"""The README's code blocks do what they say: run in order, in a fresh copy of the tree."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dq_client import bringup
+from dq_client.home import Home
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(420)]
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def fresh_copy(tmp_path):
+    """What a clone of the current tree would hold, changes that are not committed included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\n")  # fmt: skip
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            target = tmp_path / "dq" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    yield tmp_path / "dq"
+    assert bringup.leftovers(Home(tmp_path / "home")) == []
+
+
+def test_the_blocks_run_in_a_fresh_clone(fresh_copy, tmp_path):
+    script = "set -euo pipefail\n" + "\n".join(blocks("bash"))
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))},
+        "DQ_HOME": str(tmp_path / "home"),
+    }
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=fresh_copy, env=env, capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        subprocess.run([fresh_copy / ".venv/bin/dq", "down", "--force"], env=env, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "total 3" in done.stdout  # the program's own output, by dq logs
+    assert (fresh_copy / "report.html").stat().st_size > 1000
+    assert (fresh_copy / "mine.html").stat().st_size > 1000
+
+
+def test_ci_and_make_run_what_the_readme_says():
+    (commands,) = blocks("console")
+    assert commands.split("\n")[:2] == ["make demo", "make test"]
+    assert "make test" in (ROOT / ".ci/run").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    assert '-e ".[mpich,dev]"' in makefile
+    assert "python3 -m venv" in makefile
+
+
+def test_every_linked_file_exists():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), f"README links to {target}"
