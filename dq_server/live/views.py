@@ -82,6 +82,7 @@ def nodes_view(state: State, places: Places) -> list[dict[str, Any]]:
                 "speed": node.speed,
                 "host": info.host if info else node.name,
                 "jobs": jobs,
+                "owners": [holder.get(p, 0) for p in node.processors],  # 0: nobody
             }
         )
     return views
