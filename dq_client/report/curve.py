@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 
 from dq_client.report.data import Job, Stay
 from dq_client.report.markup import Markup, joined, tag
-from dq_client.report.measures import fastest, measured
+from dq_client.report.measures import Fastest, fastest, fastest_label, measured
 from dq_client.report.scales import Linear, Logarithmic, ticks
 from dq_client.report.svg import (
     WIDE_PX,
@@ -80,11 +80,11 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
         TOP + UPPER + GAP + LOWER + BOTTOM,
         f"Iteration time over processors, job {job.id}",
         f"Seconds per iteration by processors: {times}; {spot}. All figures: table of sizes.",
-        _band(frame, best.processors, "sweet spot" if best.sweet_spot else "fastest so far", room),
+        _band(frame, best, fastest_label(job, best), room),
         _upper_axes(frame),
         _ideal(frame, dots, room),
-        _way(dots),
-        _marks(dots, best.processors, room, numbered=len(job.sizes) <= NUMBERED),
+        _way(dots, room),
+        _marks(dots, best, room, numbered=len(job.sizes) <= NUMBERED),
         _lower(job, frame),
     )
 
@@ -119,13 +119,15 @@ def _dots(job: Job, frame: _Frame) -> list[Dot]:
     return sorted(places, key=lambda d: (d.size, d.orders))
 
 
-def _band(frame: _Frame, size: int, label: str, room: Room) -> Markup:
-    x, bottom = frame.size(size), TOP + UPPER + GAP + LOWER
+def _band(frame: _Frame, best: Fastest, label: str, room: Room) -> Markup:
+    x, bottom = frame.size(best.processors), TOP + UPPER + GAP + LOWER
     half = max(26.0, text_width(label) / 2 + 6)
     at = min(max(x, LEFT + half), frame.right - half)
     room.take(at - half, 0, at + half, TOP)
+    spot = " spot" if best.sweet_spot else ""
     return joined(
-        rect(x - 26, TOP, 52, bottom - TOP, "band"), words(at, TOP - 8, label, "spot-label")
+        rect(x - 26, TOP, 52, bottom - TOP, f"band{spot}"),
+        words(at, TOP - 8, label, f"band-label{spot}"),
     )
 
 
@@ -165,34 +167,44 @@ def _ideal(frame: _Frame, dots: list[Dot], room: Room) -> Markup:
     )
 
 
-def _way(dots: list[Dot]) -> Markup:
-    """Lines in the order of the visits: expansions drawn through, shrinks dashed."""
+def _way(dots: list[Dot], room: Room) -> Markup:
+    """Lines in the order of the visits: expansions drawn through, shrinks as dashed bows."""
     at = {order: dot for dot in dots for order in dot.orders}
     steps = [at[order] for order in sorted(at)]
     return joined(
-        line(a.x, a.y, b.x, b.y, "way" if b.size > a.size else "way back")
+        line(a.x, a.y, b.x, b.y, "way") if b.size > a.size else _bow(a, b, room)
         for a, b in pairwise(steps)
         if a is not b
     )
 
 
-def _marks(dots: list[Dot], best: int, room: Room, *, numbered: bool) -> Markup:
+def _bow(a: Dot, b: Dot, room: Room) -> Markup:
+    """The way back, bent below the way there."""
+    low = max(a.y, b.y)
+    depth = min(24.0 + abs(a.x - b.x) / 6, 60.0, TOP + UPPER - low + 8)
+    middle = (a.x + b.x) / 2
+    room.take(middle - 12, low, middle + 12, low + depth / 2 + 4)
+    return tag("path", d=f"M{a.x:.1f} {a.y:.1f}Q{middle:.1f} {low + depth:.1f} {b.x:.1f} {b.y:.1f}",
+               class_="way back")  # fmt: skip
+
+
+def _marks(dots: list[Dot], best: Fastest, room: Room, *, numbered: bool) -> Markup:
     """Dots with the numbers of the visits in them, and their times where there is room."""
     shapes = [_mark(dot, best, numbered=numbered) for dot in dots]
     labels = []
     # The sweet spot's time first: it must find room.
-    for dot in sorted(dots, key=lambda d: (d.size != best, d.orders)):
+    for dot in sorted(dots, key=lambda d: (d.size != best.processors, d.orders)):
         text = seconds(dot.time_s)
         aside = text_width(text) / 2 + DOT + 4
         spots = [(dot.x, dot.y - DOT - 6), (dot.x, dot.y + DOT + 15),
                  (dot.x + aside, dot.y + 4), (dot.x - aside, dot.y + 4)]  # fmt: skip
         if spot := room.place(text, spots):
-            labels.append(words(*spot, text, "value best" if dot.size == best else "value"))
+            labels.append(words(*spot, text, f"value{_best(dot, best)}"))
     return joined(shapes, labels)
 
 
-def _mark(dot: Dot, best: int, *, numbered: bool) -> Markup:
-    class_ = "dot best" if dot.size == best else "dot"
+def _mark(dot: Dot, best: Fastest, *, numbered: bool) -> Markup:
+    class_ = f"dot{_best(dot, best)}"
     visits = ", ".join(map(str, dot.orders))
     tip = tooltip(f"{processors(dot.size)}: {seconds(dot.time_s)} per iteration (visit {visits})")
     if not numbered:
@@ -204,6 +216,10 @@ def _mark(dot: Dot, best: int, *, numbered: bool) -> Markup:
             rx=DOT, class_=class_),
         words(dot.x, dot.y + 4, text, "number"),
     )  # fmt: skip
+
+
+def _best(dot: Dot, best: Fastest) -> str:
+    return " best" if best.sweet_spot and dot.size == best.processors else ""
 
 
 def _lower(job: Job, frame: _Frame) -> Markup:

@@ -94,6 +94,13 @@ def fastest(job: Job) -> Fastest | None:
     return Fastest(size, latest[size], sweet_spot=False)
 
 
+def fastest_label(job: Job, best: Fastest) -> str:
+    """What to call it."""
+    if best.sweet_spot:
+        return "sweet spot"
+    return "fastest" if job.end_s is not None else "fastest so far"
+
+
 def gains_pct(job: Job) -> list[float | None]:
     """Per stay: how much shorter an iteration became since the stay before, percent."""
     gains: list[float | None] = [None] * min(1, len(job.sizes))

@@ -14,7 +14,7 @@ from dq_client.errors import UsageError
 from dq_client.report.curve import curve, has_curve
 from dq_client.report.data import Job, Report, checked
 from dq_client.report.markup import Child, Markup, joined, tag
-from dq_client.report.measures import fastest, job_times, measured, run_times
+from dq_client.report.measures import fastest, fastest_label, job_times, measured, run_times
 from dq_client.report.parts import (
     card,
     cards,
@@ -133,10 +133,11 @@ def _job_cards(job: Job) -> Markup:
     first = found[0] if found else None
     shown: list[Markup | None] = []
     if best is not None:
-        label = "sweet spot" if best.sweet_spot else "fastest so far"
-        small = f"{seconds(best.iteration_time_s)} per iteration"
+        label = fastest_label(job, best)
+        unit = "processor" if best.processors == 1 else "processors"
+        small = f"{unit}, {seconds(best.iteration_time_s)} per iteration"
         class_ = "best" if best.sweet_spot else None
-        shown.append(card(label, processors(best.processors), small, class_))
+        shown.append(card(label, str(best.processors), small, class_))
     if best is not None and first is not None and best.iteration_time_s > 0:
         _, stay, time_s = first
         shown.append(

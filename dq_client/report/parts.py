@@ -9,7 +9,7 @@ from dq_client.report.data import Job, Node, Timeline
 from dq_client.report.markup import Child, Markup, joined, tag
 from dq_client.report.measures import fastest, gains_pct, job_times
 from dq_client.report.svg import NARROW_PX, WIDE_PX
-from dq_client.report.text import seconds
+from dq_client.report.text import seconds, shortened
 from dq_client.report.timeline import colour, lane
 
 STORY_LINES = 60  # shown at once; the rest opens on demand
@@ -57,7 +57,7 @@ def number(value: Child) -> Markup:
 
 
 SIZES_HEAD = (
-    ("", "visit"), ("n", "processors"), ("n", "grid"), ("n", "from"), ("n", "iterations"),
+    ("", "visit"), ("n", "processors"), ("n", "grid"), ("n", "begins"), ("n", "iterations"),
     ("n", "one iteration"), ("n", "shorter by"), ("n", "redistribution"), ("", "decision"),
 )  # fmt: skip
 
@@ -74,7 +74,7 @@ def sizes_table(job: Job) -> Markup:
         rows += [
             tag(
                 "tr",
-                tag("td", order, star),
+                tag("td", order, star, class_="visit"),
                 number(stay.processors),
                 number(f"{stay.grid[0]}×{stay.grid[1]}"),
                 number(after(stay.since_s - job.submit_s)),
@@ -85,7 +85,7 @@ def sizes_table(job: Job) -> Markup:
                 tag("td", decision(stay.decision)),
                 class_=f"first{best_class}",
             ),
-            tag("tr", tag("td"), tag("td", stay.reason, colspan=8), class_=f"why{best_class}"),
+            tag("tr", tag("td", tag("div", stay.reason), colspan=9), class_=f"why{best_class}"),
         ]
     caption = (
         "Sizes in the order of the visits, with the decision at the end of each and its reason"
@@ -126,7 +126,7 @@ def story(job: Job) -> Markup:
 
 JOBS_HEAD = (
     ("", "job"), ("", "name"), ("", "state"), ("", "waiting and running"), ("n", "sizes"),
-    ("n", "sweet spot"), ("n", "wait"), ("n", "run"), ("n", "turnaround"), ("n", "redistribution"),
+    ("n", "sweet spot"), ("n", "wait"), ("n", "run"), ("n", "turnaround"), ("n", "moving data"),
 )  # fmt: skip
 
 
@@ -142,11 +142,11 @@ def jobs_table(jobs: Sequence[Job], timeline: Timeline, since_s: float, until_s:
         rows.append(
             tag(
                 "tr",
-                tag("td", swatch, job.id),
-                tag("td", job.name, class_="name"),
+                tag("td", swatch, job.id, class_="visit"),
+                tag("td", shortened(job.name, 48), class_="name"),
                 tag("td", state(job.state)),
                 tag("td", lane(line, job.submit_s, since_s, until_s, index, peak)),
-                number(size_walk(job, 6)),
+                number(size_walk(job, 5)),
                 number(job.sweet_spot if job.sweet_spot is not None else "–"),
                 number(seconds(times.wait_s)),
                 number(seconds(times.run_s)),
@@ -207,10 +207,11 @@ def walked(job: Job) -> str:
         )  # fmt: skip
     grown = sum(b > a for a, b in pairwise(sizes))
     shrunk = sum(b < a for a, b in pairwise(sizes))
-    times = ("never", "once", "twice")
 
-    def often(n: int) -> str:
-        return times[n] if n < len(times) else f"{n} times"
+    def often(done: str, n: int) -> str:
+        if n == 0:
+            return f"never {done}"
+        return f"{done} {('once', 'twice')[n - 1] if n < 3 else f'{n} times'}"
 
     way = size_walk(job, 12)
-    return f"It ran on {way} processors: expanded {often(grown)}, shrunk {often(shrunk)}."
+    return f"It ran on {way} processors: {often('expanded', grown)}, {often('shrunk', shrunk)}."

@@ -17,7 +17,7 @@ def printable(text: str) -> str:
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
-    """A time in seconds with a fitting unit: 430 µs, 82.3 ms, 1.24 s, 2 min 05 s, 3 h 07 min."""
+    """A time in seconds with a fitting unit: 430 µs, 82.3 ms, 1.24 s, 2m 05s, 2 min, 3h 07m."""
     if value is None:
         return "–"
     if value == 0:
@@ -30,9 +30,9 @@ def seconds(value: float | None, digits: int = 3) -> str:
         return f"{value:.{digits}g} s"
     minutes, rest = divmod(round(value), 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02} s"
+        return f"{minutes}m {rest:02}s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min"
+    return f"{hours}h {minutes:02}m" if minutes else f"{hours} h"
 
 
 def processors(count: int) -> str:

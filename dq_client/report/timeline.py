@@ -103,8 +103,7 @@ def timeline(
     levels = ticks(max(data.capacity, peak, 1), 5, whole=True)
     y = Linear(0, levels[-1], TOP + PANEL, TOP)
     shapes = [
-        _job(job, colours[job.id], own, x, y, focus)
-        for job, own in zip(jobs, pieces, strict=True)
+        _job(job, colours[job.id], own, x, y, focus) for job, own in zip(jobs, pieces, strict=True)
     ]
     what = f"job {focus}" if focus is not None else f"{len(jobs)} jobs"
     return picture(
@@ -207,7 +206,7 @@ def _labels(
 def lane(job: Line | None, submit_s: float, since_s: float, until_s: float, index: int,
          peak: int) -> Markup:  # fmt: skip
     """A job's life as a small strip for a table: waiting thin, running as high as its size."""
-    width, height = 160.0, 22.0
+    width, height = 104.0, 28.0
     x = Linear(since_s, max(until_s, since_s + 1e-3), 0, width)
     y = Linear(0, max(1, peak), height - 1, 2)
     steps = job.steps if job is not None else []
