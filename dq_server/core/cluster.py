@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dq_server.core.actions import Action, WarnJob
-from dq_server.core.events import NodeJoined, NodeLost, Tick
+from dq_server.core.events import GrantsPaused, NodeJoined, NodeLost, Tick
 from dq_server.core.jobs import JobState
 from dq_server.core.lifecycle import finish, kill
 from dq_server.core.reasons import because
@@ -24,18 +24,25 @@ def node_joined(s: Scheduler, event: NodeJoined, now: float, actions: list[Actio
 def node_lost(s: Scheduler, event: NodeLost, now: float, actions: list[Action]) -> None:
     """Missing heartbeats: kill the jobs on the node everywhere, reclaim their processors.
 
-    Source: ReSHAPE thesis, 3.4.2. A job whose first node is lost has nobody left to report its end,
-    so it ends here; the others end when the first node's agent says so.
+    Source: ReSHAPE thesis, 3.4.2. A job whose first node is lost, where its launcher runs even if
+    no rank is left there, has nobody to report its end, so it ends here; the others end when the
+    first node's agent says so.
     """
     lost = set(s.state.processors.lose(event.node))
     reason = because("node_lost", node=event.node, why=event.why)
     for job in list(s.state.active.values()):
-        if lost.isdisjoint(job.holds()):
+        first_lost = job.first_processor in lost
+        if not first_lost and lost.isdisjoint(job.holds()):
             continue
-        first_lost = job.allocation[0] in lost
         kill(s, job, reason, now, actions)
         if first_lost:
             finish(s, job, JobState.FAILED, reason, now, actions)
+    s.schedule(now, actions)
+
+
+def grants_paused(s: Scheduler, event: GrantsPaused, now: float, actions: list[Action]) -> None:
+    """The shell cannot carry grants out for a while, or can again."""
+    s.state.paused = (event.why or "paused") if event.paused else ""
     s.schedule(now, actions)
 
 

@@ -170,6 +170,18 @@ class DynamicReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantsPaused:
+    """From now on no processor is granted to anybody, until the same event says otherwise.
+
+    A shell pauses when it cannot carry grants out: it has just started and does not know yet
+    which nodes still answer, or it is about to leave.
+    """
+
+    paused: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed: walltimes and other limits are looked at."""
 
@@ -191,5 +203,6 @@ Event = (
     | ResizeRequested
     | DynamicRequested
     | DynamicReleased
+    | GrantsPaused
     | Tick
 )

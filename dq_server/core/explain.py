@@ -25,6 +25,8 @@ def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
 def _waiting(s: Scheduler, job: Job, now: float) -> list[Reason]:
     idle, size = s.state.idle, job.spec.initial.size
     head = next(iter(s.order.ordered(s.state, now)), job)
+    if s.state.paused:
+        return [because("paused", why=s.state.paused)]
     reasons = [because("waits_for_processors", size=size, idle=idle)]
     if head.id != job.id:
         head_size = head.spec.initial.size

@@ -16,6 +16,7 @@ TEMPLATES: dict[str, str] = {
     "backfilled": "backfilled on {size} of {idle} idle processors: {why}",
     "waits_for_processors": "the job needs {size} processors, {idle} are idle",
     "waits_behind": "job {head} is ahead in the queue and needs {head_size}, {idle} are idle",
+    "paused": "no processors are granted at the moment: {why}",
     "held": "the job is on hold: dq release {job}",
     # remap points
     "measuring": "measuring on {size}: {have} of {want} iterations counted",

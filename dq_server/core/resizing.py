@@ -116,6 +116,8 @@ def _decide(s: Scheduler, job: Job, seq: int, now: float) -> Answer:
 def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
     """The user's wish first, then the policy's."""
     assert job.configuration is not None
+    if s.state.paused:
+        return Verdict(None, because("paused", why=s.state.paused))
     if job.wanted is not None:
         target, size, idle = job.wanted, job.size, s.state.idle
         if target.size <= size + idle:

@@ -40,6 +40,7 @@ HANDLERS: dict[type, Handler] = {
     events.NodeJoined: cluster.node_joined,
     events.NodeLost: cluster.node_lost,
     events.Tick: cluster.tick,
+    events.GrantsPaused: cluster.grants_paused,
     events.JobSubmitted: lifecycle.submitted,
     events.JobStarted: lifecycle.started,
     events.JobEnded: lifecycle.ended,
@@ -112,9 +113,9 @@ class Scheduler:
 
     def schedule(self, now: float, actions: list[Action]) -> None:
         """One scheduling pass: start what the policies choose, call whom they want to resize."""
-        if self._together:
-            return
         state = self.state
+        if self._together or state.paused:
+            return
         if state.requests:
             dynamic.serve(self, now, actions)
         if state.queue and state.idle:

@@ -38,6 +38,7 @@ class State:
     ledger: Ledger = field(default_factory=Ledger)  # delays charged to waiting jobs
     next_job: int = 1
     next_resize: int = 1
+    paused: str = ""  # why nothing is granted at the moment; empty: grants go on
     changes: int = 0
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
 
