@@ -67,16 +67,15 @@ def matmul(
         C.fill(0)
         return
     inner_a, inner_b = desc_a.axes(grid.shape)[1], desc_b.axes(grid.shape)[0]
-    steps = _steps(inner_a, inner_b, min(WIDEST, panel * grid.rows))
-    parity = 0
-    coming = _start(grid, A, B, steps[0], parity)
+    width = desc_a.n if grid.size == 1 else min(WIDEST, panel * grid.rows)
+    steps = _steps(inner_a, inner_b, width)
+    arrived = _start(grid, A, B, steps[0], 0)
     for number, step in enumerate(steps):
-        arrived = coming
         grid.wait(arrived.requests)
-        parity = 1 - parity
-        if number + 1 < len(steps):
-            coming = _start(grid, A, B, steps[number + 1], parity)
+        rest = steps[number + 1 :]
+        coming = _start(grid, A, B, rest[0], (number + 1) % 2) if rest else _Panels([], [], [])
         _accumulate(grid, step, arrived, C, 1.0 if number else 0.0, coming.requests)
+        arrived = coming
 
 
 def _require_product(grid: Grid, a: BlockCyclic, b: BlockCyclic, c: BlockCyclic) -> None:
@@ -151,8 +150,9 @@ def _accumulate(
         if len(inner) == 0:
             continue
         a_piece = _columns(grid, step, panels.a, inner, C.shape[0])
-        for low in range(0, C.shape[1], _SLICE):
-            part = slice(low, low + _SLICE)
+        width = _SLICE if coming else C.shape[1]
+        for low in range(0, C.shape[1], max(1, width)):
+            part = slice(low, low + width)
             with compute():
                 blas.gemm(1.0, a_piece, b_piece[:, part], beta, C[:, part])
             if coming:
