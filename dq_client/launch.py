@@ -26,6 +26,7 @@ from dq_client import dq_rsh
 from dq_client.dq_rsh import spelled_in_numbers
 
 RSH_NAME = "dq-rsh"
+INTERFACE_VARIABLE = "DQ_INTERFACE"  # where ranks that join a job find it
 NODE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 OPEN_FILES_WANTED = 65536
 
@@ -80,6 +81,7 @@ def launch_command(
     launcher = ["-launcher", "rsh", "-launcher-exec", str(rsh), "-iface", interface]
     argv = [mpiexec or find_mpiexec(), *launcher, "-hosts", hosts, "-n", str(ranks), *program]
     env = {**ONE_THREAD, **MPI_TUNING, dq_rsh.SOCKET_VARIABLE: str(rsh_socket)}
+    env[INTERFACE_VARIABLE] = interface
     if transports is not None:
         env["UCX_TLS"] = transports
     return Launch(argv, env)

@@ -6,10 +6,7 @@ job cannot call it, and in the end neither can those it left behind. Two things 
 * an open MPI session. While one is open MPI_Finalize only counts down and returns at once, so
   mpi4py may call it at exit as always, whenever it was imported and whatever the exit code;
 * the process manager is told directly. Hydra takes a rank that ends without a word for a crash
-  and kills the ranks beside it. The word is one line of the PMI-1 wire protocol on the descriptor
-  that hydra passes to every rank in PMI_FD.
-
-The second is a detail of MPICH 5.0.2 (docs/processes.md), tested with that version.
+  and kills the ranks beside it (pmi.py).
 """
 
 from __future__ import annotations
@@ -24,6 +21,8 @@ from types import TracebackType
 from typing import NoReturn
 
 from mpi4py import MPI
+
+from resize_lib.processes import pmi
 
 OUTPUT_PATIENCE_S = 1.0
 
@@ -46,7 +45,7 @@ class Ending:
         """
         if self._session is None:
             self._session = MPI.Session.Init()
-            atexit.register(tell_process_manager)
+            atexit.register(pmi.finalize)
 
     def leave(self) -> NoReturn:
         """End now: exit callbacks, a word to the process manager, gone. Exit code 0."""
@@ -55,18 +54,6 @@ class Ending:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-
-
-def tell_process_manager() -> None:
-    """Tell hydra that this rank's end is intended, and wait until it has heard."""
-    pmi = int(os.environ["PMI_FD"])
-    os.write(pmi, b"cmd=finalize\n")
-    answer = b""
-    while not answer.endswith(b"\n"):
-        chunk = os.read(pmi, 1024)
-        if not chunk:  # the process manager is gone, and the job with it
-            break
-        answer += chunk
 
 
 def abort_job(code: int) -> NoReturn:

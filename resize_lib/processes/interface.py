@@ -51,11 +51,40 @@ class ProcessBackend(Protocol):
     ) -> MPI.Intracomm:
         """Start one rank per entry of `hosts` and return the larger communicator (collective).
 
+        This waits for the new ranks; `begin_expand` and `complete_expand` do not.
+
         Old ranks keep their numbers; new rank `comm.size + i` runs on `hosts[i]`. `hosts` counts
         at rank 0 of `comm` only, the others may pass anything. The new ranks run `argv` (default:
         this program's own command line) in `folder` (default: where this program started).
         `comm` is freed on success and stays valid when SpawnError is raised.
         """
+
+    def begin_expand(
+        self,
+        hosts: Sequence[str],
+        argv: Sequence[str] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        """Start an expansion and go on computing (rank 0 only, local, about a millisecond).
+
+        The new ranks start, import and wait in `join`. Every job has at most one expansion under
+        way. Raises SpawnError, on rank 0, if it is refused; nothing has happened then.
+        """
+
+    def expand_ready(self) -> bool:
+        """True when the new ranks wait to be taken in (rank 0 only, never blocks).
+
+        False if none was begun. SpawnError if they cannot be started; the expansion is over then.
+        """
+
+    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
+        """Take in the ranks begun with `begin_expand`; the result of `expand` (collective).
+
+        Sleeps until they are ready. `comm` is freed on success and stays valid on SpawnError.
+        """
+
+    def cancel_expand(self) -> None:
+        """Send the ranks of a begun expansion away (rank 0 only); nothing if there is none."""
 
     def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:
         """Release the ranks `leaving` of `comm` (collective, same set on every rank).

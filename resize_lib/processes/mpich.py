@@ -1,9 +1,11 @@
 """Ranks that come and go under MPICH and its process manager hydra.
 
-Coming. Rank 0 spawns alone, on COMM_SELF, while the other ranks sleep in a broadcast: ranks that
-wait inside MPI_Comm_spawn poll, and take the processors the new ranks need to start. Rank 0 and
-the new ranks then form a small bridge communicator, over which the old group and the new group
-are joined (MPI_Intercomm_create, MPI_Intercomm_merge), old ranks in front.
+Coming. Rank 0 asks hydra for the new processes in the words MPI_Comm_spawn would use, but without
+waiting for them (pmi.py). They start as a job of their own under the same mpiexec, so that a crash
+anywhere still ends everything, and sleep when they are ready (arrivals.py). Then the old ranks
+accept them through an MPI port (MPI_Comm_accept, MPI_Comm_connect) and both merge, old ranks in
+front. So `begin_expand` costs the application next to nothing, and `complete_expand` only the
+merge; `expand` is both at once.
 
 Going. The survivors split off, everyone disconnects the old communicator, and the leavers end on
 their own (ending.py).
@@ -13,21 +15,22 @@ docs/processes.md tells what was measured and what else was tried.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from typing import NoReturn, cast
 
 from mpi4py import MPI
 
+from resize_lib.processes import pmi
+from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
 from resize_lib.processes.ending import Ending, abort_job, abort_on_uncaught_exception
 from resize_lib.processes.errors import ProcessError, ShrinkError, SpawnError
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
 from resize_lib.processes.waiting import idle_barrier, idle_bcast, idle_wait
 
-BRIDGE_TAG = 7001
 DONE_TAG = 7002
 GO_TAG = 7003
-SPAWNED_LEADER = 1  # rank of the first new process in the bridge: rank 0 of the job comes first
 
 
 class MpichBackend:
@@ -38,9 +41,9 @@ class MpichBackend:
     why_not = ""
 
     def __init__(self) -> None:
-        parent = MPI.Comm.Get_parent()
-        self.spawned = parent != MPI.COMM_NULL
-        self._parent: MPI.Intercomm | None = parent if self.spawned else None
+        self._join_address = os.environ.pop(JOIN_VARIABLE, "")
+        self.spawned = bool(self._join_address)
+        self._arrivals: Arrivals | None = None
         self._ending = Ending()
         abort_on_uncaught_exception()
 
@@ -48,15 +51,18 @@ class MpichBackend:
         return self.join() if self.spawned else MPI.COMM_WORLD.Dup()
 
     def join(self) -> MPI.Intracomm:
-        if self._parent is None:
+        if not self._join_address:
             raise ProcessError("this rank was not spawned by a running job, or has joined it")
         self._ending.alone()
-        parent, self._parent = self._parent, None
-        bridge = parent.Merge(high=True)
-        link = MPI.COMM_WORLD.Create_intercomm(0, bridge, 0, BRIDGE_TAG)
+        address, self._join_address = self._join_address, ""
+        world = MPI.COMM_WORLD
+        idle_barrier(world)
+        port = idle_bcast(world, report(address) if world.rank == 0 else None)
+        if port is None:
+            self.leave()
+        link = world.Connect(port, root=0)
         merged = link.Merge(high=True)
-        for comm in (link, bridge, parent):
-            comm.Disconnect()
+        link.Disconnect()
         return _in_requested_order(merged, None)
 
     def expand(
@@ -66,29 +72,72 @@ class MpichBackend:
         argv: Sequence[str] | None = None,
         folder: str | None = None,
     ) -> MPI.Intracomm:
-        self._ending.alone()
-        parent: MPI.Intercomm | None = None
         refused = ""
         if comm.rank == 0:
             try:
-                parent = _spawn(list(hosts), list(argv or program_command()), folder)
-            except (SpawnError, MPI.Exception) as error:
+                self.begin_expand(hosts, argv, folder)
+            except SpawnError as error:
+                refused = str(error)
+        return self._complete(comm, refused)
+
+    def begin_expand(
+        self,
+        hosts: Sequence[str],
+        argv: Sequence[str] | None = None,
+        folder: str | None = None,
+    ) -> None:
+        if self._arrivals is not None:
+            raise SpawnError("another expansion is under way")
+        check_hosts(hosts)
+        command = list(argv or program_command())
+        where = folder or START_FOLDER
+        check_command(command, where)
+        self._ending.alone()
+        arrivals = Arrivals(list(hosts))
+        command = command_with(arrivals.environment(), command)
+        info = {"hosts": hydra_host_list(hosts), "wdir": where}
+        pmi.ask_to_spawn(command, len(hosts), info)
+        self._arrivals = arrivals
+
+    def expand_ready(self) -> bool:
+        return self._arrivals is not None and self._arrivals.ready()
+
+    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
+        return self._complete(comm, "" if self._arrivals is not None else "no expansion was begun")
+
+    def cancel_expand(self) -> None:
+        if self._arrivals is not None:
+            self._arrivals.cancel()
+            self._arrivals = None
+
+    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
+        """Take the new ranks in; `refused` (rank 0's) says why there are none."""
+        self._ending.alone()
+        arrivals, self._arrivals = self._arrivals, None
+        if comm.rank == 0 and arrivals is not None and not refused:
+            try:
+                arrivals.wait()
+            except SpawnError as error:
                 refused = str(error)
         refused = idle_bcast(comm, refused)
         if refused:
             raise SpawnError(f"the job stays at {comm.size} ranks: {refused}")
-        bridge = parent.Merge(high=False) if parent is not None else MPI.COMM_SELF
-        link = comm.Create_intercomm(0, bridge, SPAWNED_LEADER, BRIDGE_TAG)
+        port = ""
+        if arrivals is not None:
+            port = MPI.Open_port()
+            arrivals.take_in(port)
+        link = comm.Accept(port, root=0)
         merged = link.Merge(high=False)
+        if port:
+            MPI.Close_port(port)
         link.Disconnect()
-        if parent is not None:
-            bridge.Disconnect()
-            parent.Disconnect()
         comm.Disconnect()
-        return _in_requested_order(merged, list(hosts) if merged.rank == 0 else None)
+        return _in_requested_order(merged, arrivals.hosts if arrivals is not None else None)
 
     def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:
         gone = _check_leaving(comm, leaving)
+        if comm.rank in gone:
+            self.cancel_expand()
         self._ending.alone()
         stays = comm.rank not in gone
         smaller = cast(MPI.Intracomm, comm.Split(0 if stays else MPI.UNDEFINED, comm.rank))
@@ -101,18 +150,6 @@ class MpichBackend:
 
     def abort(self, code: int = 1) -> NoReturn:
         abort_job(code)
-
-
-def _spawn(hosts: list[str], command: list[str], folder: str | None) -> MPI.Intercomm:
-    """Start one process per host, from this rank alone; SpawnError or MPI.Exception if refused."""
-    check_hosts(hosts)
-    where = folder or START_FOLDER
-    check_command(command, where)
-    info = MPI.Info.Create({"hosts": hydra_host_list(hosts), "wdir": where})
-    try:
-        return MPI.COMM_SELF.Spawn(command[0], command[1:], maxprocs=len(hosts), info=info)
-    finally:
-        info.Free()
 
 
 def _in_requested_order(merged: MPI.Intracomm, hosts: list[str] | None) -> MPI.Intracomm:

@@ -38,6 +38,23 @@ class StaticBackend:
     ) -> MPI.Intracomm:
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
 
+    def begin_expand(
+        self,
+        hosts: Sequence[str],  # noqa: ARG002
+        argv: Sequence[str] | None = None,  # noqa: ARG002
+        folder: str | None = None,  # noqa: ARG002
+    ) -> None:
+        raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
+
+    def expand_ready(self) -> bool:
+        return False
+
+    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:  # noqa: ARG002
+        raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
+
+    def cancel_expand(self) -> None:
+        """Nothing can have been begun."""
+
     def shrink(
         self,
         comm: MPI.Intracomm,  # noqa: ARG002

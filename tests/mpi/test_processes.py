@@ -39,7 +39,7 @@ def assert_flat(marks, warm_up):
 
 @both_recipes
 def test_any_subset_leaves_and_new_ranks_come_thirty_times(recipe):
-    result = cycles(recipe, 30, 6, seed=1, limit_s=60)
+    result = cycles(recipe, 30, 6, seed=1, limit_s=110)
     assert len(result["sizes"]) == 30
     assert {1, 6} <= set(result["sizes"])
 
