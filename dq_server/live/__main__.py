@@ -19,7 +19,7 @@ from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, write_private
 from dq_server.core.errors import SchedulerError
 from dq_server.live.configuration import read_config
-from dq_server.live.server import Server
+from dq_server.live.front import Front
 
 ANY_PORT = "tcp://127.0.0.1:*"
 
@@ -57,22 +57,22 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(message)s",
     )
     try:
-        server = Server(home, address, config, heartbeat_s=options.heartbeat)
+        front = Front(home, address, config, heartbeat_s=options.heartbeat)
     except zmq.ZMQError as e:
         raise UsageError(f"cannot listen on {address}: {e}; is another server there?") from e
-    write_private(home.root / "address", server.address)
+    write_private(home.root / "address", front.address)
     me = psutil.Process()
     info = {
         "pid": me.pid,
         "create_time": me.create_time(),
-        "address": server.address,
-        "epoch": server.epoch,
+        "address": front.address,
+        "epoch": front.server.epoch,
         "heartbeat_s": options.heartbeat,
     }
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: setattr(server, "stopping", True))
-    server.run()
+        signal.signal(number, lambda *_: front.stop())
+    front.run()
     home.server_file.unlink(missing_ok=True)
     os.close(lock)
     return 0

@@ -52,17 +52,20 @@ class Access:
         self._principals = {
             keys.load(folder, name).public: Principal(name) for name in ("user", "agent")
         }
+        self._of_job: dict[int, str] = {}
 
     def admit_job(self, job: int, instance: int) -> keys.KeyPair:
         """Let a job instance in; returns its key pair for the application."""
         pair = keys.job_keys(self.server.secret, job, instance)
+        if self._of_job.get(job) != pair.public:
+            self.dismiss_job(job)  # an earlier instance
         self._principals[pair.public] = Principal("job", job, instance)
+        self._of_job[job] = pair.public
         return pair
 
-    def dismiss_job(self, job: int, instance: int) -> None:
-        """The instance is over: its key counts for nothing any more."""
-        pair = keys.job_keys(self.server.secret, job, instance)
-        self._principals.pop(pair.public, None)
+    def dismiss_job(self, job: int) -> None:
+        """The job has ended: its key counts for nothing any more."""
+        self._principals.pop(self._of_job.pop(job, ""), None)
 
     def who(self, public: str) -> Principal | None:
         """The principal with this public key (Z85)."""
@@ -94,7 +97,8 @@ def bind_router(
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
     router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)
     router.setsockopt(zmq.HANDSHAKE_IVL, 5000)
-    router.setsockopt(zmq.SNDHWM, 10_000)
+    router.setsockopt(zmq.SNDHWM, 2000)
+    router.setsockopt(zmq.RCVHWM, 200)
     router.setsockopt(zmq.LINGER, 500)
     router.bind(address)
     return router

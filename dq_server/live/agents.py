@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.jobs import Job, JobState
+from dq_server.core.state import State
 
 if TYPE_CHECKING:
     from dq_server.live.server import Server
@@ -30,7 +31,12 @@ class AgentLink:
     nodes: list[m.NodeInfo]
     last_seen: float  # monotonic
     pid: int = 0
-    holdings: dict[tuple[int, int], m.Holding] = field(default_factory=dict)
+    holdings: list[m.Holding] = field(default_factory=list)
+
+    def first(self, job: Job) -> m.Holding | None:
+        """The application itself, if this agent has started it."""
+        wanted = (job.id, job.instance, True)
+        return next((h for h in self.holdings if (h.job, h.instance, h.first) == wanted), None)
 
 
 @dataclass(slots=True)
@@ -46,12 +52,8 @@ class Agents:
         self.by_name[message.agent] = link
         for node in message.nodes:
             self.by_node[node.name] = link
-        self.hold(link, message.holdings)
+        link.holdings = message.holdings
         return link
-
-    def hold(self, link: AgentLink, holdings: list[m.Holding]) -> None:
-        """What the agent says it holds."""
-        link.holdings = {(h.job, h.instance): h for h in holdings}
 
     def of_identity(self, identity: bytes) -> AgentLink | None:
         """The agent behind a connection."""
@@ -61,32 +63,58 @@ class Agents:
         """Agents not heard of for longer than `limit_s`."""
         return [a for a in self.by_name.values() if now - a.last_seen > limit_s]
 
-    def forget(self, link: AgentLink) -> None:
-        """The agent is lost; a new hello brings it back."""
+    def forget(self, link: AgentLink) -> list[str]:
+        """The agent is lost; a new hello brings it back. Returns the nodes that nobody has now."""
         self.by_name.pop(link.name, None)
-        for node in link.nodes:
-            if self.by_node.get(node.name) is link:
-                del self.by_node[node.name]
+        lost = [node.name for node in link.nodes if self.by_node.get(node.name) is link]
+        for name in lost:
+            del self.by_node[name]
+        return lost
 
 
 def reconcile(server: Server, link: AgentLink) -> None:
     """Compare what the agent holds with what it should hold; repeat orders, report losses."""
     state, now = server.scheduler.state, server.now()
-    mine = {p for n in link.nodes for p in state.processors.nodes[n.name].processors}
+    nodes = state.processors.nodes
+    mine = {p for n in link.nodes if n.name in nodes for p in nodes[n.name].processors}
     for job in list(state.active.values()):
-        if job.allocation and job.allocation[0] in mine:
+        if job.first_processor in mine:
             _reconcile_first(server, link, job, now)
-    for (job_id, instance), holding in link.holdings.items():
-        known = state.jobs.get(job_id)
-        over = known is None or known.instance != instance or job_id not in state.active
-        if over and holding.running:
-            server.order(link, m.KillTree(job_id, instance))
+    for holding in link.holdings:
+        if holding.running and _shall_end(state, holding):
+            server.order(link, m.KillTree(holding.job, holding.instance))
     _reconcile_vacating(server, mine)
+    _join(server, link)
+
+
+def _over(state: State, holding: m.Holding) -> bool:
+    """Whether the instance that the agent has processes of has ended."""
+    job = state.active.get(holding.job)
+    return job is None or job.instance != holding.instance
+
+
+def _shall_end(state: State, holding: m.Holding) -> bool:
+    return _over(state, holding) or state.active[holding.job].state is JobState.KILLING
+
+
+def _join(server: Server, link: AgentLink) -> None:
+    """Nodes that are new, or were lost, offer their processors.
+
+    An agent that was lost comes back with processes of jobs that ended for its absence. They are
+    killed first: their processors must not be granted while they still run.
+    """
+    state = server.scheduler.state
+    if any(h.running and _over(state, h) for h in link.holdings):
+        return
+    for node in link.nodes:
+        known = state.processors.nodes.get(node.name)
+        if known is None or not known.up:
+            server.apply(ev.NodeJoined(node.name, node.processors, node.speed))
 
 
 def _reconcile_first(server: Server, link: AgentLink, job: Job, now: float) -> None:
     """This agent started, or shall start, the application itself."""
-    holding = link.holdings.get((job.id, job.instance))
+    holding = link.first(job)
     if job.state is JobState.KILLING:
         if holding is not None and holding.running:
             server.order(link, m.KillTree(job.id, job.instance))

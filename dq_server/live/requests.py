@@ -5,7 +5,6 @@ A function returns the body of the reply, or None if the reply comes later (or n
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +115,7 @@ def status_query(server: Server, asked: Asked, body: m.StatusQuery) -> m.ReplyBo
             "version": VERSION,
             "epoch": server.epoch,
             "address": server.address,
-            "uptime_s": time.monotonic() - server.started_s,
+            "uptime_s": server.monotonic() - server.started_s,
             "processors": state.processors.capacity,
             "idle": state.idle,
             "agents": {
@@ -237,14 +236,10 @@ def agent_hello(server: Server, asked: Asked, body: m.AgentHello) -> m.ReplyBody
     """An agent reports for duty."""
     if body.protocol != m.PROTOCOL:
         return m.Error("refused", f"this server speaks protocol {m.PROTOCOL}, not {body.protocol}")
-    link = server.agents.hello(body, asked.identity, time.monotonic())
+    link = server.agents.hello(body, asked.identity, server.monotonic())
     server.places.learn(body.nodes)
-    nodes = server.scheduler.state.processors.nodes
-    for node in body.nodes:
-        known = nodes.get(node.name)
-        if known is None or not known.up:
-            server.apply(ev.NodeJoined(node.name, node.processors, node.speed))
     reconcile(server, link)
+    server.resume()
     return m.Welcome(m.PROTOCOL, VERSION, server.epoch, "agent")
 
 
@@ -253,33 +248,56 @@ def heartbeat(server: Server, asked: Asked, body: m.Heartbeat) -> m.ReplyBody:
     link = server.agents.of_identity(asked.identity)
     if link is None:
         return UNKNOWN_AGENT
-    link.last_seen = time.monotonic()
-    server.agents.hold(link, body.holdings)
+    link.last_seen = server.monotonic()
+    link.holdings = body.holdings
     reconcile(server, link)
     return m.Done()
 
 
-def app_started(server: Server, asked: Asked, body: m.AppStarted) -> m.ReplyBody:  # noqa: ARG001
-    """The start signal."""
-    server.apply(ev.JobStarted(body.job, body.instance))
-    return m.Done()
-
-
-def app_ended(server: Server, asked: Asked, body: m.AppEnded) -> m.ReplyBody:  # noqa: ARG001
-    """The end signal."""
+def _not_its_own(server: Server, asked: Asked, job_id: int) -> m.Error | None:
+    """What keeps this agent from reporting about the job: only who started it may."""
+    link = server.agents.of_identity(asked.identity)
+    if link is None:
+        return UNKNOWN_AGENT
     state = server.scheduler.state
-    if body.job in state.active and state.jobs[body.job].instance == body.instance:
+    job = state.job(job_id)
+    home = state.processors.node_of[job.first_processor] if job.first_processor >= 0 else ""
+    if server.agents.by_node.get(home) is not link:
+        return m.Error("refused", f"job {job_id} was not started by agent {link.name}")
+    return None
+
+
+def app_started(server: Server, asked: Asked, body: m.AppStarted) -> m.ReplyBody:
+    """The start signal."""
+    refusal = _not_its_own(server, asked, body.job)
+    if refusal is None:
+        server.apply(ev.JobStarted(body.job, body.instance))
+    return refusal or m.Done()
+
+
+def app_ended(server: Server, asked: Asked, body: m.AppEnded) -> m.ReplyBody:
+    """The end signal."""
+    refusal = _not_its_own(server, asked, body.job)
+    state = server.scheduler.state
+    current = body.job in state.active and state.jobs[body.job].instance == body.instance
+    if refusal is None and current:
         server.apply(ev.JobEnded(body.job, body.instance, body.exit_code, body.error))
-    return m.Done()
+    return refusal or m.Done()
 
 
-def vacated(server: Server, asked: Asked, body: m.Vacated) -> m.ReplyBody:  # noqa: ARG001
-    """Processors are empty."""
-    for p in body.processors:
+def vacated(server: Server, asked: Asked, body: m.Vacated) -> m.ReplyBody:
+    """Processors are empty: an agent's word counts for its own nodes."""
+    link = server.agents.of_identity(asked.identity)
+    if link is None:
+        return UNKNOWN_AGENT
+    pool = server.scheduler.state.processors
+    said = [p for p in body.processors if p < len(pool.node_of)]
+    if any(server.agents.by_node.get(pool.node_of[p]) is not link for p in said):
+        return m.Error("refused", f"agent {link.name} does not have all of these processors")
+    for p in said:
         server.leaving.pop((body.job, p), None)
-    vacating = server.scheduler.state.processors.vacating
-    if any(vacating.get(p) == body.job for p in body.processors):
-        server.apply(ev.ProcessorsVacated(body.job, tuple(body.processors)))
+    if any(pool.vacating.get(p) == body.job for p in said):
+        server.apply(ev.ProcessorsVacated(body.job, tuple(said)))
     return m.Done()
 
 
@@ -310,11 +328,13 @@ def remote_ended(server: Server, asked: Asked, body: m.RemoteEnded) -> m.ReplyBo
     return m.Done()
 
 
-def log_answer(server: Server, asked: Asked, body: m.LogAnswer) -> m.ReplyBody:  # noqa: ARG001
-    """A piece of output for the user who asked."""
-    ticket = server.log_tickets.pop(body.ticket, None)
-    if ticket is not None:
-        server.reply(*ticket, m.LogPiece(body.data, body.offset, body.end))
+def log_answer(server: Server, asked: Asked, body: m.LogAnswer) -> m.ReplyBody:
+    """A piece of output for the user who asked, from the agent that was asked."""
+    identity, request_id, agent = server.log_tickets.get(body.ticket, (b"", "", ""))
+    link = server.agents.of_identity(asked.identity)
+    if link is not None and link.name == agent:
+        del server.log_tickets[body.ticket]
+        server.reply(identity, request_id, m.LogPiece(body.data, body.offset, body.end))
     return m.Done()
 
 

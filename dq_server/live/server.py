@@ -1,28 +1,26 @@
-"""The server process: one loop, one socket, the only clock.
+"""The server's logic: what a request changes, what leaves, and when it may leave.
 
-A turn of the loop takes in all messages that are there, hands the events to the scheduler,
-commits them to the journal in one go, and only then sends what follows: replies and orders. If the
+A turn takes in messages (`receive`) and time (`tick`), hands events to the scheduler, and `let_out`
+commits them to the journal in one go and only then sends what follows: replies and orders. If the
 commit fails nothing is sent but refusals, and the state is rebuilt from what the journal holds.
+
+Sockets and threads are front.py's. Journal, clock and outlet are handed in, so that the whole
+server also runs in a simulated world (tests/dst).
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import os
-import pwd
 import time
 from collections.abc import Callable
 
-import zmq
-
 from dq_client import codec
 from dq_client import messages as m
-from dq_client.home import Home
+from dq_client.errors import DQError
 from dq_server.core import actions as act
 from dq_server.core import events as ev
 from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import SchedulerError
 from dq_server.core.jobs import Job
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, translate
@@ -32,41 +30,42 @@ from dq_server.live.requests import answer
 
 log = logging.getLogger("dq.server")
 
-BATCH_MAX = 500
-TICK_S = 0.25
 LOG_TICKETS_MAX = 1000
+WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
+GOES_DOWN = "the server is going down"
+
+Outlet = Callable[[bytes, bytes], None]  # identity of a connection, frame
 
 
 class Server:
-    """See the module's docstring. `run` blocks until `stop` was called."""
+    """See the module's docstring. One turn: any `receive`, perhaps `tick`, then `let_out`."""
 
     def __init__(
         self,
-        home: Home,
-        address: str = "tcp://127.0.0.1:*",
+        journal: Journal,
+        admitted: access.Access,
+        outlet: Outlet,
         config: SchedulerConfig | None = None,
         *,
+        address: str = "",
+        user: str = "",
         heartbeat_s: float = 2.0,
         heartbeats_missed: int = 3,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.home = home
+        self.journal, self.access, self._outlet = journal, admitted, outlet
         self.config = config or SchedulerConfig()
+        self.address, self.user = address, user
         self.lost_after_s = heartbeat_s * heartbeats_missed
-        self.user = pwd.getpwuid(os.getuid()).pw_name
-        self._clock, self._now = clock, 0.0
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.access = access.Access(home.keys)
-        self._authenticator = access.secure(self._context, self.access)
-        self.router = access.bind_router(self._context, self.access, address)
-        self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
-        self.journal = Journal(home.journal)
-        self.epoch = self.journal.next_epoch()
+        self.monotonic, self._clock = monotonic, clock
+        self._now, self._ahead_s = 0.0, 0.0
+        self.epoch = journal.next_epoch()
         self.agents = Agents()
-        self.started_s = time.monotonic()
+        self.started_s = monotonic()
         self.stopping = False
         self.drain = False  # a stop waits for its jobs to end
-        self.log_tickets: dict[int, tuple[bytes, str]] = {}
+        self.log_tickets: dict[int, tuple[bytes, str, str]] = {}
         self.leaving: dict[tuple[int, int], int] = {}  # (job, processor) -> pid about to leave
         self._outbox: list[tuple[bytes, bytes]] = []
         self._requests: list[tuple[bytes, str]] = []  # of this turn
@@ -75,7 +74,10 @@ class Server:
         self.rebuild()
         if self.scheduler.config != self.config:
             self.apply(ev.Configured(self.config))
-        self.journal.commit()
+        if any(node.up for node in self.scheduler.state.processors.nodes.values()):
+            self.apply(ev.GrantsPaused(True, WAITS_FOR_AGENTS))
+        self.resume()
+        self.let_out()
 
     # --- state ------------------------------------------------------------------------------
 
@@ -97,9 +99,16 @@ class Server:
         log.info("state rebuilt from %d events", count)
 
     def now(self) -> float:
-        """Seconds since the epoch; never goes back, whatever the system clock does."""
-        self._now = max(self._now, self._clock())
-        return self._now
+        """Seconds since the epoch; never goes back, and goes on if the system clock was set back.
+
+        Otherwise no walltime would end until the clock is where it was.
+        """
+        now = self._clock() + self._ahead_s
+        if now < self._now:
+            self._ahead_s += self._now - now
+            now = self._now
+        self._now = now
+        return now
 
     def apply(self, event: ev.Event) -> list[act.Action]:
         """Hand an event to the scheduler, journal it, carry out what follows.
@@ -111,7 +120,7 @@ class Server:
         try:
             self.journal.append(now, event, actions)
         except JournalError as e:
-            self._unsaved = e  # this turn will be refused as a whole
+            self._unsaved = self._unsaved or e  # this turn will be refused as a whole
         for action in actions:
             self._carry_out(action)
         return actions
@@ -126,10 +135,8 @@ class Server:
             case act.VacateProcessors():
                 self.vacate(action.job, action.processors)
             case act.JobFinished():
-                job = self.scheduler.state.jobs.get(action.job)
                 log.info("job %d %s: %s", action.job, action.state, action.reason.text)
-                if job is not None:
-                    self.access.dismiss_job(job.id, job.instance)
+                self.access.dismiss_job(action.job)
             case act.WarnJob():
                 log.warning("job %d: %s", action.job, action.reason.text)
             case act.JobAccepted() | act.AnswerRemap():
@@ -184,7 +191,7 @@ class Server:
     def read_log(self, link: AgentLink, asked: tuple[bytes, str], body: m.LogsQuery) -> None:
         """Order a piece of output; the agent's answer is passed on to who asked."""
         ticket = next(self._tickets)
-        self.log_tickets[ticket] = asked
+        self.log_tickets[ticket] = (*asked, link.name)
         if len(self.log_tickets) > LOG_TICKETS_MAX:  # asked of agents that went away
             del self.log_tickets[min(self.log_tickets)]
         self.order(link, m.ReadLog(ticket, body.job, body.stream, body.offset))
@@ -195,88 +202,77 @@ class Server:
 
     def reply(self, identity: bytes, request_id: str, body: m.ReplyBody) -> None:
         """Send a reply once the journal is safe."""
-        self._outbox.append((identity, codec.encode(m.Reply(request_id, body))))
+        try:
+            frame = codec.encode(m.Reply(request_id, body))
+        except DQError as e:
+            frame = codec.encode(m.Reply(request_id, m.Error("refused", f"the answer: {e}")))
+        self._outbox.append((identity, frame))
 
-    # --- the loop ---------------------------------------------------------------------------
+    # --- a turn -----------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Serve until stopped."""
-        next_tick = 0.0
-        while not self.stopping:
-            self.router.poll(int(1000 * self._wait_s()))
-            self._take_in()
-            if time.monotonic() >= next_tick:
-                next_tick = time.monotonic() + TICK_S
-                self._tick()
-            self._let_out()
-        self.close()
-
-    def _wait_s(self) -> float:
+    def wait_s(self, longest_s: float) -> float:
+        """How long the next turn may wait for messages."""
         deadline = self.scheduler.next_wakeup(self._now)
-        return TICK_S if deadline is None else min(TICK_S, max(0.0, deadline - self.now()))
+        return longest_s if deadline is None else min(longest_s, max(0.0, deadline - self.now()))
 
-    def _take_in(self) -> None:
-        for _ in range(BATCH_MAX):
-            try:
-                frames = self.router.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return
-            if len(frames) != 2:
-                continue  # nothing of ours looks like this
-            try:
-                public = str(frames[1].get("User-Id"))
-            except zmq.ZMQError:
-                continue
-            principal = self.access.who(public)
-            if principal is not None:
-                self._one(frames[0].bytes, principal, frames[1].bytes)
-
-    def _one(self, identity: bytes, principal: access.Principal, frame: bytes) -> None:
+    def receive(self, identity: bytes, principal: access.Principal, frame: bytes) -> bool:
+        """Take in a message; False if it is none of ours."""
         try:
             request = codec.decode_request(frame)
         except codec.MalformedMessage as e:
-            log.warning("malformed message from %s: %s", principal.role, e)
-            return
+            log.warning("malformed message from %s: %s", principal.role, str(e)[:200])
+            return False
         self._requests.append((identity, request.id))
         if type(request.body) not in access.MAY[principal.role]:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
             self.reply(identity, request.id, m.Error("refused", text))
-            return
+            return True
         try:
             body = answer(self, identity, principal, request)
-        except Exception as e:
-            # A bug of ours must not take the jobs' server down, nor leave half a change behind:
-            # the turn is refused and the state made anew from the journal.
+        except Exception:
+            # A bug of ours must not take the jobs' server down, nor leave half a change behind,
+            # nor spoil the turn for others: only what the journal took in of it counts.
             log.exception("%s by %s", type(request.body).__name__, principal.role)
-            self._unsaved = self._unsaved or JournalError(f"internal error, see the log: {e!r}")
-            return
+            self.rebuild()
+            body = m.Error("error", "internal error: see the server's log")
         if body is not None:
             self.reply(identity, request.id, body)
+        return True
 
-    def _tick(self) -> None:
-        now = time.monotonic()
+    def tick(self) -> None:
+        """What time alone brings about."""
+        now = self.monotonic()
         deadline = self.scheduler.next_wakeup(self._now)
         if deadline is not None and deadline <= self.now():
             self.apply(ev.Tick())
         for link in self.agents.silent(now, self.lost_after_s):
-            self.agents.forget(link)
-            for node in link.nodes:
-                self.lose(node.name, f"no heartbeat for {self.lost_after_s:g} s")
+            for node in self.agents.forget(link):
+                self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
         if now - self.started_s > self.lost_after_s:
             for known in self.scheduler.state.processors.nodes.values():
-                if known.up and known.name not in self.agents.by_node:
+                if known.name not in self.agents.by_node:
                     self.lose(known.name, "its agent has not come back")
+        self.resume()
         if self.drain and not self.scheduler.state.active:
             for link in self.agents.by_name.values():
                 self.order(link, m.Retire())
             self.stopping = True
 
-    def lose(self, node: str, why: str) -> None:
-        """A node is lost."""
-        log.warning("node %s is lost: %s", node, why)
-        self.apply(ev.NodeLost(node, why))
+    def resume(self) -> None:
+        """Grants go on once every node that is up has its agent."""
+        state = self.scheduler.state
+        up = {node.name for node in state.processors.nodes.values() if node.up}
+        if state.paused and not self.drain and up <= self.agents.by_node.keys():
+            self.apply(ev.GrantsPaused(False))
 
-    def _let_out(self) -> None:
+    def lose(self, node: str, why: str) -> None:
+        """A node is lost, if it was there."""
+        known = self.scheduler.state.processors.nodes.get(node)
+        if known is not None and known.up:
+            log.warning("node %s is lost: %s", node, why)
+            self.apply(ev.NodeLost(node, why))
+
+    def let_out(self) -> None:
         """Commit, then send. Nothing leaves that is not safe."""
         try:
             if self._unsaved is not None:
@@ -286,10 +282,7 @@ class Server:
             log.error("%s", e)  # noqa: TRY400 - the line says it all
             self._refuse_turn(str(e))
         for identity, frame in self._outbox:
-            try:
-                self.router.send_multipart([identity, frame], zmq.NOBLOCK)
-            except zmq.ZMQError as e:  # gone, or its queue is full: it will ask again
-                log.debug("a message could not be sent: %s", e)
+            self._outlet(identity, frame)
         self._outbox.clear()
         self._requests.clear()
 
@@ -303,19 +296,9 @@ class Server:
         self.rebuild()
 
     def stop(self, *, force: bool) -> None:
-        """Leave once no job is active; `force` kills them."""
+        """Leave once no job is active; `force` kills them. Queued jobs wait for the next server."""
+        self.drain = True
+        self.apply(ev.GrantsPaused(True, GOES_DOWN))
         if force:
             for job in list(self.scheduler.state.active.values()):
                 self.apply(ev.KillRequested(job.id, self.user))
-        self.drain = True
-
-    def close(self) -> None:
-        """Give everything back."""
-        self._let_out()
-        self.router.close()
-        self._authenticator.stop()
-        self._context.term()
-        self.journal.close()
-
-
-__all__ = ["SchedulerError", "Server"]

@@ -1,0 +1,135 @@
+"""The server's front: one socket, one loop, the only clock.
+
+A turn of the loop hands all messages that are there to the server's logic (server.py), which
+decides what leaves.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import time
+from collections.abc import Callable
+
+import zmq
+
+from dq_client.home import Home
+from dq_server.core.config import SchedulerConfig
+from dq_server.live import access
+from dq_server.live.guard import Guard
+from dq_server.live.journal import Journal
+from dq_server.live.server import Server
+
+log = logging.getLogger("dq.server")
+
+BATCH_MAX = 500
+TICK_S = 0.25
+
+
+class Front:
+    """See the module's docstring. `run` blocks until the server is told to stop."""
+
+    def __init__(
+        self,
+        home: Home,
+        address: str = "tcp://127.0.0.1:*",
+        config: SchedulerConfig | None = None,
+        *,
+        heartbeat_s: float = 2.0,
+        heartbeats_missed: int = 3,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        admitted = access.Access(home.keys)
+        self.journal = Journal(home.journal)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._authenticator = access.secure(self._context, admitted)
+        try:
+            self.router = access.bind_router(self._context, admitted, address)
+            self.guard = Guard(self._context, self.router)
+            self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
+            self.server = Server(
+                self.journal,
+                admitted,
+                self._send,
+                config,
+                address=self.address,
+                user=pwd.getpwuid(os.getuid()).pw_name,
+                heartbeat_s=heartbeat_s,
+                heartbeats_missed=heartbeats_missed,
+                clock=clock,
+            )
+        except BaseException:
+            self._authenticator.stop()
+            self._context.destroy(linger=0)
+            self.journal.close()
+            raise
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        server = self.server
+        poller = zmq.Poller()
+        poller.register(self.router, zmq.POLLIN)
+        poller.register(self.guard.monitor, zmq.POLLIN)
+        next_tick = 0.0
+        while not server.stopping:
+            wait_s = server.wait_s(TICK_S)
+            poller.poll(int(1000 * wait_s) + (wait_s > 0))
+            self.guard.watch()
+            self._take_in()
+            if time.monotonic() >= next_tick or wait_s == 0:
+                next_tick = time.monotonic() + TICK_S
+                server.tick()
+                self.guard.check()
+            server.let_out()
+            self.guard.turn_over()
+        self.close()
+
+    def _take_in(self) -> None:
+        for _ in range(BATCH_MAX):
+            try:
+                identity = self.router.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            frame = self.router.recv(copy=False)
+            extra = 0
+            while self.router.getsockopt(zmq.RCVMORE):
+                self.router.recv(copy=False)
+                extra += 1
+            self._one(identity, frame, extra)
+
+    def _one(self, identity: bytes, frame: zmq.Frame, extra: int) -> None:
+        try:
+            connection, public = int(frame.get(zmq.SRCFD)), str(frame.get("User-Id"))
+        except zmq.ZMQError:
+            return
+        self.guard.heard(connection, identity)
+        principal = self.server.access.who(public)
+        if principal is None:
+            return  # its right is over, its connection is not
+        if extra:
+            log.warning("a message of %d frames from %s", extra + 1, principal.role)
+            self.guard.cut(connection)
+            return
+        self.server.receive(identity, principal, frame.bytes)
+
+    def _send(self, identity: bytes, frame: bytes) -> None:
+        if not self.guard.may_send(identity, len(frame)):
+            return
+        try:
+            self.router.send_multipart([identity, frame], zmq.NOBLOCK)
+        except zmq.ZMQError as e:  # gone, or its queue is full: it will ask again
+            log.debug("a message could not be sent: %s", e)
+
+    def stop(self) -> None:
+        """Leave at once; jobs go on and the next server finds them."""
+        self.server.stopping = True
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.server.let_out()
+        self.guard.close()
+        self.router.close()
+        self._authenticator.stop()
+        self._context.term()
+        self.journal.close()

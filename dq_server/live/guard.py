@@ -1,0 +1,180 @@
+"""Keeps one peer from filling the server's memory. ZeroMQ bounds messages by count and frame size,
+which leaves two holes that only somebody with a key can use:
+
+* a message of endlessly many frames: libzmq keeps them all until the last one comes, and the
+  application sees nothing (`MAXMSGSIZE` is per frame). Here: a connection that has brought
+  SILENT_BYTES_MAX since its last complete message is cut;
+* a peer that asks and does not read: up to `SNDHWM` answers of any size wait for it. Here: large
+  answers are dropped while the peer leaves what it was sent unread in the kernel's buffers.
+
+Connections are known by their descriptors, from the socket's monitor. libzmq closes them in a
+thread of its own, so a descriptor is believed only if its peer's address is still the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import socket
+import struct
+import termios
+from dataclasses import dataclass
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+log = logging.getLogger("dq.server")
+
+SILENT_BYTES_MAX = 8 << 20
+UNREAD_BYTES_MAX = 1 << 20  # in the kernel's send buffer
+LARGE_BYTES = 64 << 10
+TURN_BYTES_MAX = 16 << 20  # to one peer in one turn
+EVENTS_MAX = 100_000
+ENDPOINT = "inproc://dq-server-connections"
+_BYTES_RECEIVED = 128  # offset of tcpi_bytes_received in struct tcp_info (linux/tcp.h)
+
+
+@dataclass(slots=True)
+class Peer:
+    """One connection: who, and how many bytes it had brought when it last said something."""
+
+    address: tuple[str, int]
+    heard: bool = False  # said something since the last check
+    baseline: int = 0
+
+
+class Guard:
+    """See the module's docstring."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], router: zmq.Socket[bytes]
+    ) -> None:
+        self._router = router
+        router.monitor(ENDPOINT, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
+        self.monitor = context.socket(zmq.PAIR)
+        # A full queue would stop the thread that serves everybody.
+        self.monitor.setsockopt(zmq.RCVHWM, EVENTS_MAX)
+        self.monitor.connect(ENDPOINT)
+        self.peers: dict[int, Peer] = {}
+        self._connection_of: dict[bytes, int] = {}  # identity -> descriptor
+        self._sent: dict[bytes, int] = {}  # bytes of large answers in this turn
+
+    def watch(self) -> None:
+        """Take note of connections that came and went."""
+        for _ in range(EVENTS_MAX):
+            try:
+                event = parse_monitor_message(self.monitor.recv_multipart(zmq.NOBLOCK))
+            except zmq.Again:
+                return
+            fd = event["value"]
+            if event["event"] == zmq.EVENT_ACCEPTED:
+                peer = Peer(("", 0))
+                connection = _borrow(fd, peer)
+                if connection is not None:
+                    self.peers[fd] = peer
+                    connection.detach()
+            else:
+                self.peers.pop(fd, None)
+
+    def heard(self, fd: int, identity: bytes) -> None:
+        """A complete message came."""
+        peer = self.peers.get(fd)
+        if peer is not None:
+            peer.heard = True
+            self._connection_of[identity] = fd
+
+    def check(self) -> None:
+        """Cut connections that bring much and say nothing."""
+        for fd, peer in list(self.peers.items()):
+            received = _received(fd, peer)
+            if received is None:
+                continue
+            if peer.heard:
+                peer.heard, peer.baseline = False, received
+            elif received - peer.baseline > SILENT_BYTES_MAX:
+                log.warning("%s:%d cut off: an endless message", *peer.address)
+                self.cut(fd)
+        if len(self._connection_of) > 2 * len(self.peers) + 100:
+            known = self._connection_of.items()
+            self._connection_of = {i: fd for i, fd in known if fd in self.peers}
+
+    def cut(self, fd: int) -> None:
+        """End a connection; libzmq then frees what it holds of it."""
+        peer = self.peers.get(fd)
+        connection = None if peer is None else _borrow(fd, peer)
+        if connection is not None:
+            with contextlib.suppress(OSError):  # gone already
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.detach()
+
+    def may_send(self, identity: bytes, size: int) -> bool:
+        """Whether an answer of `size` bytes may be queued for this peer."""
+        if size < LARGE_BYTES:
+            return True
+        self._sent[identity] = self._sent.get(identity, 0) + size
+        fd = self._connection_of.get(identity, -1)
+        peer = self.peers.get(fd)
+        if peer is None:
+            return True
+        if self._sent[identity] - size <= TURN_BYTES_MAX and _unread(fd, peer) <= UNREAD_BYTES_MAX:
+            return True
+        log.warning("%s:%d does not read its answers: one is dropped", *peer.address)
+        return False
+
+    def turn_over(self) -> None:
+        """The turn's answers are queued."""
+        self._sent.clear()
+
+    def close(self) -> None:
+        """Watch no longer."""
+        self._router.disable_monitor()
+        self.monitor.close(0)
+
+
+def _borrow(fd: int, peer: Peer) -> socket.socket | None:
+    """libzmq's socket, to be detached after use; None if it is not this peer's any more."""
+    try:
+        connection = socket.socket(fileno=fd)
+    except OSError:
+        return None
+    try:
+        name = connection.getpeername()
+        address = str(name[0]), int(name[1])
+    except (OSError, IndexError, ValueError):
+        connection.detach()
+        return None
+    if not peer.address[1]:
+        peer.address = address
+    if address == peer.address:
+        return connection
+    connection.detach()
+    return None
+
+
+def _received(fd: int, peer: Peer) -> int | None:
+    """Bytes that the connection has brought so far."""
+    connection = _borrow(fd, peer)
+    if connection is None:
+        return None
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        return int(struct.unpack_from("Q", info, _BYTES_RECEIVED)[0])
+    except OSError:
+        return None
+    finally:
+        connection.detach()
+
+
+def _unread(fd: int, peer: Peer) -> int:
+    """Bytes in the kernel that the peer has not taken."""
+    connection = _borrow(fd, peer)
+    if connection is None:
+        return 0
+    try:
+        answer = fcntl.ioctl(fd, termios.TIOCOUTQ, b"\0\0\0\0")
+        return int(struct.unpack("i", answer)[0])
+    except OSError:
+        return 0
+    finally:
+        connection.detach()
