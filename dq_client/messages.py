@@ -216,6 +216,7 @@ class JobWelcome(Body, tag="jobwelcome", frozen=True):
     cols: int
     link_mbit: float | None = None
     link_latency_us: float | None = None
+    link_half_duplex: bool = False
 
 
 class RemapPoint(Body, tag="remap", frozen=True):
@@ -268,6 +269,7 @@ class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
     core_share: float | None = None  # emulated by pacing: share of a core of the machine
     link_mbit: float | None = None  # emulated by pacing: rate of its link
     link_latency_us: float | None = None
+    link_half_duplex: bool = False
 
 
 class Holding(Struct, frozen=True, forbid_unknown_fields=True):

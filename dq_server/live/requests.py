@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.actions import AnswerRemap, JobAccepted
@@ -194,8 +196,15 @@ def job_hello(server: Server, asked: Asked, body: m.JobHello) -> m.ReplyBody:
     places = server.places.of(tuple(job.allocation))
     shape = job.configuration
     node = server.places.node(places[0].node)
-    link = (node.link_mbit, node.link_latency_us) if node is not None else (None, None)
-    return m.JobWelcome(job.id, job.instance, server.epoch, places, shape.rows, shape.cols, *link)
+    welcome = m.JobWelcome(job.id, job.instance, server.epoch, places, shape.rows, shape.cols)
+    if node is None:
+        return welcome
+    return msgspec.structs.replace(
+        welcome,
+        link_mbit=node.link_mbit,
+        link_latency_us=node.link_latency_us,
+        link_half_duplex=node.link_half_duplex,
+    )
 
 
 def remap(server: Server, asked: Asked, body: m.RemapPoint) -> m.ReplyBody:

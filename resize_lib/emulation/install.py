@@ -21,6 +21,7 @@ class LinkRate:
 
     rate_mbit: float
     latency_us: float
+    half_duplex: bool = False
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class Emulation:
         pacing.set_pacer(pacer)
         emulation = Emulation(rate, pacer)
         if rate is not None:
-            emulation.link = Link(rate.rate_mbit, rate.latency_us)
+            emulation.link = Link(rate.rate_mbit, rate.latency_us, rate.half_duplex)
         return emulation
 
     def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[Place]) -> Grid:

@@ -8,8 +8,9 @@ taken in all of it:
     arrives = max(leaves + latency, in_free) + b / rate;   in_free = arrives
 
 So a node that sends to many, or hears from many at once, does so one by one, in both directions at
-the same time (full duplex), and the switch between the links is never the bottleneck. Times are
-CLOCK_MONOTONIC seconds, which all ranks of one machine share.
+the same time (full duplex) or taking turns (half duplex, as on hubs and old switches), and nothing
+between the links is ever the bottleneck. Times are CLOCK_MONOTONIC seconds, which all ranks of one
+machine share.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Link:
 
     rate_mbit: float
     latency_us: float
+    half_duplex: bool = False
     out_free_s: float = 0.0
     in_free_s: float = 0.0
 
@@ -43,12 +45,16 @@ class Link:
         """A message is posted now; returns when it begins to leave."""
         leaves_s = max(time.monotonic(), self.out_free_s)
         self.out_free_s = leaves_s + self.duration_s(nbytes)
+        if self.half_duplex:
+            self.in_free_s = self.out_free_s
         return leaves_s
 
     def receive(self, leaves_s: float, nbytes: int) -> float:
         """When a message that left at `leaves_s` is complete here."""
         first_s = max(leaves_s + self.latency_s, self.in_free_s)
         self.in_free_s = first_s + self.duration_s(nbytes)
+        if self.half_duplex:
+            self.out_free_s = self.in_free_s
         return self.in_free_s
 
     def collective_s(self, nbytes: float, size: int) -> float:
@@ -58,4 +64,5 @@ class Link:
 
     def bulk_s(self, sent: int, received: int, messages: int) -> float:
         """What an exchange takes that does nothing but exchange."""
-        return messages * self.latency_s + self.duration_s(max(sent, received))
+        nbytes = sent + received if self.half_duplex else max(sent, received)
+        return messages * self.latency_s + self.duration_s(nbytes)
