@@ -52,9 +52,12 @@ class StartPlan:
 def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
     """The queue in planning order: draining jobs first, otherwise as it stands."""
     jobs = list(queue)
-    if drain_priority is not None:
-        jobs.sort(key=lambda job: job.spec.priority < drain_priority)  # stable
-    return jobs
+    if drain_priority is None:
+        return jobs
+    first = [job for job in jobs if job.spec.priority >= drain_priority]
+    if first:
+        first += [job for job in jobs if job.spec.priority < drain_priority]
+    return first or jobs
 
 
 def running(state: State, now: float) -> StepFunction:
@@ -70,13 +73,14 @@ def running(state: State, now: float) -> StepFunction:
     gone = state.processors.capacity - state.idle - known - base
     if gone > 0:  # vacating: back at any moment
         ends.insert(0, (soon, gone))
-    taken = StepFunction(now, base)
-    level, at = known + max(gone, 0), now
+    level = base + known + max(gone, 0)
+    segments = [(now, level)]
     for end_s, held in ends:
-        taken.add(at, end_s, level)
-        at = end_s
         level -= held
-    return taken
+        if segments[-1][0] == end_s:
+            segments.pop()
+        segments.append((end_s, level))
+    return StepFunction.of(segments)
 
 
 def plan_starts(

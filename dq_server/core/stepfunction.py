@@ -38,6 +38,23 @@ class StepFunction:
         self.times: list[float] = [origin_s, INF, INF]
         self.values: list[float] = [value, -INF, -INF]
 
+    @classmethod
+    def of(cls, segments: Iterable[tuple[float, float]]) -> StepFunction:
+        """From (start_s, value) of each segment, ascending, the first at the origin; one pass."""
+        times: list[float] = []
+        values: list[float] = []
+        for start_s, value in segments:
+            if times and start_s <= times[-1]:
+                raise StepFunctionError(f"segments out of order at {start_s}")
+            if not values or value != values[-1]:
+                times.append(start_s)
+                values.append(value)
+        if not times or not times[-1] < INF:
+            raise StepFunctionError("a step function needs a segment and finite breakpoints")
+        made = cls.__new__(cls)
+        made.times, made.values = [*times, INF, INF], [*values, -INF, -INF]
+        return made
+
     # -- reading ---------------------------------------------------------------------------------
 
     @property
