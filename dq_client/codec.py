@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dq_client.errors import DQError
-from dq_client.messages import FRAME_BYTES_MAX, FromServer, Request
+from dq_client.messages import FRAME_BYTES_MAX, FROM_SERVER_BYTES_MAX, FromServer, Request
 
 
 class MalformedMessage(DQError):
@@ -20,8 +20,9 @@ _from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(From
 def encode(message: Request | FromServer) -> bytes:
     """One frame; DQError if it would be larger than the other side accepts."""
     frame = _encoder.encode(message)
-    if len(frame) > FRAME_BYTES_MAX:
-        raise DQError(f"a message of {len(frame)} bytes exceeds the limit of {FRAME_BYTES_MAX}")
+    limit = FRAME_BYTES_MAX if isinstance(message, Request) else FROM_SERVER_BYTES_MAX
+    if len(frame) > limit:
+        raise DQError(f"a message of {len(frame)} bytes exceeds the limit of {limit}")
     return frame
 
 

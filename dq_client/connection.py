@@ -18,7 +18,15 @@ from zmq.utils.monitor import recv_monitor_message
 from dq_client import codec
 from dq_client.errors import BY_CODE, DQError, NoServer, Refused
 from dq_client.keys import KeyPair
-from dq_client.messages import FRAME_BYTES_MAX, Error, Order, Reply, ReplyBody, Request, RequestBody
+from dq_client.messages import (
+    FROM_SERVER_BYTES_MAX,
+    Error,
+    Order,
+    Reply,
+    ReplyBody,
+    Request,
+    RequestBody,
+)
 
 RESEND_S = 1.0
 
@@ -34,7 +42,7 @@ class Connection:
         self.socket = self._context.socket(zmq.DEALER)
         s = self.socket
         s.linger = 200
-        s.setsockopt(zmq.MAXMSGSIZE, 2 * FRAME_BYTES_MAX)
+        s.setsockopt(zmq.MAXMSGSIZE, FROM_SERVER_BYTES_MAX + (1 << 20))
         s.setsockopt(zmq.HANDSHAKE_IVL, 5000)
         s.setsockopt(zmq.RECONNECT_IVL, 50)
         s.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +35,12 @@ def load(folder: Path, name: str) -> KeyPair:
     path = folder / f"{name}.key"
     try:
         for place in (folder, path):
-            mode = place.stat().st_mode & 0o777
+            found = place.stat()
+            mode = found.st_mode & 0o777
             if mode & 0o077:
                 raise UsageError(f"{place} is open to others (mode {mode:o}): refused as a key")
+            if found.st_uid != os.geteuid():
+                raise UsageError(f"{place} belongs to another user: refused as a key")
         public, secret = path.read_text().split()
         if zmq.curve_public(secret.encode()).decode() != public:
             raise UsageError(f"{path}: the two halves of the key do not belong together")

@@ -3,7 +3,7 @@
 A client (user, agent or application) sends a `Request` and gets the `Reply` with the same id; it
 may send the same request again until the reply comes: every request is safe to repeat. To agents
 the server also sends `Order`s unasked; orders repeat what the server's state wants, so a lost one
-comes again with the next heartbeat. Lists and strings are bounded: a message cannot be larger than
+comes again with the next heartbeat. Lists and strings are bounded: a request cannot be larger than
 `FRAME_BYTES_MAX`.
 """
 
@@ -14,7 +14,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 PROTOCOL = 1
-FRAME_BYTES_MAX = 1 << 20
+FRAME_BYTES_MAX = 1 << 20  # of a request
+FROM_SERVER_BYTES_MAX = 64 << 20  # lists of many jobs are long
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=4000)]
@@ -265,7 +266,7 @@ class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
     processors: Annotated[int, Meta(ge=1, le=100_000)]
     host: Name
-    speed: Annotated[float, Meta(gt=0)] = 1.0
+    speed: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
     core_share: float | None = None  # emulated by pacing: share of a core of the machine
     link_mbit: float | None = None  # emulated by pacing: rate of its link
     link_latency_us: float | None = None

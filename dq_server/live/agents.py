@@ -33,11 +33,6 @@ class AgentLink:
     pid: int = 0
     holdings: list[m.Holding] = field(default_factory=list)
 
-    def first(self, job: Job) -> m.Holding | None:
-        """The application itself, if this agent has started it."""
-        wanted = (job.id, job.instance, True)
-        return next((h for h in self.holdings if (h.job, h.instance, h.first) == wanted), None)
-
 
 @dataclass(slots=True)
 class Agents:
@@ -77,9 +72,10 @@ def reconcile(server: Server, link: AgentLink) -> None:
     state, now = server.scheduler.state, server.now()
     nodes = state.processors.nodes
     mine = {p for n in link.nodes if n.name in nodes for p in nodes[n.name].processors}
+    started = {(h.job, h.instance): h for h in link.holdings if h.first}
     for job in list(state.active.values()):
         if job.first_processor in mine:
-            _reconcile_first(server, link, job, now)
+            _reconcile_first(server, link, job, started.get((job.id, job.instance)), now)
     for holding in link.holdings:
         if holding.running and _shall_end(state, holding):
             server.order(link, m.KillTree(holding.job, holding.instance))
@@ -112,9 +108,10 @@ def _join(server: Server, link: AgentLink) -> None:
             server.apply(ev.NodeJoined(node.name, node.processors, node.speed))
 
 
-def _reconcile_first(server: Server, link: AgentLink, job: Job, now: float) -> None:
-    """This agent started, or shall start, the application itself."""
-    holding = link.first(job)
+def _reconcile_first(
+    server: Server, link: AgentLink, job: Job, holding: m.Holding | None, now: float
+) -> None:
+    """This agent started (`holding`), or shall start, the application itself."""
     if job.state is JobState.KILLING:
         if holding is not None and holding.running:
             server.order(link, m.KillTree(job.id, job.instance))

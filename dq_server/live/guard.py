@@ -47,9 +47,7 @@ class Peer:
 class Guard:
     """See the module's docstring."""
 
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], router: zmq.Socket[bytes]
-    ) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], router: zmq.Socket[bytes]) -> None:
         self._router = router
         router.monitor(ENDPOINT, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
         self.monitor = context.socket(zmq.PAIR)

@@ -17,6 +17,8 @@ from dq_server.core.sizes import (
     size_chain,
 )
 
+SIZES_MAX = 10_000
+
 # What a job inherits without being asked to: enough to find programs and to behave the same.
 ENV_ALLOWED = ("PATH", "HOME", "USER", "LANG", "TZ", "TERM", "SHELL", "VIRTUAL_ENV", "TMPDIR")
 ENV_ALLOWED_PREFIXES = ("PYTHON", "LC_", "OMP_", "OPENBLAS_", "MKL_", "UCX_", "MPIR_", "FI_")
@@ -31,9 +33,7 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
     except ValueError:
         known = ", ".join(JobKind)
         raise InvalidSpec(f"unknown kind {message.kind!r}; known: {known}") from None
-    for name in message.env:
-        if name.startswith(ENV_FORBIDDEN_PREFIXES):
-            raise InvalidSpec(f"the variable {name} belongs to DQ and cannot be set by a job")
+    _refuse_unrunnable(message)
     initial, legal = _sizes(message, kind, capacity)
     chain = configurations(legal)
     spec = JobSpec(
@@ -56,6 +56,23 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
     )
     spec.validate()
     return ev.JobSubmitted(spec)
+
+
+def _refuse_unrunnable(message: m.Submit) -> None:
+    """What no program can be started with; found out here rather than by an agent."""
+    for name in (*message.env, *message.inherited):
+        if "=" in name:
+            raise InvalidSpec(f"{name!r} cannot be the name of a variable")
+    for name in message.env:
+        if name.startswith(ENV_FORBIDDEN_PREFIXES):
+            raise InvalidSpec(f"the variable {name} belongs to DQ and cannot be set by a job")
+    variables = (word for env in (message.env, message.inherited) for word in (*env, *env.values()))
+    if any("\0" in word for word in (*message.argv, message.cwd, *variables)):
+        raise InvalidSpec("a NUL character in the program, its folder or its environment")
+    if not message.cwd.startswith("/"):
+        raise InvalidSpec(f"the folder to run in must be absolute, not {message.cwd!r}")
+    if not message.name.isprintable():
+        raise InvalidSpec(f"a name of printable characters is needed, not {message.name!r}")
 
 
 def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[int]]:
@@ -81,6 +98,8 @@ def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[i
             )
         raise InvalidSpec(f"size {initial} is not between {smallest} and {largest}")
     chain: ChainKind = wish.chain  # type: ignore[assignment]  # size_chain names unknown ones
+    if chain == "multiple" and largest - smallest > SIZES_MAX * max(1, wish.multiple):
+        raise InvalidSpec(f"more than {SIZES_MAX} legal sizes: raise --multiple or lower --max")
     legal = list(size_chain(chain, smallest, largest, wish.multiple))
     ends = [wish.min, wish.max, initial]
     legal += [size for size in ends if size is not None and size not in legal]
