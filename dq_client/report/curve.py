@@ -30,6 +30,7 @@ LEFT, RIGHT, TOP = 64.0, 18.0, 26.0
 UPPER, GAP, LOWER, BOTTOM = 230.0, 44.0, 74.0, 44.0
 NUMBERED = 14  # more visits than this are dots without numbers
 DOT = 9.5
+SAMPLES = 80  # of a line, to keep labels off it
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
     spot = f"the sweet spot is {best.processors}" if best.sweet_spot else (
         f"the fastest size so far is {best.processors}, no sweet spot was passed"
     )  # fmt: skip
+    way = _way(dots, room)
     times = ", ".join(f"{d.size}: {seconds(d.time_s)}" for d in dots)
     return picture(
         name,
@@ -82,8 +84,8 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
         f"Seconds per iteration by processors: {times}; {spot}. All figures: table of sizes.",
         _band(frame, best, fastest_label(job, best), room),
         _upper_axes(frame),
+        way,
         _ideal(frame, dots, room),
-        _way(dots, room),
         _marks(dots, best, room, numbered=len(job.sizes) <= NUMBERED),
         _lower(job, frame),
     )
@@ -91,7 +93,7 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
 
 def _frame(job: Job, width: float) -> _Frame:
     found = measured(job)
-    sizes = tuple(sorted({stay.processors for stay in job.sizes if stay.processors > 0}))
+    sizes = tuple(sorted({stay.processors for stay in job.sizes}))
     inset = max(34.0, 0.06 * width)
     time_high = ticks(max(time_s for *_, time_s in found), 5)[-1]
     moved_high = ticks(max(stay.redistribution_time_s for stay in job.sizes), 2)[-1]
@@ -168,24 +170,30 @@ def _ideal(frame: _Frame, dots: list[Dot], room: Room) -> Markup:
 
 
 def _way(dots: list[Dot], room: Room) -> Markup:
-    """Lines in the order of the visits: expansions drawn through, shrinks as dashed bows."""
+    """Lines in the order of the visits: expansions drawn through, shrinks as dashed bows.
+
+    No label shall lie on them.
+    """
     at = {order: dot for dot in dots for order in dot.orders}
-    steps = [at[order] for order in sorted(at)]
-    return joined(
-        line(a.x, a.y, b.x, b.y, "way") if b.size > a.size else _bow(a, b, room)
-        for a, b in pairwise(steps)
-        if a is not b
-    )
-
-
-def _bow(a: Dot, b: Dot, room: Room) -> Markup:
-    """The way back, bent below the way there."""
-    low = max(a.y, b.y)
-    depth = min(24.0 + abs(a.x - b.x) / 6, 60.0, TOP + UPPER - low + 8)
-    middle = (a.x + b.x) / 2
-    room.take(middle - 12, low, middle + 12, low + depth / 2 + 4)
-    return tag("path", d=f"M{a.x:.1f} {a.y:.1f}Q{middle:.1f} {low + depth:.1f} {b.x:.1f} {b.y:.1f}",
-               class_="way back")  # fmt: skip
+    shapes = []
+    for a, b in pairwise(at[order] for order in sorted(at)):
+        if a is b:
+            continue
+        low = max(a.y, b.y)
+        back = b.size < a.size
+        depth = min(24.0 + abs(a.x - b.x) / 6, 60.0, TOP + UPPER - low + 8) if back else 0.0
+        # A parabola through both dots; its control point is twice as far out as it reaches.
+        middle, control = (a.x + b.x) / 2, (low + depth if back else (a.y + b.y) / 2)
+        for k in range(1, SAMPLES):
+            t = k / SAMPLES
+            x = a.x + (b.x - a.x) * t
+            y = a.y * (1 - t) ** 2 + 2 * control * t * (1 - t) + b.y * t**2
+            room.take(x - 2, y - 2, x + 2, y + 2)
+        shapes.append(
+            tag("path", d=f"M{a.x:.1f} {a.y:.1f}Q{middle:.1f} {control:.1f} {b.x:.1f} {b.y:.1f}",
+                class_="way back" if back else "way")
+        )  # fmt: skip
+    return joined(shapes)
 
 
 def _marks(dots: list[Dot], best: Fastest, room: Room, *, numbered: bool) -> Markup:
@@ -225,11 +233,9 @@ def _best(dot: Dot, best: Fastest) -> str:
 def _lower(job: Job, frame: _Frame) -> Markup:
     """Redistribution: a bar per visit that was reached by moving data, side by side per size."""
     by_size = sorted(job.sizes, key=lambda stay: stay.processors)
-    bars = []
+    bars: list[Markup] = []
     for size, group in groupby(by_size, key=lambda stay: stay.processors):
-        moved = [stay for stay in group if stay.redistribution_time_s > 0]
-        if size > 0:
-            bars += list(_bars(frame, size, moved))
+        bars += _bars(frame, size, [stay for stay in group if stay.redistribution_time_s > 0])
     base = frame.moved(0)
     room = Room(LEFT - 30, base, frame.width, base + 40)
     labels = []

@@ -18,14 +18,15 @@ from dq_client.errors import UsageError
 
 SCHEMA = 1
 Count = Annotated[int, Meta(ge=0, le=10_000_000)]
+Size = Annotated[int, Meta(ge=1, le=10_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 
 
 class Stay(Struct, frozen=True):
     """One stay of a job at one size."""
 
-    processors: Count
-    grid: tuple[Count, Count]
+    processors: Size
+    grid: tuple[Size, Size]
     since_s: Seconds
     iterations: Count
     iteration_time_s: Seconds | None

@@ -33,7 +33,8 @@ from dq_client.report.timeline import timeline
 CURVES = 40  # jobs of a run that get a part of their own
 
 CURVE_NOTE = (
-    "Numbers are visits in their order; a dashed line leads back to a smaller size. Redistribution"
+    "Numbers are visits in their order; a dashed line leads back to a smaller size, a dotted"
+    " one shows perfect speed-up. Redistribution"
     " is the time to move the job's data on the way to a size; it is not part of an iteration."
 )
 TIMES_NOTE = (
@@ -130,7 +131,6 @@ def _ending(job: Job) -> str:
 
 def _job_cards(job: Job) -> Markup:
     best, times, found = fastest(job), job_times(job), measured(job)
-    first = found[0] if found else None
     shown: list[Markup | None] = []
     if best is not None:
         label = fastest_label(job, best)
@@ -138,8 +138,8 @@ def _job_cards(job: Job) -> Markup:
         small = f"{unit}, {seconds(best.iteration_time_s)} per iteration"
         class_ = "best" if best.sweet_spot else None
         shown.append(card(label, str(best.processors), small, class_))
-    if best is not None and first is not None and best.iteration_time_s > 0:
-        _, stay, time_s = first
+    if best is not None and has_curve(job) and best.iteration_time_s > 0:
+        _, stay, time_s = found[0]
         shown.append(
             card("speed-up", f"{time_s / best.iteration_time_s:.2f}×",
                  f"over {processors(stay.processors)} ({seconds(time_s)})")

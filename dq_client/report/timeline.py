@@ -52,26 +52,27 @@ def stacked(
 
     Changes closer together than `grain_s` (a fraction of a pixel) are not told apart.
     """
-    times = sorted({t for job in jobs for t, _ in job.steps if since_s < t < until_s})
-    cuts = [since_s]
-    for t in times:
-        if t - cuts[-1] >= grain_s:
-            cuts.append(t)
-    cuts.append(until_s)
+    # A cut, and the last change that belongs to it: the stack after it holds until the next cut.
+    cuts = [(since_s, since_s)]
+    for t in sorted({t for job in jobs for t, _ in job.steps if since_s < t < until_s}):
+        if t - cuts[-1][0] < grain_s:
+            cuts[-1] = (cuts[-1][0], t)
+        else:
+            cuts.append((t, t))
+    cuts.append((until_s, until_s))
     pieces: list[list[Piece]] = [[] for _ in jobs]
     # Each job's changes are walked through once; a job counts only while it holds processors.
-    changes = [(t, i) for i, job in enumerate(jobs) for t, _ in job.steps]
-    changes.sort()
+    changes = sorted((t, i) for i, job in enumerate(jobs) for t, _ in job.steps)
     starts = [[t for t, _ in job.steps] for job in jobs]
     active: set[int] = set()
     position, peak = 0, 0
-    for since, until in pairwise(cuts):
-        while position < len(changes) and changes[position][0] <= since:
+    for (since, settled), (until, _) in pairwise(cuts):
+        while position < len(changes) and changes[position][0] <= settled:
             active.add(changes[position][1])
             position += 1
         low = 0
         for i in sorted(active):
-            size = jobs[i].steps[bisect_right(starts[i], since) - 1][1]
+            size = jobs[i].steps[bisect_right(starts[i], settled) - 1][1]
             if size == 0:
                 active.discard(i)
                 continue
