@@ -1,6 +1,5 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
-PY := $(VENV)/bin/python
 
 .PHONY: demo test lint check fix venv clean
 

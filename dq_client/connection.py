@@ -7,13 +7,12 @@ time is up. A server that refuses the key says nothing at all, so the socket's m
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections import deque
 from itertools import count
-from typing import Any
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from dq_client import codec
 from dq_client.errors import BY_CODE, DQError, NoServer, Refused
@@ -99,10 +98,11 @@ class Connection:
     def check_refused(self) -> None:
         """Raise Refused if the server has turned our key away."""
         while self._monitor.poll(0):
-            event: dict[str, Any] = dict(recv_monitor_message(self._monitor))
-            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            # pyzmq's own helper imports asyncio, which costs every command 40 ms.
+            (event,) = struct.unpack_from("=H", self._monitor.recv_multipart()[0])
+            if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 raise Refused(f"the server at {self.address} refuses this key")
-            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 raise Refused(f"what answers at {self.address} is no DQ server with this key")
 
     def close(self) -> None:

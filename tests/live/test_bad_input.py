@@ -206,3 +206,15 @@ def test_down_is_refused_while_a_job_runs(cluster):
     job = cluster.submit("--", "sleep", 60)
     cluster.wait(job, lambda j: j["state"] == "running")
     assert "1 job is running" in one_line(cluster.run("down"), 4)
+
+
+@pytest.mark.mpi
+def test_down_with_force_starts_no_queued_job_and_keeps_the_queue(cluster):
+    running = [cluster.submit("-n", 4, "--", "sleep", 60)]
+    queued = [cluster.submit("-n", 4, "--", "true") for _ in range(3)]
+    cluster.wait(running[0], lambda j: j["state"] == "running")
+    cluster.dq("down", "--force")
+    cluster.up(4)
+    assert cluster.job(running[0])["state"] == "killed"
+    for job in queued:
+        assert cluster.wait_end(job)["state"] == "done"

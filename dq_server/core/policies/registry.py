@@ -17,10 +17,12 @@ from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
 from dq_server.core.policies.start_easy import EasyStart
 from dq_server.core.policies.start_fcfs import FcfsStart
+from dq_server.core.policies.start_none import NoStart
 from dq_server.core.policies.start_reservations import ReservationsStart
 
 ORDERS: dict[str, Callable[[SchedulerConfig], QueueOrder]] = {"fcfs": lambda _: FcfsOrder()}
 STARTS: dict[str, Callable[[SchedulerConfig], StartPolicy]] = {
+    "none": lambda _: NoStart(),
     "fcfs": FcfsStart,
     "easy": EasyStart,
     "reservations": ReservationsStart,
