@@ -17,6 +17,8 @@ from dq_client.cli.job_commands import ask, json_option
 from dq_client.cli.job_commands import server as connected
 from dq_client.cli.output import note, print_json, table
 from dq_client.cluster import Cluster, local_cluster, read_cluster, usable_cores
+from dq_client.emulation.fitting import require_fit
+from dq_client.emulation.mechanism import choose
 from dq_client.errors import NoServer, Refused, UsageError
 from dq_client.home import Home, is_alive
 
@@ -55,12 +57,17 @@ def _common(command: Any) -> Any:
 @click.command()
 @click.option("--cluster", "file", help="Cluster file (hostfiles/).")
 @click.option("--local", type=int, help="This machine as N processors.")
+@click.option(
+    "--fidelity", type=click.Choice(["paced", "contained", "auto"]), default="paced",
+    help="How emulated nodes are slowed (docs/emulation.md).",
+)  # fmt: skip
 @click.option("--detach", is_flag=True, help="Return once the cluster is up.")
 @_common
 @json_option
 def up(
     file: str | None,
     local: int | None,
+    fidelity: str,
     detach: bool,
     as_json: bool,
     address: str | None,
@@ -75,13 +82,18 @@ def up(
             f"{file}: the agents of a host list are started on their hosts:"
             " dq server start --address tcp://ADDRESS:PORT, then dq agent start on each"
         )
+    require_fit(cluster)
+    mechanism = choose(cluster, fidelity)
     note(f"starting {cluster.name}: {cluster.processors} processors on {len(cluster.nodes)} nodes")
+    if mechanism.words:
+        note(mechanism.words)
     info = bringup.bring_up(home, cluster, server_options(address, config, heartbeat))
     if as_json:
         print_json(
             server={"pid": info["pid"], "address": info["address"]},
             nodes=len(cluster.nodes),
             processors=cluster.processors,
+            mechanism=mechanism.name,
         )
     note(f"the cluster is up (server {info['pid']} at {info['address']})")
     if not detach:

@@ -1,0 +1,64 @@
+"""How emulated nodes are slowed: the mechanisms, and what this machine allows.
+
+paced       the resize library makes each rank wait: no privileges
+contained   the kernel does: cgroups, and with root a set of namespaces and a shaped link per node
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dq_client.cluster import Cluster
+from dq_client.errors import UsageError
+
+Fidelity: TypeAlias = Literal["paced", "contained", "auto"]
+FIDELITIES = ("paced", "contained", "auto")
+
+PACED_LEAVES_OUT = (
+    "not slowed: start-up, packing and copying, files, programs without the resize library"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What was chosen, and one line for people."""
+
+    name: Literal["paced", "contained", "none"]
+    words: str
+
+
+def choose(cluster: Cluster, fidelity: str) -> Mechanism:
+    """The mechanism for `cluster`; UsageError if `fidelity` asks for what cannot be had."""
+    if fidelity not in FIDELITIES:
+        raise UsageError(f"unknown fidelity {fidelity!r}; known: {', '.join(FIDELITIES)}")
+    if cluster.engine != "emulated":
+        return Mechanism("none", "")
+    if fidelity != "paced":
+        from dq_client.emulation.contained import what_is_missing
+
+        missing = what_is_missing()
+        if not missing:
+            return Mechanism("contained", contained_words())
+        if fidelity == "contained":
+            raise UsageError(f"--fidelity contained: {missing}; --fidelity paced needs nothing")
+    links = "messages take the time of the emulated links" if cluster.link else "no links emulated"
+    return Mechanism(
+        "paced",
+        f"paced: computing is stretched to each node's share, {links}; {PACED_LEAVES_OUT}",
+    )
+
+
+def contained_words() -> str:
+    """What the contained mechanism does on this machine."""
+    from dq_client.emulation.cgroups import version
+
+    found = version()
+    cpu = f"cgroup {found} quotas" if found else "a governor that stops and continues processes"
+    links = (
+        "a namespace and a shaped link per node"
+        if os.geteuid() == 0
+        else "no links of its own (that needs root): bytes go through shared memory"
+    )
+    return f"contained: {cpu}, {links}; not modelled: caches and memory bandwidth are shared"
