@@ -1,0 +1,129 @@
+"""What the live experiments share: a cluster of their own, driven through the command line.
+
+Every experiment runs in a fresh DQ_HOME, so it disturbs no other cluster, and takes it down again
+however it ends. Numbers come from `dq ... --json`, the same that people see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+HOSTFILES = ROOT / "hostfiles"
+NETWORKS = {"fast": "opteron36", "slow": "opteron36-slow"}
+ENDED = ("done", "failed", "killed")
+
+# What a node of the emulated clusters computes, for estimates of how long a run will take.
+NODE_GFLOPS = 2.6
+START_S = 1.5  # of a job, with its ranks' imports
+
+Job = dict[str, Any]
+
+
+class ExperimentError(RuntimeError):
+    """The cluster or a job failed; the message has what `dq` said."""
+
+
+class LiveCluster:
+    """A cluster for the length of a ``with`` block."""
+
+    def __init__(
+        self,
+        network: str = "fast",
+        *,
+        scheduler: Mapping[str, object] | None = None,
+        fidelity: str = "paced",
+    ) -> None:
+        self.file = HOSTFILES / f"{NETWORKS.get(network, network)}.toml"
+        self.scheduler, self.fidelity = dict(scheduler or {}), fidelity
+
+    def __enter__(self) -> LiveCluster:
+        self.home = Path(tempfile.mkdtemp(prefix="dq-experiment-"))
+        config = self.home / "scheduler.toml"
+        lines = [f"{key} = {json.dumps(value)}" for key, value in self.scheduler.items()]
+        config.write_text("[scheduler]\n" + "\n".join(lines) + "\n")
+        words = ["up", "--cluster", str(self.file), "--config", str(config), "--detach"]
+        try:
+            self.dq(*words, "--fidelity", self.fidelity)
+        except ExperimentError:
+            shutil.rmtree(self.home, ignore_errors=True)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.dq("down", "--force", check=False)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def dq(self, *words: str, check: bool = True) -> str:
+        """Standard output of one `dq` command."""
+        done = subprocess.run(
+            [sys.executable, "-m", "dq_client.cli.main", *words],
+            env={**os.environ, "DQ_HOME": str(self.home)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        if check and done.returncode != 0:
+            raise ExperimentError(f"dq {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def submit(self, program: Sequence[str], *options: str) -> int:
+        """Submit `python PROGRAM` with options of `dq submit`; returns the job's id."""
+        text = self.dq("submit", "--json", *options, "--", sys.executable, *program)
+        return int(json.loads(text)["job"]["id"])
+
+    def job(self, job: int) -> Job:
+        """`dq job ID --json`."""
+        found: Job = json.loads(self.dq("job", str(job), "--json"))
+        inner: Job = found.get("job", found)
+        return inner
+
+    def wait(
+        self,
+        jobs: Sequence[int],
+        until: Callable[[Job], bool] = lambda job: job["state"] in ENDED,
+        *,
+        limit_s: float = 3600.0,
+        every_s: float = 0.5,
+    ) -> list[Job]:
+        """Wait until every job is as wished; ExperimentError if one fails or time runs out."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            found = [self.job(job) for job in jobs]
+            for job in found:
+                if job["state"] == "failed":
+                    raise ExperimentError(f"job {job['id']} failed: {job['reason']}")
+            if all(until(job) or job["state"] in ENDED for job in found):
+                return found
+            if time.monotonic() > deadline:
+                raise ExperimentError(f"the jobs {list(jobs)} take longer than {limit_s:g} s")
+            time.sleep(every_s)
+
+
+def note(text: str) -> None:
+    """A word for people: on standard error, standard output is data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def minutes(seconds: float) -> str:
+    """A duration for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,61 @@
+"""What experiments share when they show their results: options, tables, CSV, pictures."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+
+def add_options(parser: argparse.ArgumentParser, *, quick: str) -> None:
+    """--quick, --json, --csv, --plot; `quick` says what the quick form does."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--quick", action="store_true", help=f"within 3 minutes: {quick}")
+    parser.add_argument("--json", action="store_true", help='one object, "schema": 1')
+    parser.add_argument("--csv", type=Path, help="write the figures")
+    parser.add_argument("--plot", type=Path, help="write a picture (PNG, PDF, SVG)")
+
+
+def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Find out before a long run, not after it, that its results cannot be written."""
+    for path in (options.csv, options.plot):
+        if path is not None and not path.absolute().parent.is_dir():
+            parser.error(f"{path}: no such folder")
+    if options.plot and find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: pip install 'dq[web]'")
+
+
+def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """One line per row."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        writer.writerows(rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns, all aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [head, *rows]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def number(value: float | None, form: str = ".3g") -> str:
+    """A number, or a dash."""
+    return "-" if value is None else format(value, form)
+
+
+def pyplot() -> Any:
+    """matplotlib's pyplot, drawing into files; imported late, it takes a second."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    return plt
