@@ -74,7 +74,11 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
     spot = f"the sweet spot is {best.processors}" if best.sweet_spot else (
         f"the fastest size so far is {best.processors}, no sweet spot was passed"
     )  # fmt: skip
+    # Labels look for room in this order: the times first, what matters least last.
     way = _way(dots, room)
+    band = _band(frame, best, fastest_label(job, best), room)
+    marks = _marks(dots, best, room, numbered=len(job.sizes) <= NUMBERED)
+    ideal = _ideal(frame, dots, room)
     times = ", ".join(f"{d.size}: {seconds(d.time_s)}" for d in dots)
     return picture(
         name,
@@ -82,11 +86,11 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
         TOP + UPPER + GAP + LOWER + BOTTOM,
         f"Iteration time over processors, job {job.id}",
         f"Seconds per iteration by processors: {times}; {spot}. All figures: table of sizes.",
-        _band(frame, best, fastest_label(job, best), room),
+        band,
         _upper_axes(frame),
+        ideal,
         way,
-        _ideal(frame, dots, room),
-        _marks(dots, best, room, numbered=len(job.sizes) <= NUMBERED),
+        marks,
         _lower(job, frame),
     )
 
@@ -149,20 +153,16 @@ def _upper_axes(frame: _Frame) -> Markup:
 
 def _ideal(frame: _Frame, dots: list[Dot], room: Room) -> Markup:
     """What perfect speed-up from the smallest size measured would give."""
-    first = dots[0]
+    first, last_size = dots[0], frame.sizes[-1]
     points = []
-    for i in range(41):
-        size = first.size * (frame.sizes[-1] / first.size) ** (i / 40)
-        y = frame.time(first.time_s * first.size / size)
-        points.append(f"{frame.size(size):.1f},{y:.1f}")
-    end_x, end_y = frame.size(frame.sizes[-1]), frame.time(
-        first.time_s * first.size / frame.sizes[-1]
-    )  # fmt: skip
+    for i in range(SAMPLES + 1):
+        size = first.size * (last_size / first.size) ** (i / SAMPLES)
+        x, y = frame.size(size), frame.time(first.time_s * first.size / size)
+        points.append(f"{x:.1f},{y:.1f}")
+        room.take(x - 2, y - 2, x + 2, y + 2)
     label = "perfect speed-up"
-    for dot in dots:
-        room.take(dot.x - DOT, dot.y - DOT, dot.x + DOT, dot.y + DOT)
-    half = text_width(label) / 2
-    spot = room.place(label, [(end_x - half, end_y + 18), (end_x - half, end_y - 8)])
+    left = x - text_width(label) / 2
+    spot = room.place(label, [(left, y + 18), (left, y + 32), (left, y - 8)])
     return joined(
         tag("polyline", points=" ".join(points), class_="ideal"),
         words(*spot, label, "ideal-label") if spot else None,
@@ -198,6 +198,8 @@ def _way(dots: list[Dot], room: Room) -> Markup:
 
 def _marks(dots: list[Dot], best: Fastest, room: Room, *, numbered: bool) -> Markup:
     """Dots with the numbers of the visits in them, and their times where there is room."""
+    for dot in dots:
+        room.take(dot.x - DOT, dot.y - DOT, dot.x + DOT, dot.y + DOT)
     shapes = [_mark(dot, best, numbered=numbered) for dot in dots]
     labels = []
     # The sweet spot's time first: it must find room.
@@ -206,7 +208,8 @@ def _marks(dots: list[Dot], best: Fastest, room: Room, *, numbered: bool) -> Mar
         aside = text_width(text) / 2 + DOT + 4
         spots = [(dot.x, dot.y - DOT - 6), (dot.x, dot.y + DOT + 15),
                  (dot.x + aside, dot.y + 4), (dot.x - aside, dot.y + 4)]  # fmt: skip
-        if spot := room.place(text, spots):
+        spot = room.place(text, spots) or (spots[0] if dot.size == best.processors else None)
+        if spot is not None:
             labels.append(words(*spot, text, f"value{_best(dot, best)}"))
     return joined(shapes, labels)
 
