@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ Real = NDArray[Any]
 # It still runs at nine tenths of the speed of one large product.
 TILE_ROWS = 256
 TILE_COLS = 256
+_PIECE_COLS = 512
 
 
 class DueProduct:
@@ -50,8 +52,8 @@ class DueProduct:
             self._operands = None
         return True
 
-    def finish(self) -> None:
-        """Compute all that is left."""
+    def finish(self, between: Callable[[], None]) -> None:
+        """Compute all that is left, in large pieces; call ``between`` between them."""
         if self._operands is None:
             return
         a, b, c = self._operands
@@ -59,7 +61,10 @@ class DueProduct:
         if self._row:
             _subtract(a[self._row :], b[:, begun], c[self._row :, begun])
             self._col = begun.stop
-        _subtract(a, b[:, self._col :], c[:, self._col :])
+        for low in range(self._col, c.shape[1], _PIECE_COLS):
+            between()
+            piece = slice(low, low + _PIECE_COLS)
+            _subtract(a, b[:, piece], c[:, piece])
         self._operands = None
 
 

@@ -121,9 +121,9 @@ class _Factorization:
             shape = (self.A.shape[0], self.strip_width)
             L = self.grid.scratch(f"lu-strip{number % 2}", shape, self.A.dtype)
             self._factor_strip(first, end, L)
-            self.due.finish()
+            self.due.finish(self._poke)
             self._update_trailing(first, end, L)
-        self.due.finish()
+        self.due.finish(self._poke)
         self.grid.wait([*self.sending[0], *self.sending[1]])
         for first, end in strips:
             self._exchange_left(first, end)
@@ -134,6 +134,10 @@ class _Factorization:
             if not self.due.step():
                 self.grid.wait(requests)
                 return
+
+    def _poke(self) -> None:
+        """Let MPI get on with what is being sent: some networks need the sender for that."""
+        self.grid.test([*self.sending[0], *self.sending[1]])
 
     # -- the strip ---------------------------------------------------------------------------
 
@@ -156,16 +160,17 @@ class _Factorization:
     def _factor_panel(self, first: int, end: int) -> _Panel:
         """Factor columns ``first`` … ``end``-1 on their process column and hand them to all."""
         grid, width, top = self.grid, end - first, self.local.row(first)
-        height = self.A.shape[0] - top
+        height, block = self.A.shape[0] - top, self.desc.mb
+        lead = -(-height // block) * block  # whole blocks, the last one perhaps not full
         # one message: pivots and zero pivot, triangle, my rows
         head = 8 * (width + 1)
         item = self.A.itemsize
-        size = head + item * width * (width + height)
+        size = head + item * width * (width + lead)
         message = self._message_buffer(first, size)
         numbers = np.ndarray(width + 1, np.int64, message)
         triangle: Real = np.ndarray((width, width), self.A.dtype, message, head, order="F")
         offset = head + item * width * width
-        rows: Real = np.ndarray((height, width), self.A.dtype, message, offset, order="F")
+        rows: Real = np.ndarray((lead, width), self.A.dtype, message, offset, order="F")
 
         owner = self.local.col_owner(first)
         if grid.col == owner:
@@ -177,7 +182,7 @@ class _Factorization:
         self._broadcast(first, message, owner)
         if numbers[width] >= 0 and self.zero_pivot is None:
             self.zero_pivot = first + int(numbers[width])
-        return _Panel(first, end, numbers[:width].copy(), triangle, rows)
+        return _Panel(first, end, numbers[:width].copy(), triangle, rows[:height])
 
     def _message_buffer(self, first: int, size: int) -> NDArray[np.uint8]:
         """Where the message of the panel at ``first`` is made or received.
@@ -209,40 +214,38 @@ class _Factorization:
         """All rows are here: factor in place. Pivots from the panel's top; zero pivot or -1."""
         with compute():
             pivots, zero = blas.getrf(mine)
-        rows[:] = mine
+        rows[: mine.shape[0]] = mine
         triangle[:] = mine[: triangle.shape[0]]
         return pivots, -1 if zero is None else zero
 
     def _factor_gathered(
         self, first: int, mine: Real, triangle: Real, rows: Real
     ) -> tuple[Index, int]:
-        """Gather the panel's rows of all process rows, factor, keep my rows."""
+        """Gather the panel's rows of all process rows, factor, keep my ``rows``."""
         grid, block, width = self.grid, self.desc.mb, mine.shape[1]
         height = self.desc.m - first
         blocks = -(-height // block)
         rounds = -(-blocks // grid.rows)
-        lead = rounds * grid.rows * block
-        whole = grid.scratch("lu-whole", (lead, width), mine.dtype)
+        whole = grid.scratch("lu-whole", (rounds * grid.rows * block, width), mine.dtype)
         dealt = whole.T.reshape(width, rounds, grid.rows, block)  # the cyclic deal, as an axis
-        shares = []
-        for row in range(grid.rows):  # in the order of the deal, from the diagonal block on
-            count = -(-(blocks - row) // grid.rows) if blocks > row else 0
-            shares.append(grid.scratch(f"lu-share{row}", (count * block, width), mine.dtype))
         shift = self.local.row_owner(first)
-        deal = (grid.row - shift) % grid.rows
-        shares[deal][: mine.shape[0]] = mine
-        by_rank = [shares[(rank - shift) % grid.rows] for rank in range(grid.rows)]
-        allgather(self._wait, grid.col_comm, by_rank)
+        shares = []
+        for row in range(grid.rows):
+            turn = (row - shift) % grid.rows  # in the deal, which begins at the diagonal block
+            count = max(0, -(-(blocks - turn) // grid.rows))
+            name, shape = f"lu-share{row}", (count * block, width)
+            shares.append(rows if row == grid.row else grid.scratch(name, shape, mine.dtype))
+        rows[: mine.shape[0]] = mine
+        allgather(self._wait, grid.col_comm, shares)
+        turns = []
         for row, share in enumerate(shares):
-            count = share.shape[0] // block
-            dealt[:, :count, row] = share.T.reshape(width, count, block)
+            blocked = share.T.reshape(width, -1, block)
+            turns.append((blocked, dealt[:, : blocked.shape[1], (row - shift) % grid.rows]))
+            np.copyto(turns[row][1], blocked)
         with compute():
             pivots, zero = blas.getrf(whole[:height])
         triangle[:] = whole[:width]
-        own = shares[deal]
-        count = own.shape[0] // block
-        own.T.reshape(width, count, block)[:] = dealt[:, :count, deal]
-        rows[:] = own[: rows.shape[0]]
+        np.copyto(*turns[grid.row])
         return pivots, -1 if zero is None else zero
 
     def _update_strip(self, panel: _Panel, k0: int, k1: int, L: Real) -> None:
