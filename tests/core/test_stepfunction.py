@@ -106,3 +106,14 @@ def test_questions_and_changes_before_the_origin_are_refused_and_change_nothing(
         with pytest.raises(StepFunctionError):
             refused()
     assert function == before
+
+
+def test_a_function_can_be_given_by_its_segments() -> None:
+    given = StepFunction.of([(5, 2), (7, 2), (9, 0)])
+    given.check()
+    expected = StepFunction(5, 2)
+    expected.add(9, inf, -2)
+    assert given == expected
+    for wrong in ([], [(3, 1), (3, 2)], [(0, 1), (inf, 2)]):
+        with pytest.raises(StepFunctionError):
+            StepFunction.of(wrong)

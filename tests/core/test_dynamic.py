@@ -1,0 +1,304 @@
+"""Dynamic requests: granted, rejected, waiting; carried out at remap points."""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.actions import AnswerRequest
+from dq_server.core.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.fairness import DfsConfig, DfsLimits, per_user
+
+HOUR = 3600.0
+BASE = {"start": "reservations", "resize": "none"}
+
+
+def ask(c, job, more, *, timeout_s=0.0, request=None):
+    """The application's request; its answer."""
+    known = job.request_answer
+    number = request or (known.request + 1 if known else 1)
+    actions = c.do(ev.DynamicRequested(job.id, job.instance, number, more, timeout_s))
+    return next(a.answer for a in actions if isinstance(a, AnswerRequest))
+
+
+def give(c, job, count=0, processors=()):
+    """The application's release; its answer."""
+    known = job.request_answer
+    number = known.request + 1 if known else 1
+    actions = c.do(ev.DynamicReleased(job.id, job.instance, number, count, processors))
+    return next(a.answer for a in actions if isinstance(a, AnswerRequest))
+
+
+def fig_1(cluster, **config):
+    """Six nodes: A on two of them for 8 hours, B on two for 4, C waits for four."""
+    c = cluster(6, **BASE, **config)
+    a = c.submit(2, kind="evolving", estimate_s=8 * HOUR, user="alice", name="A")
+    b = c.submit(2, estimate_s=4 * HOUR, user="bob", name="B")
+    waiting = c.submit(4, estimate_s=HOUR, user="carol", name="C")
+    return c, a, b, waiting
+
+
+def test_fig_1_granting_a_delays_c_by_four_hours(cluster):
+    c, a, b, waiting = fig_1(cluster, grant="always")
+    assert ask(c, a, 2).what == "granted"
+    assert c.point(a, 1.0).what == "expand"
+    assert a.size == 4
+    c.now = 4 * HOUR
+    c.end(b)
+    assert waiting.start_s is None
+    c.now = 8 * HOUR
+    c.end(a)
+    assert waiting.start_s == 8 * HOUR
+
+
+def test_fig_1_the_delay_is_four_hours_to_the_second(cluster):
+    refused = DfsConfig(policy="single", user={"carol": DfsLimits(single_delay_s=4 * HOUR - 1)})
+    c, a, b, waiting = fig_1(cluster, grant="dfs", dfs=refused)
+    answer = ask(c, a, 2)
+    assert (answer.what, answer.reason.code) == ("rejected", "dyn_single")
+    figures = answer.reason.figures
+    assert (figures["delayed_job"], figures["delay_s"]) == (waiting.id, 4 * HOUR)
+    assert "job 3 of user carol by 14400 s" in answer.reason.text
+    # C is planned from hour 4 to 5: from then on nobody would be delayed
+    assert answer.available_s == 5 * HOUR
+    c.now = 4 * HOUR
+    c.end(b)
+    assert waiting.start_s == 4 * HOUR
+
+    allowed = DfsConfig(policy="single", user={"carol": DfsLimits(single_delay_s=4 * HOUR)})
+    c, a, *_ = fig_1(cluster, grant="dfs", dfs=allowed)
+    answer = ask(c, a, 2)
+    assert (answer.what, answer.reason.figures["delay_s"]) == ("granted", 4 * HOUR)
+
+
+def test_a_delay_to_ones_own_job_does_not_count(cluster):
+    c = cluster(6, **BASE, grant="dfs", dfs=per_user(1.0))
+    a = c.submit(2, kind="evolving", estimate_s=8 * HOUR, user="alice")
+    c.submit(2, estimate_s=4 * HOUR, user="bob")
+    c.submit(4, estimate_s=HOUR, user="alice")
+    assert ask(c, a, 2).what == "granted"
+    assert c.scheduler.state.ledger.charged_s == {}
+
+
+@pytest.mark.parametrize(("limit_s", "second"), [(90, "granted"), (89, "rejected")])
+def test_delays_add_up_over_requests_until_the_limit(cluster, limit_s, second):
+    c = cluster(7, **BASE, grant="dfs", dfs=per_user(limit_s))
+    a = c.submit(1, kind="evolving", estimate_s=1000, user="eve")
+    for size, seconds in [(2, 100), (1, 150), (1, 190)]:
+        c.submit(size, estimate_s=seconds, user="bob")
+    c.submit(4, estimate_s=100, user="carol")  # planned for 100, then 150, then 190
+    assert ask(c, a, 1).reason.figures["delay_s"] == 50
+    c.point(a, 0.0)
+    answer = ask(c, a, 1)
+    assert answer.what == second
+    assert c.scheduler.state.ledger.charged_s == {
+        ("user", "carol"): 90 if second == "granted" else 50
+    }
+    if second == "rejected":
+        assert (answer.reason.code, answer.reason.figures["total_s"]) == ("dyn_target", 90)
+
+
+def test_only_the_first_jobs_in_line_have_a_say(cluster):
+    def outcome(depth):
+        dfs = DfsConfig(policy="target", reservation_delay_depth=depth,
+                        user={"carol": DfsLimits(dyn_delay_perm=False)})  # fmt: skip
+        c = cluster(4, **BASE, grant="dfs", dfs=dfs)
+        a = c.submit(1, kind="evolving", estimate_s=1000, user="alice")
+        c.submit(2, estimate_s=100, user="bob")
+        c.submit(2, estimate_s=100, user="bob")
+        c.submit(3, estimate_s=100, user="carol")
+        return ask(c, a, 1).what
+
+    assert (outcome(1), outcome(2)) == ("granted", "rejected")
+
+
+def test_too_few_idle_processors_reject_at_once_with_an_estimate(cluster):
+    c = cluster(4, **BASE)
+    a = c.submit(2, kind="evolving", estimate_s=1000)
+    c.submit(2, estimate_s=300)
+    answer = ask(c, a, 1)
+    assert (answer.what, answer.reason.code) == ("rejected", "dyn_too_few")
+    assert answer.available_s == 300
+    assert a.dynamic is None
+
+
+def test_no_estimate_if_nothing_comes_back_while_the_job_runs(cluster):
+    c = cluster(4, **BASE)
+    a = c.submit(2, kind="evolving", estimate_s=100)
+    c.submit(2, estimate_s=300)
+    assert ask(c, a, 1).available_s is None
+
+
+def test_a_request_waits_is_granted_later_and_carried_out_at_the_remap_point(cluster):
+    c = cluster(4, **BASE)
+    a = c.submit(2, kind="evolving", estimate_s=1000)
+    b = c.submit(2, estimate_s=300)
+    answer = ask(c, a, 2, timeout_s=500)
+    assert (answer.what, answer.available_s) == ("waiting", 300)
+    assert c.point(a, 10.0).reason.code == "dyn_waits"
+    c.now = 200.0
+    c.end(b)
+    assert a.request_answer.what == "granted"
+    assert c.scheduler.state.idle == 0, "reserved, though the job is still on two"
+    answer = c.point(a, 10.0)
+    assert (answer.what, answer.reason.code, a.size) == ("expand", "dyn_expand", 4)
+
+
+def test_first_come_first_served_even_among_those_that_wait(cluster):
+    c = cluster(4, **BASE)
+    first = c.submit(1, kind="evolving", estimate_s=1000)
+    second = c.submit(1, kind="evolving", estimate_s=1000)
+    b = c.submit(2, estimate_s=300)
+    ask(c, second, 2, timeout_s=900)
+    ask(c, first, 1, timeout_s=900)
+    c.end(b)
+    assert second.request_answer.what == "granted"
+    assert first.request_answer.what == "waiting"
+
+
+def test_a_request_that_waited_in_vain_is_rejected_at_its_time_out(cluster):
+    c = cluster(4, **BASE)
+    a = c.submit(2, kind="evolving", estimate_s=1000)
+    c.submit(2, estimate_s=300)
+    ask(c, a, 2, timeout_s=50)
+    assert c.scheduler.next_wakeup(c.now) == 50
+    c.now = 50.0
+    actions = c.do(ev.Tick())
+    answer = next(x.answer for x in actions if isinstance(x, AnswerRequest))
+    assert (answer.what, answer.reason.code) == ("rejected", "dyn_timeout")
+    assert "within 50 s" in answer.reason.text
+    assert c.scheduler.next_wakeup(c.now) is None
+    assert c.point(a, 10.0).what == "continue"
+
+
+def test_a_policy_that_never_grants_lets_nobody_wait(cluster):
+    c = cluster(4, **BASE, grant="never")
+    a = c.submit(2, kind="evolving")
+    answer = ask(c, a, 2, timeout_s=50)
+    assert (answer.what, answer.reason.code) == ("rejected", "dyn_never")
+
+
+def test_a_job_has_one_request_pending_and_a_repeat_gets_the_same_answer(cluster):
+    c = cluster(4, **BASE)
+    a = c.submit(2, kind="evolving", estimate_s=100)
+    granted = ask(c, a, 1)
+    with pytest.raises(InvalidTransition, match="asked for 1 processors already"):
+        ask(c, a, 1)
+    assert ask(c, a, 1, request=granted.request) is granted
+    assert c.scheduler.state.idle == 1
+    c.point(a, 1.0)
+    assert a.size == 3
+    assert ask(c, a, 1).what == "granted"
+    with pytest.raises(InvalidTransition, match="older than the last"):
+        ask(c, a, 1, request=granted.request)
+
+
+def test_a_job_that_ends_gives_back_what_was_granted_and_asks_no_more(cluster):
+    c = cluster(6, **BASE)
+    ended = c.submit(2, kind="evolving")
+    killed = c.submit(2, kind="evolving")
+    ask(c, ended, 1)
+    ask(c, killed, 3, timeout_s=100)
+    c.end(ended)
+    assert killed.request_answer.what == "granted"
+    c.do(ev.KillRequested(killed.id))
+    c.end(killed, -9)
+    assert c.scheduler.state.idle == 6
+    waits = c.submit(5, kind="evolving")
+    c.submit(1)
+    ask(c, waits, 1, timeout_s=100)
+    c.do(ev.KillRequested(waits.id))
+    assert not c.scheduler.state.requests
+    c.end(waits, -9)
+    assert c.scheduler.state.idle == 5
+
+
+def test_a_granted_expansion_that_cannot_be_carried_out_returns_its_processors(cluster):
+    c = cluster(4, **BASE)
+    a = c.submit(2, kind="evolving")
+    ask(c, a, 2)
+    answer = c.point(a, 1.0, carry_out=False)
+    c.do(ev.ResizeAborted(a.id, a.instance, answer.resize_id, "spawn refused"))
+    assert (a.size, c.scheduler.state.idle, a.dynamic) == (2, 2, None)
+
+
+@pytest.mark.parametrize("leaving", [(0,), (1, 2), (0, 3)])
+def test_any_subset_can_be_released(cluster, leaving):
+    c = cluster(6, **BASE)
+    a = c.submit(4, kind="evolving")
+    assert give(c, a, processors=leaving).what == "accepted"
+    assert a.size == 4, "until the remap point"
+    answer = c.point(a, 1.0)
+    assert (answer.what, answer.processors) == ("shrink", leaving)
+    assert a.allocation == [p for p in range(4) if p not in leaving]
+    assert c.scheduler.state.idle == 2 + len(leaving)
+
+
+def test_a_release_by_number_takes_the_last_ones(cluster):
+    c = cluster(4, **BASE)
+    a = c.submit(4, kind="evolving")
+    give(c, a, 3)
+    c.point(a, 1.0)
+    assert a.allocation == [0]
+
+
+@pytest.mark.parametrize(
+    ("count", "processors", "says"),
+    [
+        (4, (), "from 1 to 3, not 4"),
+        (0, (), "from 1 to 3, not 0"),
+        (0, (7,), "does not hold"),
+        (0, (1, 1), "does not hold"),
+        (0, (0, 1, 2, 3), "from 1 to 3, not 4"),
+    ],
+)
+def test_a_senseless_release_is_refused_and_changes_nothing(cluster, count, processors, says):
+    c = cluster(8, **BASE)
+    a = c.submit(4, kind="evolving")
+    with pytest.raises(InfeasibleRequest, match=says):
+        give(c, a, count, processors)
+    assert (a.release, a.request_answer) == (None, None)
+
+
+def test_what_can_never_be_is_refused(cluster):
+    c = cluster(8, **BASE)
+    a = c.submit(2, 3, 4, kind="evolving")
+    for more, says in [(7, "the cluster has 8"), (3, "sizes are 2 to 4"), (0, "at least one")]:
+        with pytest.raises(InfeasibleRequest, match=says):
+            ask(c, a, more)
+    with pytest.raises(InfeasibleRequest, match="sizes are 2 to 4"):
+        give(c, a, 1)
+    assert a.request_answer is None
+
+
+@pytest.mark.parametrize("kind", ["rigid", "malleable"])
+def test_only_evolving_jobs_ask(cluster, kind):
+    c = cluster(4, **BASE)
+    job = c.submit(*((2,) if kind == "rigid" else (1, 2)), kind=kind)
+    with pytest.raises(InvalidTransition, match="only an evolving job"):
+        ask(c, job, 1)
+
+
+def test_an_evolving_job_is_never_resized_unasked(cluster):
+    c = cluster(8, resize="reshape", samples=1, discard=0, threshold=0.0)
+    a = c.submit(1, 2, 4, kind="evolving", start=2)
+    assert [c.point(a, 1.0).reason.code for _ in range(4)] == ["dyn_asks_itself"] * 4
+    c.submit(8, name="waiting")
+    assert c.point(a, 1.0).what == "continue"
+    assert a.size == 2
+
+
+def test_the_extra_processors_can_be_asked_to_lie_on_one_node(cluster):
+    c = cluster(8, per_node=4, **BASE, dfs=DfsConfig(one_node=True))
+    a = c.submit(2, kind="evolving")
+    c.submit(3)  # n1 has none left, n2 three
+    assert ask(c, a, 3).what == "granted"
+    assert a.dynamic.processors == (5, 6, 7)
+    c = cluster(8, per_node=4, **BASE, dfs=DfsConfig(one_node=True))
+    a = c.submit(3, kind="evolving")
+    b = c.submit(2)  # one idle... on n1 none, on n2 three
+    c.submit(1)
+    c.end(b)
+    answer = ask(c, a, 4)
+    assert answer.what == "rejected"
+    assert "not all on one node" in answer.reason.text

@@ -1,0 +1,87 @@
+"""Plans with reservations, and the start policy that follows them."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from dq_server.core.errors import ConfigError
+from dq_server.core.planning import plan_starts
+
+PLAN = {"start": "reservations", "resize": "none"}
+
+
+def starts(c, depth=5, drain=None):
+    """(job, planned start) as of now."""
+    state = c.scheduler.state
+    plan = plan_starts(state, state.queue.values(), c.now, depth=depth, drain_priority=drain)
+    plan.taken.check()
+    return [(planned.job.id, planned.start_s) for planned in plan.jobs]
+
+
+def test_each_waiting_job_gets_the_earliest_start_that_delays_nobody_before_it(cluster):
+    c = cluster(10, **PLAN)
+    c.submit(6, estimate_s=100)
+    c.submit(4, estimate_s=60)
+    whole = c.submit(10, estimate_s=10)
+    half = c.submit(5, estimate_s=50)
+    short = c.submit(4, estimate_s=40)
+    assert starts(c) == [(whole.id, 100), (half.id, 110), (short.id, 60)]
+
+
+def test_planning_stops_when_depth_jobs_wait(cluster):
+    c = cluster(2, **PLAN)
+    c.submit(2, estimate_s=10)
+    waiting = [c.submit(2, estimate_s=10).id for _ in range(4)]
+    assert starts(c, depth=2) == [(waiting[0], 10), (waiting[1], 20)]
+
+
+def test_backfill_respects_as_many_reservations_as_the_depth_says(cluster):
+    def story(depth):
+        c = cluster(4, reservation_depth=depth, **PLAN)
+        c.submit(3, estimate_s=100)
+        first = c.submit(2, estimate_s=100, name="first")  # reserved from 100 on
+        second = c.submit(4, estimate_s=100, name="second")  # from 200 on
+        long = c.submit(1, estimate_s=250, name="long")  # ends after 200: in second's way
+        return [job.id in c.started for job in (first, second, long)]
+
+    assert story(1) == [False, False, True]
+    assert story(2) == [False, False, False]
+
+
+def test_an_overrun_job_gives_back_at_any_moment_and_not_yet(cluster):
+    c = cluster(2, **PLAN)
+    c.submit(2, estimate_s=10)
+    next_ = c.submit(1, estimate_s=10)
+    c.now = 50.0
+    ((_, start_s),) = starts(c)
+    assert c.now < start_s < c.now + 1e-6
+    assert next_.id not in c.started
+
+
+def test_a_job_that_waits_for_an_unknown_end_holds_up_nobody(cluster):
+    c = cluster(4, **PLAN)
+    c.submit(3)
+    stuck = c.submit(2, estimate_s=10)
+    small = c.submit(1, estimate_s=10_000)
+    assert starts(c) == [(stuck.id, inf)]
+    assert small.id in c.started
+
+
+def test_a_draining_job_is_first_and_nothing_else_starts(cluster):
+    c = cluster(4, drain_priority=1, **PLAN)
+    c.submit(3, estimate_s=100)
+    blocked = c.submit(2, estimate_s=100)
+    z = c.submit(4, estimate_s=10, priority=1)
+    tiny = c.submit(1, estimate_s=1)  # would fit and be over in time
+    assert c.started == [1]
+    assert starts(c, drain=1) == [(z.id, 100), (blocked.id, 110), (tiny.id, 110)]
+    c.now = 100.0
+    c.end(c.scheduler.job(1))
+    assert c.started == [1, z.id]
+
+
+def test_the_plan_keeps_to_initial_sizes_so_moldable_is_refused(cluster):
+    with pytest.raises(ConfigError, match="moldable must be off"):
+        cluster(4, moldable=True, **PLAN)
