@@ -94,7 +94,7 @@ class Arena:
         """As ``empty``, but never in fresh shared pages: kept memory, or private huge pages.
 
         A first touch of shared pages is several times as slow as one of huge pages. What lies in
-        private memory moves by messages the next time.
+        private memory may have to move by messages the next time.
         """
         return self._array(shape, np.dtype(dtype), order, fresh_shared=False)
 

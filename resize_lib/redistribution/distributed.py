@@ -72,37 +72,46 @@ class DistributedArrays:
         dimensions = layouts(moving)[0].dimensions
         return Part.of(array, dimensions=dimensions, transposed=is_transposed(moving))
 
-    def table(self) -> Table | None:
-        """Where neighbours can read the old parts; None if one of them is not in shared memory."""
-        count = max(self.arrays, default=-1) + 1
-        parts = [self._readable(position) for position in range(count)]
-        return table_of(self.site.arena.locate, parts)
+    def old_table(self) -> Table | None:
+        """Where neighbours find the old parts; None if one of them is not in shared memory."""
+        return self._table(self._old_parts)
 
-    def _readable(self, position: int) -> Array | None:
-        if position not in self._old_parts:
-            return None
-        array: Array = self._old_parts[position].keeper
-        return array
+    def new_table(self) -> Table | None:
+        """Where neighbours find the new parts; None if one of them is not in shared memory."""
+        return self._table(self._new_parts)
+
+    def _table(self, parts: Mapping[int, Part]) -> Table | None:
+        count = max(self.arrays, default=-1) + 1
+        arrays = [parts[k].keeper if k in parts else None for k in range(count)]
+        return table_of(self.site.arena.locate, arrays)
 
     def keep(self) -> None:
         """Copy what stays on this process."""
         old_rank, new_rank = self.site.old_rank, self.site.new_rank
         if old_rank is None or new_rank is None:
             return
-        for position, destination in self._new_parts.items():
+        for position, target in self._new_parts.items():
             piece = self.routes.piece(position, old_rank, new_rank)
             if piece.nbytes:
-                copy_runs(piece.rows, piece.cols, self._old_parts[position], destination)
+                copy_runs(piece.rows, piece.cols, self._old_parts[position], target)
 
     def read(self, old_rank: int, parts: Mapping[int, Part]) -> int:
         """Copy what comes from old grid rank ``old_rank`` out of its ``parts``; returns bytes."""
         assert self.site.new_rank is not None
+        return self._copy(old_rank, self.site.new_rank, parts, self._new_parts)
+
+    def write(self, new_rank: int, parts: Mapping[int, Part]) -> int:
+        """Copy what goes to new grid rank ``new_rank`` into its ``parts``; returns bytes."""
+        assert self.site.old_rank is not None
+        return self._copy(self.site.old_rank, new_rank, self._old_parts, parts)
+
+    def _copy(
+        self, old_rank: int, new_rank: int, sources: Mapping[int, Part], targets: Mapping[int, Part]
+    ) -> int:
         nbytes = 0
-        for position, destination in self._new_parts.items():
-            piece = self.routes.piece(position, old_rank, self.site.new_rank)
-            if piece.nbytes:
-                copy_runs(piece.rows, piece.cols, parts[position], destination)
-                nbytes += piece.nbytes
+        for piece in self.routes.pieces(old_rank, new_rank):
+            copy_runs(piece.rows, piece.cols, sources[piece.array], targets[piece.array])
+            nbytes += piece.nbytes
         return nbytes
 
     def exchange(self, by_message: Pairs, panels: int) -> MessageExchange:

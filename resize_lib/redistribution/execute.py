@@ -5,9 +5,9 @@ declarations. Each step ends with an agreement: an error anywhere is the same ex
 and the old arrays stay as they were.
 
 1. Check, plan, allocate the new parts, let the application pack its own data.
-2. Find out which parts neighbours on the node can read directly.
+2. Find out which parts processes of one node can copy directly.
 3. Allocate exchange buffers for the rest.
-4. Move: exchange messages, copy what stays, read from neighbours.
+4. Move: exchange messages, copy what stays and what neighbours share.
 5. Let the application unpack, compare checksums.
 """
 
@@ -22,6 +22,7 @@ from mpi4py import MPI
 from resize_lib.descriptors import Custom, Replicated
 from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.arena import Arena
+from resize_lib.redistribution.direct import DirectCopies, introduction
 from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
 from resize_lib.redistribution.messages import MessageExchange
@@ -33,7 +34,6 @@ from resize_lib.redistribution.moving import (
     Transport,
     agree_on,
 )
-from resize_lib.redistribution.reading import NeighbourReads, introduction
 from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.verifying import compare_checksums, old_checksums
 from resize_lib.redistribution.whole import CustomValues, ReplicatedArrays
@@ -58,8 +58,8 @@ def redistribute(
     arrays move in one exchange. Old arrays are only read. A part that nothing changed is not
     copied: the old array is the new one.
 
-    ``transport``: ``messages``; ``shared``: parts on one node are read from their owners' memory;
-    ``auto``: shared where possible. Reading needs old parts that lie in a shared ``arena``.
+    ``transport``: ``messages``; ``shared``: processes of one node copy straight from part to part;
+    ``auto``: shared where possible. It needs old or new parts that lie in a shared ``arena``.
     ``max_extra_bytes``: limit of the exchange buffers of one process, beside old and new parts
     (default: a quarter of its parts, at least 1 MiB). ``checksums``: compare a checksum of every
     array before and after. ``arena``: keeps memory between calls and holds the new parts.
@@ -70,17 +70,18 @@ def redistribute(
     """
     chosen = _Options(transport, max_extra_bytes, checksums)
     work, before, hosts = _begin(comm, arrays, (old, new), arena or Arena(shared=False), chosen)
-    reads = NeighbourReads.open(work.distributed, hosts, transport)
-    by_message = work.distributed.routes.other_process() & ~reads.pairs
+    direct = DirectCopies.open(work.distributed, hosts, transport)
+    by_message = work.distributed.routes.other_process() & ~direct.pairs
     exchange = _exchange(work, by_message, max_extra_bytes)
-    sent, received, read = work.transfer(exchange, reads)
+    sent, received, copied = work.transfer(exchange, direct)
     _finish(work, before)
+    direct.close()
     return Redistribution(
         arrays=work.results(),
-        shared=bool(reads.pairs.any()),
+        shared=bool(direct.pairs.any()),
         bytes_sent=sent,
         bytes_received=received,
-        bytes_read=read,
+        bytes_copied=copied,
         extra_bytes=exchange.extra_bytes if exchange else 0,
         panels=exchange.panels if exchange else 0,
     )
@@ -139,17 +140,17 @@ class _Work:
         self.custom.prepare()
 
     def transfer(
-        self, exchange: MessageExchange | None, reads: NeighbourReads
+        self, exchange: MessageExchange | None, direct: DirectCopies
     ) -> tuple[int, int, int]:
-        """Move everything; returns the bytes sent and received by message, and read."""
+        """Move everything; returns the bytes sent and received by message, and copied."""
         if exchange is not None:
             exchange.start()
         self.distributed.keep()
-        read = reads.run()
+        copied = direct.run()
         counts = [self.replicated.transfer(), self.custom.transfer()]
         if exchange is not None:
             counts.append(exchange.finish())
-        return sum(count[0] for count in counts), sum(count[1] for count in counts), read
+        return sum(count[0] for count in counts), sum(count[1] for count in counts), copied
 
     def results(self) -> tuple[Any, ...]:
         """This rank's new parts by position; None on a retiring rank."""
@@ -165,7 +166,7 @@ def _begin(
     options: _Options,
 ) -> tuple[_Work, list[int], list[bytes]]:
     """Step 1; returns the work, checksums of the old parts, every rank's introduction."""
-    work, before, table, statement = None, [], None, ""
+    work, before, statement = None, [], ""
     error: Exception | None = None
     try:
         options.check()
@@ -173,10 +174,10 @@ def _begin(
         work = _Work.of(Site.of(comm, *placements, arena), arrays)
         work.prepare()
         before = old_checksums(work.site, arrays) if options.checksums else []
-        table = work.distributed.table()
     except Exception as raised:
         error = raised
-    hosts = agree(comm, error, statement, introduction(readable=table is not None))
+    ready = work.distributed if work is not None and error is None else None
+    hosts = agree(comm, error, statement, introduction(ready))
     assert work is not None
     return work, before, hosts
 

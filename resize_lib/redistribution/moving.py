@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -28,6 +29,9 @@ class Placement:
 
     grid: ProcessGrid
     ranks: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ranks", tuple(map(index, self.ranks)))
 
     @classmethod
     def leading(cls, grid: ProcessGrid) -> Placement:
@@ -57,7 +61,7 @@ class Placement:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MovingArray:
     """One array to redistribute, as every rank declares it.
 
@@ -161,10 +165,10 @@ class Redistribution:
     """
 
     arrays: tuple[Any, ...]
-    shared: bool  # whether parts were read from neighbours' memory
+    shared: bool  # whether processes of one node copied straight from part to part
     bytes_sent: int  # to other processes, by message
     bytes_received: int
-    bytes_read: int  # from other processes' memory on this node
+    bytes_copied: int  # by this process, from or to another one's memory
     extra_bytes: int  # exchange buffers, beside old and new parts
     panels: int  # rounds in which messages were sent
 

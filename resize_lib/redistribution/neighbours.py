@@ -1,8 +1,8 @@
-"""Reading the local parts of other processes on the same node.
+"""The local parts of other processes on the same node, seen from here.
 
 Each rank tells all others its host key and, for each array, where in its shared memory the part
-lies (``Location``). A neighbour opens that memory read-only through /proc/PID/fd/N, checks that
-it is the segment named (a pid may mean another process in another namespace), and copies from it.
+lies (``Location``). A neighbour opens that memory through /proc/PID/fd/N and checks that it is the
+segment named (a pid may mean another process in another namespace).
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ def table_of(
 @dataclass(slots=True)
 class _Mapping:
     memory: mmap.mmap
-    start: int
-    round: int  # in which it was last used
+    round: int = 0  # in which it was last used
 
 
 class Neighbours:
@@ -71,26 +70,32 @@ class Neighbours:
     """
 
     def __init__(self) -> None:
-        self._mappings: dict[tuple[int, str], _Mapping] = {}
+        self._mappings: dict[tuple[int, str, bool], _Mapping] = {}
         self._round = 0
 
     def begin(self) -> None:
         """A new redistribution starts."""
         self._round += 1
 
-    def part(self, pid: int, row: np.void, *, item: int, transposed: bool) -> Part:
+    def part(
+        self, pid: int, row: np.void, *, item: int, transposed: bool, writing: bool = False
+    ) -> Part:
         """The array that process ``pid`` describes by ``row`` of its table.
 
         Raises:
             OSError: the memory cannot be opened, or is not the segment named.
         """
         location = Location(int(row["fd"]), row["name"].decode(), int(row["offset"]))
-        mapping = self._mappings.get((pid, location.name)) or self._open(pid, location)
+        mapping = self._mappings.get((pid, location.name, writing))
+        if mapping is None:
+            mapping = self._mappings[pid, location.name, writing] = _Mapping(
+                self._open(pid, location, writing=writing)
+            )
         mapping.round = self._round
         strides = int(row["stride0"]), int(row["stride1"])
         strides = strides[::-1] if transposed else strides
         keeper = np.frombuffer(mapping.memory, dtype=np.uint8)
-        return Part(mapping.start + location.offset, item, *strides, keeper)
+        return Part(address_of(keeper) + location.offset, item, *strides, keeper)
 
     def end(self, leaving: Collection[int]) -> None:
         """Drop mappings of the processes ``leaving`` and those not used lately."""
@@ -100,15 +105,14 @@ class Neighbours:
             if key[0] not in leaving and mapping.round > self._round - 2
         }
 
-    def _open(self, pid: int, location: Location) -> _Mapping:
+    @staticmethod
+    def _open(pid: int, location: Location, *, writing: bool) -> mmap.mmap:
         path = f"/proc/{pid}/fd/{location.fd}"
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, (os.O_RDWR if writing else os.O_RDONLY) | os.O_CLOEXEC)
         try:
             if not Path(path).readlink().name.startswith(f"memfd:{location.name}"):
                 raise OSError(f"{path} is not the segment {location.name}")
-            memory = mmap.mmap(fd, os.fstat(fd).st_size, prot=mmap.PROT_READ)
+            protection = mmap.PROT_READ | (mmap.PROT_WRITE if writing else 0)
+            return mmap.mmap(fd, os.fstat(fd).st_size, prot=protection)
         finally:
             os.close(fd)
-        mapping = _Mapping(memory, address_of(np.frombuffer(memory, dtype=np.uint8)), self._round)
-        self._mappings[pid, location.name] = mapping
-        return mapping

@@ -102,8 +102,8 @@ class Routes:
             )
             total += np.minimum(share.astype(np.int64), rows) * width + ALIGNMENT * (width > 0)
         total[~by_message] = 0
-        given, got = self._per_process(total)
-        return given + got
+        needed: NDArray[np.int64] = self._per_process(total).sum(axis=0)
+        return needed
 
     def _rows(self, position: int) -> NDArray[np.int64]:
         """Rows (outer items) of each pair's transfer of one array."""

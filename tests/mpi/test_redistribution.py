@@ -52,6 +52,10 @@ def test_out_of_memory_on_one_rank_leaves_the_job_at_its_old_size():
     tell("out_of_memory", 2)
 
 
+def test_a_lost_piece_is_noticed_by_every_rank():
+    tell("a_lost_piece_is_noticed", 2)
+
+
 def test_open_files_and_kept_memory_stay_flat():
     tell("nothing_piles_up", 3)
 
