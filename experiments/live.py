@@ -44,7 +44,7 @@ class LiveCluster:
         scheduler: Mapping[str, object] | None = None,
         fidelity: str = "paced",
     ) -> None:
-        self.file = HOSTFILES / f"{NETWORKS.get(network, network)}.toml"
+        self.file = HOSTFILES / f"{NETWORKS.get(network, network)}.toml"  # or a path less .toml
         self.scheduler, self.fidelity = dict(scheduler or {}), fidelity
 
     def __enter__(self) -> LiveCluster:

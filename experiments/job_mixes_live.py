@@ -1,0 +1,312 @@
+"""Job mixes of the ReSHAPE thesis (4.3) on the live system: real server, agents, ranks, matrices.
+
+    python -m experiments.job_mixes --live --mix 1 [--quick]      (or experiments.job_mixes_live)
+
+Mix 1 (Figure 9, Tables 3 and 4): three long jobs start on 4 processors and grow; halfway a short
+job of 12 arrives, for which two of them give way; afterwards they grow back. The same applications
+then run under static scheduling: on 6 processors each, so that the short job fits beside them
+(Table 3), and on 9 each, so that it has to wait (Table 4).
+
+Mix 2 (Figure 10): eight jobs, short ones first, that take turns in the same way.
+
+The text names 32 processors, but its jobs hold 9 + 12 + 12 = 33: we run with 33.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.live import HOSTFILES, Job, LiveCluster, minutes, note
+from experiments.output import add_options, check_options, pyplot, table, write_csv
+
+PROCESSORS = 33
+# Samples per size, and iterations before a job that gave way grows again: small, for short runs.
+SCHEDULER = {"samples": 2, "discard": 1, "threshold": 0.05, "settle": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One job of a mix. `at`: when it is submitted, as a share of the long jobs' run."""
+
+    name: str
+    app: str
+    initial: int
+    sizes: tuple[int, ...]
+    iterations: int  # of the full form at N = 2400; the quick form at N = 1200 has the same
+    at: float = 0.0
+
+
+GROWING = (4, 6, 9, 12)
+MIX_1 = (
+    Spec("Job 0", "matmul", 4, (4, 6, 9), 130),
+    Spec("Job 1", "matmul", 4, GROWING, 130),
+    Spec("Job 2", "matmul", 4, GROWING, 130),
+    Spec("Job 3", "matmul", 12, (12,), 16, at=0.5),
+)
+MIX_2 = (
+    Spec("Job 0", "matmul", 9, (9, 12, 16), 150),
+    Spec("Job 1", "matmul", 9, (9, 12), 60),
+    Spec("Job 2", "matmul", 6, (6,), 8),
+    Spec("Job 3", "matmul", 4, (4,), 8),
+    Spec("Job 4", "matmul", 4, GROWING, 50, at=0.25),
+    Spec("Job 5", "matmul", 6, (6, 9, 12), 40, at=0.55),
+    Spec("Job 6", "matmul", 4, GROWING, 40, at=0.6),
+    Spec("Job 7", "matmul", 4, (4, 6, 9, 12, 16, 20, 25), 90, at=0.7),
+)
+MIXES = {1: MIX_1, 2: MIX_2}
+
+# Start and end in seconds, as printed.
+THESIS_DYNAMIC = {"Job 0": (0, 2853), "Job 1": (0, 2826), "Job 2": (0, 2913), "Job 3": (1498, 1906)}
+THESIS_STATIC = {
+    6: {"Job 0": (0, 3616), "Job 1": (0, 3652), "Job 2": (0, 3622), "Job 3": (0, 408)},
+    9: {"Job 0": (0, 2746), "Job 1": (0, 2887), "Job 2": (0, 2965), "Job 3": (2965, 3373)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a job; seconds since the first submission."""
+
+    name: str
+    submit_s: float
+    start_s: float
+    end_s: float
+    steps: tuple[tuple[float, int], ...]  # (since, processors)
+
+    @property
+    def turnaround_s(self) -> float:
+        """From submission to end, the wait included."""
+        return self.end_s - self.submit_s
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run of a mix."""
+
+    title: str
+    jobs: tuple[Ran, ...]
+    details: tuple[Job, ...]  # `dq job ID --json` of each
+
+    @property
+    def makespan_s(self) -> float:
+        """First submission to last end."""
+        return max(job.end_s for job in self.jobs)
+
+    @property
+    def mean_turnaround_s(self) -> float:
+        """Average over the jobs."""
+        return sum(job.turnaround_s for job in self.jobs) / len(self.jobs)
+
+
+def cluster_file(folder: Path) -> str:
+    """opteron36 with as many nodes as the thesis's mixes need; returns its path less .toml."""
+    text = (HOSTFILES / "opteron36.toml").read_text().replace("n[01-36]", f"n[01-{PROCESSORS}]")
+    path = folder / "mix.toml"
+    path.write_text(text.replace('"opteron36"', f'"opteron{PROCESSORS}"'))
+    return str(path.with_suffix(""))
+
+
+def run(title: str, mix: Sequence[Spec], n: int, unit_s: float, static: int | None) -> Outcome:
+    """Run a mix on a cluster of its own; `unit_s` scales the submission times.
+
+    `static`: every job rigid, the growing ones on so many processors, in the thesis's order: all
+    are submitted at once.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LiveCluster(cluster_file(Path(folder)), scheduler=SCHEDULER) as cluster,
+    ):
+        begin, ids = time.time(), []
+        for spec in sorted(mix, key=lambda spec: spec.at):
+            due_s = 0.0 if static is not None else spec.at * unit_s
+            time.sleep(max(0.0, begin + due_s - time.time()))
+            program = ["-m", f"apps.{spec.app}", "--n", str(n)]
+            options = ["-n", str(spec.initial), "--sizes", ",".join(map(str, spec.sizes))]
+            if static is not None:
+                # A malleable job of one size: it does what a rigid one does, and is measured.
+                size = spec.initial if len(spec.sizes) == 1 else static
+                options = ["--sizes", str(size)]
+            program += ["--iterations", str(spec.iterations)]
+            ids.append(cluster.submit(program, "--name", spec.name, *options))
+        found = cluster.wait(ids, limit_s=3600, every_s=1.0)
+    zero_s = min(job["submit_s"] for job in found)
+    return Outcome(title, tuple(ran(job, zero_s) for job in found), tuple(found))
+
+
+def ran(job: Job, zero_s: float) -> Ran:
+    """A job's times, from what `dq job` says."""
+    steps = tuple((stay["since_s"] - zero_s, stay["processors"]) for stay in job["sizes"])
+    submit_s, start_s, end_s = (job[key] - zero_s for key in ("submit_s", "start_s", "end_s"))
+    return Ran(job["name"], submit_s, start_s, end_s, steps)
+
+
+def run_all(mix: int, *, quick: bool) -> list[Outcome]:
+    """The mix, and for mix 1 the static runs it is compared with."""
+    n, unit_s = (1200, 36.0) if quick else (2400, 190.0)
+    statics = [6, 9] if mix == 1 else []
+    note(f"job mix {mix}, N = {n}: about {minutes((1.5 + 1.5 * len(statics)) * unit_s)}")
+    outcomes = [run("ReSHAPE", MIXES[mix], n, unit_s, None)]
+    for size in statics:
+        note(f"static, {size} processors each ...")
+        outcomes.append(run(f"static {size}", MIXES[mix], n, unit_s, size))
+    return outcomes
+
+
+def as_text(mix: int, outcomes: Sequence[Outcome]) -> str:
+    lines = []
+    for outcome in outcomes:
+        size = int(outcome.title.split()[-1]) if outcome.title.startswith("static") else None
+        printed = THESIS_STATIC[size] if size is not None else THESIS_DYNAMIC
+        head = ["job", "submitted", "start", "end", "turnaround", "sizes"]
+        head += ["thesis start", "thesis end"] if mix == 1 else []
+        rows = []
+        for job in outcome.jobs:
+            sizes = " ".join(str(size) for _, size in job.steps)
+            row = [job.name, *(f"{t:.1f}" for t in (job.submit_s, job.start_s, job.end_s))]
+            row += [f"{job.turnaround_s:.1f}", sizes]
+            row += [str(t) for t in printed[job.name]] if mix == 1 else []
+            rows.append(row)
+        lines += ["", f"Job mix {mix}, {outcome.title} (seconds)", table(head, rows)]
+        lines.append(
+            f"makespan {outcome.makespan_s:.1f} s,"
+            f" mean turnaround {outcome.mean_turnaround_s:.1f} s,"
+            f" thesis's throughput (last end / jobs) {outcome.makespan_s / len(rows):.1f} s/job"
+        )
+    if mix == 1:
+        lines += ["", verdict(outcomes)]
+    lines += ["", differences()]
+    return "\n".join(lines)
+
+
+def verdict(outcomes: Sequence[Outcome]) -> str:
+    """What mix 1 is to show, in figures."""
+    dynamic, waits = outcomes[0], outcomes[-1]
+    short = dynamic.jobs[-1]
+    gave = [job.name for job in dynamic.jobs[:-1] if gave_way_and_grew_back(job, short)]
+    wait_s = short.start_s - short.submit_s
+    static_wait_s = waits.jobs[-1].start_s - short.submit_s
+    return (
+        f"gave way to Job 3 and grew back: {', '.join(gave) or 'none'}."
+        f" Job 3 started {wait_s:.1f} s after it was submitted;"
+        f" beside static jobs of 9 it would have waited {max(0.0, static_wait_s):.1f} s.\n"
+        f"makespan: ReSHAPE {dynamic.makespan_s:.1f} s, "
+        + ", ".join(f"{o.title} {o.makespan_s:.1f} s" for o in outcomes[1:])
+    )
+
+
+def gave_way_and_grew_back(job: Ran, short: Ran) -> bool:
+    """Whether the job shrank for `short` and was larger again later."""
+    for (_, before), (at_s, after), *later in windows(job.steps):
+        if after < before and short.submit_s <= at_s <= short.end_s:
+            return any(size > after for _, size in later)
+    return False
+
+
+def windows(steps: Sequence[tuple[float, int]]) -> list[Sequence[tuple[float, int]]]:
+    """Every suffix of at least two steps."""
+    return [steps[i:] for i in range(len(steps) - 1)]
+
+
+def differences() -> str:
+    """An honest sentence."""
+    return (
+        "The thesis's jobs ran for 50 minutes on 1.4 GHz processors; ours are scaled down and grow"
+        " for a larger part of their time,\nso they gain less over a good static choice. Its"
+        " static Job 3 is listed as starting only when the last long job ends; FCFS starts ours"
+        " as soon as 12 processors are free."
+    )
+
+
+def as_json(mix: int, outcomes: Sequence[Outcome]) -> str:
+    def one(outcome: Outcome) -> dict[str, Any]:
+        return {
+            "title": outcome.title,
+            "makespan_s": outcome.makespan_s,
+            "mean_turnaround_s": outcome.mean_turnaround_s,
+            "jobs": [
+                {
+                    "name": job.name,
+                    "submit_s": job.submit_s,
+                    "start_s": job.start_s,
+                    "end_s": job.end_s,
+                    "steps": job.steps,
+                }
+                for job in outcome.jobs
+            ],
+        }
+
+    return json.dumps(
+        {
+            "schema": 1,
+            "experiment": "job_mixes_live",
+            "mix": mix,
+            "processors": PROCESSORS,
+            "runs": [one(outcome) for outcome in outcomes],
+        }
+    )
+
+
+def save(path: Path, outcomes: Sequence[Outcome]) -> None:
+    rows = [
+        [outcome.title, job.name, job.submit_s, job.start_s, job.end_s, since_s, size]
+        for outcome in outcomes
+        for job in outcome.jobs
+        for since_s, size in job.steps
+    ]
+    head = ["run", "job", "submit_s", "start_s", "end_s", "since_s", "processors"]
+    write_csv(path, head, rows)
+
+
+def draw(path: Path, mix: int, outcomes: Sequence[Outcome]) -> None:
+    """Processors of every job over time, one panel per run, one time axis."""
+    plt = pyplot()
+    figure, axes = plt.subplots(
+        len(outcomes), 1, figsize=(11, 3.2 * len(outcomes)), sharex=True, layout="constrained",
+        squeeze=False,
+    )  # fmt: skip
+    for ax, outcome in zip(axes[:, 0], outcomes, strict=True):
+        for job in outcome.jobs:
+            times = [since_s for since_s, _ in job.steps] + [job.end_s]
+            sizes = [size for _, size in job.steps]
+            ax.step(times, [*sizes, sizes[-1]], where="post", label=job.name, lw=1.8)
+            ax.plot(job.end_s, sizes[-1], "|", color="black", ms=9)
+        ax.set(ylabel="processors", ylim=(0, None), title=f"{outcome.title}")
+        ax.grid(alpha=0.3)
+        ax.legend(fontsize=8, ncols=2)
+    axes[-1, 0].set_xlabel("seconds")
+    figure.suptitle(f"Job mix {mix}, live (thesis, Figure {9 if mix == 1 else 10})")
+    figure.savefig(path, dpi=110)
+
+
+def main_live(options: argparse.Namespace) -> int:
+    """The live form of `experiments.job_mixes`: needs mix, quick, json, csv and plot."""
+    outcomes = run_all(options.mix, quick=options.quick)
+    if options.csv:
+        save(options.csv, outcomes)
+    if options.plot:
+        draw(options.plot, options.mix, outcomes)
+    show = as_json if options.json else as_text
+    print(show(options.mix, outcomes))
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The live form alone."""
+    parser = argparse.ArgumentParser(prog="experiments.job_mixes_live", description=__doc__)
+    add_options(parser, quick="N = 1200 instead of 2400")
+    parser.add_argument("--mix", type=int, choices=sorted(MIXES), default=1)
+    options = parser.parse_args(argv)
+    check_options(parser, options)
+    return main_live(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
