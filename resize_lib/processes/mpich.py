@@ -15,6 +15,7 @@ docs/processes.md tells what was measured and what else was tried.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Collection, Sequence
 from typing import NoReturn, cast
@@ -44,6 +45,7 @@ class MpichBackend:
         self._join_address = os.environ.pop(JOIN_VARIABLE, "")
         self.spawned = bool(self._join_address)
         self._arrivals: Arrivals | None = None
+        self._cancels_at_exit = False
         self._ending = Ending()
         abort_on_uncaught_exception()
 
@@ -92,12 +94,14 @@ class MpichBackend:
         command = list(argv or program_command())
         where = folder or START_FOLDER
         check_command(command, where)
-        self._ending.alone()
         arrivals = Arrivals(list(hosts))
         command = command_with(arrivals.environment(), command)
         info = {"hosts": hydra_host_list(hosts), "wdir": where}
         pmi.ask_to_spawn(command, len(hosts), info)
         self._arrivals = arrivals
+        if not self._cancels_at_exit:
+            self._cancels_at_exit = True
+            atexit.register(self._cancel_at_exit)
 
     def expand_ready(self) -> bool:
         return self._arrivals is not None and self._arrivals.ready()
@@ -109,6 +113,11 @@ class MpichBackend:
         if self._arrivals is not None:
             self._arrivals.cancel()
             self._arrivals = None
+
+    def _cancel_at_exit(self) -> None:
+        """The job may end with an expansion under way, and then in an ordinary MPI_Finalize."""
+        self.cancel_expand()
+        pmi.read_outstanding()
 
     def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
         """Take the new ranks in; `refused` (rank 0's) says why there are none."""

@@ -22,6 +22,8 @@ DESCRIPTOR_VARIABLE = "PMI_FD"
 SPAWN_ANSWER = "spawn_result"
 FINALIZE_ANSWER = "finalize_ack"
 
+_unanswered = 0  # spawn requests whose answer has not been read
+
 
 def is_there() -> bool:
     """True if this process was started by a process manager that speaks PMI-1."""
@@ -39,6 +41,7 @@ def ask_to_spawn(command: Sequence[str], count: int, info: Mapping[str, str]) ->
     `info` are the keys of MPI_Comm_spawn: hosts, wdir. Raises SpawnError for text that cannot
     travel, nothing sent.
     """
+    global _unanswered
     program, *arguments = command
     lines = ["mcmd=spawn", f"nprocs={count}", f"execname={program}"]
     lines += ["totspawns=1", "spawnssofar=1", f"argcnt={len(arguments)}"]
@@ -50,21 +53,37 @@ def ask_to_spawn(command: Sequence[str], count: int, info: Mapping[str, str]) ->
         if "\n" in line:
             what = line.partition("=")[2]
             raise SpawnError(f"an argument with a line break cannot be passed on: {what!r}")
+    read_outstanding()
     _send("\n".join([*lines, "endcmd"]))
+    _unanswered += 1
 
 
 def spawn_answer() -> str | None:
     """None while the process manager works on it, then "" if the processes were started, else
     what it says; call when `descriptor()` is readable."""
+    global _unanswered
     if not select.select([descriptor()], [], [], 0)[0]:
         return None
     answer = _read_answer(SPAWN_ANSWER)
+    _unanswered -= 1
     return "" if answer.get("rc") == "0" else f"the process manager refused: {answer}"
+
+
+def read_outstanding() -> None:
+    """Wait for the answers to spawn requests that nobody took.
+
+    To be called before the next request, by anybody: it would take them for its own answer.
+    """
+    global _unanswered
+    while _unanswered:
+        _read_answer(SPAWN_ANSWER)
+        _unanswered -= 1
 
 
 def finalize() -> None:
     """Tell the process manager that this rank's end is intended, and wait until it has heard."""
     try:
+        read_outstanding()
         _send("cmd=finalize")
         _read_answer(FINALIZE_ANSWER)
     except (OSError, ProcessError):

@@ -157,3 +157,35 @@ def test_module_form_and_interpreter_flags_reach_spawned_ranks():
     first, second = json.loads(ended.out)["commands"]
     assert first == second
     assert first[1:] == [1, "__main__", True]
+
+
+@both_recipes
+def test_job_computes_on_while_its_new_ranks_start(recipe):
+    ended, told = story(recipe, "in_the_background", ranks=2)
+    assert ended.code == 0, ended.err
+    assert told["where"] == [recipe.start] * 2 + [recipe.hosts[-1]] * 2
+    assert told["turns"] > 1
+
+
+@both_recipes
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("cancelled", 3), ("never_completed", 2), ("begun_by_a_leaver", 2), ("begun_twice", 3)],
+)
+def test_expansion_under_way_may_be_called_off_at_any_moment(recipe, name, size):
+    ended, told = story(recipe, name, ranks=2)
+    assert (ended.code, told["size"]) == (0, size), ended.err
+
+
+def test_second_expansion_and_completion_of_none_are_refused():
+    _, told = story(ONE_HOST, "begun_twice", ranks=2)
+    none, second = told["messages"]
+    assert none.endswith("no expansion was begun")
+    assert second == "another expansion is under way"
+
+
+@both_recipes
+def test_program_that_does_not_join_in_time_leaves_the_job_at_its_size(recipe):
+    ended, told = story(recipe, "too_late", ranks=2)
+    assert ended.code == 0, ended.err
+    assert told["heard"] == ["the job stays at 2 ranks: 1 new ranks are not ready after 0.5 s"] * 2

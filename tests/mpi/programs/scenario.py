@@ -6,11 +6,12 @@ mpi4py comes first on purpose: that is the order most programs import in.
 import json
 import os
 import sys
+import time
 
 from mpi4py import MPI
 
 from dq_client.dq_rsh import spelled_in_letters
-from resize_lib.processes import ShrinkError, SpawnError, choose_backend, idle_bcast
+from resize_lib.processes import ShrinkError, SpawnError, arrivals, choose_backend, idle_bcast
 
 BACKEND = choose_backend()
 
@@ -160,6 +161,88 @@ def same_command(hosts):
     comm = start_and_join([expand([hosts[0]])])
     mine = (sys.argv[1:], sys.flags.optimize, __name__, bool(sys.modules["__main__"].__spec__))
     show(comm, commands=comm.allgather(mine))
+
+
+def in_the_background(hosts):
+    """The old ranks compute on while two new ones start, and take them in when they are ready."""
+    comm = BACKEND.start()
+    turns = 0
+    if not BACKEND.spawned:
+        if comm.rank == 0:
+            BACKEND.begin_expand([hosts[-1]] * 2)
+        ready = False
+        while not ready:
+            turns += 1
+            time.sleep(0.005)
+            ready = idle_bcast(comm, BACKEND.expand_ready() if comm.rank == 0 else None)
+        comm = BACKEND.complete_expand(comm)
+    turns = idle_bcast(comm, turns)
+    show(comm, where=where(comm), turns=turns)
+
+
+def cancelled(hosts):
+    """An expansion is called off, early and late; another one goes well afterwards."""
+    comm = BACKEND.start()
+    if not BACKEND.spawned:
+        if comm.rank == 0:
+            BACKEND.begin_expand([hosts[0]])
+            BACKEND.cancel_expand()
+            BACKEND.begin_expand([hosts[0]])
+            while not BACKEND.expand_ready():
+                time.sleep(0.005)
+            BACKEND.cancel_expand()
+            BACKEND.cancel_expand()
+            assert not BACKEND.expand_ready()
+        comm = BACKEND.expand(comm, [hosts[0]])
+    show(comm)
+
+
+def never_completed(hosts):
+    """The job ends first; the new ranks end by themselves."""
+    comm = BACKEND.start()
+    if comm.rank == 0:
+        BACKEND.begin_expand([hosts[0]] * 2)
+    show(comm)
+
+
+def begun_by_a_leaver(hosts):
+    """Rank 0 leaves with an expansion under way: that is called off."""
+    comm = BACKEND.start()
+    if not BACKEND.spawned:
+        if comm.rank == 0:
+            BACKEND.begin_expand([hosts[0]] * 2)
+        comm = BACKEND.expand(shrink(comm, {0}), [hosts[0]])
+    show(comm)
+
+
+def begun_twice(hosts):
+    """Only one expansion at a time, and none to complete without one."""
+    comm = BACKEND.start()
+    messages = []
+    if not BACKEND.spawned:
+        try:
+            BACKEND.complete_expand(comm)
+        except SpawnError as error:
+            messages.append(str(error))
+        if comm.rank == 0:
+            BACKEND.begin_expand([hosts[0]])
+            try:
+                BACKEND.begin_expand([hosts[0]])
+            except SpawnError as error:
+                messages.append(str(error))
+        comm = BACKEND.complete_expand(comm)
+    show(comm, messages=messages)
+
+
+def too_late(hosts):
+    """A program that does not join in time: refused on every rank, the job goes on."""
+    arrivals.ARRIVAL_LIMIT_S = 0.5
+    comm = BACKEND.start()
+    try:
+        BACKEND.expand(comm, [hosts[0]], [sys.executable, "-c", "import time; time.sleep(2)"])
+    except SpawnError as error:
+        heard = comm.allgather(str(error))
+        show(comm, heard=heard)
 
 
 if __name__ == "__main__":
