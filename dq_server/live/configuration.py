@@ -1,8 +1,12 @@
-"""The server's configuration file: TOML, a [scheduler] table with the fields of SchedulerConfig."""
+"""The server's configuration file: TOML, a [scheduler] table with the fields of SchedulerConfig.
+
+Its field `dfs` is a table of its own, [dfs] (dfs_settings.py).
+"""
 
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from dq_client.errors import UsageError
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import ConfigError
 from dq_server.core.scheduler import Scheduler
+from dq_server.live.dfs_settings import parse_dfs
 
 
 def read_config(path: Path, required: bool) -> SchedulerConfig:
@@ -34,16 +39,18 @@ def read_config(path: Path, required: bool) -> SchedulerConfig:
 def parse_config(data: dict[str, Any], where: str) -> SchedulerConfig:
     """A configuration from parsed TOML."""
     for table in data:
-        if table != "scheduler":
-            raise UsageError(f"{where}: unknown table [{table}]; known: [scheduler]")
+        if table not in ("scheduler", "dfs"):
+            raise UsageError(f"{where}: unknown table [{table}]; known: [scheduler], [dfs]")
     values = data.get("scheduler", {})
-    known = set(SchedulerConfig.__dataclass_fields__)
+    known = set(SchedulerConfig.__dataclass_fields__) - {"dfs"}
     for name in values:
         if name not in known:
             names = ", ".join(sorted(known))
             raise UsageError(f"{where}: unknown setting {name!r} in [scheduler]; known: {names}")
     try:
         config = msgspec.convert(values, SchedulerConfig)
+        if "dfs" in data:
+            config = replace(config, dfs=parse_dfs(data["dfs"]))
         Scheduler(config)  # also looks the policies up
     except msgspec.ValidationError as e:
         raise UsageError(f"{where}: [scheduler] {e}") from e
