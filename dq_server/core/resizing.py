@@ -152,8 +152,7 @@ def _prepare(
         processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
     job.resize = PendingResize(state.next_resize, seq, target, processors, expand, now)
     state.next_resize += 1
-    if expand:
-        state.plan(job, planned_end(job))
+    state.plan(job, planned_end(job))
     return job.resize
 
 

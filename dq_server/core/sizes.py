@@ -7,13 +7,16 @@ grid of rows by columns; square grids gain more than their neighbours (ReSHAPE t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 from dq_server.core.errors import InvalidSpec
 
 ChainKind = Literal["square", "powers", "multiple"]
+_size = attrgetter("size")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,6 +76,16 @@ def _candidates(kind: ChainKind, largest: int, multiple: int) -> Iterable[int]:
         yield from range(multiple, largest + 1, multiple)
     else:
         raise InvalidSpec(f"unknown chain of sizes {kind!r}; known: square, powers, multiple")
+
+
+def largest_at_most(legal: Sequence[Configuration], size: int) -> Configuration | None:
+    """The largest of the ascending configurations with at most `size` processors."""
+    at = size - legal[0].size
+    if at < 0:
+        return None
+    if at < len(legal) and legal[at].size == size:  # sizes without gaps: no search
+        return legal[at]
+    return legal[bisect_right(legal, size, key=_size) - 1]
 
 
 def configurations(sizes: Iterable[int]) -> tuple[Configuration, ...]:

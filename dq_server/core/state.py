@@ -33,6 +33,7 @@ class State:
     by_request: dict[str, int] = field(default_factory=dict)  # submission request id -> job
     ends: list[tuple[float, int, int]] = field(default_factory=list)
     # (planned end s, job, processors held) of the active jobs, ascending; end +inf: not known
+    changing: dict[int, Job] = field(default_factory=dict)  # active, being resized or killed
     requests: OrderedDict[int, Job] = field(default_factory=OrderedDict)
     # jobs with a dynamic request that waits, in the order of asking
     ledger: Ledger = field(default_factory=Ledger)  # delays charged to waiting jobs
@@ -59,7 +60,10 @@ class State:
         return self.processors.idle_count
 
     def plan(self, job: Job, end_s: float) -> None:
-        """Expect an active job's processors back at `end_s`."""
+        """Expect an active job's processors back at `end_s`.
+
+        Called after each change of what it holds or will give back.
+        """
         if job.planned is not None:
             self.unplan(job)
         pending = job.resize
@@ -70,22 +74,25 @@ class State:
             held += len(job.dynamic.processors)
         job.planned = (end_s, job.id, held)
         insort(self.ends, job.planned)
+        if pending is not None or job.state is JobState.KILLING:
+            self.changing[job.id] = job
 
     def unplan(self, job: Job) -> None:
         """The job is no longer active."""
         assert job.planned is not None
         del self.ends[bisect_left(self.ends, job.planned)]
         job.planned = None
+        self.changing.pop(job.id, None)
 
     def incoming(self) -> int:
         """Processors on their way to being idle: vacating, or in a granted shrink."""
-        granted = sum(
-            len(job.resize.processors)
-            for job in self.active.values()
-            if job.resize is not None and not job.resize.expand and job.state is JobState.RUNNING
-        )
-        killing = sum(job.size for job in self.active.values() if job.state is JobState.KILLING)
-        return len(self.processors.vacating) + granted + killing
+        coming = len(self.processors.vacating)
+        for job in self.changing.values():
+            if job.state is JobState.KILLING:
+                coming += job.size
+            elif job.resize is not None and not job.resize.expand:
+                coming += len(job.resize.processors)
+        return coming
 
     def _owned(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         for job in self.active.values():
@@ -107,6 +114,9 @@ class State:
                 raise InvariantViolation(f"job {job.id} asks for {asked}, `requests` disagrees")
             if job.state in ENDED and (job.allocation or job.resize or job.dynamic):
                 raise InvariantViolation(f"job {job.id} has ended and still owns processors")
+            changes = job.state is JobState.KILLING or job.resize is not None
+            if changes != (job.id in self.changing):
+                raise InvariantViolation(f"job {job.id} is {job.state}, `changing` disagrees")
             if job.state in ACTIVE:
                 configuration = job.configuration
                 if configuration is None or configuration.size != job.size:

@@ -8,7 +8,7 @@ machine); scalability rho and the overhead constants are drawn per job.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -84,9 +84,9 @@ class MalleableWorkload:
         """See Workload."""
         return self._rigid.size(k)
 
-    def _model(self, k: int) -> Scalability:
+    def _model(self, k: int, error: float = 0.0) -> Scalability:
         alpha, beta, per_processor = self._constants[k]
-        size, rho = self._rigid.size(k), self._rho[k]
+        size, rho = self._rigid.size(k), self._rho[k] + error
         return Scalability(size, rho, alpha, beta, per_processor, self._how.overhead_s)
 
     def _legal(self, k: int) -> tuple[Configuration, ...]:
@@ -96,21 +96,15 @@ class MalleableWorkload:
 
     def spec(self, k: int) -> JobSpec:
         """See Workload."""
-        spec = self._rigid.spec(k)
         if not self._chosen[k]:
-            return spec
-        return replace(
-            spec,
-            kind=JobKind.MALLEABLE,
-            configurations=self._legal(k),
-            scalability=self._model(k),
-        )
+            return self._rigid.spec(k)
+        return self._rigid.spec(k, JobKind.MALLEABLE, self._legal(k), self._model(k))
 
     def application(self, k: int) -> Application:
         """See Workload."""
         if not self._chosen[k]:
             return self._rigid.application(k)
-        true = replace(self._model(k), rho=self._rho[k] + self._how.rho_error)
+        true = self._model(k, self._how.rho_error)
         iterations = self._how.iterations
         step_s = self._rigid.run_s[k] / iterations
         return Iterating(iterations, lambda size: step_s * true.ratio(size), true.overhead_s)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.scalability import Scalability
 from dq_server.core.sizes import Configuration, nearest_square
 from dq_server.sim.applications import Application, Rigid
 from dq_server.sim.swf import SwfLog
@@ -163,15 +164,22 @@ class RigidWorkload:
         """See Workload."""
         return self.processors[k]
 
-    def spec(self, k: int) -> JobSpec:
-        """See Workload."""
+    def spec(
+        self,
+        k: int,
+        kind: JobKind = JobKind.RIGID,
+        legal: tuple[Configuration, ...] = (),
+        scalability: Scalability | None = None,
+    ) -> JobSpec:
+        """See Workload; of another kind, with these legal sizes."""
         shape = configuration(self.processors[k])
         estimate_s = self.estimate_s[k]
         return JobSpec(
             name="",
-            kind=JobKind.RIGID,
+            kind=kind,
             initial=shape,
-            configurations=(shape,),
+            configurations=legal or (shape,),
+            scalability=scalability,
             estimate_s=estimate_s,
             walltime_s=estimate_s if self.enforce_estimates and estimate_s > 0 else None,
             user=_name("u", self.users[k]),

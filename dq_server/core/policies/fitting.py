@@ -6,14 +6,10 @@ prefers adapts to the idle processors, as long as they reach its smallest size.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from operator import attrgetter
-
 from dq_server.core.jobs import Job, JobKind
-from dq_server.core.sizes import Configuration
+from dq_server.core.sizes import Configuration, largest_at_most
 
 ADAPTABLE = frozenset({JobKind.MOLDABLE, JobKind.MALLEABLE})
-_size = attrgetter("size")
 
 
 def smallest_start(job: Job, moldable: bool) -> int:
@@ -32,5 +28,4 @@ def fitting(job: Job, idle: int, moldable: bool) -> Configuration | None:
         return initial
     if not moldable or spec.kind not in ADAPTABLE:
         return None
-    k = bisect_right(spec.configurations, idle, key=_size)
-    return spec.configurations[k - 1] if k else None
+    return largest_at_most(spec.configurations, idle)

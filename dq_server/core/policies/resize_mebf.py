@@ -19,8 +19,9 @@ never resized; a job's own run time estimate is what is left of its planned end.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from dataclasses import dataclass
 from operator import attrgetter
 
 from dq_server.core.config import SchedulerConfig
@@ -28,21 +29,15 @@ from dq_server.core.jobs import Job, JobKind, JobState
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.fitting import smallest_start
 from dq_server.core.reasons import because
-from dq_server.core.sizes import Configuration
+from dq_server.core.sizes import Configuration, largest_at_most
 from dq_server.core.state import State
 
 _size = attrgetter("size")
 
 
-def _at_most(job: Job, size: int) -> Configuration | None:
-    """The job's largest legal configuration of at most `size` processors."""
-    k = bisect_right(job.spec.configurations, size, key=_size)
-    return job.spec.configurations[k - 1] if k else None
-
-
 def _at_least(job: Job, size: int) -> Configuration:
     """The job's smallest legal configuration of at least `size`; it is on one that is larger."""
-    k = bisect_right(job.spec.configurations, size - 1, key=_size)
+    k = bisect_left(job.spec.configurations, size, key=_size)
     return job.spec.configurations[k]
 
 
@@ -65,6 +60,26 @@ def intensive(size: int, offered: int, config: SchedulerConfig) -> int:  # noqa:
     return offered
 
 
+@dataclass(slots=True)
+class _Candidate:
+    """A malleable job that may be resized, with what does not change until it is.
+
+    margin_s  it must have this long left to run
+    target    what it shrinks to, if it was never resized; None: it cannot
+    """
+
+    job: Job
+    rho: float
+    margin_s: float
+    target: Configuration | None
+    freed: int
+
+    def stands(self, now: float) -> bool:
+        """Whether the job runs and has long enough left; once it has not, it never has again."""
+        planned = self.job.planned
+        return planned is not None and planned[0] - now >= self.margin_s
+
+
 class MebfResize:
     """See the module's docstring."""
 
@@ -72,9 +87,11 @@ class MebfResize:
 
     def __init__(self, grant: Grant) -> None:
         self._grant = grant
-        # Jobs that may be resized, most scalable first: (rho, job id). A job leaves for good when
-        # it ends, is past half its time, or was resized and cannot grow.
-        self._candidates: list[tuple[float, int]] = []
+        # Both by scalability, the first in line first. Jobs that will never do again are dropped
+        # when they are met; `_freeable` is what all in `_shrinkable` together could free.
+        self._expandable: list[_Candidate] = []
+        self._shrinkable: list[_Candidate] = []
+        self._freeable = 0
         self._seen: set[int] = set()
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
@@ -102,100 +119,114 @@ class MebfResize:
     ) -> list[tuple[Job, Configuration]]:
         """Who shall be resized now, and to what."""
         head, idle = state.head(), state.idle
+        if head is None and not idle:
+            return []
+        self._notice(state, config)
         if head is None:
-            return self._expansions(state, idle, config, now) if idle else []
+            return self._expansions(idle, config, now)
         if not idle or config.mebf_also == "shrink":
             return self._shrinks(state, head, idle, config, now)
         if config.mebf_also == "expand":
-            return self._expansions(state, idle, config, now)
+            return self._expansions(idle, config, now)
         return []
 
     def _expansions(
-        self, state: State, idle: int, config: SchedulerConfig, now: float
+        self, idle: int, config: SchedulerConfig, now: float
     ) -> list[tuple[Job, Configuration]]:
         chosen: list[tuple[Job, Configuration]] = []
-        for job in self._running(state, config, now):
+        kept: list[_Candidate] = []
+        candidates = self._expandable
+        for at, candidate in enumerate(candidates):
+            if not idle:
+                kept += candidates[at:]
+                break
+            job = candidate.job
             size = job.size
-            offered = min(job.spec.configurations[-1].size - size, idle)
-            granted = self._grant(size, offered, config)
+            room = job.spec.configurations[-1].size - size
+            if not candidate.stands(now) or (room <= 0 and job.resizes):
+                continue
+            kept.append(candidate)
+            if job.resize is not None or job.state is JobState.KILLING:
+                continue
+            granted = self._grant(size, min(room, idle), config)
             if granted <= 0:
                 continue
-            target = _at_most(job, size + granted)
-            if target is None or target.size <= size or not _feasible(job, target, config, now):
-                continue
-            chosen.append((job, target))
-            idle -= target.size - size
-            if not idle:
-                break
+            target = largest_at_most(job.spec.configurations, size + granted)
+            assert target is not None, "it runs on a legal size"
+            if target.size > size and _feasible(job, target, config, now):
+                chosen.append((job, target))
+                idle -= target.size - size
+        self._expandable = kept
         return chosen
 
     def _shrinks(
         self, state: State, head: Job, idle: int, config: SchedulerConfig, now: float
     ) -> list[tuple[Job, Configuration]]:
         needed = smallest_start(head, config.moldable) - idle - state.incoming()
-        if needed <= 0:
+        if needed <= 0 or needed > self._freeable:
             return []
         chosen: list[tuple[Job, Configuration]] = []
-        for job in reversed(list(self._running(state, config, now))):
-            if job.resizes:
+        kept: list[_Candidate] = []
+        candidates = self._shrinkable
+        for at, candidate in enumerate(candidates):
+            job, target = candidate.job, candidate.target
+            assert target is not None
+            if job.resizes or not candidate.stands(now):
+                self._freeable -= candidate.freed
                 continue
-            size = job.size
-            smallest = job.spec.configurations[0].size
-            least = max(smallest, size - int(config.mebf_share * size))
-            if least >= size:
+            kept.append(candidate)
+            if job.resize is not None or job.state is JobState.KILLING:
                 continue
-            target = _at_least(job, least)
-            if target.size >= size or not _feasible(job, target, config, now):
-                continue
-            chosen.append((job, target))
-            needed -= size - target.size
-            if needed <= 0:
-                return chosen
-        return []
+            if _feasible(job, target, config, now):
+                chosen.append((job, target))
+                needed -= candidate.freed
+                if needed <= 0:
+                    kept += candidates[at + 1 :]
+                    break
+        self._shrinkable = kept
+        return chosen if needed <= 0 else []
 
-    def _running(self, state: State, config: SchedulerConfig, now: float) -> Iterator[Job]:
-        """Malleable jobs that may be resized, most scalable first; forgets the others."""
-        self._notice(state)
-        kept: list[tuple[float, int]] = []
-        jobs: list[Job] = []
-        for entry in self._candidates:
-            job = state.active.get(entry[1])
-            if job is None or not _may_still(job, config, now):
-                continue
-            kept.append(entry)
-            if job.resize is None and job.state is not JobState.KILLING:
-                jobs.append(job)
-        self._candidates = kept
-        return iter(jobs)
-
-    def _notice(self, state: State) -> None:
+    def _notice(self, state: State, config: SchedulerConfig) -> None:
         """Take in the jobs that started since the last time."""
         seen = self._seen
         for job_id in reversed(state.active):
             if job_id in seen:
                 break
             seen.add(job_id)
-            spec = state.active[job_id].spec
-            if spec.kind is JobKind.MALLEABLE and spec.scalability is not None:
-                insort(self._candidates, (spec.scalability.rho, job_id))
+            job = state.active[job_id]
+            if job.spec.kind is JobKind.MALLEABLE:
+                self._take_in(job, config)
         if len(seen) > 2 * len(state.active) + 64:
             seen &= state.active.keys()
 
+    def _take_in(self, job: Job, config: SchedulerConfig) -> None:
+        known, planned_s = job.spec.scalability, job.spec.planned_s
+        if known is None or planned_s is None:
+            return
+        size = job.size
+        least = max(job.spec.configurations[0].size, size - int(config.mebf_share * size))
+        target = _at_least(job, least) if least < size else None
+        freed = size - target.size if target is not None else 0
+        candidate = _Candidate(job, known.rho, config.mebf_theta * planned_s, target, freed)
+        insort(self._expandable, candidate, key=_more_scalable_first)
+        if freed:
+            insort(self._shrinkable, candidate, key=_less_scalable_first)
+            self._freeable += freed
 
-def _may_still(job: Job, config: SchedulerConfig, now: float) -> bool:
-    """Whether the job may be resized now or later: enough of it is left, and a size to go to."""
-    if job.resizes and job.size >= job.spec.configurations[-1].size:
-        return False
-    planned_s = job.spec.planned_s
-    if job.planned is None or planned_s is None:
-        return False
-    return job.planned[0] - now >= config.mebf_theta * planned_s
+
+def _more_scalable_first(candidate: _Candidate) -> tuple[float, int]:
+    return candidate.rho, candidate.job.id
+
+
+def _less_scalable_first(candidate: _Candidate) -> tuple[float, int]:
+    return -candidate.rho, candidate.job.id
 
 
 def _feasible(job: Job, target: Configuration, config: SchedulerConfig, now: float) -> bool:
-    """Algorithm 3: long enough left (see `_may_still`), and not more than gamma times the time.
+    """Algorithm 3, its second part (the first is `_Candidate.stands`).
 
-    The estimated run time after the resize, its cost included, over the one without any resize.
+    The estimated run time after the resize, its cost included, must not exceed gamma times the one
+    without any resize.
     """
     known = job.spec.scalability
     assert known is not None and job.planned is not None and job.start_s is not None
@@ -204,7 +235,6 @@ def _feasible(job: Job, target: Configuration, config: SchedulerConfig, now: flo
     new_end_s = now + cost_s + (end_s - now) * known.ratio(target.size) / known.ratio(size)
     if target.size > size:
         return new_end_s < end_s
-    first = job.stays[0].configuration.size
-    static_s = job.spec.planned_on_s(first)
+    static_s = job.spec.planned_on_s(job.stays[0].configuration.size)
     assert static_s is not None
     return new_end_s - job.start_s <= config.mebf_gamma * static_s

@@ -159,9 +159,11 @@ class EasyStart:
         if configuration is None:
             return None
         size = configuration.size
-        planned_s = job.spec.planned_on_s(size)
-        if planned_s is not None and now + planned_s <= held.end_by(now):
-            return configuration, True
+        end_by_s = held.end_by(now)
+        if end_by_s >= now:
+            planned_s = job.spec.planned_on_s(size)
+            if planned_s is not None and now + planned_s <= end_by_s:
+                return configuration, True
         if size <= held.extra_nodes:
             return configuration, False
         if self._moldable and job.spec.kind in ADAPTABLE:
