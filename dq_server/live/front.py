@@ -128,6 +128,7 @@ class Front:
     def close(self) -> None:
         """Give everything back."""
         self.server.let_out()
+        self.server.keep()
         self.guard.close()
         self.router.close()
         self._authenticator.stop()

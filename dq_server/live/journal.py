@@ -2,24 +2,33 @@
 
 SQLite in WAL mode, one writing connection. An event is appended when the core has accepted it and
 committed before any reply or order that follows from it is sent (server.py: one commit per batch of
-messages). On start the server rebuilds its state by handling the journal's events again.
+messages). On start the server takes the newest snapshot of its state and handles the events after
+it again; each must lead to the same actions as the first time.
 
-    events(seq, time, type, body, actions)      body and actions as JSON
+    events(seq, time, type, body, actions)      body and actions as JSON; seq without gaps
+    snapshot(seq, sum, body)                    one row: the state after event seq (snapshot.py)
     meta(key, value)                            schema, epoch
+
+Commits survive the death of the process. Those that somebody relies on also survive that of the
+machine: they are flushed to the disk, unlike remap points that were answered `continue`, by far the
+most frequent ones, whose loss changes nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from dq_server.core import actions as core_actions
 from dq_server.core import events as core_events
-from dq_server.core.actions import Action
+from dq_server.core.actions import Action, AnswerRemap
 from dq_server.core.errors import SchedulerError
 from dq_server.core.events import Event
 
@@ -47,32 +56,76 @@ def actions_as_json(actions: list[Action]) -> str:
     return msgspec.json.encode([[type(a).__name__, a] for a in actions]).decode()
 
 
+class Store(Protocol):
+    """What the server needs of a journal (tests/dst has one that loses power)."""
+
+    def next_epoch(self) -> int:
+        """Count one more start of the server."""
+
+    def append(self, time: float, event: Event, actions: list[Action]) -> None:
+        """Add an event to the current batch; JournalError if that is impossible."""
+
+    def commit(self) -> None:
+        """Make the batch safe. On JournalError nothing of it is."""
+
+    def rollback(self) -> None:
+        """Forget the batch."""
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Entries with a larger seq, in order, the current batch included."""
+
+    def load_snapshot(self) -> tuple[int, bytes] | None:
+        """The newest snapshot, if there is a sound one: after which event, and what."""
+
+    def save_snapshot(self, seq: int, body: bytes) -> None:
+        """Keep a snapshot of the state after event `seq`."""
+
+    def close(self) -> None:
+        """Give the store back."""
+
+
 class Journal:
     """The one writer. `append` any number of times, then `commit`."""
 
-    def __init__(self, path: Path, *, synchronous: str = "NORMAL") -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
+        self._open = False  # a batch has begun
+        self._flush = False  # and shall reach the disk
+        self._broken = ""  # why this batch cannot be saved any more
+        self._wal = -1
         try:
             path.touch(mode=0o600, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute(f"PRAGMA synchronous={synchronous}")
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, time REAL NOT NULL,"
-                " type TEXT NOT NULL, body TEXT NOT NULL, actions TEXT NOT NULL)"
-            )
-            self._db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)")
-            self._check_schema()
         except (OSError, sqlite3.Error) as e:
             raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
-        self._open = False
+        try:
+            self._prepare()
+        except (OSError, sqlite3.Error, ValueError) as e:
+            self._db.close()
+            raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
+        except JournalError:
+            self._db.close()
+            raise
 
-    def _check_schema(self) -> None:
+    def _prepare(self) -> None:
+        db = self._db
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")  # flushing is up to `commit`
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, time REAL NOT NULL,"
+            " type TEXT NOT NULL, body TEXT NOT NULL, actions TEXT NOT NULL)"
+        )
+        db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS snapshot"
+            " (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER, sum BLOB, body BLOB)"
+        )
         found = self.meta("schema")
         if found is None:
-            self._db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
+            db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
         elif int(found) != SCHEMA:
             raise JournalError(f"{self.path}: written by another version (schema {found})")
+        self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
 
     def meta(self, key: str) -> str | None:
         """A value of the meta table."""
@@ -81,15 +134,18 @@ class Journal:
 
     def next_epoch(self) -> int:
         """Count one more start of the server."""
-        epoch = int(self.meta("epoch") or 0) + 1
         try:
+            epoch = int(self.meta("epoch") or 0) + 1
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (str(epoch),))
-        except sqlite3.Error as e:
+            os.fdatasync(self._wal)
+        except (OSError, sqlite3.Error, ValueError) as e:
             raise JournalError(f"{self.path}: cannot be written ({e})") from e
         return epoch
 
     def append(self, time: float, event: Event, actions: list[Action]) -> None:
         """Add an event to the current batch."""
+        if self._broken:
+            raise JournalError(self._broken)
         try:
             if not self._open:
                 self._db.execute("BEGIN IMMEDIATE")
@@ -104,41 +160,86 @@ class Journal:
                 ),
             )
         except sqlite3.Error as e:
-            raise JournalError(f"{self.path}: cannot be written ({e})") from e
+            # SQLite may have undone the whole batch by itself: nothing more may join it.
+            self._broken = f"{self.path}: cannot be written ({e})"
+            raise JournalError(self._broken) from e
+        self._flush |= _relied_on(actions)
 
     def commit(self) -> None:
         """Make the batch safe. On JournalError nothing of it is."""
+        if self._broken:
+            raise JournalError(self._broken)
         if not self._open:
             return
         try:
             self._db.execute("COMMIT")
         except sqlite3.Error as e:
-            raise JournalError(f"{self.path}: cannot be written ({e})") from e
+            self._broken = f"{self.path}: cannot be written ({e})"
+            raise JournalError(self._broken) from e
         self._open = False
+        if self._flush:
+            self._flush = False
+            try:
+                os.fdatasync(self._wal)
+            except OSError as e:
+                # It is in the journal, perhaps on the disk: no honest answer is possible.
+                raise SystemExit(f"{self.path}: the disk fails ({e}): the server stops") from e
 
     def rollback(self) -> None:
         """Forget the batch."""
-        if self._open:
-            self._open = False
+        self._open = self._flush = False
+        self._broken = ""
+        if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries in order."""
-        yield from read_entries(self._db, self.path)
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        """Entries with a larger seq, in order, the current batch included."""
+        yield from read_entries(self._db, self.path, after)
+
+    def load_snapshot(self) -> tuple[int, bytes] | None:
+        """The newest snapshot, if there is a sound one: after which event, and what."""
+        try:
+            row = self._db.execute("SELECT seq, sum, body FROM snapshot").fetchone()
+        except sqlite3.Error:
+            return None  # the events tell all
+        if row is None or hashlib.sha256(row[2]).digest() != row[1]:
+            return None
+        return int(row[0]), bytes(row[2])
+
+    def save_snapshot(self, seq: int, body: bytes) -> None:
+        """Keep a snapshot of the state after event `seq`; not in the middle of a batch."""
+        row = (seq, hashlib.sha256(body).digest(), body)
+        try:
+            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)
+        except sqlite3.Error as e:
+            raise JournalError(f"{self.path}: no room for a snapshot ({e})") from e
 
     def close(self) -> None:
         """Close the file."""
+        if self._wal >= 0:
+            os.close(self._wal)
         self._db.close()
 
 
-def read_entries(db: sqlite3.Connection, path: Path) -> Iterator[Entry]:
+def _relied_on(actions: list[Action]) -> bool:
+    """Whether somebody will act on this event's outcome."""
+    return not all(isinstance(a, AnswerRemap) and a.answer.what == "continue" for a in actions)
+
+
+def read_entries(db: sqlite3.Connection, path: Path, after: int = 0) -> Iterator[Entry]:
     """Entries of an open journal; JournalError names the first one that makes no sense."""
+    last = after
     try:
-        for seq, time, kind, body, actions in db.execute("SELECT * FROM events ORDER BY seq"):
+        for seq, time, kind, body, actions in db.execute(
+            "SELECT seq, time, type, body, actions FROM events WHERE seq > ? ORDER BY seq", (after,)
+        ):
+            if seq != last + 1:
+                raise JournalError(f"{path}: events {last + 1} to {seq - 1} are missing")
+            last = seq
             try:
                 event = msgspec.json.decode(body, type=EVENT_TYPES[kind])
-            except (KeyError, msgspec.DecodeError) as e:
+            except (KeyError, TypeError, msgspec.DecodeError) as e:
                 raise JournalError(f"{path}: event {seq} ({kind}) is damaged: {e}") from e
             yield Entry(seq, time, event, actions)
-    except sqlite3.Error as e:
+    except (sqlite3.Error, UnicodeDecodeError) as e:
         raise JournalError(f"{path}: is damaged ({e}); restore it or move it away") from e

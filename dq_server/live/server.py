@@ -21,16 +21,18 @@ from dq_client.errors import DQError
 from dq_server.core import actions as act
 from dq_server.core import events as ev
 from dq_server.core.config import SchedulerConfig
+from dq_server.core.errors import SchedulerError
 from dq_server.core.jobs import Job
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import access, translate
+from dq_server.live import access, snapshot, translate
 from dq_server.live.agents import AgentLink, Agents
-from dq_server.live.journal import Journal, JournalError
+from dq_server.live.journal import Entry, JournalError, Store, actions_as_json
 from dq_server.live.requests import answer
 
 log = logging.getLogger("dq.server")
 
 LOG_TICKETS_MAX = 1000
+SNAPSHOT_EVENTS = 5000
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
 GOES_DOWN = "the server is going down"
 
@@ -42,7 +44,7 @@ class Server:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: Store,
         admitted: access.Access,
         outlet: Outlet,
         config: SchedulerConfig | None = None,
@@ -60,6 +62,7 @@ class Server:
         self.lost_after_s = heartbeat_s * heartbeats_missed
         self.monotonic, self._clock = monotonic, clock
         self._now, self._ahead_s = 0.0, 0.0
+        self._seq = self._kept = 0  # the last event, and the one of the last snapshot
         self.epoch = journal.next_epoch()
         self.agents = Agents()
         self.started_s = monotonic()
@@ -82,21 +85,33 @@ class Server:
     # --- state ------------------------------------------------------------------------------
 
     def rebuild(self) -> None:
-        """Make the state that the journal's events lead to."""
-        scheduler = Scheduler()
+        """Make the state that the journal leads to: snapshot, then the events after it."""
+        scheduler, last_s, self._kept = restored(self.journal)
         count = 0
-        for entry in self.journal.entries():
-            scheduler.handle(entry.event, entry.time)
-            self._now = max(self._now, entry.time)
+        for entry in self.journal.entries(after=self._kept):
+            replay(scheduler, entry)
+            last_s = entry.time
             count += 1
         scheduler.state.check()
+        self._now = max(self._now, last_s)
+        self._seq = self._kept + count
         self.scheduler = scheduler
         self.places = translate.Places(scheduler.state.processors)
         for link in self.agents.by_name.values():
             self.places.learn(link.nodes)
         for job in scheduler.state.active.values():
             self.access.admit_job(job.id, job.instance)
-        log.info("state rebuilt from %d events", count)
+        log.info("state rebuilt from a snapshot of event %d and %d events", self._kept, count)
+
+    def keep(self) -> None:
+        """Take a snapshot if anything happened since the last one; between turns only."""
+        if self._seq == self._kept:
+            return
+        try:
+            self.journal.save_snapshot(self._seq, snapshot.encode(self.scheduler, self._now))
+        except JournalError as e:
+            log.warning("%s", e)
+        self._kept = self._seq  # also if it failed: tried again as many events later
 
     def now(self) -> float:
         """Seconds since the epoch; never goes back, and goes on if the system clock was set back.
@@ -121,6 +136,7 @@ class Server:
             self.journal.append(now, event, actions)
         except JournalError as e:
             self._unsaved = self._unsaved or e  # this turn will be refused as a whole
+        self._seq += 1
         for action in actions:
             self._carry_out(action)
         return actions
@@ -285,6 +301,8 @@ class Server:
             self._outlet(identity, frame)
         self._outbox.clear()
         self._requests.clear()
+        if self._seq - self._kept >= SNAPSHOT_EVENTS:
+            self.keep()
 
     def _refuse_turn(self, why: str) -> None:
         """The batch could not be saved: refuse its requests and forget what they did."""
@@ -302,3 +320,28 @@ class Server:
         if force:
             for job in list(self.scheduler.state.active.values()):
                 self.apply(ev.KillRequested(job.id, self.user))
+
+
+def restored(journal: Store) -> tuple[Scheduler, float, int]:
+    """The scheduler as the newest snapshot has it, its time and its event; else a new one."""
+    found = journal.load_snapshot()
+    if found is not None:
+        try:
+            return *snapshot.decode(found[1]), found[0]
+        except snapshot.DamagedSnapshot as e:
+            log.warning("the snapshot cannot be used, all events are replayed: %s", e)
+    return Scheduler(), 0.0, 0
+
+
+def replay(scheduler: Scheduler, entry: Entry) -> None:
+    """Handle an event of the journal again; JournalError if it does not lead where it did."""
+    try:
+        actions = scheduler.handle(entry.event, entry.time)
+    except SchedulerError as e:
+        raise JournalError(f"the journal is damaged: event {entry.seq} is not legal: {e}") from e
+    if actions_as_json(actions) != entry.actions:
+        raise JournalError(
+            f"the journal is damaged, or was written by another version of DQ: event {entry.seq}"
+            f" ({type(entry.event).__name__}) does not lead to the recorded actions any more;"
+            " move it away"
+        )
