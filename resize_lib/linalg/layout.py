@@ -39,9 +39,14 @@ class Local:
 
     def rows_of(self, grid_row: int, first: int, end: int) -> NDArray[np.int64]:
         """Global rows first … end-1 that grid row ``grid_row`` holds, ascending."""
-        held = self.rows.indices(grid_row)
-        low, high = np.searchsorted(held, (first, end))
-        return held[low:high]
+        block = self.rows.block
+        starts = [
+            start
+            for start in range(first - first % block, end, block)
+            if self.row_owner(start) == grid_row
+        ]
+        pieces = [np.arange(max(first, start), min(end, start + block)) for start in starts]
+        return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
 
 def require_local(grid: Grid, desc: BlockCyclic, local: NDArray[Any], name: str) -> None:

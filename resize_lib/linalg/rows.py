@@ -39,15 +39,14 @@ def local_positions(axis: CyclicAxis, indices: Index) -> Index:
 class Interchange:
     """What the exchanges of rows first+i and ``pivots[i]`` (i = 0, 1, …) do to an array.
 
-    ``top``: the rows that end up in first … first+w-1, in that order. ``moved_to`` and
-    ``moved_from``: rows below those, and what they become: rows of the old top, always, since an
-    exchange brings a top row down and a lower row up. All global.
+    ``top``: the rows that end up in first … first+w-1, in that order. ``moved``: (row, what it
+    becomes) for the rows below those; always a row of the old top, since an exchange brings a top
+    row down and a lower row up. All global; plain numbers, of which there are few.
     """
 
     first: int
-    top: Index
-    moved_to: Index
-    moved_from: Index
+    top: list[int]
+    moved: list[tuple[int, int]]
 
 
 def interchange(first: int, pivots: Index) -> Interchange:
@@ -57,10 +56,8 @@ def interchange(first: int, pivots: Index) -> Interchange:
         if pivot != row:
             holds[row], holds[pivot] = holds.get(pivot, pivot), holds.get(row, row)
     end = first + len(pivots)
-    below = [(row, source) for row, source in holds.items() if row >= end and row != source]
-    moved = np.array(below, dtype=np.int64).reshape(-1, 2)
-    top = np.array([holds.get(row, row) for row in range(first, end)], dtype=np.int64)
-    return Interchange(first, top, moved[:, 0], moved[:, 1])
+    moved = [(row, source) for row, source in holds.items() if row >= end and row != source]
+    return Interchange(first, [holds.get(row, row) for row in range(first, end)], moved)
 
 
 def net_permutation(first: int, pivots: Index, end: int) -> Index:
@@ -94,6 +91,32 @@ class Side:
             np.take(some, rows, axis=1, out=out.T[here], mode="clip")
 
 
+class _Moves:
+    """Who sends which rows to whom in an interchange, as one process row sees it.
+
+    ``places``: per process row, where its rows stand in the new top; ``mine``: my rows of the top,
+    local. ``leaving``, ``landing``: local rows I send down to, and get down from, each process row.
+    """
+
+    def __init__(self, axis: CyclicAxis, change: Interchange, me: int) -> None:
+        block, nprocs, shift = axis.block, axis.nprocs, axis.source
+        self.places: list[list[int]] = [[] for _ in range(nprocs)]
+        self.leaving: list[list[int]] = [[] for _ in range(nprocs)]
+        self.landing: list[list[int]] = [[] for _ in range(nprocs)]
+        for place, row in enumerate(change.top):
+            self.places[(row // block + shift) % nprocs].append(place)
+        rows = [change.top[place] for place in self.places[me]]
+        self.mine = [row // block // nprocs * block + row % block for row in rows]
+        for row, source in change.moved:
+            sender = (source // block + shift) % nprocs
+            receiver = (row // block + shift) % nprocs
+            if sender == me:
+                local = source // block // nprocs * block + source % block
+                self.leaving[receiver].append(local)
+            if receiver == me:
+                self.landing[sender].append(row // block // nprocs * block + row % block)
+
+
 def lift_rows(
     grid: Grid,
     axis: CyclicAxis,
@@ -110,46 +133,48 @@ def lift_rows(
     ``shares[p]`` of it. The top rows of ``side`` are left for the caller to write, who has more
     to do to the new ones first.
     """
-    me, ranks = grid.row, range(grid.rows)
-    top_owner, from_owner, to_owner = (
-        owners(axis, rows) for rows in (change.top, change.moved_from, change.moved_to)
-    )
+    me, moves = grid.row, _Moves(axis, change, grid.row)
+    share = shares[me]
+    nothing: Real = np.empty((0, 0), dtype=side.dtype)
 
-    def buffer(name: str, rows: int, columns: int) -> Real:
-        return grid.scratch(f"lift-{name}", (rows, columns), side.dtype)
+    def buffer(name: str, rows: Sequence[int], columns: int) -> Real:
+        if not rows or not columns:
+            return nothing
+        return grid.scratch(f"lift-{name}", (len(rows), columns), side.dtype)
 
     # to the top: my rows of it, a share of the columns for each
-    places = [np.flatnonzero(top_owner == rank) for rank in ranks]  # in the top, by holder
-    mine = buffer("top", len(places[me]), side.columns)
-    side.take(local_positions(axis, change.top[places[me]]), mine)
-    share = shares[me]
+    mine = buffer("mine", moves.mine, side.columns)
+    if mine.size:
+        side.take(np.array(moves.mine), mine)
     width = share.stop - share.start
-    tops = [buffer(f"top{rank}", len(places[rank]), width) for rank in ranks]
+    tops = [buffer(f"top{rank}", place, width) for rank, place in enumerate(moves.places)]
     tops[me] = mine[:, share]
     # down from it: whole rows, to who gets them
-    down = []
-    for rank in ranks:
-        leaving = change.moved_from[(from_owner == me) & (to_owner == rank)]
-        down.append(buffer(f"down{rank}", len(leaving), side.columns))
-        side.take(local_positions(axis, leaving), down[rank])
-    landing = [change.moved_to[(from_owner == rank) & (to_owner == me)] for rank in ranks]
-    landed = [buffer(f"landed{rank}", len(landing[rank]), side.columns) for rank in ranks]
+    down, landed = (
+        [buffer(f"{name}{rank}", rows, side.columns) for rank, rows in enumerate(lists)]
+        for name, lists in (("down", moves.leaving), ("landed", moves.landing))
+    )
+    for rows, piece in zip(moves.leaving, down, strict=True):
+        if piece.size:
+            side.take(np.array(rows), piece)
     landed[me] = down[me]
     wait(
         [
-            *start_exchange(grid.col_comm, [mine[:, s] for s in shares], tops),
+            *start_exchange(grid.col_comm, [mine[:, part] for part in shares], tops),
             *start_exchange(grid.col_comm, down, landed),
         ]
     )
 
-    for place, piece in zip(places, tops, strict=True):
-        for low in range(0, width, _SLICE):
-            here = slice(share.start + low, min(share.start + low + _SLICE, share.stop))
+    arrived = [(np.array(p), x) for p, x in zip(moves.places, tops, strict=True) if x.size]
+    for low in range(0, width, _SLICE):
+        here = slice(share.start + low, min(share.start + low + _SLICE, share.stop))
+        for place, piece in arrived:
             top.T[here, place] = piece.T[low : low + _SLICE]
-    targets = [local_positions(axis, rows) for rows in landing]
-    for some, here in side.slices():
-        for target, piece in zip(targets, landed, strict=True):
-            some[:, target] = piece.T[here]
+    arrived = [(np.array(p), x) for p, x in zip(moves.landing, landed, strict=True) if x.size]
+    if arrived:
+        for some, here in side.slices():
+            for target, piece in arrived:
+                some[:, target] = piece.T[here]
 
 
 def permute_rows(grid: Grid, axis: CyclicAxis, first: int, source: Index, part: Real) -> None:
