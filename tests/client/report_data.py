@@ -103,7 +103,7 @@ def thesis() -> dict[str, Any]:
         stays.append(
             stay(size, at, time_s=time_s, moved_s=0.0 if size == 2 else 9.0 / size + 1.7,
                  decision=decision,
-                 reason=f"{size} processors take {time_s} s per iteration: {decision} to {next_size}")
+                 reason=f"{time_s} s per iteration on {size}: {decision} to {next_size}")
         )  # fmt: skip
         at += 4.2 * time_s
     stays.append(stay(16, at, time_s=14.3, moved_s=2.4, iterations=20))

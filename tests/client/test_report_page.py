@@ -1,0 +1,156 @@
+"""The page: well formed, complete in itself, deaf to hostile names, told also without pictures."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from report_data import job, mix, overshot, report, stay, thesis
+
+from dq_client.errors import UsageError
+from dq_client.report.data import checked
+from dq_client.report.page import render, write_report
+
+HOSTILE = "<script>alert('x')</script>\"' onload=\"y\" &amp; \x1b[31m\u202e\x00"
+
+
+class Page(HTMLParser):
+    """A parsed page: fails on tags that do not nest."""
+
+    VOID = ("meta",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def page(data) -> Page:
+    return Page(render(checked(data)))
+
+
+CASES = {
+    "one job": report([overshot()], about=1),
+    "seven sizes": report([thesis()], about=1, capacity=25, now_s=1100),
+    "eight jobs and one that waits": report(mix(), capacity=40, now_s=660),
+    "one of eight jobs": report(mix(), about=5, capacity=40, now_s=660),
+    "a job that waits": report(mix(), about=9, capacity=40, now_s=660),
+    "no jobs": report([]),
+    "no nodes": report([], capacity=0),
+    "nothing measured": report([job(1, [stay(2, 1.0)])], about=1),
+    "ended at once": report([job(1, [stay(1, 0.0)], end_s=0.0)], about=1),
+    "resized forty times": report(
+        [job(1, [stay(1 + i % 5, float(i), time_s=0.5, moved_s=0.1) for i in range(40)])], about=1
+    ),
+    "hostile": report([job(1, [stay(1, 0.0, time_s=1.0, reason=HOSTILE, decision=HOSTILE),
+                               stay(2, 5.0, time_s=0.5)], name=HOSTILE, state=HOSTILE)], about=1),
+    "hostile run": report([job(i, [stay(1, 0.0, time_s=1.0), stay(2, 5.0, time_s=0.5)],
+                               name=HOSTILE, state=HOSTILE) for i in (1, 2)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_page_is_well_formed_and_needs_nothing_else(case):
+    text = render(checked(CASES[case]))
+    found = Page(text)
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in found.tags}
+    assert not [a for _, attributes in found.tags for a in attributes if a.startswith("on")]
+    assert not [a for _, attributes in found.tags for a in ("src", "href") if a in attributes]
+    assert not re.search(r"url\(|@import|https?://", text)
+    assert "nan" not in text.lower().replace("name", "")
+    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_picture_has_a_title_and_a_description(case):
+    found = page(CASES[case])
+    ids = {attributes.get("id") for _, attributes in found.tags}
+    for svg in found.all("svg"):
+        if svg.get("aria-hidden") == "true":
+            continue  # the strips in the table of jobs: the row has the figures
+        assert svg["role"] == "img"
+        assert set(str(svg["aria-labelledby"]).split()) <= ids
+
+
+def test_hostile_words_are_shown_as_text_without_control_characters():
+    for case in ("hostile", "hostile run"):
+        text = render(checked(CASES[case]))
+        assert "<script>alert('x')</script>" in Page(text).text
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
+
+
+def test_a_job_that_overshot_shows_its_way_the_sweet_spot_and_every_reason():
+    data = CASES["one job"]
+    found = page(data)
+    assert "1 → 2 → 4 → 2 processors: expanded twice, shrunk once" in found.text
+    # The undone expansion is marked, and the sweet spot named in card, curve and table.
+    assert any(attributes.get("class") == "way back" for attributes in found.all("path"))
+    assert any(attributes.get("class") == "band spot" for attributes in found.all("rect"))
+    assert found.words.count("★") == 2
+    for visit in data["jobs"][0]["sizes"]:
+        assert found.words.count(visit["reason"]) == 2  # among the sizes, and in the story
+
+
+def test_without_a_sweet_spot_the_fastest_size_is_not_called_one():
+    found = page(report([job(1, [stay(1, 0, time_s=1.0), stay(2, 9, time_s=0.4)])], about=1))
+    assert "fastest so far" in found.words
+    assert "★" not in found.words
+    assert not any(attributes.get("class") == "band spot" for attributes in found.all("rect"))
+
+
+def test_a_run_tells_each_jobs_times_and_draws_each_curve():
+    found = page(CASES["eight jobs and one that waits"])
+    assert "9 jobs on 40 processors" in found.text
+    names = {str(svg["id"]) for svg in found.all("svg") if "id" in svg}
+    # fft and the crashing job ran on one size only, the last one waits.
+    assert {n for n in names if n.endswith("wide")} == {
+        "time-wide", *(f"curve-{i}-wide" for i in (1, 2, 3, 5, 6, 8)),
+    }  # fmt: skip
+    assert "1m 45s" in found.words  # jacobi's wait
+
+
+def test_a_second_job_keeps_its_colour_in_picture_and_table():
+    jobs = [job(i, [stay(1, 10.0 * i)], submit_s=10.0 * i, end_s=10.0 * i + 9) for i in range(1, 5)]
+    found = page(report(jobs))
+    areas = [a["class"] for a in found.all("path") if str(a["class"]).startswith("area")]
+    swatches = [a["class"] for a in found.all("span") if str(a.get("class")).startswith("swatch")]
+    assert areas[:4] == [f"area c{i}" for i in range(4)]
+    assert swatches == [f"swatch c{i}" for i in range(4)]
+
+
+def test_a_page_is_written_whole_or_the_reason_is_told(tmp_path):
+    write_report(tmp_path / "report.html", CASES["one job"])
+    assert (tmp_path / "report.html").read_text().endswith("</html>\n")
+    with pytest.raises(UsageError, match=r"cannot write .*nowhere/r.html: No such file"):
+        write_report(tmp_path / "nowhere" / "r.html", CASES["one job"])
+
+
+def test_times_begin_with_the_submission():
+    found = page(report([job(1, [stay(1, 7.0, time_s=0.5)], submit_s=2.0, end_s=12.0)], about=1))
+    assert "+5 s" in found.words  # the first stay began 5 s after the submission
+    assert "10 s" in found.words  # turnaround

@@ -1,0 +1,105 @@
+"""`dq watch` and `dq top`: exit codes, lines, and where they refuse."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from report_data import job, stay
+
+from dq_client import messages as m
+from dq_client.cli import watch as module
+from dq_client.cli.main import main
+from dq_client.errors import NoServer, NotFound
+
+
+class Scripted:
+    """A server whose answers to JobQuery come from a list of looks, the last one for ever."""
+
+    def __init__(self, *looks):
+        self.looks = list(looks)
+
+    @property
+    def now(self):
+        return self.looks[0]
+
+    def call(self, body):
+        if self.now is None:
+            raise NoServer("the server at nowhere does not answer (5 s)")
+        match body:
+            case m.JobsQuery():
+                return m.Data([j for j in self.now.values() if j["end_s"] is None])
+            case m.JobQuery(number):
+                wanted = number or max(self.now, default=0)
+                if wanted not in self.now:
+                    raise NotFound(f"no job {number}")
+                return m.Data(self.now[wanted])
+            case m.WhyQuery(number):
+                return m.Data({"story": self.now[number]["story"]})
+
+
+def dq(monkeypatch, server, *words):
+    @contextmanager
+    def connected():
+        yield server
+
+    monkeypatch.setattr(module, "server", connected)
+    # Time passes: the next look is due.
+    monkeypatch.setattr(module.time, "sleep", lambda _: server.looks.pop(0))
+    with pytest.raises(SystemExit) as left:
+        main(list(words))
+    return left.value.code
+
+
+def walk(state="done"):
+    first = job(1, [stay(1, 0.0)], story=[])
+    story = [{"time_s": first["start_s"] + 1, "what": "expand", "code": "probe", "text": "try 2"}]
+    grown = job(1, [stay(1, 0.0), stay(2, 1.5)], story=story)
+    ended = job(1, [stay(1, 0.0), stay(2, 1.5)], end_s=3.0, story=story, state=state)
+    return Scripted({1: first}, {1: grown}, {1: ended}, {1: ended})
+
+
+def test_lines_until_all_jobs_have_ended(monkeypatch, capsys):
+    assert dq(monkeypatch, walk(), "watch", "--job", "1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("matmul")[1].split()[0] for line in lines] == ["running", "expand", "done"]
+    assert lines[1].endswith("expand     try 2")
+
+
+def test_each_line_of_json_is_an_object_with_the_schema(monkeypatch, capsys):
+    assert dq(monkeypatch, walk(), "watch", "--json") == 0
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert all(o["schema"] == 1 and o["job"] == 1 for o in objects)
+    assert [(o["event"], o["what"]) for o in objects][-1] == ("state", "done")
+
+
+def test_a_job_followed_alone_gives_its_failure_on(monkeypatch, capsys):
+    assert dq(monkeypatch, walk("failed"), "watch", "--job", "1") == 1
+    assert dq(monkeypatch, walk("failed"), "watch") == 0
+
+
+def test_without_an_active_job_it_says_so_and_ends(monkeypatch, capsys):
+    assert dq(monkeypatch, Scripted({}), "watch") == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no job is active" in err
+
+
+def test_an_unknown_job_is_not_found(monkeypatch, capsys):
+    assert dq(monkeypatch, Scripted({}), "watch", "--job", "7") == 5
+
+
+def test_a_server_that_goes_away_is_one_clear_line(monkeypatch, capsys):
+    looks = walk().looks
+    assert dq(monkeypatch, Scripted(looks[0], None), "watch") == 3
+    assert capsys.readouterr().err == "dq: the server at nowhere does not answer (5 s)\n"
+
+
+def test_to_keep_watching_one_job_makes_no_sense(monkeypatch, capsys):
+    assert dq(monkeypatch, Scripted({}), "watch", "--job", "1", "--keep") == 2
+
+
+def test_top_wants_a_terminal(monkeypatch, capsys):
+    assert dq(monkeypatch, Scripted({}), "top") == 2
+    assert "use dq watch" in capsys.readouterr().err

@@ -1,0 +1,131 @@
+"""Following jobs: every change is told once, in order, whatever was missed between two looks."""
+
+from __future__ import annotations
+
+from report_data import T0, job, stay
+
+from dq_client.report.follow import Follower
+
+
+def line(time_s, what, code, text="because"):
+    return {"time_s": T0 + time_s, "what": what, "code": code, "text": text, "figures": {}}
+
+
+def running(number=1, size=1, points=0, **changes):
+    return {**job(number, [stay(size, 0.0)]), "remap_points": points, **changes}
+
+
+class Cluster:
+    """Stands for the server: what a look finds is set by the test."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self.jobs: dict[int, dict] = {}
+        self.asked_stories: list[int] = []
+
+    def look(self, now_s=100.0):
+        follower = self.follower
+        last_id = max(self.jobs, default=0)
+        views = [j for j in self.jobs.values() if j["end_s"] is None]
+        if follower.only is not None:
+            views = [self.jobs[follower.only]]
+        views += [self.jobs[n] for n in follower.missing(views, last_id)]
+        self.asked_stories = [v["id"] for v in views if follower.changed(v)]
+        stories = {n: self.jobs[n]["story"] for n in self.asked_stories}
+        events = follower.take(views, stories, last_id, T0 + now_s)
+        return [(e.job, e.event, e.what) for e in events]
+
+
+def test_the_first_look_tells_states_and_no_old_stories():
+    cluster = Cluster(Follower())
+    cluster.jobs = {
+        1: job(1, [stay(1, 0)], end_s=5.0),
+        2: running(2, story=[line(1, "start", "s")]),
+    }
+    assert cluster.look() == [(2, "state", "running")]
+    assert cluster.look() == []
+
+
+def test_new_decisions_are_told_once_and_in_order():
+    cluster = Cluster(Follower())
+    cluster.jobs = {1: running()}
+    cluster.look(now_s=1)
+    story = [line(2, "expand", "probe"), line(3, "committed", "resize_committed")]
+    cluster.jobs = {1: running(size=2, points=4, story=story)}
+    assert cluster.look(now_s=4) == [(1, "decision", "expand"), (1, "decision", "committed")]
+    story.append(line(5, "shrink", "no_gain"))
+    cluster.jobs = {1: running(size=2, points=8, story=story)}
+    assert cluster.look(now_s=6) == [(1, "decision", "shrink")]
+
+
+def test_a_job_that_stands_still_is_not_asked_for_its_story():
+    cluster = Cluster(Follower())
+    cluster.jobs = {1: running()}
+    cluster.look()
+    cluster.look()
+    assert cluster.asked_stories == []
+    cluster.jobs = {1: running(points=1)}
+    cluster.look()
+    assert cluster.asked_stories == [1]
+
+
+def test_going_on_for_the_same_cause_is_told_once():
+    cluster = Cluster(Follower())
+    cluster.jobs = {1: running()}
+    cluster.look(now_s=0)
+    told = []
+    # The server replaces a line that only repeats the last one by the newer one.
+    for i, cause in enumerate(["measuring", "measuring", "no_idle", "no_idle", "measuring"], 1):
+        cluster.jobs = {1: running(points=i, story=[line(i, "continue", cause)])}
+        told += cluster.look(now_s=i)
+    assert told == [(1, "decision", "continue")] * 3
+
+
+def test_a_job_that_came_and_went_between_two_looks_is_told_whole():
+    cluster = Cluster(Follower())
+    cluster.look()
+    story = [line(1, "start", "started"), line(2, "failed", "exit")]
+    cluster.jobs = {1: job(1, [stay(1, 1)], end_s=2.0, state="failed", story=story)}
+    assert cluster.look() == [(1, "decision", "start"), (1, "state", "failed")]
+    assert cluster.look() == []
+
+
+def test_the_end_of_a_job_is_told_with_its_last_decisions():
+    cluster = Cluster(Follower())
+    cluster.jobs = {1: running()}
+    cluster.look(now_s=0)
+    story = [line(2, "expand", "probe"), line(9, "done", "exit")]
+    cluster.jobs = {1: job(1, [stay(1, 0.0)], end_s=9.0, story=story)}
+    assert cluster.look(now_s=10) == [(1, "decision", "expand"), (1, "state", "done")]
+
+
+def test_one_job_alone_is_told_from_its_beginning_and_no_other():
+    cluster = Cluster(Follower(only=1))
+    story = [line(1, "start", "started"), line(2, "expand", "probe")]
+    cluster.jobs = {1: running(story=story), 2: running(2)}
+    assert cluster.look(now_s=3) == [
+        (1, "decision", "start"), (1, "decision", "expand"), (1, "state", "running"),
+    ]  # fmt: skip
+    cluster.jobs[1] = job(1, [stay(1, 0.0)], end_s=4.0, story=[*story, line(4, "done", "exit")])
+    assert cluster.look(now_s=5) == [(1, "state", "done")]
+
+
+def test_an_ended_job_followed_alone_is_told_too():
+    cluster = Cluster(Follower(only=1))
+    cluster.jobs = {1: job(1, [stay(1, 0.0)], end_s=4.0, story=[line(1, "start", "started")])}
+    assert cluster.look() == [(1, "decision", "start"), (1, "state", "done")]
+
+
+def test_a_requeued_job_is_told_to_wait_and_to_run_again():
+    cluster = Cluster(Follower())
+    for state, expected in (("running", "running"), ("killing", "killing"), ("queued", "queued"),
+                            ("starting", "starting"), ("running", "running")):  # fmt: skip
+        cluster.jobs = {1: running(state=state)}
+        assert cluster.look() == [(1, "state", expected)]
+
+
+def test_names_and_reasons_lose_their_control_characters():
+    follower = Follower(only=1)
+    view = running(name="a\x1bb", story=[line(1, "start", "s", text="x\ny")])
+    events = follower.take([view], {1: view["story"]}, 1, T0)
+    assert {(e.name, e.reason) for e in events} == {("a�b", ""), ("a�b", "x�y")}

@@ -1,0 +1,48 @@
+"""`dq watch` and `dq report` beside a real job that grows."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from conftest import DQ, ROOT
+
+pytestmark = pytest.mark.live
+
+
+def test_what_is_watched_is_what_the_server_decided_and_the_report_tells(cluster, tmp_path):
+    job = cluster.submit(
+        "--sizes", "1,2", "--", "python", "-m", "apps.matmul", "--n", "200", "--iterations", "30"
+    )  # fmt: skip
+    watched = [json.loads(x) for x in cluster.dq("watch", "--job", job, "--json").splitlines()]
+    whats = [event["what"] for event in watched]
+    assert whats[-1] == "done"
+    for one, next_one in (("start", "expand"), ("expand", "committed"), ("committed", "done")):
+        assert whats.index(one) < whats.index(next_one)
+    story = json.loads(cluster.dq("why", job, "--json"))["story"]
+    expansions = [line["text"] for line in story if line["what"] == "expand"]
+    assert [e["reason"] for e in watched if e["what"] == "expand"] == expansions
+
+    saved = tmp_path / "run.json"
+    saved.write_text(cluster.dq("report", "--json"))
+    page = tmp_path / "page.html"
+    for what in ([], [job], ["last"], [saved]):
+        cluster.dq("report", *what, "-o", page)
+        assert "expanded" in page.read_text()
+        page.unlink()
+    cluster.dq("report", 77, "-o", page, code=5)
+    assert not page.exists()
+
+
+def test_ctrl_c_ends_the_watch_and_not_the_job(cluster):
+    job = cluster.submit("--hold", "-n", "1", "--", "python", "-c", "pass")
+    watch = subprocess.Popen(
+        [*DQ, "watch"], env={**cluster.env, "PYTHONUNBUFFERED": "1"}, cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert "held" in watch.stdout.readline()
+    os.kill(watch.pid, signal.SIGINT)
+    _, err = watch.communicate(timeout=20)
+    assert (watch.returncode, err.strip()) == (130, "")
+    assert cluster.job(job)["state"] == "held"
