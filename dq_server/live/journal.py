@@ -51,6 +51,22 @@ class Entry:
     actions: str  # JSON: what the scheduler answered then
 
 
+class Unrepresentable(SchedulerError):
+    """An event that would not come back from the journal as it went in."""
+
+
+def event_as_json(event: Event) -> str:
+    """Text of an event; Unrepresentable if it has a figure that JSON cannot hold (infinity)."""
+    body = msgspec.json.encode(event)
+    try:
+        same = msgspec.json.decode(body, type=type(event)) == event
+    except msgspec.DecodeError:
+        same = False
+    if not same:
+        raise Unrepresentable(f"not a {type(event).__name__} that can be kept: {str(event)[:200]}")
+    return body.decode()
+
+
 def actions_as_json(actions: list[Action]) -> str:
     """Canonical text of actions, for the journal and for comparing a replay with it."""
     return msgspec.json.encode([[type(a).__name__, a] for a in actions]).decode()
@@ -62,8 +78,8 @@ class Store(Protocol):
     def next_epoch(self) -> int:
         """Count one more start of the server."""
 
-    def append(self, time: float, event: Event, actions: list[Action]) -> None:
-        """Add an event to the current batch; JournalError if that is impossible."""
+    def append(self, time: float, event: Event, body: str, actions: list[Action]) -> None:
+        """Add an event (`body`: its text) to the batch; JournalError if that is impossible."""
 
     def commit(self) -> None:
         """Make the batch safe. On JournalError nothing of it is."""
@@ -142,7 +158,7 @@ class Journal:
             raise JournalError(f"{self.path}: cannot be written ({e})") from e
         return epoch
 
-    def append(self, time: float, event: Event, actions: list[Action]) -> None:
+    def append(self, time: float, event: Event, body: str, actions: list[Action]) -> None:
         """Add an event to the current batch."""
         if self._broken:
             raise JournalError(self._broken)
@@ -155,7 +171,7 @@ class Journal:
                 (
                     time,
                     type(event).__name__,
-                    msgspec.json.encode(event).decode(),
+                    body,
                     actions_as_json(actions),
                 ),
             )

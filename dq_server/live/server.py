@@ -26,7 +26,13 @@ from dq_server.core.jobs import Job
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, snapshot, translate
 from dq_server.live.agents import AgentLink, Agents
-from dq_server.live.journal import Entry, JournalError, Store, actions_as_json
+from dq_server.live.journal import (
+    Entry,
+    JournalError,
+    Store,
+    actions_as_json,
+    event_as_json,
+)
 from dq_server.live.requests import answer
 
 log = logging.getLogger("dq.server")
@@ -130,10 +136,10 @@ class Server:
 
         Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it.
         """
-        now = self.now()
+        now, body = self.now(), event_as_json(event)
         actions = self.scheduler.handle(event, now)
         try:
-            self.journal.append(now, event, actions)
+            self.journal.append(now, event, body, actions)
         except JournalError as e:
             self._unsaved = self._unsaved or e  # this turn will be refused as a whole
         self._seq += 1

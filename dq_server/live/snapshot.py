@@ -87,7 +87,7 @@ def _value(name: str, raw: msgspec.Raw, jobs: dict[int, Job]) -> Any:
     kind, hint = _kind(name), _HINTS[name]
     if kind == "index":
         ids = msgspec.msgpack.decode(raw, type=list[int])
-        return get_origin(hint)((i, jobs[i]) for i in ids)  # type: ignore[misc]
+        return get_origin(hint)((i, jobs[i]) for i in ids)
     if kind == "ordered":
         key, value = get_args(hint)
         return OrderedDict(msgspec.msgpack.decode(raw, type=list[tuple[key, value]]))  # type: ignore[valid-type]
