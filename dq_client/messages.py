@@ -231,8 +231,40 @@ class RemapPoint(Body, tag="remap", frozen=True):
     step: Id = 0
 
 
+class DynamicRequest(Body, tag="dynrequest", frozen=True):
+    """An evolving application asks for processors. See dq_server.core.events.DynamicRequested."""
+
+    request: Id
+    more: Count
+    timeout_s: Seconds = 0.0
+
+
+class DynamicRelease(Body, tag="dynrelease", frozen=True):
+    """It gives some back: these, or `count` that the scheduler chooses."""
+
+    request: Id
+    count: Count = 0
+    processors: Numbers = []
+
+
+class DynamicAnswer(Body, tag="dynanswer", frozen=True):
+    """granted, rejected, waiting, or accepted (a release): carried out at the next remap point.
+
+    `available_in_s`: when the processors are expected to be there; None: nobody knows.
+    """
+
+    request: int
+    what: str
+    more: int
+    available_in_s: float | None = None
+    reason: str = ""
+
+
 class RemapAnswer(Body, tag="remapanswer", frozen=True):
-    """continue, expand (by `places`), or shrink (off `places`); the new grid is rows x cols."""
+    """continue, expand (by `places`), or shrink (off `places`); the new grid is rows x cols.
+
+    `asked`: how the application's latest dynamic request stands.
+    """
 
     what: str
     resize_id: int = 0
@@ -240,6 +272,7 @@ class RemapAnswer(Body, tag="remapanswer", frozen=True):
     rows: int = 0
     cols: int = 0
     reason: str = ""
+    asked: DynamicAnswer | None = None
 
 
 class Committed(Body, tag="committed", frozen=True):
@@ -441,6 +474,8 @@ RequestBody = (
     | RemapPoint
     | Committed
     | Aborted
+    | DynamicRequest
+    | DynamicRelease
     | AgentHello
     | Heartbeat
     | AppStarted
@@ -450,7 +485,17 @@ RequestBody = (
     | RemoteEnded
     | LogAnswer
 )
-ReplyBody = Welcome | Submitted | Data | Done | Error | LogPiece | JobWelcome | RemapAnswer
+ReplyBody = (
+    Welcome
+    | Submitted
+    | Data
+    | Done
+    | Error
+    | LogPiece
+    | JobWelcome
+    | RemapAnswer
+    | DynamicAnswer
+)
 OrderBody = Launch | KillTree | Vacate | RunProxy | ProxyEnded | ReadLog | Retire
 
 

@@ -39,6 +39,8 @@ class Bearings:
     step: int = 0
     seq: int = 0  # remap points so far
     resize_id: int = 0  # the last resize that was carried out
+    request: int = 0  # dynamic requests and releases so far
+    asked: m.DynamicAnswer | None = None  # how the latest one stands
     redistribution_s: float = 0.0  # of that resize, until it was reported
     old_rows: int = 0  # for joining ranks: the grid that holds the data
     old_cols: int = 0

@@ -57,6 +57,16 @@ class ServerLink:
         assert isinstance(reply, m.RemapAnswer)
         return reply
 
+    def ask(self, body: m.DynamicRequest | m.DynamicRelease) -> m.DynamicAnswer:
+        """Ask for processors or give some back; whatever goes wrong counts as rejected."""
+        more = body.more if isinstance(body, m.DynamicRequest) else -body.count
+        try:
+            reply = self._connection.call(body, ANSWER_WITHIN_S)
+        except DQError as e:
+            return m.DynamicAnswer(body.request, "rejected", more, reason=str(e))
+        assert isinstance(reply, m.DynamicAnswer)
+        return reply
+
     def tell(self, body: m.Committed | m.Aborted) -> None:
         """Report a resize's outcome. If it is lost, the next remap point makes up for it."""
         try:

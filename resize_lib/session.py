@@ -14,7 +14,7 @@ from turn to turn, nothing else does. Without a DQ server the same program is a 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -213,6 +213,59 @@ class Session:
             if self.bearings.managed:
                 self._remap_point(elapsed_s, last=last)
 
+    # --- evolving -------------------------------------------------------------------------------
+
+    @property
+    def processors(self) -> tuple[int, ...]:
+        """The server's numbers of the job's processors: rank r runs on processors[r]."""
+        return tuple(self.bearings.processors)
+
+    @property
+    def asked(self) -> m.DynamicAnswer | None:
+        """How the latest request or release stands; brought up to date at every remap point."""
+        return self.bearings.asked
+
+    def request(self, more: int, *, timeout_s: float = 0.0) -> m.DynamicAnswer:
+        """Ask for `more` processors; they join at the next remap point. Collective, in the loop.
+
+        The answer's `what`: "granted"; "rejected" (a new request may be made at any time);
+        "waiting" for up to `timeout_s` (watch `asked`). `reason` says why, `available_in_s` when
+        the processors are expected to be there. One request can be pending at a time. The job must
+        be of the kind evolving.
+        """
+        if more < 1 or not timeout_s >= 0:
+            raise ValueError(
+                f"request({more}, timeout_s={timeout_s}): one processor or more, 0 s or more"
+            )
+        return self._ask(m.DynamicRequest(self._next_request(), more, timeout_s))
+
+    def release(self, which: int | Iterable[int]) -> m.DynamicAnswer:
+        """Give processors back at the next remap point. Collective, in the loop.
+
+        which: how many (the last ones leave), or their numbers, any subset of `processors`.
+        """
+        named = [] if isinstance(which, int) else list(which)
+        count = which if isinstance(which, int) else len(named)
+        if count < 1 or not set(named) <= set(self.processors):
+            raise ValueError(f"release({which}): one or more of the processors {self.processors}")
+        return self._ask(m.DynamicRelease(self._next_request(), count, named))
+
+    def _next_request(self) -> int:
+        self.bearings.request += 1
+        return self.bearings.request
+
+    def _ask(self, body: m.DynamicRequest | m.DynamicRelease) -> m.DynamicAnswer:
+        answer = None
+        if self.rank == 0:
+            if self.bearings.managed:
+                answer = self.server().ask(body)
+            else:
+                why = "the program does not run under a DQ server"
+                answer = m.DynamicAnswer(body.request, "rejected", 0, reason=why)
+        told: m.DynamicAnswer = idle_bcast(self.comm, answer)
+        self.bearings.asked = told
+        return told
+
     # --- remap points -----------------------------------------------------------------------
 
     def _remap_point(self, elapsed_s: float, *, last: bool) -> None:
@@ -226,6 +279,8 @@ class Session:
             answer = self.server().remap(point)
         answer = idle_bcast(self.comm, answer)
         b.redistribution_s = 0.0
+        if answer.asked is not None and answer.asked.request == b.request:
+            b.asked = answer.asked
         if answer.what == "continue":
             return
         if last or not self.backend.can_resize:

@@ -26,7 +26,9 @@ _AGENT = (
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.Vacated, m.RemoteRun,
     m.RemoteEnded, m.LogAnswer,
 )  # fmt: skip
-_JOB = (m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted)
+_JOB = (
+    m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
+)  # fmt: skip
 MAY: dict[str, frozenset[type]] = {
     "user": frozenset(_USER),
     "agent": frozenset(_AGENT),

@@ -12,7 +12,7 @@ import msgspec
 
 from dq_client import messages as m
 from dq_server.core import events as ev
-from dq_server.core.actions import AnswerRemap, JobAccepted
+from dq_server.core.actions import AnswerRemap, AnswerRequest, JobAccepted
 from dq_server.core.errors import (
     InvalidTransition,
     SchedulerError,
@@ -213,7 +213,9 @@ def remap(server: Server, asked: Asked, body: m.RemapPoint) -> m.ReplyBody:
     actions = server.apply(translate.remap_point(body, who.job, who.instance))
     for action in actions:
         if isinstance(action, AnswerRemap) and action.job == who.job:
-            return translate.remap_answer(action.answer, server.places.of)
+            standing = server.scheduler.job(who.job).request_answer
+            about = translate.dynamic_answer(standing, server.now()) if standing else None
+            return translate.remap_answer(action.answer, server.places.of, about)
     return m.RemapAnswer("continue", reason="this remap point is older than the last")
 
 
@@ -236,6 +238,27 @@ def aborted(server: Server, asked: Asked, body: m.Aborted) -> m.ReplyBody:
     who = asked.principal
     server.apply(ev.ResizeAborted(who.job, who.instance, body.resize_id, body.why))
     return m.Done()
+
+
+def dynamic_request(server: Server, asked: Asked, body: m.DynamicRequest) -> m.ReplyBody:
+    """An evolving application asks for processors."""
+    who = asked.principal
+    return _dynamic(server, who, translate.dynamic_request(body, who.job, who.instance))
+
+
+def dynamic_release(server: Server, asked: Asked, body: m.DynamicRelease) -> m.ReplyBody:
+    """An evolving application gives processors back."""
+    who = asked.principal
+    return _dynamic(server, who, translate.dynamic_release(body, who.job, who.instance))
+
+
+def _dynamic(
+    server: Server, who: Principal, event: ev.DynamicRequested | ev.DynamicReleased
+) -> m.ReplyBody:
+    """Hand it to the scheduler, which answers every legal one at once."""
+    actions = server.apply(event)
+    own = (a.answer for a in actions if isinstance(a, AnswerRequest) and a.job == who.job)
+    return translate.dynamic_answer(next(own), server.now())
 
 
 # --- agents ----------------------------------------------------------------------------------
@@ -366,6 +389,8 @@ TABLE: dict[type, Callable[[Server, Asked, Any], m.ReplyBody | None]] = {
     m.RemapPoint: remap,
     m.Committed: committed,
     m.Aborted: aborted,
+    m.DynamicRequest: dynamic_request,
+    m.DynamicRelease: dynamic_release,
     m.AgentHello: agent_hello,
     m.Heartbeat: heartbeat,
     m.AppStarted: app_started,

@@ -161,7 +161,7 @@ class Server:
                 self.access.dismiss_job(action.job)
             case act.WarnJob():
                 log.warning("job %d: %s", action.job, action.reason.text)
-            case act.JobAccepted() | act.AnswerRemap():
+            case act.JobAccepted() | act.AnswerRemap() | act.AnswerRequest():
                 pass  # the request that caused it answers
 
     # --- orders -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.errors import InfeasibleRequest, InvalidSpec
-from dq_server.core.jobs import Answer, JobKind, JobSpec
+from dq_server.core.jobs import Answer, JobKind, JobSpec, RequestAnswer
 from dq_server.core.processors import Processors
 from dq_server.core.sizes import (
     ChainKind,
@@ -101,7 +101,8 @@ def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[i
     if chain == "multiple" and largest - smallest > SIZES_MAX * max(1, wish.multiple):
         raise InvalidSpec(f"more than {SIZES_MAX} legal sizes: raise --multiple or lower --max")
     legal = list(size_chain(chain, smallest, largest, wish.multiple))
-    ends = [wish.min, wish.max, initial]
+    # An evolving job may have any size between its smallest and its largest.
+    ends = [wish.min, wish.max, initial, largest if kind is JobKind.EVOLVING else None]
     legal += [size for size in ends if size is not None and size not in legal]
     if not legal:
         raise InvalidSpec(f"no legal size between {smallest} and {largest}")
@@ -128,8 +129,28 @@ def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint
     )
 
 
+def dynamic_request(message: m.DynamicRequest, job: int, instance: int) -> ev.DynamicRequested:
+    """An application's request for processors as an event."""
+    return ev.DynamicRequested(job, instance, message.request, message.more, message.timeout_s)
+
+
+def dynamic_release(message: m.DynamicRelease, job: int, instance: int) -> ev.DynamicReleased:
+    """An application's release as an event."""
+    named = tuple(message.processors)
+    return ev.DynamicReleased(job, instance, message.request, message.count, named)
+
+
+def dynamic_answer(answer: RequestAnswer, now: float) -> m.DynamicAnswer:
+    """How a request stands, as a message; times become relative because clocks differ."""
+    at_s = answer.available_s
+    left_s = None if at_s is None else max(0.0, at_s - now)
+    return m.DynamicAnswer(answer.request, answer.what, answer.more, left_s, answer.reason.text)
+
+
 def remap_answer(
-    answer: Answer, places: Callable[[tuple[int, ...]], list[m.Place]]
+    answer: Answer,
+    places: Callable[[tuple[int, ...]], list[m.Place]],
+    asked: m.DynamicAnswer | None = None,
 ) -> m.RemapAnswer:
     """The scheduler's answer as a message; `places` turns processors into places."""
     return m.RemapAnswer(
@@ -139,6 +160,7 @@ def remap_answer(
         answer.configuration.rows,
         answer.configuration.cols,
         answer.reason.text,
+        asked,
     )
 
 
