@@ -23,6 +23,7 @@ from dq_client.home import Home
 
 ENDED = ("done", "failed", "killed")
 WALLTIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
+JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -58,7 +59,7 @@ class JobId(click.ParamType[int]):
         """0 stands for the last one."""
         if value == "last":
             return 0
-        if str(value).isdigit() and int(value) > 0:
+        if JOB_ID.fullmatch(str(value)):
             return int(value)
         raise UsageError(f"{value!r} is no job id: give its number, or last")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dq_client.cli.job_commands import json_option, server
+from dq_client.cli.job_commands import JobId, json_option, server
 from dq_client.cli.output import print_json
 from dq_client.errors import NotFound, UsageError
 
@@ -54,12 +54,8 @@ def report(what: str | None, output: Path | None, as_json: bool) -> None:
 
 def _job_id(what: str | None) -> int | None:
     """A job's number, 0 for the last one; None if `what` is something else."""
-    if what == "last":
-        return 0
-    if what is not None and what.isascii() and what.isdigit():
-        if int(what) == 0:
-            raise UsageError("0 is no job id: give its number, or last")
-        return int(what)
+    if what is not None and (what == "last" or what.isdigit()):
+        return JobId().convert(what, None, None)
     return None
 
 
