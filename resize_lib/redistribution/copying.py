@@ -97,6 +97,12 @@ class _Memory:
         }
 
 
+def memory_at(address: int, nbytes: int) -> RawBytes:
+    """Raw memory as bytes; whoever asks keeps it alive."""
+    memory: Array = np.asarray(_Memory(address, 1, (nbytes,), (1,)))
+    return memory.view(np.uint8)
+
+
 Strides4 = tuple[int, int, int, int]
 
 
@@ -131,6 +137,21 @@ def _destination_strides(part: Part, row: Run, col: Run) -> Strides4:
 def _message_strides(row: Run, col: Run, item: int) -> Strides4:
     width = col.items * item
     return row.length * width, width, col.length * item, item
+
+
+def stretch_address(rows: Runs, cols: Runs, part: Part, *, old: bool) -> int | None:
+    """Address of the items in ``part`` if they lie there as in a message: in one stretch.
+
+    ``old``: ``part`` is the old one. None if they must be gathered. A share of rows that lie in one
+    stretch lies in one stretch.
+    """
+    if len(rows) != 1 or len(cols) != 1 or rows[0].count != 1 or cols[0].count != 1:
+        return None
+    row, col = rows[0], cols[0]
+    whole_row = part.col_stride == part.item or col.length == 1
+    if not whole_row or part.row_stride != col.length * part.item:
+        return None
+    return part.at(row.source, col.source) if old else part.at(row.destination, col.destination)
 
 
 def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from resize_lib.descriptors import Distributed
 from resize_lib.redistribution.copying import Array, Part, copy_runs, is_item_contiguous
-from resize_lib.redistribution.messages import SLOTS, Letters, MessageExchange, panel_bytes
+from resize_lib.redistribution.messages import SLOTS, Letters, MessageExchange, buffer_bytes
 from resize_lib.redistribution.moving import MovingArray, Site
 from resize_lib.redistribution.neighbours import Table, table_of
 from resize_lib.redistribution.plan import plan_redistribution
@@ -128,10 +128,10 @@ class DistributedArrays:
         if site.new_rank is not None:
             receives = self.routes.letters_to(site.new_rank, by_message)
         slots = min(panels, SLOTS)
-        sizes = [
-            max(panel_bytes(letters, panel, panels) for panel in range(panels))
-            for letters in (sends, receives)
-        ]
+        sizes = (
+            buffer_bytes(sends, panels, self._old_parts, old=True),
+            buffer_bytes(receives, panels, self._new_parts, old=False),
+        )
         buffers = [
             (
                 site.arena.scratch(f"send {slot}", sizes[0]),

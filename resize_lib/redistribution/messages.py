@@ -3,7 +3,7 @@
 A panel is one share of the rows of every transfer (columns of parts in Fortran order): all ranks
 take part in every panel, whatever the grids. While one panel is on its way the next one is packed.
 Two slots of buffers are all the memory beside the old and new parts, so the number of panels
-follows from the memory allowed.
+follows from the memory allowed. What lies in one stretch is sent from, or received into, its place.
 """
 
 from __future__ import annotations
@@ -14,12 +14,21 @@ from typing import TypeAlias
 
 from mpi4py import MPI
 
-from resize_lib.redistribution.copying import Part, RawBytes, message_bytes, pack, unpack
+from resize_lib.redistribution.copying import (
+    Part,
+    RawBytes,
+    memory_at,
+    message_bytes,
+    pack,
+    stretch_address,
+    unpack,
+)
 from resize_lib.redistribution.runs import Runs, share_of
 from resize_lib.redistribution.waiting import Nap, wait_all
 
 TAG = 7301  # any tag: nothing else is on its way on this communicator during a redistribution
 SLOTS = 2
+MESSAGE_BYTES_MAX = 1 << 28  # longer ones are cut into more panels; some MPIs count in 32 bits
 ALIGNMENT = 64  # bytes; every piece in a message starts at a multiple
 
 
@@ -50,9 +59,22 @@ class Piece:
 Letters: TypeAlias = Mapping[int, Sequence[Piece]]  # communicator rank -> pieces for or from it
 
 
-def panel_bytes(letters: Letters, panel: int, panels: int) -> int:
-    """Buffer that ``panel`` of ``letters`` needs."""
-    return sum(piece.share(panel, panels).room for pieces in letters.values() for piece in pieces)
+def buffer_bytes(letters: Letters, panels: int, parts: Mapping[int, Part], *, old: bool) -> int:
+    """Buffer that the largest of ``panels`` panels of ``letters`` needs on this side."""
+    gathered = [pieces for pieces in letters.values() if _in_place(pieces, parts, old=old) is None]
+    return max(
+        sum(piece.share(panel, panels).room for pieces in gathered for piece in pieces)
+        for panel in range(panels)
+    )
+
+
+def _in_place(pieces: Sequence[Piece], parts: Mapping[int, Part], *, old: bool) -> RawBytes | None:
+    """The memory of a message that needs no buffer: one piece that lies in one stretch."""
+    if len(pieces) != 1:
+        return None
+    piece = pieces[0]
+    address = stretch_address(piece.rows, piece.cols, parts[piece.array], old=old)
+    return None if address is None else memory_at(address, piece.nbytes)
 
 
 def _total(letters: Letters) -> int:
@@ -61,21 +83,34 @@ def _total(letters: Letters) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Envelope:
-    """One message: its place in the buffer and the pieces in it, in order."""
+    """One message: its memory and the pieces to gather into it or scatter from it, in order."""
 
     peer: int
-    buffer: RawBytes
+    memory: RawBytes
     pieces: tuple[Piece, ...]
 
 
-def _envelopes(letters: Letters, panel: int, panels: int, buffer: RawBytes) -> list[_Envelope]:
+def _envelopes(
+    letters: Letters,
+    panel: int,
+    panels: int,
+    buffer: RawBytes,
+    parts: Mapping[int, Part],
+    old: bool,
+) -> list[_Envelope]:
     result, at = [], 0
     for peer, pieces in letters.items():
-        shares = tuple(piece.share(panel, panels) for piece in pieces)
-        size = sum(share.room for share in shares)
-        if size:
-            result.append(_Envelope(peer, buffer[at : at + size], shares))
-        at += size
+        shares = [piece.share(panel, panels) for piece in pieces]
+        shares = [share for share in shares if share.nbytes]
+        if not shares:
+            continue
+        memory = _in_place(shares, parts, old=old)
+        if memory is not None:
+            result.append(_Envelope(peer, memory, ()))
+            continue
+        size = sum(share.room for share in shares[:-1]) + shares[-1].nbytes
+        result.append(_Envelope(peer, buffer[at : at + size], tuple(shares)))
+        at += sum(share.room for share in shares)
     return result
 
 
@@ -118,9 +153,9 @@ class MessageExchange:
 
     def _receive(self, panel: int) -> tuple[list[MPI.Request], list[_Envelope]]:
         buffer = self.buffers[panel % SLOTS][1]
-        envelopes = _envelopes(self.receives, panel, self.panels, buffer)
+        envelopes = _envelopes(self.receives, panel, self.panels, buffer, self.new_parts, old=False)
         requests = [
-            self.comm.Irecv([mail.buffer, MPI.BYTE], source=mail.peer, tag=TAG)
+            self.comm.Irecv([mail.memory, MPI.BYTE], source=mail.peer, tag=TAG)
             for mail in envelopes
         ]
         return requests, envelopes
@@ -128,13 +163,13 @@ class MessageExchange:
     def _send(self, panel: int) -> list[MPI.Request]:
         requests = []
         buffer = self.buffers[panel % SLOTS][0]
-        for mail in _envelopes(self.sends, panel, self.panels, buffer):
+        envelopes = _envelopes(self.sends, panel, self.panels, buffer, self.old_parts, old=True)
+        for mail in envelopes:
             at = 0
             for piece in mail.pieces:
-                if piece.nbytes:
-                    pack(piece.rows, piece.cols, self.old_parts[piece.array], mail.buffer[at:])
+                pack(piece.rows, piece.cols, self.old_parts[piece.array], mail.memory[at:])
                 at += piece.room
-            requests.append(self.comm.Isend([mail.buffer, MPI.BYTE], dest=mail.peer, tag=TAG))
+            requests.append(self.comm.Isend([mail.memory, MPI.BYTE], dest=mail.peer, tag=TAG))
         return requests
 
     def _unpack(self, requests: list[MPI.Request], envelopes: list[_Envelope]) -> None:
@@ -150,9 +185,7 @@ class MessageExchange:
             for position in done:
                 mail, at = envelopes[position], 0
                 for piece in mail.pieces:
-                    if piece.nbytes:
-                        unpack(
-                            piece.rows, piece.cols, mail.buffer[at:], self.new_parts[piece.array]
-                        )
+                    part = self.new_parts[piece.array]
+                    unpack(piece.rows, piece.cols, mail.memory[at:], part)
                     at += piece.room
             left -= len(done)

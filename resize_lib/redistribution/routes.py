@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.redistribution.messages import ALIGNMENT, SLOTS, Letters, Piece
+from resize_lib.redistribution.messages import ALIGNMENT, MESSAGE_BYTES_MAX, SLOTS, Letters, Piece
 from resize_lib.redistribution.moving import MovingArray, Placement
 from resize_lib.redistribution.plan import RedistributionPlan
 from resize_lib.redistribution.runs import WHOLE_STRETCHES
@@ -79,9 +80,10 @@ class Routes:
             limit = np.maximum(held // 4, EXTRA_BYTES_MIN)
         else:
             limit = np.array(max_extra_bytes)
-        if (self._buffer_bytes(by_message, 1) <= limit).all():
+        least = math.ceil(int((self._bytes() * by_message).max()) / MESSAGE_BYTES_MAX)
+        if least <= 1 and (self._buffer_bytes(by_message, 1) <= limit).all():
             return 1
-        panels = SLOTS
+        panels = max(SLOTS, least)
         most = max((int(self._rows(position).max()) for position in self.plans), default=1)
         while panels < most:
             needed = SLOTS * self._buffer_bytes(by_message, panels)
