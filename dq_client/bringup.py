@@ -101,11 +101,47 @@ def _said(home: Home, what: str, code: int) -> DQError:
     return UsageError(text) if code == UsageError.exit_code else DQError(f"{what}: {text}")
 
 
-def bring_up(home: Home, cluster: Cluster, server_options: list[str]) -> dict[str, object]:
-    """Server and agents; returns once every node has reported."""
+def start_contained(home: Home, cluster: Cluster) -> None:
+    """Start the agents of contained nodes: each limited by the kernel, not by the library."""
+    from dq_client.emulation import cgroups, contained
+
+    cores = {n.name: n.processors * (n.core_share or 1.0) for n in cluster.nodes}
+    groups = contained.make_groups(home, cores)
+    nodes = [msgspec.structs.replace(n, core_share=None) for n in cluster.nodes]
+    if os.geteuid() != 0:  # no namespaces: the library shapes the links
+        contained.record(home, [])
+        os.environ[cgroups.JOIN_VARIABLE] = groups
+        start_agents(home, {n.name: [n] for n in nodes})
+        return
+    rate = cluster.link.rate_mbit if cluster.link is not None else None
+    nodes = [msgspec.structs.replace(n, link_mbit=None, link_latency_us=None) for n in nodes]
+    process = _start(home, "fleet", ["-m", "dq_client.emulation.fleet"], stdin=subprocess.PIPE)
+    wanted = {"nodes": nodes, "groups": groups, "rate_mbit": rate}
+    process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
+    if process.returncode != 0:
+        raise _said(home, "fleet", process.returncode)
+
+
+def bring_up(
+    home: Home, cluster: Cluster, server_options: list[str], mechanism: str = "none"
+) -> dict[str, object]:
+    """Server and agents; returns once every node has reported.
+
+    `mechanism`: how emulated nodes are slowed (emulation.mechanism).
+    """
+    if mechanism == "contained":
+        from dq_client.emulation import contained
+
+        home.create()
+        contained.remove_of(home)
+        (home.root / "contained").touch()
+        server_options = [*server_options, "--address", contained.server_address(home)]
     info = start_server(home, server_options)
     try:
-        start_agents(home, cluster.agents())
+        if mechanism == "contained":
+            start_contained(home, cluster)
+        else:
+            start_agents(home, cluster.agents())
         _wait_for_nodes(home, {n.name for n in cluster.nodes})
     except BaseException:
         _tear_down(home)
@@ -141,6 +177,23 @@ def _wait_for_nodes(home: Home, names: set[str]) -> None:
 
 def bring_down(home: Home, *, force: bool) -> None:
     """Stop the server and its agents; their jobs, too, with `force` (else they refuse)."""
+    try:
+        _bring_down(home, force=force)
+    finally:
+        if not running_agents(home):
+            _remove_emulation(home)
+
+
+def _remove_emulation(home: Home) -> None:
+    """What contained nodes had in the kernel, if this home ever had any."""
+    if (home.root / "contained").exists():
+        from dq_client.emulation import contained
+
+        contained.remove_of(home)
+        (home.root / "contained").unlink()
+
+
+def _bring_down(home: Home, *, force: bool) -> None:
     pids = [(int(info["pid"]), info["create_time"]) for info in running_agents(home).values()]
     try:
         info = home.server()

@@ -12,6 +12,8 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import psutil
@@ -85,7 +87,18 @@ def _in_fleet(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> i
     return 0
 
 
-def serve(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """An agent in namespaces of its own: what it cannot find out, and what its ranks need."""
+
+    pid: int  # its number on the host
+    server: dict[str, Any]  # the server's file: its process cannot be seen from here
+    environment: dict[str, str]
+
+
+def serve(
+    home: Home, name: str, nodes: list[NodeInfo], interface: str, inside: Inside | None = None
+) -> None:
     """Run one agent until it is retired."""
     home.create()
     home.log.mkdir(mode=0o700, exist_ok=True)
@@ -104,10 +117,14 @@ def serve(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     raise_open_file_limit()
     me = psutil.Process()
-    info = {"pid": me.pid, "create_time": me.create_time(), "name": name}
+    pid = me.pid if inside is None else inside.pid
+    info = {"pid": pid, "create_time": me.create_time(), "name": name}
     write_private(folder / "agent.json", json.dumps(info))
-    agent = Agent(home, name, nodes, _connect(home), interface=interface)
-    agent.heartbeat_s = home.server().get("heartbeat_s", agent.heartbeat_s)
+    server = _server(home) if inside is None else inside.server
+    agent = Agent(home, name, nodes, _connect(home, server), interface=interface)
+    agent.heartbeat_s = server.get("heartbeat_s", agent.heartbeat_s)
+    if inside is not None:
+        agent.environment = inside.environment
     signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "retired", True))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
     agent.wake, wakes = socket.socketpair()
@@ -120,19 +137,21 @@ def serve(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> None:
         (folder / "agent.json").unlink(missing_ok=True)
 
 
-def _connect(home: Home, patience_s: float = 10.0) -> Connection:
-    """Find the server of this home; it may be starting at this very moment."""
+def _server(home: Home, patience_s: float = 10.0) -> dict[str, Any]:
+    """The server of this home; it may be starting at this very moment."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            info = home.server()
-            break
+            return home.server()
         except NoServer:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
-    server = keys.load(home.keys, "server")
-    return Connection(info["address"], server.public, keys.load(home.keys, "agent"))
+
+
+def _connect(home: Home, server: dict[str, Any]) -> Connection:
+    public = keys.load(home.keys, "server").public
+    return Connection(server["address"], public, keys.load(home.keys, "agent"))
 
 
 if __name__ == "__main__":

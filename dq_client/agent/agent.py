@@ -75,6 +75,7 @@ class Agent:
     departures: list[Departure] = field(default_factory=list)
     callers: dict[str, Caller] = field(default_factory=dict)  # by run id
     ended_runs: dict[str, int] = field(default_factory=dict)  # of other agents: run -> exit code
+    environment: dict[str, str] = field(default_factory=dict)  # set for every rank
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     holdings: Holdings = field(init=False)
     rsh: RshSocket = field(init=False)
@@ -274,7 +275,7 @@ class Agent:
                 Record(order.job, order.instance),
                 launch.argv,
                 order.cwd,
-                {**launch.env, **env},
+                {**launch.env, **self.environment, **env},
                 folder / "out",
                 folder / "err",
             )

@@ -87,7 +87,8 @@ def up(
     note(f"starting {cluster.name}: {cluster.processors} processors on {len(cluster.nodes)} nodes")
     if mechanism.words:
         note(mechanism.words)
-    info = bringup.bring_up(home, cluster, server_options(address, config, heartbeat))
+    options = server_options(address, config, heartbeat)
+    info = bringup.bring_up(home, cluster, options, mechanism.name)
     if as_json:
         print_json(
             server={"pid": info["pid"], "address": info["address"]},

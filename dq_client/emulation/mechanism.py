@@ -52,10 +52,11 @@ def choose(cluster: Cluster, fidelity: str) -> Mechanism:
 
 def contained_words() -> str:
     """What the contained mechanism does on this machine."""
-    from dq_client.emulation.cgroups import version
+    from dq_client.emulation.cgroups import find
 
-    found = version()
-    cpu = f"cgroup {found} quotas" if found else "a governor that stops and continues processes"
+    hierarchy = find()
+    assert hierarchy is not None, "what_is_missing() says so"
+    cpu = f"cgroup {hierarchy.version} quotas"
     links = (
         "a namespace and a shaped link per node"
         if os.geteuid() == 0
