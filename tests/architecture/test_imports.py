@@ -25,6 +25,10 @@ DOORS = {
     # the command line of the simulator; found by `dq` through an entry point
     "dq_server/sim/cli.py": {"click"},
     "dq_server/sim/plan_command.py": {"click"},
+    "dq_server/sim/run_command.py": {"click"},
+    "dq_server/sim/replay_command.py": {"click"},
+    # figures: matplotlib is imported only when one is asked for
+    "dq_server/sim/plots.py": {"matplotlib"},
 }
 # What the core must never touch: clocks, sockets, files, randomness, processes.
 IMPURE = {
