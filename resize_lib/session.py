@@ -222,7 +222,10 @@ class Session:
 
     @property
     def asked(self) -> m.DynamicAnswer | None:
-        """How the latest request or release stands; brought up to date at every remap point."""
+        """How the pending request or release stands; brought up to date at every remap point.
+
+        A rejected one stays until the next is made; None once it is carried out.
+        """
         return self.bearings.asked
 
     def request(self, more: int, *, timeout_s: float = 0.0) -> m.DynamicAnswer:
@@ -279,10 +282,12 @@ class Session:
             answer = self.server().remap(point)
         answer = idle_bcast(self.comm, answer)
         b.redistribution_s = 0.0
-        if answer.asked is not None and answer.asked.request == b.request:
+        if b.asked is not None and answer.asked is not None:
             b.asked = answer.asked
         if answer.what == "continue":
             return
+        if b.asked is not None and b.asked.what != "rejected":
+            b.asked = None  # this is it
         if last or not self.backend.can_resize:
             why = "the last iteration is done" if last else self.backend.why_not
             if self.rank == 0:
