@@ -18,10 +18,16 @@ ranks' own environment travels from mpiexec to its proxy by itself). The agent r
 and, when that has ended, MUST answer with one of
 
     {"exit": 0}                      the command ran and ended with this code
-    {"error": "no such node: n03"}   it could not be run; the text goes to standard error
+    {"error": "no such node: n03"}   it was not run; the text goes to standard error
 
-If the connection closes without an answer, the command is taken for lost. If this program is
-killed, the agent sees the connection close and SHALL end the command.
+If the connection closes without an answer, the command is taken for lost; a command that runs goes
+on, hydra asks no more of this program then. If this program is killed, the agent sees the
+connection close and SHALL end the command.
+
+A command that was not run would end the whole job: hydra gives up when one launch fails. For a job
+that starts this is right. For a job that grows, this program takes the agent's place and runs the
+command on this machine with the reason in DQ_REFUSED: the new ranks start here, tell the job what
+happened (resize_lib/processes/arrivals.py) and end, and the job goes on at its old size.
 """
 
 import os
@@ -33,6 +39,14 @@ SOCKET_VARIABLE = "DQ_RSH_SOCKET"
 PASSED = ("UCX_", "MPIR_", "MPICH_", "HYDRA_", "DQ_", "OPENBLAS_", "OMP_", "MKL_", "LD_LIBRARY_")
 ANSWER_BYTES_MAX = 65536
 NUMBERS_START = "999"
+REFUSED_VARIABLE = "DQ_REFUSED"
+FIRST_RANKS = ["--pgid", "0"]  # in the command that starts a job; ranks that join have higher ones
+
+
+class NotRunError(Exception):
+    """The command was certainly not run."""
+
+
 FAILED = 255  # as ssh does, so that the command's own codes stay apart
 
 
@@ -68,10 +82,16 @@ def request(host: str, command: list[str]) -> bytes:
     ).encode()
 
 
-def ask(path: str, line: bytes) -> dict[str, object]:
-    """Send the request and wait, without limit, for the answer; OSError, ValueError if none."""
+def ask(path: str, line: bytes) -> int:
+    """Send the request and wait, without limit, for the command's exit code.
+
+    NotRunError if nobody ran it; OSError, ValueError if there is no proper answer.
+    """
     agent = socket(AF_UNIX, SOCK_STREAM)
-    agent.connect(path)
+    try:
+        agent.connect(path)
+    except OSError as error:
+        raise NotRunError(f"no agent answers at {path}: {error}") from None
     agent.sendall(line)
     import json
 
@@ -84,7 +104,10 @@ def ask(path: str, line: bytes) -> dict[str, object]:
     found = json.loads(answer)
     if not isinstance(found, dict):
         raise ValueError(f"not an answer: {answer[:80]!r}")  # noqa: TRY004 - bad data, not a bug
-    return found
+    code = found.get("exit")
+    if not isinstance(code, int):
+        raise NotRunError(str(found.get("error", "no reason given")))
+    return code
 
 
 def main() -> int:
@@ -96,13 +119,25 @@ def main() -> int:
     if not path:
         return _fail(f"{SOCKET_VARIABLE} is not set: no agent to ask")
     try:
-        answer = ask(path, request(host, sys.argv[2:]))
+        code = ask(path, request(host, sys.argv[2:]))
+    except NotRunError as error:
+        return _not_run(sys.argv[2:], f"cannot start a process on {host}: {error}")
     except (OSError, ValueError) as error:
-        return _fail(f"cannot start a process on {host}: {error}")
-    code = answer.get("exit")
-    if isinstance(code, int):
-        return code & 0xFF if code >= 0 else FAILED
-    return _fail(f"cannot start a process on {host}: {answer.get('error', 'no reason given')}")
+        return _fail(f"lost a process on {host}: {error}")
+    return code & 0xFF if code >= 0 else FAILED
+
+
+def _not_run(command: list[str], reason: str) -> int:
+    """Fail, unless that would take a running job down: then this becomes the command."""
+    start = command.index("--pgid") if "--pgid" in command else 0
+    if command[start : start + 2] == FIRST_RANKS or not start:
+        return _fail(reason)
+    program, *arguments = (word.strip('"') for word in command)
+    environment = {**os.environ, REFUSED_VARIABLE: reason}
+    try:
+        os.execve(program, [program, *arguments], environment)  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        return _fail(f"{reason}; {error}")
 
 
 def _fail(message: str) -> int:

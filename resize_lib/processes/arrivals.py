@@ -6,6 +6,7 @@ answers. Nobody polls: the report is one line on a TCP connection that rank 0 lo
 likes.
 
     new → job   TOKEN\n               all new ranks are ready
+                TOKEN REASON\n        they are not where they should be: the expansion fails
     job → new   {"port": "..."}\n     connect to this MPI port, now
                 {"leave": true}\n     not wanted any more: end
 
@@ -35,6 +36,7 @@ from resize_lib.processes.errors import SpawnError
 JOIN_VARIABLE = "DQ_JOIN"
 ARRIVAL_LIMIT_S = 120.0
 ANSWER_BYTES_MAX = 1 << 16
+REASON_BYTES_MAX = 1000
 SIOCGIFADDR = 0x8915  # <linux/sockios.h>: the address of a network interface
 
 
@@ -117,26 +119,36 @@ class Arrivals:
 
     def _read(self, descriptor: int) -> None:
         caller, got = self._callers.pop(descriptor)
-        with contextlib.suppress(OSError):
-            got += caller.recv(len(self._token) + 1 - len(got), socket.MSG_DONTWAIT) or b"\n"
         token = self._token.encode()
-        if hmac.compare_digest(got, token + b"\n"):
-            self._ready = caller
-        elif got.endswith(b"\n") or not token.startswith(got):
+        limit = len(token) + 1 + REASON_BYTES_MAX + 1
+        with contextlib.suppress(OSError):
+            got += caller.recv(limit - len(got), socket.MSG_DONTWAIT) or b"\n"
+        given, complete = got[: len(token)], got.endswith(b"\n")
+        if complete and hmac.compare_digest(given, token):
+            self._heard(caller, got[len(token) :].decode(errors="replace").strip())
+        elif complete or len(got) >= limit or not token.startswith(given):
             caller.close()
         else:
             self._callers[descriptor] = (caller, got)
 
+    def _heard(self, caller: socket.socket, reason: str) -> None:
+        self._ready = caller
+        if reason:
+            self.cancel()
+            raise SpawnError(reason)
 
-def report(address: str) -> str | None:
+
+def report(address: str, reason: str = "") -> str | None:
     """In the first new rank: say that all are ready, sleep until the job answers.
 
-    `address` is the value of DQ_JOIN. Returns the MPI port to connect to, or None to leave.
+    `address` is the value of DQ_JOIN; a `reason` says that they cannot join. Returns the MPI port
+    to connect to, or None to leave.
     """
     host, port, token = address.split(":")
     try:
         with socket.create_connection((host, int(port))) as job:
-            job.sendall(token.encode() + b"\n")
+            words = f"{token} {reason}" if reason else token
+            job.sendall(words.encode()[: len(token) + REASON_BYTES_MAX] + b"\n")
             job.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             line = job.makefile("rb").readline(ANSWER_BYTES_MAX)
         answer = json.loads(line) if line else {}

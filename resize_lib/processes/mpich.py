@@ -22,6 +22,7 @@ from typing import NoReturn, cast
 
 from mpi4py import MPI
 
+from dq_client.dq_rsh import REFUSED_VARIABLE
 from resize_lib.processes import pmi
 from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
@@ -59,7 +60,9 @@ class MpichBackend:
         address, self._join_address = self._join_address, ""
         world = MPI.COMM_WORLD
         idle_barrier(world)
-        port = idle_bcast(world, report(address) if world.rank == 0 else None)
+        refusals = world.gather(os.environ.pop(REFUSED_VARIABLE, ""))
+        port = report(address, max(refusals)) if refusals is not None else None
+        port = idle_bcast(world, port)
         if port is None:
             self.leave()
         link = world.Connect(port, root=0)

@@ -189,3 +189,18 @@ def test_program_that_does_not_join_in_time_leaves_the_job_at_its_size(recipe):
     ended, told = story(recipe, "too_late", ranks=2)
     assert ended.code == 0, ended.err
     assert told["heard"] == ["the job stays at 2 ranks: 1 new ranks are not ready after 0.5 s"] * 2
+
+
+def test_expansion_onto_a_dead_node_leaves_the_job_at_its_size():
+    ended, told = story(LABELS, "dead_node", ranks=2)
+    assert ended.code == 0, ended.err
+    reason = "cannot start a process on nosuch: no such node: nosuch"
+    assert told["messages"] == [f"the job stays at 2 ranks: {reason}"] * 2
+    assert told["where"] == ["n01", "n01", "n02"]
+
+
+def test_job_that_starts_on_a_dead_node_ends_at_once_and_says_why():
+    ended, told = story(LABELS, "never_resized", nodes=["n02"])
+    assert told is None
+    assert ended.code != 0
+    assert "no such node: n01" in ended.err

@@ -108,6 +108,25 @@ def test_refusal_by_the_process_manager_is_an_error(awaited, manager):
         awaited.wait()
 
 
+def test_new_ranks_that_started_elsewhere_tell_the_job_why(awaited):
+    reason = "cannot start a process on n99: no such node"
+    thread = threading.Thread(target=report, args=(address_of(awaited), reason), daemon=True)
+    thread.start()
+    with pytest.raises(SpawnError, match="no such node"):
+        awaited.wait()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_endless_reason_is_cut_off(awaited):
+    token = address_of(awaited).split(":")[2].encode()
+    with call(awaited, token + b" " + b"x" * 5000) as stranger:
+        assert not awaited.ready()  # accepts
+        assert not awaited.ready()  # reads as much as it will
+        with contextlib.suppress(ConnectionResetError):
+            assert stranger.recv(1) == b""
+
+
 def test_waiting_has_a_limit(awaited, monkeypatch):
     monkeypatch.setattr(arrivals, "ARRIVAL_LIMIT_S", 0.05)
     with pytest.raises(SpawnError, match="2 new ranks are not ready"):

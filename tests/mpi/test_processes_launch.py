@@ -78,7 +78,7 @@ def test_rsh_hands_the_command_to_the_agent_and_ends_as_it_did(tmp_path):
         (b'{"error": "no such node: n03"}\n', "no such node: n03"),
         (b"[1]\n", "not an answer"),
         (b"{}\n", "no reason given"),
-        (b"nonsense\n", "cannot start a process on n03"),
+        (b"nonsense\n", "lost a process on n03"),
         (b"half an ans", "hung up"),
         (None, "hung up"),
     ],
@@ -104,6 +104,21 @@ def test_rsh_fails_at_once_without_an_agent(tmp_path, arguments, environment, sa
     ended = rsh(tmp_path, arguments, **environment)
     assert ended.returncode == 255
     assert says in ended.stderr
+
+
+def test_rsh_stands_in_for_the_agent_when_a_running_job_would_die_of_it(tmp_path):
+    proxy = tmp_path / "a proxy"
+    proxy.write_text('#!/bin/sh\necho "$3 $4: $DQ_REFUSED"\n')
+    proxy.chmod(0o700)
+    command = ["n03", f'"{proxy}"', "--control-port", "1", "--pgid", "{}", "--proxy-id", "0"]
+    for group, code in [("0", 255), ("2", 0)]:
+        agent = Agent(tmp_path, b'{"error": "no such node: n03"}\n')
+        ended = rsh(tmp_path, [w.format(group) for w in command], DQ_RSH_SOCKET=agent.path)
+        agent.join()
+        (tmp_path / "rsh").unlink()
+        assert ended.returncode == code
+        reason = "cannot start a process on n03: no such node: n03"
+        assert reason in (ended.stdout if code == 0 else ended.stderr)
 
 
 def test_rsh_is_installed_once_and_repaired(tmp_path):

@@ -234,6 +234,20 @@ def begun_twice(hosts):
     show(comm, messages=messages)
 
 
+def dead_node(hosts):
+    """A node whose agent refuses: the job hears why, goes on, and grows onto a good one."""
+    comm = BACKEND.start()
+    messages = []
+    if not BACKEND.spawned:
+        for bad in (["nosuch"], [hosts[1], "nosuch", hosts[1]]):
+            try:
+                BACKEND.expand(comm, bad)
+            except SpawnError as error:
+                messages.append(str(error))
+        comm = BACKEND.expand(comm, [hosts[1]])
+    show(comm, messages=messages, where=where(comm))
+
+
 def too_late(hosts):
     """A program that does not join in time: refused on every rank, the job goes on."""
     arrivals.ARRIVAL_LIMIT_S = 0.5
