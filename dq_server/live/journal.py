@@ -33,6 +33,7 @@ from dq_server.core.errors import SchedulerError
 from dq_server.core.events import Event
 
 SCHEMA = 1
+WAL_PAGES = 8000  # of 4 KiB
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 ACTION_TYPES = {t.__name__: t for t in core_actions.Action.__args__}
 
@@ -127,6 +128,7 @@ class Journal:
         db = self._db
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")  # flushing is up to `commit`
+        db.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")  # seldom: it flushes everything
         db.execute(
             "CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, time REAL NOT NULL,"
             " type TEXT NOT NULL, body TEXT NOT NULL, actions TEXT NOT NULL)"

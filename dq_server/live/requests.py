@@ -124,6 +124,7 @@ def status_query(server: Server, asked: Asked, body: m.StatusQuery) -> m.ReplyBo
                 a.name: {"pid": a.pid, "nodes": [n.name for n in a.nodes]}
                 for a in server.agents.by_name.values()
             },
+            "paused": state.paused,
             "jobs": views.counts(state),
         }
     )
