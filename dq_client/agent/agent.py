@@ -144,6 +144,7 @@ class Agent:
                 if message is None:
                     return
                 self._message(message)
+                self._beat()  # a hundred launches take longer than the server has patience
             except WrongServer:
                 raise
             except Exception:

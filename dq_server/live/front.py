@@ -41,6 +41,7 @@ class Front:
         clock: Callable[[], float] = time.time,
     ) -> None:
         admitted = access.Access(home.keys)
+        self.tick_s = min(TICK_S, heartbeat_s / 8)
         self.journal = Journal(home.journal)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator = access.secure(self._context, admitted)
@@ -73,12 +74,12 @@ class Front:
         poller.register(self.guard.monitor, zmq.POLLIN)
         next_tick = 0.0
         while not server.stopping:
-            wait_s = server.wait_s(TICK_S)
+            wait_s = server.wait_s(self.tick_s)
             poller.poll(int(1000 * wait_s) + (wait_s > 0))
             self.guard.watch()
             self._take_in()
             if time.monotonic() >= next_tick or wait_s == 0:
-                next_tick = time.monotonic() + TICK_S
+                next_tick = time.monotonic() + self.tick_s
                 server.tick()
                 self.guard.check()
             server.let_out()

@@ -65,7 +65,8 @@ class Server:
         self.journal, self.access, self._outlet = journal, admitted, outlet
         self.config = config or SchedulerConfig()
         self.address, self.user = address, user
-        self.lost_after_s = heartbeat_s * heartbeats_missed
+        # Noticed within so many heartbeats, counted from the last one and with a turn to spare.
+        self.lost_after_s = heartbeat_s * (heartbeats_missed - 0.25)
         self.monotonic, self._clock = monotonic, clock
         self._now, self._ahead_s = 0.0, 0.0
         self._seq = self._kept = 0  # the last event, and the one of the last snapshot
