@@ -229,6 +229,7 @@ class RemapPoint(Body, tag="remap", frozen=True):
     iteration_time_s: Seconds
     redistribution_time_s: Seconds = 0.0
     step: Id = 0
+    preparing: Id = 0  # a granted expansion whose ranks are still starting
 
 
 class DynamicRequest(Body, tag="dynrequest", frozen=True):

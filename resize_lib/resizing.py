@@ -1,7 +1,11 @@
 """Carrying out a resize: processes, data, and the word to the server, as one transaction.
 
-    expand   spawn and merge → tell the new ranks where things stand → redistribute → commit
-    shrink   redistribute → tell the server → the leavers leave
+    expand   start new ranks → merge → tell them where things stand → redistribute → commit
+    shrink   redistribute → the leavers leave → commit
+
+New ranks take a good part of a second to start. An application with short iterations computes on
+meanwhile and takes them in at the first remap point that finds them ready; one with long iterations
+waits for them, because idle processors for a whole iteration would cost more.
 
 If spawning or redistribution fails, every rank knows, new ranks leave again, and the job goes on at
 its old size with its old data, which nobody has touched until the new parts were complete. (That
@@ -45,6 +49,7 @@ class Bearings:
     old_rows: int = 0  # for joining ranks: the grid that holds the data
     old_cols: int = 0
     link: LinkRate | None = None  # emulated links
+    expanding: m.RemapAnswer | None = None  # its new ranks are starting
 
     @property
     def processors(self) -> list[int]:
@@ -57,12 +62,72 @@ class Bearings:
         return ProcessGrid(self.rows, self.cols)
 
 
-def expand(session: Session, answer: m.RemapAnswer) -> None:
+# From this long an iteration on, a job waits for its new ranks instead of computing on.
+PATIENT_FROM_S = 1.0
+
+
+def advise(
+    session: Session, answer: m.RemapAnswer, iteration_s: float, *, last: bool
+) -> tuple[m.RemapAnswer, str]:
+    """On rank 0: what all ranks shall do about the server's answer (see `carry_out`)."""
+    begun = session.bearings.expanding
+    backend = session.backend
+    if begun is not None:
+        stands = answer.what == "continue" and answer.resize_id == begun.resize_id and not last
+        try:
+            if stands:
+                return answer, "take in" if backend.expand_ready() else "go on"
+            backend.cancel_expand()
+        except ProcessError as e:
+            _aborted(session, begun, str(e))
+            return answer, "give up"
+        if last or answer.what == "continue":
+            _aborted(session, begun, _LAST if last else "the server has withdrawn it")
+            return answer, "give up"
+    if answer.what == "continue":
+        return answer, "go on"
+    if last or not backend.can_resize:
+        _aborted(session, answer, _LAST if last else backend.why_not)
+        return answer, "give up"
+    if answer.what == "shrink" or iteration_s >= PATIENT_FROM_S:
+        return answer, answer.what
+    try:
+        backend.begin_expand([place.host for place in answer.places])
+    except ProcessError as e:
+        _aborted(session, answer, str(e))
+        return answer, "give up"
+    return answer, "begin"
+
+
+_LAST = "the last iteration is done"
+
+
+def carry_out(session: Session, answer: m.RemapAnswer, what: str) -> bool:
+    """Do what rank 0 advises; collective. False in ranks that must leave now."""
+    b = session.bearings
+    begun, b.expanding = b.expanding, None
+    if what == "begin":
+        b.expanding = answer
+    elif what == "take in":
+        assert begun is not None
+        expand(session, begun, begun=True)
+    elif what == "go on":
+        b.expanding = begun
+    elif what == "expand":
+        expand(session, answer, begun=False)
+    elif what == "shrink":
+        return shrink(session, answer)
+    return True
+
+
+def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     """Take the granted processors in. Collective over the old ranks."""
     old = session.grid
-    hosts = [place.host for place in answer.places]
     try:
-        comm = session.backend.expand(old.comm, hosts)
+        if begun:
+            comm = session.backend.complete_expand(old.comm)
+        else:
+            comm = session.backend.expand(old.comm, [place.host for place in answer.places])
     except ProcessError as e:
         _aborted(session, answer, str(e))
         return

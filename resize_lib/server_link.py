@@ -44,16 +44,20 @@ class ServerLink:
         return reply
 
     def remap(self, point: m.RemapPoint) -> m.RemapAnswer:
-        """Ask what to do; a server that is away or refuses means: continue."""
+        """Ask what to do; a server that is away or refuses means: continue.
+
+        Such an answer repeats the `preparing` of the question: what was begun stays begun.
+        """
+        carry_on = m.RemapAnswer("continue", point.preparing)
         if time.monotonic() < self._quiet_until:
-            return m.RemapAnswer("continue", reason="the server did not answer the last time")
+            return carry_on
         try:
             reply = self._connection.call(point, ANSWER_WITHIN_S)
-        except NoServer as e:
+        except NoServer:
             self._quiet_until = time.monotonic() + QUIET_S
-            return m.RemapAnswer("continue", reason=str(e))
-        except DQError as e:
-            return m.RemapAnswer("continue", reason=str(e))
+            return carry_on
+        except DQError:
+            return carry_on
         assert isinstance(reply, m.RemapAnswer)
         return reply
 

@@ -40,7 +40,7 @@ from resize_lib.emulation import Emulation, LinkRate
 from resize_lib.grid import Grid
 from resize_lib.processes import choose_backend, idle_bcast
 from resize_lib.redistribution import Arena
-from resize_lib.resizing import Bearings, expand, join, shrink
+from resize_lib.resizing import Bearings, advise, carry_out, join
 from resize_lib.server_link import ServerLink
 
 T = TypeVar("T")
@@ -276,25 +276,22 @@ class Session:
         slowest = self._slowest(elapsed_s)
         b = self.bearings
         b.seq += 1
-        answer = None
+        told: tuple[m.RemapAnswer, str] | None = None
         if self.rank == 0:
-            point = m.RemapPoint(b.seq, self.size, b.resize_id, slowest, b.redistribution_s, b.step)
-            answer = self.server().remap(point)
-        answer = idle_bcast(self.comm, answer)
+            preparing = b.expanding.resize_id if b.expanding is not None else 0
+            point = m.RemapPoint(
+                b.seq, self.size, b.resize_id, slowest, b.redistribution_s, b.step, preparing
+            )
+            told = advise(self, self.server().remap(point), slowest, last=last)
+        told = idle_bcast(self.comm, told)
+        assert told is not None
+        answer, what = told
         b.redistribution_s = 0.0
         if b.asked is not None and answer.asked is not None:
             b.asked = answer.asked
-        if answer.what == "continue":
-            return
-        if b.asked is not None and b.asked.what != "rejected":
+        if answer.what != "continue" and b.asked is not None and b.asked.what != "rejected":
             b.asked = None  # this is it
-        if last or not self.backend.can_resize:
-            why = "the last iteration is done" if last else self.backend.why_not
-            if self.rank == 0:
-                self.server().tell(m.Aborted(answer.resize_id, why))
-        elif answer.what == "expand":
-            expand(self, answer)
-        elif not shrink(self, answer):
+        if not carry_out(self, answer, what):
             raise Retired
 
     def _slowest(self, elapsed_s: float) -> float:

@@ -29,7 +29,7 @@ from dq_client.report.live_view import GrowthView
 from dq_client.report.page import write_report
 
 SIZES_BEYOND_CORES = 2  # where the sweet spot of a matmul must have been passed
-ITERATIONS_PER_SIZE = 5
+ITERATIONS_PER_SIZE = 8
 LIMIT_S = 85.0
 
 
@@ -149,7 +149,7 @@ def demo(n: int, report: Path, as_json: bool) -> int:
     if not report.absolute().parent.is_dir():
         raise UsageError(f"{report}: no such folder to write the report to")
     sizes = demo_sizes(usable_cores())
-    iterations = ITERATIONS_PER_SIZE * len(sizes) + 4
+    iterations = ITERATIONS_PER_SIZE * len(sizes) + 10
     words = ["-m", "apps.matmul", "--n", str(n), "--iterations", str(iterations), "--check"]
     home = Home(Path(tempfile.mkdtemp(prefix="dq-demo-")))
     run = Demo(home, local_cluster(sizes[-1]), [sys.executable, *words], sizes, report, iterations)

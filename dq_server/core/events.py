@@ -78,6 +78,8 @@ class RemapPoint:
     resize_id             the last resize it carried out (0: none)
     iteration_time_s      computing time of the iteration, the slowest rank's
     redistribution_time_s of the resize that came before this iteration, 0 if none did
+    preparing             the granted expansion whose new ranks are still starting (0: none): it
+                          stays granted, and the iteration, slowed by their start, does not count
     """
 
     job: int
@@ -87,6 +89,7 @@ class RemapPoint:
     resize_id: int
     iteration_time_s: float
     redistribution_time_s: float = 0.0
+    preparing: int = 0
 
 
 @dataclass(frozen=True, slots=True)

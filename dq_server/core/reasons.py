@@ -71,6 +71,7 @@ TEMPLATES: dict[str, str] = {
     "dyn_release": "the application gives back {count} of {size} processors",
     "dyn_asks_itself": "an evolving job is resized when it asks for it",
     # resizes
+    "resize_under_way": "the ranks for {next_size} are starting, the job goes on with {size}",
     "resize_committed": "{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
     "resize_aborted": "{size} to {next_size} did not happen: {why}",
     # ends

@@ -44,14 +44,26 @@ def remap_point(s: Scheduler, event: RemapPoint, now: float, actions: list[Actio
     _check_size(job, event)
     if job.state is JobState.STARTING:  # the application was faster than the start signal
         job.move(JobState.RUNNING)
-    _settle_pending(s, job, event, now, actions)
     job.remap_points += 1
     job.called = False
     job.last_remap_s = now
-    _record(s, job, event)
-    answer = _decide(s, job, event.seq, now)
+    if job.resize is not None and event.preparing == job.resize.resize_id:
+        answer = _still_preparing(job, job.resize, event.seq, now)
+    else:
+        _settle_pending(s, job, event, now, actions)
+        _record(s, job, event)
+        answer = _decide(s, job, event.seq, now)
     job.answer = answer
     actions.append(AnswerRemap(job.id, job.instance, answer))
+
+
+def _still_preparing(job: Job, pending: PendingResize, seq: int, now: float) -> Answer:
+    """The granted expansion stands (its id in the answer says so); nothing else is decided."""
+    current = job.configuration
+    assert current is not None
+    reason = because("resize_under_way", size=current.size, next_size=pending.target.size)
+    job.note(now, "continue", reason, job.keep_decisions)
+    return Answer(seq, "continue", pending.resize_id, (), current, reason)
 
 
 def _check_size(job: Job, event: RemapPoint) -> None:
@@ -167,6 +179,7 @@ def _commit(
     before = job.configuration
     assert before is not None
     end_s = _new_end(job, before, pending, now)
+    s.charge(job, now)
     job.resize = None
     job.aborts = 0
     job.resizes += 1

@@ -126,6 +126,7 @@ def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint
         message.resize_id,
         message.iteration_time_s,
         message.redistribution_time_s,
+        message.preparing,
     )
 
 

@@ -111,3 +111,30 @@ def test_a_users_wish_waits_for_processors_and_then_happens(cluster):
     c.end(other)
     assert c.point(job, 1.0).what == "expand"
     assert job.size == 4
+
+
+def test_an_expansion_stands_while_its_ranks_start_and_those_iterations_do_not_count(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    granted = c.point(job, 1.0, carry_out=False)
+    seen = job.performance.seen
+
+    def still(seq):
+        event = ev.RemapPoint(job.id, job.instance, seq, 1, 0, 7.0, preparing=granted.resize_id)
+        return next(a.answer for a in c.do(event) if isinstance(a, AnswerRemap))
+
+    for seq in (2, 3):
+        answer = still(seq)
+        assert (answer.what, answer.resize_id) == ("continue", granted.resize_id)
+        assert answer.reason.code == "resize_under_way"
+    assert (job.performance.seen, job.size, c.scheduler.state.idle) == (seen, 1, 2)
+    c.do(remap(job, 4, processors=2, resize_id=granted.resize_id))
+    assert job.size == 2
+
+
+def test_preparing_something_that_is_not_granted_means_nothing(cluster):
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    event = ev.RemapPoint(job.id, job.instance, 1, 1, 0, 1.0, preparing=99)
+    answer = next(a.answer for a in c.do(event) if isinstance(a, AnswerRemap))
+    assert answer.what == "expand"
