@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +95,7 @@ class Inside:
     pid: int  # its number on the host
     server: dict[str, Any]  # the server's file: its process cannot be seen from here
     environment: dict[str, str]
+    each_beat: Callable[[], None]
 
 
 def serve(
@@ -124,7 +126,7 @@ def serve(
     agent = Agent(home, name, nodes, _connect(home, server), interface=interface)
     agent.heartbeat_s = server.get("heartbeat_s", agent.heartbeat_s)
     if inside is not None:
-        agent.environment = inside.environment
+        agent.environment, agent.each_beat = inside.environment, inside.each_beat
     signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "retired", True))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
     agent.wake, wakes = socket.socketpair()

@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,6 +77,7 @@ class Agent:
     callers: dict[str, Caller] = field(default_factory=dict)  # by run id
     ended_runs: dict[str, int] = field(default_factory=dict)  # of other agents: run -> exit code
     environment: dict[str, str] = field(default_factory=dict)  # set for every rank
+    each_beat: Callable[[], None] = field(default=lambda: None)
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     holdings: Holdings = field(init=False)
     rsh: RshSocket = field(init=False)
@@ -178,6 +180,7 @@ class Agent:
             self._say_hello()
             return
         self._last_beat = now
+        self.each_beat()
         self._beat_ids = {self._send(m.Heartbeat(self._held(), os.getloadavg()[0]))}
         self._call_again()
         try:

@@ -16,6 +16,9 @@ from pathlib import Path
 PERIOD_US = 20_000
 QUOTA_US_MIN = 1_000  # the kernel takes no less
 PERIOD_US_MAX = 1_000_000
+# A node has its quota even on a busy machine, and what a period missed may come in the next.
+SHARES_V1, WEIGHT_V2 = 65_536, 10_000
+STARTING_S = 5.0  # a program may start at full speed for so long
 JOIN_VARIABLE = "DQ_CGROUP"  # in ranks: the folder that has their node's group
 
 
@@ -43,9 +46,13 @@ class Hierarchy:
             quota_us, period_us = quota(share)
             if self.version == "v2":
                 _write(folder / "cpu.max", f"{quota_us} {period_us}")
+                _write(folder / "cpu.weight", str(WEIGHT_V2))
+                _try(folder / "cpu.max.burst", str(quota_us))
             else:
                 _write(folder / "cpu.cfs_period_us", str(period_us))
                 _write(folder / "cpu.cfs_quota_us", str(quota_us))
+                _write(folder / "cpu.shares", str(SHARES_V1))
+                _try(folder / "cpu.cfs_burst_us", str(quota_us))
         return top
 
     def tags(self) -> list[str]:
@@ -104,8 +111,25 @@ def join(node: str) -> None:
 
 
 def put(folder: Path, pid: int) -> None:
-    """Put another process there."""
+    """Put a process there; 0 is this one."""
     _write(folder / "cgroup.procs", str(pid))
+
+
+def enclose(folder: Path) -> None:
+    """Put every process of this process's namespace into the group, unless it has just started.
+
+    For programs that do not join by themselves. To be called by the first process of a node, which
+    stays outside.
+    """
+    inside, ticks = set(_members(folder)), os.sysconf("SC_CLK_TCK")
+    now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) in (inside | {os.getpid()}):
+            continue
+        with contextlib.suppress(OSError):
+            stat = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+            if now_s - int(stat[19]) / ticks > STARTING_S:
+                put(folder, int(entry.name))
 
 
 def _write(path: Path, text: str) -> None:
@@ -115,6 +139,12 @@ def _write(path: Path, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
+
+
+def _try(path: Path, text: str) -> None:
+    """For what older kernels do not have."""
+    with contextlib.suppress(OSError):
+        _write(path, text)
 
 
 def _members(folder: Path) -> list[int]:

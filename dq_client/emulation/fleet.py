@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -112,7 +113,9 @@ def _live(
             "UCX_TLS": "tcp,self",
             "UCX_NET_DEVICES": network.INTERFACE,
         }
-        serve(home, node.name, [node], network.INTERFACE, Inside(pid, server, environment))
+        group = Path(wanted.groups) / node.name
+        inside = Inside(pid, server, environment, lambda: cgroups.enclose(group))
+        serve(home, node.name, [node], network.INTERFACE, inside)
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", node.name)
         print(f"dq agent: {e}", file=sys.stderr, flush=True)  # noqa: T201

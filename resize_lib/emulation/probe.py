@@ -1,0 +1,125 @@
+"""What an emulated node really gives: a small MPI program that measures its own ranks.
+
+    python -m resize_lib.emulation.probe           under DQ: one JSON line from rank 0
+    python -m resize_lib.emulation.probe --alone   one core at full speed, without MPI
+
+Speed: products of small matrices in compute sections, operations over wall-clock time, all ranks at
+the same time. Link: neighbours in pairs, one pair after the other (a few of them), because they
+poll; half a round trip of 8 bytes for the latency, of `LINK_BYTES` for the rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import resize_lib
+from resize_lib.linalg import blas
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from resize_lib.session import Session
+
+ORDER = 600  # some 10 ms of a core: as long as the kernels' own sections
+SPEED_S = 4.0
+PAIRS_MAX = 3
+ROUNDS = 15
+LINK_BYTES = 2_000_000
+
+
+def multiply(
+    duration_s: float,
+    section: Callable[[], AbstractContextManager[None]] = nullcontext,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """GFLOP/s by `clock` of products in `section`s, for `duration_s`."""
+    a, b, c = (np.asfortranarray(np.full((ORDER, ORDER), 0.5)) for _ in range(3))
+    for _ in range(3):  # the first are slower, and the first section is not paced
+        with section():
+            blas.gemm(1.0, a, b, 0.0, c)
+    count, begin, begun = 0, clock(), time.perf_counter()
+    while time.perf_counter() - begun < duration_s:
+        with section():
+            blas.gemm(1.0, a, b, 0.0, c)
+        count += 1
+    return 2e-9 * ORDER**3 * count / (clock() - begin)
+
+
+def link(rs: Session) -> tuple[float | None, float | None]:
+    """Rate (MB/s) and latency (µs) to this rank's neighbour; None for ranks not measured."""
+    peer = rs.rank ^ 1
+    mine: tuple[float | None, float | None] = (None, None)
+    for pair in range(min(PAIRS_MAX, rs.size // 2)):
+        if rs.rank // 2 == pair:
+            mine = _measure(rs, peer)
+        rs.comm.Barrier()
+    return mine
+
+
+def _measure(rs: Session, peer: int) -> tuple[float, float]:
+    first = rs.rank < peer
+    small_s = _half_round_trip(rs, peer, np.zeros(8, np.uint8), first=first)
+    large_s = _half_round_trip(rs, peer, np.zeros(LINK_BYTES, np.uint8), first=first)
+    return LINK_BYTES / (large_s - small_s) / 1e6, small_s * 1e6
+
+
+def _half_round_trip(rs: Session, peer: int, buffer: Any, *, first: bool) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        for sending in (first, not first):
+            request = rs.comm.Isend(buffer, peer) if sending else rs.comm.Irecv(buffer, peer)
+            _spin(rs, request)
+        times.append((time.perf_counter() - begin) / 2)
+    return float(np.median(times[ROUNDS // 3 :]))
+
+
+def _spin(rs: Session, request: MPI.Request) -> None:
+    """Wait without naps, which would be part of the latency."""
+    while not rs.grid.test([request]):
+        pass
+
+
+def main() -> int:
+    """One JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--alone", action="store_true")
+    if parser.parse_args().alone:
+        print(json.dumps({"gflops": multiply(1.0, clock=time.thread_time)}), flush=True)  # noqa: T201
+        return 0
+    with resize_lib.session() as rs:
+        for _ in rs.iterations(1):
+            rs.comm.Barrier()
+            gflops = multiply(SPEED_S, rs.compute)
+            rs.comm.Barrier()
+            _leave_group()
+            rate, latency = link(rs)
+        found = rs.comm.gather((gflops, rate, latency))
+        if found is not None:
+            columns = [list(column) for column in zip(*found, strict=True)]
+            names = ("gflops", "mbyte_s", "latency_us")
+            print(json.dumps(dict(zip(names, columns, strict=True))), flush=True)  # noqa: T201
+    return 0
+
+
+def _leave_group() -> None:
+    """Leave the control group: the link is to be measured, not the quota of the sender."""
+    from dq_client.emulation import cgroups
+
+    top = os.environ.get(cgroups.JOIN_VARIABLE)
+    if top:
+        cgroups.put(Path(top).parent, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
