@@ -218,13 +218,15 @@ def agent_kills(bench: Bench, kills: int, jobs: int) -> dict[str, Any]:
         pid = bench.agent_pid("local")
         os.kill(pid, signal.SIGKILL)
         until(lambda pid=pid: not is_alive(pid), "the agent does not die")  # type: ignore[misc]
+        begin = time.monotonic()
         bench.restart_agent("local")
 
         def known(old: int = pid) -> bool:
             agents = bench.ask(m.StatusQuery())["agents"]
             return "local" in agents and agents["local"]["pid"] != old
 
-        adopted.append(until(known, "the agent never came back"))
+        until(known, "the agent never came back")
+        adopted.append(time.monotonic() - begin)
     states, runs = bench.states(), bench.runs()
     return {
         "kills": kills,

@@ -81,10 +81,10 @@ def claim(folder: str) -> bool:
     except (FileExistsError, FileNotFoundError):
         return False
     finally:
-        try:
+        try:  # noqa: SIM105 - contextlib is slow to import
             os.unlink(draft)  # noqa: PTH108
         except OSError:
-            pass  # noqa: S110 - contextlib is slow to import
+            pass
     return True
 
 

@@ -26,11 +26,8 @@ def _marks(job: int, instance: int, owner: dict[str, str]) -> set[bytes]:
 def members(job: int, instance: int, owner: dict[str, str]) -> list[int]:
     """Processes on this machine that an agent (its owner_marks) started for the job instance."""
     marks = _marks(job, instance, owner)
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and marks <= _environment(int(entry.name)):
-            found.append(int(entry.name))
-    return found
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [pid for pid in pids if marks <= _environment(pid)]
 
 
 def belonging(pids: list[int], job: int, instance: int, home: Path) -> list[int]:
