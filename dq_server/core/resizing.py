@@ -62,7 +62,7 @@ def _still_preparing(job: Job, pending: PendingResize, seq: int, now: float) -> 
     current = job.configuration
     assert current is not None
     reason = because("resize_under_way", size=current.size, next_size=pending.target.size)
-    job.note(now, "continue", reason, job.keep_decisions)
+    job.note(now, "continue", reason)
     return Answer(seq, "continue", pending.resize_id, (), current, reason)
 
 
