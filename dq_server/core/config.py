@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from dq_server.core.errors import ConfigError
 from dq_server.core.fairness import DfsConfig
+from dq_server.core.priorities import PriorityConfig
+
+MEBF_RESIZES = ("handoff", "spare", "intensive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class SchedulerConfig:
     moldable           moldable and malleable jobs may start smaller than they asked for
     reservation_depth  jobs that get a reservation under start = "reservations"
     drain_priority     a waiting job of at least this priority is first and stops all other starts
+    priority           weights, for order = "priority" and "fairshare"
     dfs                dynamic fairness, for grant = "dfs"
 
     `samples=1, discard=0, threshold=0, settle=0` is the thesis's rule.
@@ -58,6 +62,7 @@ class SchedulerConfig:
     mebf_also: str = ""
     reservation_depth: int = 5
     drain_priority: int | None = None
+    priority: PriorityConfig = field(default_factory=PriorityConfig)
     dfs: DfsConfig = field(default_factory=DfsConfig)
 
     def validate(self) -> None:
@@ -73,3 +78,23 @@ class SchedulerConfig:
         if self.reservation_depth < 1:
             raise ConfigError(f"reservation_depth = {self.reservation_depth}: at least one job")
         self.dfs.validate()
+        self.priority.validate()
+        self._validate_mebf()
+
+    def _validate_mebf(self) -> None:
+        if not 0 <= self.mebf_theta <= 1 or not 0 < self.mebf_share < 1:
+            raise ConfigError("mebf_theta and mebf_share are shares, from 0 to 1")
+        if self.mebf_gamma < 1 or self.mebf_spare_ratio < 0:
+            raise ConfigError("mebf_gamma must be at least 1, mebf_spare_ratio 0 or more")
+        if self.mebf_also not in ("", "expand", "shrink"):
+            raise ConfigError(f'mebf_also = {self.mebf_also!r}: "", "expand" or "shrink"')
+        if self.resize in MEBF_RESIZES and self.start not in ("easy", "fcfs"):
+            raise ConfigError(
+                f'resize = "{self.resize}" makes room for the job at the head of the queue: it'
+                f' needs start = "easy" (or "fcfs"), not "{self.start}"'
+            )
+        if self.mebf_also and self.resize not in MEBF_RESIZES:
+            raise ConfigError(
+                f'mebf_also = "{self.mebf_also}" belongs to resize = {", ".join(MEBF_RESIZES)}, not'
+                f' to "{self.resize}"'
+            )

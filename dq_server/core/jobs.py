@@ -237,6 +237,7 @@ class Job:
     warned: bool = False  # the walltime warning went out
     planned: tuple[float, int, int] | None = None  # its entry in State.ends
     resizes: int = 0  # committed ones
+    charged_s: float | None = None  # until then its use of processors is in State.usage
     keep_decisions: int = 400
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
 

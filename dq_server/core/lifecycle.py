@@ -88,6 +88,7 @@ def finish(
     job.move(to)
     state = s.state
     leaving = job.holds()
+    s.charge(job, now)
     job.allocation, job.resize, job.dynamic, job.release = [], None, None, None
     job.end_s, job.end_reason = now, reason
     state.queue.pop(job.id, None)

@@ -80,6 +80,7 @@ class Scheduler:
         )
         self.config, self.order, self.start, self.resize = config, order, start, resize
         self.grant = grant
+        self.state.ordered = order.ordered
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take in one event at time `now` (seconds); returns what shall be done, in order.
@@ -118,7 +119,7 @@ class Scheduler:
             return
         if state.requests:
             dynamic.serve(self, now, actions)
-        if state.queue and state.idle:
+        if state.queue and (state.idle or self.start.plans):
             queue = self.order.ordered(state, now)
             for start in self.start.choose(state, queue, self.config, now):
                 self._start(start, now, actions)
@@ -139,6 +140,7 @@ class Scheduler:
         job.first_processor = job.allocation[0]
         job.configuration = configuration
         job.start_s = now
+        job.charged_s = now
         planned_s = job.spec.planned_on_s(configuration.size)
         state.plan(job, INF if planned_s is None else now + planned_s)
         if job.spec.kind is not JobKind.RIGID:
@@ -147,6 +149,14 @@ class Scheduler:
         actions.append(
             StartJob(job.id, job.instance, tuple(job.allocation), configuration, start.reason)
         )
+
+    def charge(self, job: Job, now: float) -> None:
+        """The job stops using what it holds now: its user's usage grows (fairshare.py)."""
+        if self.order.charges and job.charged_s is not None:
+            used = job.size * (now - job.charged_s)
+            half_life_s = self.config.priority.half_life_s
+            self.state.usage.charge(job.spec.user, used, now, half_life_s)
+            job.charged_s = now
 
     def next_wakeup(self, now: float) -> float | None:
         """When a Tick is needed at the latest if nothing else happens (None: never)."""

@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dq_server.core.errors import InvariantViolation, UnknownJob
 from dq_server.core.fairness import Ledger
+from dq_server.core.fairshare import Usage
 from dq_server.core.jobs import ACTIVE, ENDED, Job, JobState
 from dq_server.core.processors import Processors
+
+
+def submission_order(state: State, now: float) -> Iterable[Job]:  # noqa: ARG001
+    """Until an order policy is configured."""
+    return state.queue.values()
 
 
 @dataclass(slots=True)
@@ -36,7 +42,9 @@ class State:
     changing: dict[int, Job] = field(default_factory=dict)  # active, being resized or killed
     requests: OrderedDict[int, Job] = field(default_factory=OrderedDict)
     # jobs with a dynamic request that waits, in the order of asking
+    usage: Usage = field(default_factory=Usage)  # kept if the order policy `charges`
     ledger: Ledger = field(default_factory=Ledger)  # delays charged to waiting jobs
+    ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     next_job: int = 1
     next_resize: int = 1
     paused: str = ""  # why nothing is granted at the moment; empty: grants go on
@@ -50,9 +58,11 @@ class State:
             raise UnknownJob(f"no job {job_id}")
         return job
 
-    def head(self) -> Job | None:
-        """The job at the head of the queue in submission order."""
-        return next(iter(self.queue.values()), None)
+    def head(self, now: float) -> Job | None:
+        """The job at the head of the queue, as the order policy has it."""
+        if not self.queue:
+            return None
+        return next(iter(self.ordered(self, now)))
 
     @property
     def idle(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, nextafter
 
 
 @dataclass
@@ -82,3 +82,62 @@ def easy(queue: list[J], running: list[J], nodes: int, now: float) -> list[J]:
         started.append(job)
         free -= job.size
     return started
+
+
+class Conservative:
+    """Every waiting job has a promise; earlier ends let promises move forward, in queue order."""
+
+    def __init__(self) -> None:
+        self.promised: dict[int, float] = {}
+
+    def __call__(self, queue: list[J], running: list[J], nodes: int, now: float) -> list[J]:
+        soon = nextafter(now, inf)
+        # (start, end, size) of everything that takes nodes
+        base = [(now, max(j.start + j.estimate, soon), j.size) for j in running]
+        promised = {id(j): self.promised[id(j)] for j in queue if id(j) in self.promised}
+        others = {k: (t, t + j.estimate, j.size) for j in queue for k, t in promised.items()
+                  if k == id(j)}  # fmt: skip
+        everything = base + list(others.values())
+        kept = all(fits(t, everything, nodes) for t in breakpoints(everything, now))
+        broken = not kept or any(t < now for t in promised.values())
+        if broken:
+            others.clear()
+        known = [job for job in queue if id(job) in others]
+        while True:
+            before = dict(others)
+            for job in known:
+                del others[id(job)]
+                at = earliest(job, base + list(others.values()), nodes, now)
+                others[id(job)] = (at, at + job.estimate, job.size)
+                assert at <= promised[id(job)], "a promise was put off"
+            if others == before:
+                break
+        for job in queue:
+            if id(job) not in others:
+                at = earliest(job, base + list(others.values()), nodes, now)
+                others[id(job)] = (at, at + job.estimate, job.size)
+        self.promised = {k: t for k, (t, _, _) in others.items()}
+        return [j for j in queue if self.promised[id(j)] == now]
+
+
+def earliest(job: J, taken: list[tuple[float, float, int]], nodes: int, now: float) -> float:
+    """The first instant from which the job fits for as long as it plans to run."""
+    instants = breakpoints(taken, now)
+    return next(
+        t
+        for t in instants
+        if all(
+            fits(u, [*taken, (t, t + job.estimate, job.size)], nodes)
+            for u in [t, *instants]
+            if t <= u < t + job.estimate
+        )
+    )
+
+
+def breakpoints(taken: list[tuple[float, float, int]], now: float) -> list[float]:
+    """Every instant from now on at which something changes, ascending."""
+    return sorted({now} | {t for start, end, _ in taken for t in (start, end) if t >= now})
+
+
+def fits(t: float, taken: list[tuple[float, float, int]], nodes: int) -> bool:
+    return sum(size for start, end, size in taken if start <= t < end) <= nodes

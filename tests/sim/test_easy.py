@@ -14,7 +14,9 @@ from dq_server.sim.workload import RigidWorkload
 
 def starts(jobs, nodes, start="easy", **how):
     """Start times by our simulator."""
-    columns = [list(c) for c in zip(*((j.submit, j.run, j.size, j.estimate) for j in jobs))]
+    columns = [
+        list(c) for c in zip(*((j.submit, j.run, j.size, j.estimate) for j in jobs), strict=True)
+    ]
     workload = RigidWorkload("test", *columns)
     config = SchedulerConfig(start=start, resize="none")
     records = Simulation(workload, nodes, config, **how).run()

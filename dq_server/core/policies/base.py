@@ -50,14 +50,24 @@ class Grant:
 
 
 class QueueOrder(Protocol):
-    """In which order do queued jobs stand?"""
+    """In which order do queued jobs stand?
+
+    `charges`: it wants `State.usage` to be kept.
+    """
+
+    charges: bool
 
     def ordered(self, state: State, now: float) -> Iterable[Job]:
         """The queued jobs, first in line first."""
 
 
 class StartPolicy(Protocol):
-    """Who starts now?"""
+    """Who starts now?
+
+    `plans`: it keeps promises from pass to pass, so it is asked even when nothing is idle.
+    """
+
+    plans: bool
 
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float

@@ -11,6 +11,8 @@ from dq_server.core.state import State
 class FcfsOrder:
     """Submission order; ids break ties because they are given in that order."""
 
+    charges = False
+
     def ordered(self, state: State, now: float) -> Iterable[Job]:  # noqa: ARG002
         """See QueueOrder."""
         return state.queue.values()

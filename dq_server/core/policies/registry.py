@@ -12,19 +12,26 @@ from dq_server.core.policies.grant_always import AlwaysGrant
 from dq_server.core.policies.grant_dfs import DfsGrant
 from dq_server.core.policies.grant_never import NeverGrant
 from dq_server.core.policies.order_fcfs import FcfsOrder
+from dq_server.core.policies.order_priority import FairshareOrder, PriorityOrder
 from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, spare
 from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
+from dq_server.core.policies.start_conservative import ConservativeStart
 from dq_server.core.policies.start_easy import EasyStart
 from dq_server.core.policies.start_fcfs import FcfsStart
 from dq_server.core.policies.start_none import NoStart
 from dq_server.core.policies.start_reservations import ReservationsStart
 
-ORDERS: dict[str, Callable[[SchedulerConfig], QueueOrder]] = {"fcfs": lambda _: FcfsOrder()}
+ORDERS: dict[str, Callable[[SchedulerConfig], QueueOrder]] = {
+    "fcfs": lambda _: FcfsOrder(),
+    "priority": PriorityOrder,
+    "fairshare": FairshareOrder,
+}
 STARTS: dict[str, Callable[[SchedulerConfig], StartPolicy]] = {
     "none": lambda _: NoStart(),
     "fcfs": FcfsStart,
     "easy": EasyStart,
+    "conservative": ConservativeStart,
     "reservations": ReservationsStart,
 }
 RESIZES: dict[str, Callable[[SchedulerConfig], ResizePolicy]] = {

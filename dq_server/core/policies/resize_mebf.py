@@ -103,7 +103,7 @@ class MebfResize:
             size = job.size
             left_s = job.planned[0] - now if job.planned else 0.0
             figures = {"size": size, "next_size": target.size, "left_s": left_s}
-            head = state.head()
+            head = state.head(now)
             if target.size > size:
                 return Verdict(target, because("mebf_expand", idle=state.idle, **figures))
             assert head is not None
@@ -118,7 +118,7 @@ class MebfResize:
         self, state: State, config: SchedulerConfig, now: float
     ) -> list[tuple[Job, Configuration]]:
         """Who shall be resized now, and to what."""
-        head, idle = state.head(), state.idle
+        head, idle = state.head(now), state.idle
         if head is None and not idle:
             return []
         self._notice(state, config)

@@ -37,12 +37,12 @@ class ReshapeResize:
         state: State,
         job: Job,
         config: SchedulerConfig,
-        now: float,  # noqa: ARG002
+        now: float,
     ) -> Verdict:
         """See ResizePolicy."""
         current = job.configuration
         assert current is not None, "only a running job has remap points"
-        head = state.head()
+        head = state.head(now)
         if head is not None:
             return _make_room(state, job, current, head)
         if not job.performance.measured(config.samples):

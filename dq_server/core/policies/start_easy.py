@@ -47,6 +47,8 @@ class _Memo:
 class EasyStart:
     """See the module's docstring."""
 
+    plans = False
+
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
         self._in_order = config.order == "fcfs"

@@ -13,6 +13,8 @@ from dq_server.core.state import State
 class NoStart:
     """Chooses no job; what is queued stays queued."""
 
+    plans = False
+
     def choose(
         self,
         state: State,  # noqa: ARG002

@@ -22,6 +22,8 @@ from dq_server.core.state import State
 class ReservationsStart:
     """See the module's docstring."""
 
+    plans = False
+
     def __init__(self, config: SchedulerConfig) -> None:
         if config.moldable:
             raise ConfigError(

@@ -1,0 +1,116 @@
+"""Conservative backfilling: every waiting job has a reservation that is never put off.
+
+Source: Mu'alem & Feitelson 2001, 2.1. A new job gets the earliest start that disturbs nobody's
+reservation. When processors come back earlier than planned, the waiting jobs are looked at in queue
+order and each moves to the earliest start that is free now (compression): it may start earlier and
+never later than it was promised. This is repeated until nobody moves, so that a promise never waits
+for a moment at which nothing happens.
+
+Choices where the text is silent. A job that outlives its estimate breaks the plan: it is then
+expected to end at any moment, and all reservations are made afresh. In a queue that is not in
+submission order, newcomers too are placed behind all promises already given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.errors import ConfigError
+from dq_server.core.jobs import Job
+from dq_server.core.planning import INF, place, running
+from dq_server.core.policies.base import Start
+from dq_server.core.reasons import because
+from dq_server.core.state import State
+from dq_server.core.stepfunction import StepFunction
+
+
+class ConservativeStart:
+    """See the module's docstring."""
+
+    plans = True
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        if config.moldable:
+            raise ConfigError(
+                'start = "conservative" plans jobs on their initial size: moldable must be off'
+            )
+        self._promised: dict[int, float] = {}  # job id -> start s; +inf: not in sight
+        self._taken = StepFunction()  # by running and promised jobs, as of the last pass
+
+    def choose(
+        self,
+        state: State,
+        queue: Iterable[Job],
+        config: SchedulerConfig,  # noqa: ARG002
+        now: float,
+    ) -> list[Start]:
+        """See StartPolicy."""
+        line = list(queue)
+        capacity = state.processors.capacity
+        taken = self._with_promises(state, line, now)
+        if taken is None:  # the plan is broken
+            self._promised.clear()
+            taken = running(state, now)
+        elif taken != self._seen_from(now):
+            self._compress(taken, line, capacity, now)
+        for job in line:
+            if job.id not in self._promised:
+                self._promised[job.id] = place(taken, job, capacity, now)
+        self._taken = taken
+        return self._due(state, line, now)
+
+    def _with_promises(self, state: State, line: list[Job], now: float) -> StepFunction | None:
+        """What is taken if all promises are kept; None if they cannot be."""
+        waiting = {job.id for job in line}
+        self._promised = {k: at_s for k, at_s in self._promised.items() if k in waiting}
+        taken = running(state, now)
+        for job in line:
+            start_s = self._promised.get(job.id, INF)
+            if start_s < now:
+                return None
+            _take(taken, job, start_s, job.spec.initial.size)
+        return taken if taken.max(now, INF) <= state.processors.capacity else None
+
+    def _seen_from(self, now: float) -> StepFunction:
+        """The last pass's view of the time from `now` on."""
+        if now > self._taken.origin_s:
+            self._taken.forget_before(now)
+        return self._taken
+
+    def _compress(self, taken: StepFunction, line: list[Job], capacity: int, now: float) -> None:
+        promised = [job for job in line if job.id in self._promised]
+        moved = True
+        while moved:
+            moved = False
+            for job in promised:
+                before_s = self._promised[job.id]
+                if before_s <= now:
+                    continue
+                _take(taken, job, before_s, -job.spec.initial.size)
+                start_s = self._promised[job.id] = place(taken, job, capacity, now)
+                moved = moved or start_s < before_s
+
+    def _due(self, state: State, line: list[Job], now: float) -> list[Start]:
+        idle = state.idle
+        starts: list[Start] = []
+        waiting: Job | None = None  # the first that must wait
+        for job in line:
+            if self._promised[job.id] > now:
+                waiting = waiting or job
+                continue
+            size = job.spec.initial.size
+            reason = because("started", size=size, idle=idle)
+            if waiting is not None:
+                why = "it disturbs no reservation"
+                reason = because("backfilled", size=size, idle=idle, why=why, head=waiting.id)
+            starts.append(Start(job, job.spec.initial, reason))
+            idle -= size
+        return starts
+
+
+def _take(taken: StepFunction, job: Job, start_s: float, amount: int) -> None:
+    """Take `amount` processors for as long as the job plans to run; nothing for a start at +inf."""
+    if start_s < INF:
+        planned_s = job.spec.planned_s
+        taken.add(start_s, INF if planned_s is None else start_s + planned_s, amount)
