@@ -28,13 +28,13 @@ from dq_client.report.collect import collect
 from dq_client.report.live_view import GrowthView
 from dq_client.report.page import write_report
 
-SIZES_BEYOND_CORES = 2  # where the sweet spot of a matmul must have been passed
+SIZES_BEYOND_CORES = 3  # somewhere there the sweet spot of a matmul has been passed
 ITERATIONS_PER_SIZE = 8
 LIMIT_S = 85.0
 
 
 def demo_sizes(cores: int) -> list[int]:
-    """Sizes of the thesis's chain up to two beyond the cores: past them nothing can be gained."""
+    """Sizes of the thesis's chain, some beyond the cores: past them nothing can be gained."""
     sizes: list[int] = []
     k = 1
     while len([s for s in sizes if s > cores]) < SIZES_BEYOND_CORES:
