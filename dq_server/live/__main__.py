@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import ipaddress
 import json
 import logging
 import os
@@ -91,7 +92,12 @@ def refuse_exposed(address: str) -> None:
         return  # a socket in a folder: nobody beyond this machine
     if not address.startswith("tcp://"):
         raise UsageError(f"{address}: an address looks like tcp://127.0.0.1:5555")
-    if os.geteuid() == 0 and not address.startswith("tcp://127."):
+    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        inside = ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, an interface, or all of them
+        inside = False
+    if os.geteuid() == 0 and not inside:
         raise UsageError("a server run by root listens on this machine only: run it as a user")
 
 
