@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -19,10 +20,7 @@ from resize_lib.redistribution.routes import Pairs, Routes, is_transposed
 
 def layouts(array: MovingArray) -> tuple[Distributed, Distributed]:
     """Old and new descriptor of a distributed array."""
-    old, new = array.descriptor, array.target
-    assert isinstance(old, Distributed)
-    assert isinstance(new, Distributed)
-    return old, new
+    return cast(Distributed, array.descriptor), cast(Distributed, array.target)
 
 
 @dataclass(slots=True)

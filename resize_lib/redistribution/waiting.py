@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from mpi4py import MPI
 
-YIELDS = 40  # tests before the first sleep
+YIELDS = 10  # tests before the first sleep
 NAP_S_MIN = 20e-6
 NAP_S_MAX = 2e-3
-NAP_FRACTION = 1 / 16
+NAP_FRACTION = 1 / 64
 
 
 class Nap:
