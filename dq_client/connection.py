@@ -28,6 +28,8 @@ from dq_client.messages import (
 )
 
 RESEND_S = 1.0
+RECONNECT_MS_MAX = 400  # a server that was killed is back in less than a second
+UNEXPLAINED_MAX = 3  # handshakes that fail without a word: one may be a server that died just then
 
 
 class Connection:
@@ -44,13 +46,18 @@ class Connection:
         s.setsockopt(zmq.MAXMSGSIZE, FROM_SERVER_BYTES_MAX + (1 << 20))
         s.setsockopt(zmq.HANDSHAKE_IVL, 5000)
         s.setsockopt(zmq.RECONNECT_IVL, 50)
-        s.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
+        s.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
         s.curve_serverkey = server_public.encode()
         s.curve_publickey = keys.public.encode()
         s.curve_secretkey = keys.secret.encode()
-        self._monitor = s.get_monitor_socket(
-            zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        self.monitor = s.get_monitor_socket(
+            zmq.EVENT_HANDSHAKE_FAILED_AUTH
+            | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+            | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+            | zmq.EVENT_HANDSHAKE_SUCCEEDED
         )
+        self.handshakes = 0  # how often a server has let us in
+        self._unexplained = 0
         s.connect(address)
 
     def send(self, body: RequestBody) -> str:
@@ -97,17 +104,24 @@ class Connection:
 
     def check_refused(self) -> None:
         """Raise Refused if the server has turned our key away."""
-        while self._monitor.poll(0):
+        while self.monitor.poll(0):
             # pyzmq's own helper imports asyncio, which costs every command 40 ms.
-            (event,) = struct.unpack_from("=H", self._monitor.recv_multipart()[0])
+            (event,) = struct.unpack_from("=H", self.monitor.recv_multipart()[0])
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.handshakes += 1
+                self._unexplained = 0
+                continue
             if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 raise Refused(f"the server at {self.address} refuses this key")
-            if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            # A server that cannot make sense of us, its key being another, just hangs up.
+            self._unexplained += 1
+            protocol = event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+            if protocol or self._unexplained >= UNEXPLAINED_MAX:
                 raise Refused(f"what answers at {self.address} is no DQ server with this key")
 
     def close(self) -> None:
         """Close the sockets; what was sent gets 0.2 s to leave."""
         self.socket.disable_monitor()
-        self._monitor.close(0)
+        self.monitor.close(0)
         self.socket.close()
         self._context.term()

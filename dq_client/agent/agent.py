@@ -101,6 +101,7 @@ class Agent:
         """Serve until retired."""
         poller = zmq.Poller()
         poller.register(self.connection.socket, zmq.POLLIN)
+        poller.register(self.connection.monitor, zmq.POLLIN)
         poller.register(self.rsh.listener.fileno(), zmq.POLLIN)
         if self.wake is not None:
             poller.register(self.wake.fileno(), zmq.POLLIN)
@@ -109,6 +110,7 @@ class Agent:
             ready = dict(poller.poll(int(1000 * self._patience_s())))
             if self.wake is not None and self.wake.fileno() in ready:
                 self.wake.recv(4096)
+            self._look_at_line()
             self._take_in()
             self._serve_callers(ready, poller)
             self._watch()
@@ -152,6 +154,18 @@ class Agent:
             except Exception:
                 log.exception("a message could not be carried out")
 
+    def _look_at_line(self) -> None:
+        """A new connection leads to a server that may not know us: report at once."""
+        before = self.connection.handshakes
+        try:
+            self.connection.check_refused()
+        except DQError as e:
+            if not self.epoch:  # never let in: a wrong key stays wrong
+                raise
+            log.warning("%s", e)
+        if before and self.connection.handshakes > before:
+            self._say_hello()
+
     def _send(self, body: m.RequestBody) -> str:
         """Send; an empty id if the queue to a server that is away is full (it is sent again)."""
         try:
@@ -183,12 +197,6 @@ class Agent:
         self.each_beat()
         self._beat_ids = {self._send(m.Heartbeat(self._held(), os.getloadavg()[0]))}
         self._call_again()
-        try:
-            self.connection.check_refused()
-        except DQError as e:
-            if not self.epoch:  # never let in: a wrong key stays wrong
-                raise
-            log.warning("%s", e)
 
     def _message(self, message: m.Reply | m.Order) -> None:
         if isinstance(message, m.Order):

@@ -15,6 +15,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from dq_client import keys
 from dq_client import messages as m
+from dq_client.errors import UsageError
 
 DOMAIN = "dq"
 
@@ -87,9 +88,17 @@ def secure(context: zmq.Context[zmq.Socket[bytes]], access: Access) -> ThreadAut
 
 
 def bind_router(
-    context: zmq.Context[zmq.Socket[bytes]], access: Access, address: str
+    context: zmq.Context[zmq.Socket[bytes]],
+    authenticator: ThreadAuthenticator,
+    access: Access,
+    address: str,
 ) -> zmq.Socket[bytes]:
-    """A ROUTER that only admitted keys reach, with bounded frames and queues."""
+    """A ROUTER that only admitted keys reach, with bounded frames and queues.
+
+    UsageError without an authenticator at work: there is no socket that asks nobody.
+    """
+    if not authenticator.is_alive():
+        raise UsageError(f"{address}: no authenticator is running, nothing may be served there")
     router = context.socket(zmq.ROUTER)
     router.curve_server = True
     router.curve_secretkey = access.server.secret.encode()

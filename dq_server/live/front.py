@@ -46,7 +46,9 @@ class Front:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator = access.secure(self._context, admitted)
         try:
-            self.router = access.bind_router(self._context, admitted, address)
+            self.router = access.bind_router(
+                self._context, self._authenticator, admitted, address
+            )
             self.guard = Guard(self._context, self.router)
             self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
             self.server = Server(

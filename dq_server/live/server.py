@@ -39,6 +39,7 @@ log = logging.getLogger("dq.server")
 
 LOG_TICKETS_MAX = 1000
 SNAPSHOT_EVENTS = 5000
+RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
 GOES_DOWN = "the server is going down"
 
@@ -271,7 +272,7 @@ class Server:
         for link in self.agents.silent(now, self.lost_after_s):
             for node in self.agents.forget(link):
                 self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
-        if now - self.started_s > self.lost_after_s:
+        if now - self.started_s > max(self.lost_after_s, RETURN_S):
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
                     self.lose(known.name, "its agent has not come back")
