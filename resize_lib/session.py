@@ -224,17 +224,17 @@ class Session:
     def asked(self) -> m.DynamicAnswer | None:
         """How the pending request or release stands; brought up to date at every remap point.
 
-        A rejected one stays until the next is made; None once it is carried out.
+        A rejected one stays until the next is made; None once it is carried out or given up.
         """
         return self.bearings.asked
 
     def request(self, more: int, *, timeout_s: float = 0.0) -> m.DynamicAnswer:
-        """Ask for `more` processors; they join at the next remap point. Collective, in the loop.
+        """Ask for `more` processors; ranks join at a coming remap point. Collective, in the loop.
 
         The answer's `what`: "granted"; "rejected" (a new request may be made at any time);
         "waiting" for up to `timeout_s` (watch `asked`). `reason` says why, `available_in_s` when
-        the processors are expected to be there. One request can be pending at a time. The job must
-        be of the kind evolving.
+        the processors are expected to be there. One request or release can be pending at a time.
+        The job must be of the kind evolving.
         """
         if more < 1 or not timeout_s >= 0:
             raise ValueError(
@@ -266,8 +266,14 @@ class Session:
                 why = "the program does not run under a DQ server"
                 answer = m.DynamicAnswer(body.request, "rejected", 0, reason=why)
         told: m.DynamicAnswer = idle_bcast(self.comm, answer)
-        self.bearings.asked = told
+        if told.what != "rejected" or not self._pending():
+            self.bearings.asked = told
         return told
+
+    def _pending(self) -> bool:
+        """Whether something asked for is still to be decided or carried out."""
+        asked = self.bearings.asked
+        return asked is not None and asked.what != "rejected"
 
     # --- remap points -----------------------------------------------------------------------
 
@@ -289,8 +295,9 @@ class Session:
         b.redistribution_s = 0.0
         if b.asked is not None and answer.asked is not None:
             b.asked = answer.asked
-        if answer.what != "continue" and b.asked is not None and b.asked.what != "rejected":
-            b.asked = None  # this is it
+        settles = what not in ("go on", "begin")
+        if settles and self._pending():
+            b.asked = None  # joining ranks hear of it, too
         if not carry_out(self, answer, what):
             raise Retired
 

@@ -1,9 +1,9 @@
 """Dynamic requests: running applications ask for processors and give them back.
 
-Source: Prabhakaran et al. 2014, III-B, III-C. One request per job may be pending; it is granted,
-rejected, or waits until its time-out, with an estimate of when it could be granted (the paper's
-future work). Granted processors are reserved for the job and join it at its next remap point; a
-release is carried out there, too (resizing.py).
+Source: Prabhakaran et al. 2014, III-B, III-C. One request or release per job may be pending. A
+request is granted, rejected, or waits until its time-out, with an estimate of when it could be
+granted (the paper's future work). Granted processors are reserved for the job and join it at its
+next remap point; a release is carried out there, too (resizing.py).
 
 `serve` is lines 7 to 24 of Algorithm 2: plan the waiting jobs (planning.py), then take the requests
 in the order of asking, measure by how much each would delay the planned jobs, let the grant policy
@@ -48,10 +48,7 @@ def requested(s: Scheduler, event: DynamicRequested, now: float, actions: list[A
     job = _asking(s, event.job, event.instance)
     if _repeated(job, event.request, actions):
         return
-    if job.dynamic is not None:
-        raise InvalidTransition(
-            f"job {job.id} has asked for {job.dynamic.more} processors already: one at a time"
-        )
+    _one_at_a_time(job)
     if event.more < 1 or not event.timeout_s >= 0:
         raise InfeasibleRequest("ask for at least one processor, with a time-out of 0 s or more")
     _check_size(s, job, job.size + event.more)
@@ -65,10 +62,7 @@ def released(s: Scheduler, event: DynamicReleased, now: float, actions: list[Act
     job = _asking(s, event.job, event.instance)
     if _repeated(job, event.request, actions):
         return
-    if job.release is not None:
-        raise InvalidTransition(
-            f"job {job.id} gives back {job.release.count} already: one at a time"
-        )
+    _one_at_a_time(job)
     named = event.processors
     if not set(named) <= set(job.allocation) or len(set(named)) != len(named):
         raise InfeasibleRequest(f"job {job.id} does not hold all of the processors {list(named)}")
@@ -104,6 +98,19 @@ def _repeated(job: Job, request: int, actions: list[Action]) -> bool:
         raise InvalidTransition(f"job {job.id}: request {request} is older than the last")
     actions.append(AnswerRequest(job.id, job.instance, known))
     return True
+
+
+def _one_at_a_time(job: Job) -> None:
+    """InvalidTransition while something the job asked for is pending or being carried out."""
+    if job.dynamic is not None:
+        what = f"has asked for {job.dynamic.more} processors"
+    elif job.release is not None:
+        what = f"is about to give back {job.release.count} processors"
+    elif job.resize is not None:
+        what = f"is being resized to {job.resize.target.size} processors"
+    else:
+        return
+    raise InvalidTransition(f"job {job.id} {what} already: one at a time")
 
 
 def _check_size(s: Scheduler, job: Job, size: int) -> None:

@@ -302,3 +302,18 @@ def test_the_extra_processors_can_be_asked_to_lie_on_one_node(cluster):
     answer = ask(c, a, 4)
     assert answer.what == "rejected"
     assert "not all on one node" in answer.reason.text
+
+
+def test_one_thing_at_a_time_until_it_is_carried_out(cluster):
+    c = cluster(8, **BASE)
+    a = c.submit(4, kind="evolving")
+    give(c, a, 1)
+    for act in (lambda: ask(c, a, 1), lambda: give(c, a, 1)):
+        with pytest.raises(InvalidTransition, match="about to give back 1"):
+            act()
+    answer = c.point(a, 1.0, carry_out=False)
+    for act in (lambda: ask(c, a, 1), lambda: give(c, a, 1)):
+        with pytest.raises(InvalidTransition, match="being resized to 3"):
+            act()
+    c.do(ev.ResizeCommitted(a.id, a.instance, answer.resize_id, 0.1))
+    assert ask(c, a, 2).what == "granted"

@@ -1,7 +1,7 @@
 """An evolving application that asks for what the command line says, and checks its data.
 
-Each word is STEP:+N[:TIMEOUT], a request, or STEP:-N, a release of N; STEP:-first gives back the
-processor of rank 0. After the last word is carried out or rejected it goes on for a few turns.
+Each word is +N[:TIMEOUT_S], a request, -N, a release of N, or -first: the processor of rank 0. The
+next word's turn comes a few iterations after the one before is carried out or rejected.
 """
 
 import json
@@ -13,6 +13,7 @@ import numpy as np
 import resize_lib
 
 ITEMS = 1000
+PAUSE = 3
 
 
 def ask(rs, what):
@@ -25,35 +26,34 @@ def ask(rs, what):
     return rs.request(int(more), timeout_s=float(timeout or 0))
 
 
+def note(rs, **what):
+    if rs.rank == 0:
+        print(json.dumps(what), flush=True)
+
+
 def main() -> int:
-    script = dict(word.split(":", 1) for word in sys.argv[1:])
-    last = max(map(int, script))
+    words = sys.argv[1:]
     with resize_lib.session(checksums=True) as rs:
         data = rs.array("data", ITEMS, init=lambda i: 3.0 * i)
-        turns = rs.value("turns", 0)
-        done = rs.value("done", -1)  # turn of the last resize or rejection
-        for step in rs.iterations(2000):
-            turns.value += 1
+        state = rs.value("state", {"turns": 0, "asked": 0, "calm": 0})
+        for _ in rs.iterations():
+            now = state.value
+            now["turns"] += 1
             data.local[...] += 1.0
-            if str(step) in script:
-                before = rs.size
-                answer = ask(rs, script[str(step)])
-                if rs.rank == 0:
-                    note = {"step": step, "size": before, "what": answer.what,
-                            "in_s": answer.available_in_s, "reason": answer.reason}  # fmt: skip
-                    print(json.dumps(note), flush=True)
             pending = rs.asked is not None and rs.asked.what != "rejected"
-            if step >= last and not pending and done.value < 0:
-                done.value = step
-            if done.value >= 0 and step >= done.value + 3:
-                break
+            now["calm"] = 0 if pending else now["calm"] + 1
+            if now["calm"] > PAUSE:
+                if now["asked"] == len(words):
+                    break
+                word = words[now["asked"]]
+                answer = ask(rs, word)
+                now["asked"], now["calm"] = now["asked"] + 1, 0
+                note(rs, word=word, size=rs.size, what=answer.what, reason=answer.reason)
             time.sleep(0.02)
-        expected = 3.0 * data.indices + turns.value
-        good = rs.comm.allreduce(int(np.array_equal(data.local, expected)))
-        if rs.rank == 0:
-            end = {"end": good == rs.size, "size": rs.size, "processors": list(rs.processors)}
-            print(json.dumps(end), flush=True)
-        return 0 if good == rs.size else 1
+        expected = 3.0 * data.indices + state.value["turns"]
+        good = rs.comm.allreduce(int(np.array_equal(data.local, expected))) == rs.size
+        note(rs, end=good, size=rs.size, processors=list(rs.processors))
+        return 0 if good else 1
 
 
 if __name__ == "__main__":

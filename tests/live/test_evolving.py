@@ -10,8 +10,9 @@ import pytest
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(300)]
 
-ASKING = ["python", "-m", "tests.live.asking"]
-SLOW_S = 120  # everything shares few cores
+EVOLVING = ["--kind", "evolving", "-n", 1]
+ASKING = ["--", "python", "-m", "tests.live.asking"]
+SLOW_S = 150  # everything shares few cores
 
 
 def lines(cluster, job_id):
@@ -27,8 +28,7 @@ def codes(cluster, job_id):
 
 
 def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluster):
-    job = cluster.submit("--kind", "evolving", "-n", 1, "--", *ASKING,
-                         "2:+2", "6:-first", "10:+9", "14:+1", "18:-2")  # fmt: skip
+    job = cluster.submit(*EVOLVING, *ASKING, "+2", "-first", "+9", "+1", "-2")
     end = cluster.wait_end(job, SLOW_S)
     assert end["state"] == "done", cluster.dq("logs", job, "--err", code=None)
     *answers, last = lines(cluster, job)
@@ -42,13 +42,14 @@ def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluste
     found = codes(cluster, job)
     assert found.count("dyn_first") == 2
     assert found.count("dyn_expand") == 2
+    assert found.count("dyn_release") >= 2
 
 
-def test_a_request_waits_for_another_jobs_end_or_for_its_time_out(cluster):
+def test_a_request_waits_for_its_time_out_or_for_another_jobs_end(cluster):
     other = cluster.submit("-n", 3, "--kind", "rigid", "--", "sleep", "300")
     cluster.wait(other, lambda j: j["state"] == "running")
-    job = cluster.submit("--kind", "evolving", "-n", 1, "--", *ASKING, "1:+1:0.2", "20:+3:100")
-    cluster.wait(job, lambda j: "20" in str(lines(cluster, job)), SLOW_S)
+    job = cluster.submit(*EVOLVING, *ASKING, "+1:0.2", "+3:200")
+    cluster.wait(job, lambda _: len(lines(cluster, job)) == 2, SLOW_S)
     cluster.dq("kill", other)
     end = cluster.wait_end(job, SLOW_S)
     assert end["state"] == "done"
@@ -58,43 +59,40 @@ def test_a_request_waits_for_another_jobs_end_or_for_its_time_out(cluster):
     assert "dyn_timeout" in codes(cluster, job)
 
 
-def test_fairness_limits_hold_live(live, tmp_path):
+def test_the_limits_of_the_configuration_hold(live, tmp_path):
     config = tmp_path / "config.toml"
     config.write_text(
         '[scheduler]\nstart = "reservations"\nresize = "none"\ngrant = "dfs"\n'
-        '[dfs]\npolicy = "target"\n[dfs.class.calm]\ndyn_delay_perm = false\n'
+        "[dfs]\none_node = true\n"
     )
-    live.up(4, "--config", config)
-    busy = live.submit("-n", 2, "--kind", "rigid", "--walltime", "5m", "--", "sleep", "300")
-    job = live.submit("--kind", "evolving", "-n", 1, "--walltime", "20m", "--", *ASKING,
-                      "40:+1")  # fmt: skip
-    calm = live.submit("-n", 3, "--kind", "rigid", "--walltime", "5m", "--class", "calm",
-                       "--", "sleep", "1")  # fmt: skip
-    end = live.wait_end(job, SLOW_S)
-    assert end["state"] == "done"
-    answer, last = lines(live, job)
-    # the owner of both jobs is the same here: a delay to one's own job does not count
-    assert (answer["what"], last["size"]) == ("granted", 2)
-    for left in (busy, calm):
-        live.dq("kill", left)
+    live.up(4, "--config", config)  # four nodes of one processor
+    job = live.submit(*EVOLVING, "--walltime", "20m", *ASKING, "+2", "+1")
+    assert live.wait_end(job, SLOW_S)["state"] == "done"
+    two, one, last = lines(live, job)
+    assert (two["what"], one["what"], last["size"]) == ("rejected", "granted", 2)
+    assert "2 more processors asked for, 3 are idle, not all on one node" in two["reason"]
+    assert "within the limits it delays 0 waiting jobs" in one["reason"]
 
 
 def test_amr_grows_with_its_cells_shrinks_with_them_and_is_right(cluster):
-    # A malleable job would grow at once: this one grows only when it asks.
-    job = cluster.submit("--kind", "evolving", "-n", 1, "--max", 4, "--", "python", "-m", "apps.amr",
-                         "--blocks", 8, "--cells-per-rank", 140, "--max", 3, "--check")  # fmt: skip
+    # A malleable job would take all four at once: this one gets what it asks for.
+    job = cluster.submit(*EVOLVING, "--", "python", "-m", "apps.amr",
+                         "--blocks", 8, "--cells-per-rank", 280, "--max", 3, "--check")  # fmt: skip
     end = cluster.wait_end(job, 240)
     assert end["state"] == "done"
     assert next(x for x in lines(cluster, job) if x.get("check") == "amr")["ok"]
-    sizes = [s["processors"] for s in end["sizes"]]
-    assert (sizes[0], max(sizes)) == (1, 3)
-    assert sizes[-1] < 3
-    assert all("dyn_" in code or code == "resize_committed" for code in codes(cluster, job)[1:-1])
+    assert [s["processors"] for s in end["sizes"]] == [1, 2, 3, 2]
+    assert {c for c in codes(cluster, job) if not c.startswith("dyn_")} <= {
+        "started", "resize_committed", "exit",
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("program", [["apps.amr", "--blocks", "4", "--check"],
-                                     ["tests.live.asking", "1:+2", "3:-1"]])  # fmt: skip
-def test_the_same_programs_run_without_a_server(program):
+@pytest.mark.parametrize(
+    ("program", "right"),
+    [(["apps.amr", "--blocks", "4", "--check"], '"ok": true'),
+     (["tests.live.asking", "+2", "-1"], '"end": true')],
+)  # fmt: skip
+def test_the_same_programs_run_without_a_server(program, right):
     env = {k: v for k, v in os.environ.items() if not k.startswith("DQ_")}
     env |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "UCX_LOG_LEVEL": "error"}
     done = subprocess.run(
@@ -102,5 +100,4 @@ def test_the_same_programs_run_without_a_server(program):
         env=env, capture_output=True, text=True, timeout=SLOW_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert '"ok": true' in done.stdout or '"end": true' in done.stdout
-    assert "the program does not run under a DQ server" in done.stdout or "amr" in done.stdout
+    assert right in done.stdout
