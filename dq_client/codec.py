@@ -5,15 +5,28 @@ from __future__ import annotations
 import msgspec
 
 from dq_client.errors import DQError
-from dq_client.messages import FRAME_BYTES_MAX, FROM_SERVER_BYTES_MAX, FromServer, Request
+from dq_client.messages import (
+    FRAME_BYTES_MAX,
+    FROM_SERVER_BYTES_MAX,
+    FromServer,
+    Ident,
+    Request,
+)
 
 
 class MalformedMessage(DQError):
     """Bytes that are no message of ours."""
 
 
+class Envelope(msgspec.Struct):
+    """What a malformed request can still be answered by."""
+
+    id: Ident
+
+
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)
+_envelopes = msgspec.msgpack.Decoder(Envelope)
 _from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
 
 
@@ -32,6 +45,14 @@ def decode_request(frame: bytes) -> Request:
         return _requests.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise MalformedMessage(str(e)) from e
+
+
+def request_id(frame: bytes) -> str | None:
+    """Who asks, if a malformed request says at least that."""
+    try:
+        return _envelopes.decode(frame).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def decode_from_server(frame: bytes) -> FromServer:

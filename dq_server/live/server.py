@@ -117,8 +117,8 @@ class Server:
             return
         try:
             self.journal.save_snapshot(self._seq, snapshot.encode(self.scheduler, self._now))
-        except JournalError as e:
-            log.warning("%s", e)
+        except Exception:  # the events are there; only the next start takes longer
+            log.exception("no snapshot of event %d", self._seq)
         self._kept = self._seq  # also if it failed: tried again as many events later
 
     def now(self) -> float:
@@ -239,18 +239,21 @@ class Server:
         deadline = self.scheduler.next_wakeup(self._now)
         return longest_s if deadline is None else min(longest_s, max(0.0, deadline - self.now()))
 
-    def receive(self, identity: bytes, principal: access.Principal, frame: bytes) -> bool:
-        """Take in a message; False if it is none of ours."""
+    def receive(self, identity: bytes, principal: access.Principal, frame: bytes) -> None:
+        """Take in a message; one that makes no sense is told so, as far as it says who asks."""
         try:
             request = codec.decode_request(frame)
         except codec.MalformedMessage as e:
             log.warning("malformed message from %s: %s", principal.role, str(e)[:200])
-            return False
+            request_id = codec.request_id(frame)
+            if request_id is not None:
+                self.reply(identity, request_id, m.Error("usage", f"malformed: {str(e)[:200]}"))
+            return
         self._requests.append((identity, request.id))
         if type(request.body) not in access.MAY[principal.role]:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
             self.reply(identity, request.id, m.Error("refused", text))
-            return True
+            return
         try:
             body = answer(self, identity, principal, request)
         except Exception:
@@ -261,7 +264,6 @@ class Server:
             body = m.Error("error", "internal error: see the server's log")
         if body is not None:
             self.reply(identity, request.id, body)
-        return True
 
     def tick(self) -> None:
         """What time alone brings about."""

@@ -2,14 +2,16 @@
 
 Driven by the type hints of `State`: a field added there is kept without a word here. Only three
 kinds of fields need translation: the indexes over `jobs` (queue, active, ...) become lists of ids,
-because the jobs in them must be the very same objects again, and ordered dictionaries and deques
-become lists, because msgspec knows neither. A field that is missing takes its default, so that a
-newer version reads an older snapshot.
+because the jobs in them must be the very same objects again, ordered dictionaries and deques
+become lists, because msgspec knows neither, and functions are left out, because the scheduler puts
+them in again when it is configured. A field that is missing takes its default, so that a newer
+version reads an older snapshot.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -38,11 +40,13 @@ class _Form:
 
 
 def _kind(name: str) -> str:
-    """How a field of State is translated: jobs, index, ordered, deque or plain."""
+    """How a field of State is translated: jobs, index, ordered, deque, wiring or plain."""
     hint = _HINTS[name]
     origin, args = get_origin(hint), get_args(hint)
     if name == "jobs":
         return "jobs"
+    if origin is Callable:
+        return "wiring"
     if origin in (dict, OrderedDict) and args[1] is Job:
         return "index"
     if origin is OrderedDict:
@@ -55,7 +59,7 @@ def encode(scheduler: Scheduler, time: float) -> bytes:
     raw = {}
     for f in fields(State):
         kind, value = _kind(f.name), getattr(scheduler.state, f.name)
-        if kind == "jobs":
+        if kind in ("jobs", "wiring"):
             continue
         if kind == "index":
             value = list(value)
