@@ -24,22 +24,34 @@ from resize_lib.redistribution.neighbours import LOCATION, Table, host_key
 from resize_lib.redistribution.routes import Pairs, is_transposed
 
 HOST_BYTES = 16
+LOCATIONS = 4  # of as many arrays in an introduction; where more move, a round of their own
 # What a rank tells all others before anything moves: its host, its pid, whether its old parts and
-# its new parts lie in shared memory.
+# its new parts lie in shared memory, and where the first of them are.
 INTRODUCTION = np.dtype(
-    [("host", f"V{HOST_BYTES}"), ("pid", "<i8"), ("readable", "?"), ("writable", "?")]
+    [
+        ("host", f"V{HOST_BYTES}"),
+        ("pid", "<i8"),
+        ("readable", "?"),
+        ("writable", "?"),
+        ("old", LOCATION, (LOCATIONS,)),
+        ("new", LOCATION, (LOCATIONS,)),
+    ]
 )
 Introductions = NDArray[np.void]
 
 
 def introduction(distributed: DistributedArrays | None) -> bytes:
     """This rank's introduction; ``distributed`` is None if preparing it failed."""
-    host = hashlib.blake2b(host_key(), digest_size=HOST_BYTES).digest()
-    shared = (False, False)
+    record = np.zeros((), dtype=INTRODUCTION)
+    record["host"] = np.void(hashlib.blake2b(host_key(), digest_size=HOST_BYTES).digest())
+    record["pid"] = os.getpid()
     if distributed is not None:
-        tables = distributed.old_table(), distributed.new_table()
-        shared = tables[0] is not None, tables[1] is not None
-    return np.array((host, os.getpid(), *shared), dtype=INTRODUCTION).tobytes()
+        old, new = distributed.old_table(), distributed.new_table()
+        for place, able, table in (("old", "readable", old), ("new", "writable", new)):
+            if table is not None:
+                record[able] = True
+                record[place][: len(table)] = table[:LOCATIONS]
+    return record.tobytes()
 
 
 @dataclass(slots=True)
@@ -86,22 +98,21 @@ class DirectCopies:
             )
         if not pairs.any():
             return none
-        return cls._map(none, pairs, known["pid"], transport, writing=writing)
+        return cls._map(none, pairs, known, transport, writing=writing)
 
     @classmethod
     def _map(
         cls,
         none: DirectCopies,
         pairs: Pairs,
-        pids: NDArray[np.int64],
+        known: Introductions,
         transport: Transport,
         *,
         writing: bool,
     ) -> DirectCopies:
         """Open the partners' memory; all ranks succeed, or none is served this way."""
         distributed, site = none.distributed, none.distributed.site
-        table = distributed.new_table() if writing else distributed.old_table()
-        tables = _gather_tables(distributed, table)
+        tables = _tables(distributed, known, writing=writing)
         partners = site.new.ranks if writing else site.old.ranks
         mine = site.old_rank if writing else site.new_rank
         parts: dict[int, dict[int, Part]] = {}
@@ -109,7 +120,7 @@ class DirectCopies:
         try:
             for partner, rank in enumerate(partners):
                 if mine is not None and (pairs[mine, partner] if writing else pairs[partner, mine]):
-                    pid = int(pids[rank])
+                    pid = int(known["pid"][rank])
                     parts[partner] = _parts(distributed, pid, tables[rank], writing=writing)
         except OSError as error:
             failed = error
@@ -146,9 +157,17 @@ def _possible(
     return near & old["readable"][:, np.newaxis], near & new["writable"][np.newaxis, :]
 
 
-def _gather_tables(distributed: DistributedArrays, table: Table | None) -> list[Table]:
+def _tables(
+    distributed: DistributedArrays, known: Introductions, *, writing: bool
+) -> Sequence[Table]:
+    """Every rank's table of its new parts (``writing``) or old parts."""
+    count = max(distributed.arrays) + 1
+    if count <= LOCATIONS:
+        told: Table = known["new" if writing else "old"]
+        return list(told)
+    table = distributed.new_table() if writing else distributed.old_table()
     if table is None:  # nobody asks for this rank's parts
-        table = np.zeros(max(distributed.arrays) + 1, dtype=LOCATION)
+        table = np.zeros(count, dtype=LOCATION)
     raw = np.frombuffer(table.tobytes(), dtype=np.uint8)
     records = gather_records(distributed.site.comm, raw)
     return [np.frombuffer(row.tobytes(), dtype=LOCATION) for row in records]

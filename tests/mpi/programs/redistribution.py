@@ -130,7 +130,9 @@ def random_moves(seed, comm=WORLD):
     rng, arena, checked = random.Random(seed), Arena(), 0
     for turn in range(25):
         old, new = placed(rng, comm.size), placed(rng, comm.size)
-        arrays = [moving(rng, f"a{k}", old, new, comm, arena) for k in range(rng.randint(1, 3))]
+        arrays = [
+            moving(rng, f"a{k}", old, new, comm, arena) for k in range(rng.choice([1, 2, 3, 6]))
+        ]
         options = {
             "transport": rng.choice(["auto", "messages"]),
             "max_extra_bytes": rng.choice([None, 1, 700, 5000]),
