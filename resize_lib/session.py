@@ -293,8 +293,9 @@ class Session:
         assert told is not None
         answer, what = told
         b.redistribution_s = 0.0
-        if b.asked is not None and answer.asked is not None:
-            b.asked = answer.asked
+        known, stands = b.asked, answer.asked
+        if known is not None and stands is not None and stands.request == known.request:
+            b.asked = stands
         settles = what not in ("go on", "begin")
         if settles and self._pending():
             b.asked = None  # joining ranks hear of it, too
