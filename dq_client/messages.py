@@ -487,15 +487,7 @@ RequestBody = (
     | LogAnswer
 )
 ReplyBody = (
-    Welcome
-    | Submitted
-    | Data
-    | Done
-    | Error
-    | LogPiece
-    | JobWelcome
-    | RemapAnswer
-    | DynamicAnswer
+    Welcome | Submitted | Data | Done | Error | LogPiece | JobWelcome | RemapAnswer | DynamicAnswer
 )
 OrderBody = Launch | KillTree | Vacate | RunProxy | ProxyEnded | ReadLog | Retire
 

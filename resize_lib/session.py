@@ -41,7 +41,7 @@ from resize_lib.grid import Grid
 from resize_lib.processes import choose_backend, idle_bcast
 from resize_lib.redistribution import Arena
 from resize_lib.resizing import Bearings, advise, carry_out, join
-from resize_lib.server_link import ServerLink
+from resize_lib.server_link import ServerLink, say
 
 T = TypeVar("T")
 
@@ -330,3 +330,8 @@ class Session:
             self.link = None
         if isinstance(error, Retired):
             self.backend.leave()
+        if isinstance(error, SystemExit) and error.code:
+            # One rank gives up: the others would wait for it for ever.
+            if isinstance(error.code, str):
+                say(error.code)
+            self.backend.abort(error.code if isinstance(error.code, int) else 1)
