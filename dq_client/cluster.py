@@ -122,6 +122,8 @@ def read_cluster(path: Path) -> Cluster:
 def _cluster(file: ClusterFile) -> Cluster:
     if file.engine not in ENGINES:
         raise UsageError(f"unknown engine {file.engine!r}; known: {', '.join(ENGINES)}")
+    if file.link is not None:
+        _check_link(file.link, file.engine)
     if file.engine == "local":
         if file.nodes:
             raise UsageError("a local cluster has `processors`, not [[nodes]]")
@@ -130,8 +132,6 @@ def _cluster(file: ClusterFile) -> Cluster:
         raise UsageError("`processors` at the top is for a local cluster: give it per node")
     if not file.nodes:
         raise UsageError("no [[nodes]]: a cluster needs at least one node")
-    if file.link is not None:
-        _check_link(file.link, file.engine)
     nodes = [node for group in file.nodes for node in _nodes(group, file.link)]
     names = [n.name for n in nodes]
     for name in names:

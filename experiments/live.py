@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,8 @@ class LiveCluster:
         self.scheduler, self.fidelity = dict(scheduler or {}), fidelity
 
     def __enter__(self) -> LiveCluster:
+        # Who ends the experiment (timeout, a batch system) ends its cluster.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.home = Path(tempfile.mkdtemp(prefix="dq-experiment-"))
         config = self.home / "scheduler.toml"
         lines = [f"{key} = {json.dumps(value)}" for key, value in self.scheduler.items()]

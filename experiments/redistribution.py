@@ -15,9 +15,10 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from experiments.live import NODE_GFLOPS, START_S, LiveCluster, minutes, note
+from experiments.live import NODE_GFLOPS, START_S, Job, LiveCluster, minutes, note
 from experiments.output import add_options, check_options, number, pyplot, table, write_csv
 
 SIZES = (2, 4, 6, 9, 12, 16, 20, 25)
@@ -56,7 +57,9 @@ def measure(cluster: LiveCluster, app: str, n: int) -> list[Point]:
     for size in SIZES:
         if size != SIZES[0]:
             cluster.dq("resize", str(job), str(size))
-        found = cluster.wait([job], lambda j, size=size: is_measured(j, size), every_s=0.3)[0]
+        limit_s = 60 + 6 * estimate_s(app, n)
+        on_size = partial(is_measured, size=size)
+        found = cluster.wait([job], on_size, limit_s=limit_s, every_s=0.3)[0]
         stay = found["sizes"][-1]
         moved_s = stay["redistribution_time_s"] if size != SIZES[0] else None
         points.append(Point(app, n, size, stay["iteration_time_s"], moved_s))
@@ -65,19 +68,19 @@ def measure(cluster: LiveCluster, app: str, n: int) -> list[Point]:
     return points
 
 
-def is_measured(job: dict[str, list[dict[str, float]]], size: int) -> bool:
+def is_measured(job: Job, *, size: int) -> bool:
     """Whether the job is on this size and has been for long enough."""
     if not job["sizes"]:
         return False
     stay = job["sizes"][-1]
     enough = stay["iterations"] >= SAMPLES + DISCARD
-    return stay["processors"] == size and enough and bool(stay["iteration_time_s"])
+    return bool(stay["processors"] == size and enough and stay["iteration_time_s"])
 
 
 def estimate_s(app: str, n: int) -> float:
     """How long `measure` takes."""
     factor, power = WORK[app]
-    alone_s = factor * n**power / (NODE_GFLOPS * 1e9)
+    alone_s = factor * float(n) ** power / (NODE_GFLOPS * 1e9)
     moved_s = 3 * 8.0 * n * n / 125e6 / 2
     return sum((SAMPLES + DISCARD + 1) * alone_s / p + moved_s / p + 2 * START_S for p in SIZES)
 

@@ -1,0 +1,100 @@
+"""Emulated clusters: the files that ship, what is refused, and which mechanism is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dq_client.cluster import Cluster, read_cluster
+from dq_client.emulation import cgroups, contained, mechanism, network
+from dq_client.emulation.fitting import require_fit
+from dq_client.errors import UsageError
+
+HOSTFILES = Path(__file__).parents[2] / "hostfiles"
+
+
+@pytest.fixture
+def opteron() -> Cluster:
+    return read_cluster(HOSTFILES / "opteron36.toml")
+
+
+def scaled(cluster: Cluster, factor: float) -> Cluster:
+    nodes = [msgspec.structs.replace(n, core_share=factor * n.core_share) for n in cluster.nodes]
+    return replace(cluster, nodes=tuple(nodes))
+
+
+def test_every_shipped_file_is_read() -> None:
+    found = {path.stem: read_cluster(path) for path in sorted(HOSTFILES.glob("*.toml"))}
+    assert found["laptop"].processors == 4
+    assert found["opteron36"].processors == found["opteron36-slow"].processors == 36
+    assert {n.core_share for n in found["opteron36"].nodes} == {0.05}
+    fast, slow = found["opteron36"].nodes[0], found["opteron36-slow"].nodes[0]
+    assert (fast.link_mbit, slow.link_mbit) == (1000, 100)
+    assert (fast.link_half_duplex, slow.link_half_duplex) == (False, True)
+    assert found["hosts-example"].processors == 2 * 8 + 4 * 16
+
+
+def test_two_cores_carry_the_opterons(opteron: Cluster) -> None:
+    require_fit(opteron, cores=2)
+
+
+def test_too_many_shares_are_refused_with_what_would_fit(opteron: Cluster) -> None:
+    with pytest.raises(UsageError) as refusal:
+        require_fit(scaled(opteron, 2), cores=2)
+    text = str(refusal.value)
+    assert "3.6 cores" in text
+    assert "has 2" in text
+    assert "first 20 nodes" in text
+    factor = float(text.rpartition(" times ")[2])
+    require_fit(scaled(opteron, 2 * factor), cores=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('engine = "local"\n[link]\nrate_mbit = 10', "[link]"),
+        ('engine = "hosts"\n[[nodes]]\nnames = "a"\n[link]\nrate_mbit = 10', "emulated"),
+        ('engine = "emulated"\n[[nodes]]\nnames = "a"\n[link]\nrate_mbit = 0', "rate_mbit = 0"),
+        ('engine = "emulated"\n[[nodes]]\nnames = "a"\ncore_share = 1.5', "core_share = 1.5"),
+        ('engine = "emulated"\n[[nodes]]\nnames = "a"\n[link]\nduplex = "both"', "duplex"),
+    ],
+)
+def test_senseless_files_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=str(path)) as refusal:
+        read_cluster(path)
+    assert complaint in str(refusal.value)
+
+
+def test_paced_says_what_it_leaves_out(opteron: Cluster) -> None:
+    chosen = mechanism.choose(opteron, "paced")
+    assert chosen.name == "paced"
+    assert "not slowed" in chosen.words
+
+
+def test_without_privileges_auto_is_paced_and_contained_is_refused(
+    opteron: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contained.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(cgroups, "find", lambda: None)
+    assert mechanism.choose(opteron, "auto").name == "paced"
+    with pytest.raises(UsageError, match=r"no control groups.*--fidelity paced"):
+        mechanism.choose(opteron, "contained")
+
+
+def test_quotas_are_never_below_what_the_kernel_takes() -> None:
+    for cores in (0.001, 0.01, 0.05, 0.5, 1.0, 2.0):
+        quota_us, period_us = cgroups.quota(cores)
+        assert quota_us >= cgroups.QUOTA_US_MIN
+        assert quota_us / period_us == pytest.approx(cores, rel=0.01)
+
+
+def test_interfaces_fit_the_kernels_names_and_addresses_differ() -> None:
+    net = network.Network("abcdef", 1000.0)
+    assert len(net.port(9999)) <= 15
+    indices = range(1000)
+    assert len({net.address(i) for i in indices}) == len({net.hardware(i) for i in indices}) == 1000

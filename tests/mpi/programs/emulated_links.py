@@ -1,0 +1,68 @@
+"""Messages over emulated links: right, late by at least the model, and free within a node."""
+
+import time
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.emulation import Link, ShapedComm
+from resize_lib.grid import Grid
+
+RATE_MBIT = 400
+NBYTES = 2_000_000
+MODEL_S = NBYTES * 8 / (RATE_MBIT * 1e6)
+
+
+def took_s(comm, exchange):
+    """The longest time any rank needed."""
+    comm.Barrier()
+    begin = time.perf_counter()
+    exchange()
+    return comm.allreduce(time.perf_counter() - begin, MPI.MAX)
+
+
+def main():
+    world = MPI.COMM_WORLD
+    assert world.size == 4
+    nodes = ["a", "b", "c", "c"]  # ranks 2 and 3 share a node
+    comm = ShapedComm.of(world, Link(RATE_MBIT, 50), nodes)
+    grid = Grid(comm, 1, 4, wait="nap")
+    mine, theirs = np.full(NBYTES, world.rank, np.uint8), np.empty(NBYTES, np.uint8)
+
+    def pair(one, other):
+        if world.rank in (one, other):
+            peer = other if world.rank == one else one
+            row = grid.row_comm
+            grid.wait([row.Irecv(theirs, peer), row.Isend(mine, peer)])
+            assert (theirs == peer).all()
+
+    def ring():
+        comm.Sendrecv(mine, (world.rank + 1) % 4, recvbuf=theirs, source=(world.rank - 1) % 4)
+        assert (theirs == (world.rank - 1) % 4).all()
+
+    def to_first():
+        if world.rank == 0:
+            parts = [np.empty(NBYTES, np.uint8) for _ in range(3)]
+            grid.wait([comm.Irecv(part, r) for r, part in enumerate(parts, start=1)])
+            assert [part[0] for part in parts] == [1, 2, 3]
+        else:
+            grid.wait([comm.Isend(mine, 0)])
+
+    across, within = took_s(world, lambda: pair(0, 1)), took_s(world, lambda: pair(2, 3))
+    assert across >= MODEL_S, (across, MODEL_S)
+    assert within < across, "within a node nothing is charged"
+    assert took_s(world, ring) >= MODEL_S
+    gathered = took_s(world, to_first)
+    assert gathered >= 3 * MODEL_S, (gathered, MODEL_S)
+    total = np.zeros(8)
+    comm.Allreduce(np.full(8, float(world.rank)), total)
+    assert (total == 6).all()
+    assert comm.bcast("word" if world.rank == 3 else None, root=3) == "word"
+    part = comm.Split(world.rank % 2, world.rank)
+    assert isinstance(part, ShapedComm)
+    assert part.ranks == [world.rank % 2, world.rank % 2 + 2]
+    if world.rank == 0:
+        print("fine", flush=True)
+
+
+main()
