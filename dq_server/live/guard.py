@@ -7,6 +7,9 @@ which leaves two holes that only somebody with a key can use:
 * a peer that asks and does not read: up to `SNDHWM` answers of any size wait for it. Here: large
   answers are dropped while the peer leaves what it was sent unread in the kernel's buffers.
 
+And a third: a peer may call itself as it likes, also by the name that libzmq gave a connection
+which is gone since. What is meant for that one would go to the other; here it is dropped.
+
 Connections are known by their descriptors, from the socket's monitor. libzmq closes them in a
 thread of its own, so a descriptor is believed only if its peer's address is still the same.
 """
@@ -55,7 +58,7 @@ class Guard:
         self.monitor.setsockopt(zmq.RCVHWM, EVENTS_MAX)
         self.monitor.connect(ENDPOINT)
         self.peers: dict[int, Peer] = {}
-        self._connection_of: dict[bytes, int] = {}  # identity -> descriptor
+        self._connection_of: dict[bytes, tuple[int, Peer]] = {}  # by identity
         self._sent: dict[bytes, int] = {}  # bytes of large answers in this turn
 
     def watch(self) -> None:
@@ -80,7 +83,7 @@ class Guard:
         peer = self.peers.get(fd)
         if peer is not None:
             peer.heard = True
-            self._connection_of[identity] = fd
+            self._connection_of[identity] = fd, peer
 
     def check(self) -> None:
         """Cut connections that bring much and say nothing."""
@@ -95,7 +98,7 @@ class Guard:
                 self.cut(fd)
         if len(self._connection_of) > 2 * len(self.peers) + 100:
             known = self._connection_of.items()
-            self._connection_of = {i: fd for i, fd in known if fd in self.peers}
+            self._connection_of = {i: c for i, c in known if self.peers.get(c[0]) is c[1]}
 
     def cut(self, fd: int) -> None:
         """End a connection; libzmq then frees what it holds of it."""
@@ -107,14 +110,13 @@ class Guard:
             connection.detach()
 
     def may_send(self, identity: bytes, size: int) -> bool:
-        """Whether an answer of `size` bytes may be queued for this peer."""
-        if size < LARGE_BYTES:
+        """Whether `size` bytes may be queued for who had this identity when last heard."""
+        fd, peer = self._connection_of.get(identity, (-1, None))
+        if peer is not None and self.peers.get(fd) is not peer:
+            return False  # that one is gone, whoever has its name now
+        if peer is None or size < LARGE_BYTES:
             return True
         self._sent[identity] = self._sent.get(identity, 0) + size
-        fd = self._connection_of.get(identity, -1)
-        peer = self.peers.get(fd)
-        if peer is None:
-            return True
         if self._sent[identity] - size <= TURN_BYTES_MAX and _unread(fd, peer) <= UNREAD_BYTES_MAX:
             return True
         log.warning("%s:%d does not read its answers: one is dropped", *peer.address)
