@@ -53,7 +53,11 @@ def start_server(home: Home, options: list[str]) -> dict[str, object]:
         except NoServer:
             return False
 
-    wait_until(ready, PATIENCE_S, f"the server did not start in {PATIENCE_S:g} s")
+    try:
+        wait_until(ready, PATIENCE_S, f"the server did not start in {PATIENCE_S:g} s")
+    except BaseException:
+        process.terminate()  # one that comes up later would be nobody's
+        raise
     return home.server()
 
 
