@@ -19,9 +19,11 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.live import access
 from dq_server.live.guard import Guard
 from dq_server.live.journal import Journal
+from dq_server.live.seldom import Seldom
 from dq_server.live.server import Server
 
 log = logging.getLogger("dq.server")
+complain = Seldom(log)
 
 BATCH_MAX = 500
 TICK_S = 0.25
@@ -111,7 +113,7 @@ class Front:
         if principal is None:
             return  # its right is over, its connection is not
         if extra:
-            log.warning("a message of %d frames from %s", extra + 1, principal.role)
+            complain.warning("a message of %d frames from %s", extra + 1, principal.role)
             self.guard.cut(connection)
             return
         self.server.receive(identity, principal, frame.bytes)

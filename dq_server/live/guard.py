@@ -27,7 +27,9 @@ from dataclasses import dataclass
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-log = logging.getLogger("dq.server")
+from dq_server.live.seldom import Seldom
+
+complain = Seldom(logging.getLogger("dq.server"))
 
 SILENT_BYTES_MAX = 8 << 20
 UNREAD_BYTES_MAX = 1 << 20  # in the kernel's send buffer
@@ -94,7 +96,7 @@ class Guard:
             if peer.heard:
                 peer.heard, peer.baseline = False, received
             elif received - peer.baseline > SILENT_BYTES_MAX:
-                log.warning("%s:%d cut off: an endless message", *peer.address)
+                complain.warning("%s:%d cut off: an endless message", *peer.address)
                 self.cut(fd)
         if len(self._connection_of) > 2 * len(self.peers) + 100:
             known = self._connection_of.items()
@@ -119,7 +121,7 @@ class Guard:
         self._sent[identity] = self._sent.get(identity, 0) + size
         if self._sent[identity] - size <= TURN_BYTES_MAX and _unread(fd, peer) <= UNREAD_BYTES_MAX:
             return True
-        log.warning("%s:%d does not read its answers: one is dropped", *peer.address)
+        complain.warning("%s:%d does not read its answers: one is dropped", *peer.address)
         return False
 
     def turn_over(self) -> None:

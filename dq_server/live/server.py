@@ -34,8 +34,10 @@ from dq_server.live.journal import (
     event_as_json,
 )
 from dq_server.live.requests import answer
+from dq_server.live.seldom import Seldom
 
 log = logging.getLogger("dq.server")
+complain = Seldom(log)
 
 LOG_TICKETS_MAX = 1000
 SNAPSHOT_EVENTS = 5000
@@ -244,7 +246,7 @@ class Server:
         try:
             request = codec.decode_request(frame)
         except codec.MalformedMessage as e:
-            log.warning("malformed message from %s: %s", principal.role, str(e)[:200])
+            complain.warning("malformed message from %s: %s", principal.role, str(e)[:200])
             request_id = codec.request_id(frame)
             if request_id is not None:
                 self.reply(identity, request_id, m.Error("usage", f"malformed: {str(e)[:200]}"))
