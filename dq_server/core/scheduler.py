@@ -119,9 +119,12 @@ class Scheduler:
             return
         if state.requests:
             dynamic.serve(self, now, actions)
-        if state.queue and (state.idle or self.start.plans):
+        if state.queue and (state.idle or self.start.promised is not None):
             queue = self.order.ordered(state, now)
-            for start in self.start.choose(state, queue, self.config, now):
+            starts = self.start.choose(state, queue, self.config, now)
+            if self.start.promised is not None:
+                state.promised = self.start.promised
+            for start in starts:
                 self._start(start, now, actions)
         for job in self.resize.calls(state, self.config, now):
             job.called = True

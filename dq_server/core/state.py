@@ -42,6 +42,8 @@ class State:
     changing: dict[int, Job] = field(default_factory=dict)  # active, being resized or killed
     requests: OrderedDict[int, Job] = field(default_factory=OrderedDict)
     # jobs with a dynamic request that waits, in the order of asking
+    promised: dict[int, float] = field(default_factory=dict)
+    # waiting job -> start s that a policy promised it; +inf: not in sight
     usage: Usage = field(default_factory=Usage)  # kept if the order policy `charges`
     ledger: Ledger = field(default_factory=Ledger)  # delays charged to waiting jobs
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's

@@ -9,6 +9,7 @@ import click
 # name -> "module:attribute" of its click command
 COMMANDS = {
     "plan": "dq_server.sim.plan_command:plan",
+    "replay": "dq_server.sim.replay_command:replay",
     "run": "dq_server.sim.run_command:run",
 }
 

@@ -64,10 +64,14 @@ class QueueOrder(Protocol):
 class StartPolicy(Protocol):
     """Who starts now?
 
-    `plans`: it keeps promises from pass to pass, so it is asked even when nothing is idle.
+    `promised`: a policy that makes promises leaves them here after `choose`, and the scheduler
+    keeps them as State.promised, because what must outlive the policy is state. Such a policy is
+    asked even when nothing is idle. None: it makes none.
     """
 
-    plans: bool
+    @property
+    def promised(self) -> dict[int, float] | None:
+        """See the class."""
 
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float

@@ -75,7 +75,7 @@ class _Candidate:
     freed: int
 
     def stands(self, now: float) -> bool:
-        """Whether the job runs and has long enough left; once it has not, it never has again."""
+        """Whether the job runs and has long enough left. Unless it is resized, a no is final."""
         planned = self.job.planned
         return planned is not None and planned[0] - now >= self.margin_s
 
@@ -87,8 +87,9 @@ class MebfResize:
 
     def __init__(self, grant: Grant) -> None:
         self._grant = grant
-        # Both by scalability, the first in line first. Jobs that will never do again are dropped
-        # when they are met; `_freeable` is what all in `_shrinkable` together could free.
+        # Found from the state, kept for speed. Both by scalability, the first in line first; jobs
+        # that will never do again are dropped when they are met. `_freeable` is what all in
+        # `_shrinkable` together could free.
         self._expandable: list[_Candidate] = []
         self._shrinkable: list[_Candidate] = []
         self._freeable = 0
@@ -143,10 +144,12 @@ class MebfResize:
             job = candidate.job
             size = job.size
             room = job.spec.configurations[-1].size - size
-            if not candidate.stands(now) or (room <= 0 and job.resizes):
+            if job.planned is None:  # it has ended
                 continue
             kept.append(candidate)
-            if job.resize is not None or job.state is JobState.KILLING:
+            if room <= 0 or job.resize is not None or not candidate.stands(now):
+                continue
+            if job.state is JobState.KILLING:
                 continue
             granted = self._grant(size, min(room, idle), config)
             if granted <= 0:

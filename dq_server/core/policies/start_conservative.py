@@ -28,14 +28,12 @@ from dq_server.core.stepfunction import StepFunction
 class ConservativeStart:
     """See the module's docstring."""
 
-    plans = True
-
     def __init__(self, config: SchedulerConfig) -> None:
         if config.moldable:
             raise ConfigError(
                 'start = "conservative" plans jobs on their initial size: moldable must be off'
             )
-        self._promised: dict[int, float] = {}  # job id -> start s; +inf: not in sight
+        self.promised: dict[int, float] = {}  # see State.promised, where the scheduler keeps it
         self._taken = StepFunction()  # by running and promised jobs, as of the last pass
 
     def choose(
@@ -47,26 +45,27 @@ class ConservativeStart:
     ) -> list[Start]:
         """See StartPolicy."""
         line = list(queue)
+        self.promised = dict(state.promised)
         capacity = state.processors.capacity
         taken = self._with_promises(state, line, now)
         if taken is None:  # the plan is broken
-            self._promised.clear()
+            self.promised.clear()
             taken = running(state, now)
         elif taken != self._seen_from(now):
             self._compress(taken, line, capacity, now)
         for job in line:
-            if job.id not in self._promised:
-                self._promised[job.id] = place(taken, job, capacity, now)
+            if job.id not in self.promised:
+                self.promised[job.id] = place(taken, job, capacity, now)
         self._taken = taken
         return self._due(state, line, now)
 
     def _with_promises(self, state: State, line: list[Job], now: float) -> StepFunction | None:
         """What is taken if all promises are kept; None if they cannot be."""
         waiting = {job.id for job in line}
-        self._promised = {k: at_s for k, at_s in self._promised.items() if k in waiting}
+        self.promised = {k: at_s for k, at_s in self.promised.items() if k in waiting}
         taken = running(state, now)
         for job in line:
-            start_s = self._promised.get(job.id, INF)
+            start_s = self.promised.get(job.id, INF)
             if start_s < now:
                 return None
             _take(taken, job, start_s, job.spec.initial.size)
@@ -79,16 +78,16 @@ class ConservativeStart:
         return self._taken
 
     def _compress(self, taken: StepFunction, line: list[Job], capacity: int, now: float) -> None:
-        promised = [job for job in line if job.id in self._promised]
+        promised = [job for job in line if job.id in self.promised]
         moved = True
         while moved:
             moved = False
             for job in promised:
-                before_s = self._promised[job.id]
+                before_s = self.promised[job.id]
                 if before_s <= now:
                     continue
                 _take(taken, job, before_s, -job.spec.initial.size)
-                start_s = self._promised[job.id] = place(taken, job, capacity, now)
+                start_s = self.promised[job.id] = place(taken, job, capacity, now)
                 moved = moved or start_s < before_s
 
     def _due(self, state: State, line: list[Job], now: float) -> list[Start]:
@@ -96,7 +95,7 @@ class ConservativeStart:
         starts: list[Start] = []
         waiting: Job | None = None  # the first that must wait
         for job in line:
-            if self._promised[job.id] > now:
+            if self.promised[job.id] > now:
                 waiting = waiting or job
                 continue
             size = job.spec.initial.size

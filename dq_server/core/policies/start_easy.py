@@ -47,7 +47,7 @@ class _Memo:
 class EasyStart:
     """See the module's docstring."""
 
-    plans = False
+    promised = None
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable

@@ -18,7 +18,7 @@ from dq_server.core.state import State
 class FcfsStart:
     """Start from the head of the queue, on the initial size (or moldable), while they fit."""
 
-    plans = False
+    promised = None
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable

@@ -13,7 +13,7 @@ from dq_server.core.state import State
 class NoStart:
     """Chooses no job; what is queued stays queued."""
 
-    plans = False
+    promised = None
 
     def choose(
         self,

@@ -22,7 +22,7 @@ from dq_server.core.state import State
 class ReservationsStart:
     """See the module's docstring."""
 
-    plans = False
+    promised = None
 
     def __init__(self, config: SchedulerConfig) -> None:
         if config.moldable:

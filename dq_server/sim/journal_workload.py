@@ -1,0 +1,106 @@
+"""The jobs of a live journal as a workload, to simulate them under another policy.
+
+A job that reported remap points becomes an application with as many iterations, whose time on each
+size is the median of what was measured there; sizes it never ran on follow the scalability that
+fits the others best. Any other job lasts as long as it ran. Jobs that never ran to an end are left
+out and counted. Nodes are those that joined; their losses are not repeated.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from dq_server.core import events as ev
+from dq_server.core.actions import JobAccepted
+from dq_server.core.jobs import JobSpec
+from dq_server.core.scalability import Scalability
+from dq_server.core.scheduler import Scheduler
+from dq_server.sim.applications import Application, Iterating, Rigid
+from dq_server.sim.errors import WorkloadError
+from dq_server.sim.journal import Entry
+from dq_server.sim.workload import ListedJob, ListedWorkload
+
+
+@dataclass(slots=True)
+class _Life:
+    """What the journal says about a job."""
+
+    spec: JobSpec
+    submit_s: float
+    start_s: float | None = None
+    end_s: float | None = None
+    points: int = 0
+    times: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    costs_s: list[float] = field(default_factory=list)
+
+
+def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
+    """The workload, and the processors of the nodes that joined."""
+    lives: dict[int, _Life] = {}
+    nodes: dict[str, int] = {}
+    scheduler = Scheduler()
+    for entry in entries:
+        event, now = entry.event, entry.time
+        actions = scheduler.handle(event, now)
+        if isinstance(event, ev.NodeJoined):
+            nodes[event.node] = max(event.processors, nodes.get(event.node, 0))
+        elif isinstance(event, ev.JobSubmitted):
+            for action in actions:
+                if isinstance(action, JobAccepted):
+                    lives.setdefault(action.job, _Life(event.spec, now))
+        elif isinstance(event, ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted):
+            _live_on(lives[event.job], event, now)
+    if not nodes:
+        raise WorkloadError(f"{path}: no node ever joined")
+    whole = {number: life for number, life in lives.items() if _ran(life)}
+    jobs = [_job(number, life) for number, life in whole.items()]
+    workload = ListedWorkload(path.name, jobs)
+    if len(lives) > len(whole):
+        workload.notes["left out: did not run to an end"] = len(lives) - len(whole)
+    return workload, sum(nodes.values())
+
+
+def _live_on(
+    life: _Life, event: ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted, now: float
+) -> None:
+    if isinstance(event, ev.JobStarted):
+        life.start_s = now
+    elif isinstance(event, ev.JobEnded):
+        life.end_s = now
+    elif isinstance(event, ev.RemapPoint):
+        life.points += 1
+        life.times[event.processors].append(event.iteration_time_s)
+    else:
+        life.costs_s.append(event.redistribution_time_s)
+
+
+def _ran(life: _Life) -> bool:
+    return life.start_s is not None and life.end_s is not None and life.end_s >= life.start_s
+
+
+def _job(number: int, life: _Life) -> ListedJob:
+    assert life.start_s is not None and life.end_s is not None
+    run_s = life.end_s - life.start_s
+    spec = replace(life.spec, hold=False, request_id="", walltime_s=None)
+    make: Callable[[], Application] = lambda: Rigid(run_s)  # noqa: E731  # the type must be said
+    if life.points:
+        times = {size: median(seconds) for size, seconds in life.times.items()}
+        nearest = min(times, key=lambda size: abs(size - spec.initial.size))
+        known = Scalability.fitted(times, nearest)
+        cost_s = median(life.costs_s) if life.costs_s else 0.0
+        for shape in spec.configurations:
+            times.setdefault(shape.size, times[nearest] * known.ratio(shape.size))
+        iterations = life.points
+
+        def make() -> Application:
+            return Iterating(iterations, times.__getitem__, lambda _before, _after: cost_s)
+
+        run_s = iterations * times[spec.initial.size]
+        spec = replace(spec, scalability=replace(known, preferred=spec.initial.size))
+    if spec.planned_s is None:
+        spec = replace(spec, estimate_s=run_s)
+    return ListedJob(life.submit_s, spec, make, number)

@@ -1,0 +1,134 @@
+"""A journal as the server writes it, replayed: the same actions, or the first that differs."""
+
+import json
+import sqlite3
+
+import pytest
+from click.testing import CliRunner
+
+from dq_server.core import events as ev
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.scheduler import Scheduler
+from dq_server.core.sizes import configurations
+from dq_server.live.journal import Journal, event_as_json
+from dq_server.sim.cli import sim
+from dq_server.sim.journal import plain_actions, read_journal
+
+CHAIN = configurations([1, 2, 4])
+
+
+class Recorder:
+    """A scheduler that keeps a journal, like the server."""
+
+    def __init__(self, path):
+        self.journal, self.scheduler, self.now = Journal(path), Scheduler(), 0.0
+
+    def do(self, event):
+        actions = self.scheduler.handle(event, self.now)
+        self.journal.append(self.now, event, event_as_json(event), actions)
+        self.journal.commit()
+        return actions
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Two jobs; one grows from 1 to 4 and both end."""
+    path = tmp_path / "journal.db"
+    r = Recorder(path)
+    r.do(ev.Configured(SchedulerConfig(samples=1, discard=0, threshold=0.0, settle=0)))
+    r.do(ev.NodeJoined("n1", 4))
+    r.do(ev.JobSubmitted(JobSpec("grows", JobKind.MALLEABLE, CHAIN[0], CHAIN, env={"A": "b"})))
+    r.do(ev.JobStarted(1, 1))
+    size, done = 1, 0
+    for seq, seconds in enumerate([8.0, 4.0, 2.0, 2.0], 1):
+        r.now += seconds
+        answer = r.do(ev.RemapPoint(1, 1, seq, size, done, seconds))[-1].answer
+        if answer.what == "expand":
+            size, done = answer.configuration.size, answer.resize_id
+            r.do(ev.ResizeCommitted(1, 1, done, 0.5))
+    assert size == 4
+    one = configurations([1])
+    r.do(ev.JobSubmitted(JobSpec("short", JobKind.RIGID, one[0], one, walltime_s=9.5)))
+    r.do(ev.JobEnded(1, 1, 0))
+    r.do(ev.ProcessorsVacated(1))
+    r.do(ev.JobStarted(2, 1))
+    r.now += 5
+    r.do(ev.JobEnded(2, 1, 0))
+    r.journal.close()
+    return path
+
+
+def replay(*args):
+    result = CliRunner().invoke(sim, ["replay", *map(str, args)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_same_events_lead_to_the_same_actions(journal):
+    code, out, _ = replay(journal, "--json")
+    assert (code, json.loads(out)) == (0, {"schema": 1, "events": 15, "same": True})
+    assert "15 events replayed, all with the same actions" in replay(journal)[1]
+
+
+def test_events_and_actions_survive_the_journal(journal):
+    scheduler = Scheduler()
+    for entry in read_journal(journal):
+        assert plain_actions(scheduler.handle(entry.event, entry.time)) == entry.actions
+    assert scheduler.job(1).spec.env == {"A": "b"}
+    assert scheduler.job(1).spec.configurations == CHAIN
+
+
+def edit(journal, statement):
+    with sqlite3.connect(journal) as db:
+        db.execute(statement)
+
+
+def test_the_first_difference_is_shown(journal):
+    edit(journal, "UPDATE events SET actions = replace(actions, '\"size\":1', '\"size\":3')"
+                  " WHERE seq = 3")  # fmt: skip
+    code, out, _ = replay(journal)
+    assert code == 1
+    assert out.startswith("event 3 (JobSubmitted) differs after 2 with the same actions\n")
+
+
+def test_an_event_that_is_not_legal_any_more_is_a_difference(journal):
+    edit(journal, "DELETE FROM events WHERE type = 'NodeJoined'")
+    code, out, _ = replay(journal, "--json")
+    assert code == 1
+    assert "the cluster has 0" in json.loads(out)["difference"]["now"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        (
+            "UPDATE events SET body = '{\"node\": 3' WHERE seq = 2",
+            "event 2 (NodeJoined) is damaged",
+        ),
+        ("UPDATE events SET body = '{\"node\": 3}' WHERE seq = 2", "event 2 (NodeJoined) is dam"),
+        ("UPDATE events SET type = 'Gone' WHERE seq = 5", "event 5 (Gone) is damaged"),
+        ("DROP TABLE events", "not a journal"),
+    ],
+)
+def test_a_damaged_journal_is_one_line_and_exit_code_2(journal, statement, says):
+    edit(journal, statement)
+    code, out, err = replay(journal)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.splitlines()) == 1
+
+
+def test_no_journal(tmp_path):
+    assert replay(tmp_path / "none.db")[0] == 2
+    (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at")
+    assert replay(tmp_path / "text.db")[0] == 2
+
+
+def test_the_journals_jobs_under_another_policy(journal):
+    code, out, _ = replay(journal, "--policy", "easy", "--json")
+    assert code == 0
+    run = json.loads(out)["runs"][0]
+    assert run["jobs"] == 2
+    # four iterations of 8 s on one processor, and five seconds beside them
+    assert run["makespan_s"] == pytest.approx(32.0)
+    assert replay(journal, "--policy", "nonsense")[0] == 2
