@@ -30,7 +30,7 @@ from dq_client.cluster import Cluster, local_cluster
 from dq_client.errors import DQError
 from dq_client.home import Home, is_alive
 
-HEARTBEAT_S = 0.5
+HEARTBEAT_S = 1.0
 LEDGER = 'echo "$DQ_JOB_ID $$" >> "$LEDGER"; '
 FOREVER = ["/bin/sh", "-c", LEDGER + "exec sleep 3600"]
 SHORT = ["/bin/sh", "-c", LEDGER + "exec sleep 0.1"]
@@ -191,10 +191,10 @@ def server_kills(bench: Bench, kills: int, jobs: int, seed: int = 1) -> dict[str
     }
 
 
-def submit_and_kill(bench: Bench, rounds: int) -> dict[str, Any]:
-    """10 submissions, each followed at once by kill -9."""
+def submit_and_kill(bench: Bench, rounds: int, each: int = 10) -> dict[str, Any]:
+    """`each` submissions, each followed at once by kill -9."""
     acknowledged = []
-    for _ in range(rounds * 10):
+    for _ in range(rounds * each):
         acknowledged.append(bench.submit(SHORT))
         bench.kill_server()
         bench.start_server()

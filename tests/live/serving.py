@@ -1,0 +1,85 @@
+"""A real server in a thread of the test: sockets, keys and journal, no agents unless played."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import zmq
+
+from dq_client import keys
+from dq_client import messages as m
+from dq_client.connection import Connection
+from dq_client.home import Home
+from dq_client.keys import KeyPair
+from dq_server.core.config import SchedulerConfig
+from dq_server.live.front import Front
+
+
+class Serving:
+    """The server, and a connection for anybody who asks. Its agents are played by the test."""
+
+    def __init__(self, root: Path, *, heartbeat_s: float = 60.0) -> None:
+        self.home = Home(root / "home")
+        self.home.create()
+        keys.ensure(self.home.keys)
+        self._heartbeat_s = heartbeat_s
+        self._up = threading.Event()
+        self.open: list[Connection] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+        assert self._up.wait(20), "the server does not start"
+        self.public = self.front.server.access.server.public
+
+    def _serve(self) -> None:  # all of it in one thread: SQLite insists
+        config = SchedulerConfig(samples=1)
+        self.front = Front(self.home, config=config, heartbeat_s=self._heartbeat_s)
+        self._up.set()
+        self.front.run()
+
+    @property
+    def state(self):
+        return self.front.server.scheduler.state
+
+    def connect(self, pair: KeyPair) -> Connection:
+        self.open.append(Connection(self.front.address, self.public, pair))
+        return self.open[-1]
+
+    def role(self, name: str) -> Connection:
+        return self.connect(keys.load(self.home.keys, name))
+
+    def job_key(self, job: int, instance: int) -> Connection:
+        secret = self.front.server.access.server.secret
+        return self.connect(keys.job_keys(secret, job, instance))
+
+    def agent(self, name: str, *nodes: str, processors: int = 2) -> Connection:
+        """An agent that has reported."""
+        line = self.role("agent")
+        infos = [m.NodeInfo(node, processors, node) for node in nodes]
+        line.call(m.AgentHello(m.PROTOCOL, name, infos))
+        return line
+
+    def raw(
+        self, context: zmq.Context, pair: KeyPair, *, name: bytes = b"", through: str = ""
+    ) -> zmq.Socket:
+        """A bare socket with a good key: the caller does what it likes with it."""
+        made = context.socket(zmq.DEALER)
+        made.linger = 0
+        if name:
+            made.setsockopt(zmq.IDENTITY, name)
+        made.curve_serverkey = self.public.encode()
+        made.curve_publickey, made.curve_secretkey = pair.public.encode(), pair.secret.encode()
+        made.connect(through or self.front.address)
+        return made
+
+    def close(self) -> None:
+        for connection in self.open:
+            connection.close()
+        self.front.stop()
+        self._thread.join(10)
+        assert not self._thread.is_alive(), "the server does not stop"
+
+
+def submission(request: str, size: int = 1, **more: object) -> m.Submit:
+    """A job that nobody will run: the agents are played."""
+    return m.Submit(request, "job", ["true"], "/", initial=size, **more)  # type: ignore[arg-type]

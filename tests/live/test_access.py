@@ -1,0 +1,232 @@
+"""Who may do what: every role, every verb, about its own job and another's; every cell asserted.
+And keys that count for nothing."""
+
+from __future__ import annotations
+
+import pytest
+import zmq
+from serving import Serving, submission
+from zmq.auth.thread import ThreadAuthenticator
+
+from dq_client import keys
+from dq_client import messages as m
+from dq_client.connection import Connection
+from dq_client.errors import Refused, UsageError
+from dq_server.live import access
+from dq_server.live.__main__ import refuse_exposed
+
+SIZE = 2
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Two agents, and two running jobs: 1 on agent a's node, 2 on agent b's; 3 waits, 4 is held."""
+    server = Serving(tmp_path)
+    server.agents = {1: server.agent("a", "n1"), 2: server.agent("b", "n2")}
+    server.user = server.role("user")
+    for n, more in enumerate(({}, {}, {}, {"hold": True}), 1):
+        kind = "evolving" if n <= SIZE else "malleable"
+        sizes = m.Sizes([1, SIZE])
+        server.user.call(submission(f"r{n}", SIZE, kind=kind, sizes=sizes, **more))
+    for job, agent in server.agents.items():
+        agent.call(m.AppStarted(job, 1, 100 + job))
+    yield server
+    server.close()
+
+
+def about(job: int) -> list[m.RequestBody]:
+    """Every request there is; where it can name a job, or a processor, this job's."""
+    return [
+        m.Hello(m.PROTOCOL),
+        submission("again"),
+        m.JobQuery(job),
+        m.JobsQuery(),
+        m.NodesQuery(),
+        m.WhyQuery(job),
+        m.StatusQuery(),
+        m.TimelineQuery(),
+        m.Hold(3),
+        m.Release(4),
+        m.Resize(job, 1),
+        m.JobHello(m.PROTOCOL, SIZE),
+        m.RemapPoint(1, SIZE, 0, 1.0),
+        m.DynamicRequest(1, 1),
+        m.DynamicRelease(2, 1),
+        m.Committed(1),
+        m.Aborted(1, "no"),
+        m.AgentHello(m.PROTOCOL, "c", [m.NodeInfo("n9", 1, "n9")]),
+        m.Heartbeat(),
+        m.RemoteRun("run", job, 1, "nowhere", ["true"]),
+        m.RemoteEnded("run", 0),
+        m.LogAnswer(77, b"", 0, end=True),
+        m.AppStarted(job, 1, 1),
+        m.Vacated(job, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
+        m.AppEnded(job, 1, 0),
+        m.Kill(job),
+        m.Stop(),
+    ]
+
+
+USER = {
+    m.Hello, m.Submit, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery,
+    m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
+}  # fmt: skip
+AGENT = {
+    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.Vacated, m.RemoteRun,
+    m.RemoteEnded, m.LogAnswer,
+}  # fmt: skip
+JOB = {
+    m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
+}  # fmt: skip
+MAY = {"user": USER, "agent": AGENT, "job": JOB, "server": set()}
+# An agent speaks for the jobs and the processors of its own nodes only.
+OWN_ONLY = {m.AppStarted, m.AppEnded, m.Vacated}
+
+
+def test_the_matrix_has_every_verb_and_the_server_this_table():
+    """A verb without a row fails here."""
+    assert {type(body) for body in about(1)} | {m.LogsQuery} == set(m.RequestBody.__args__)
+    assert {role: set(may) for role, may in access.MAY.items()} == MAY
+
+
+@pytest.mark.parametrize("job", [1, 2], ids=["own job", "another's job"])
+@pytest.mark.parametrize("role", ["user", "agent", "job"])
+def test_matrix(served, role, job):
+    """Done, or refused for the role, or refused because the job is another's: and then nothing has
+    changed. The speaker is the user, agent a, job 1 itself."""
+    line = {"user": served.user, "agent": served.agents[1], "job": served.job_key(1, 1)}[role]
+    for body in about(job):
+        verb, changes, jobs = type(body), served.state.changes, len(served.state.jobs)
+        reply = line.ask(body)
+        text = reply.text if isinstance(reply, m.Error) else ""
+        unchanged = (served.state.changes, len(served.state.jobs)) == (changes, jobs)
+        if verb not in MAY[role]:
+            assert text == f"a key of role {role} may not {verb.__name__}"
+            assert unchanged, verb
+        elif verb in OWN_ONLY and job != 1:
+            assert "agent a" in text, verb
+            assert unchanged, verb
+        else:
+            assert "may not" not in text and "agent a" not in text, (verb, text)
+
+
+@pytest.mark.parametrize("job", [1, 2], ids=["own job", "another's job"])
+@pytest.mark.parametrize("role", ["user", "agent", "job"])
+def test_matrix_of_logs(served, role, job):
+    """Output is the user's to read; the agent that has it is asked, and only its answer counts."""
+    speaker = {"user": served.user, "agent": served.agents[1], "job": served.job_key(1, 1)}[role]
+    request = speaker.send(m.LogsQuery(job))
+    if role != "user":
+        reply = next(r for r in iter(lambda: speaker.receive(5), None) if isinstance(r, m.Reply))
+        assert reply.body == m.Error("refused", f"a key of role {role} may not LogsQuery")
+        return
+    mine, other = served.agents[job], served.agents[3 - job]
+    order = next(o.body for o in iter(lambda: mine.receive(5), None) if is_read_log(o))
+    other.call(m.LogAnswer(order.ticket, b"forged", 6, end=True))
+    mine.call(m.LogAnswer(order.ticket, b"output", 6, end=True))
+    reply = speaker.receive(5)
+    assert (reply.id, reply.body.data) == (request, b"output")
+
+
+def is_read_log(message: object) -> bool:
+    return isinstance(message, m.Order) and isinstance(message.body, m.ReadLog)
+
+
+def test_an_agent_that_has_not_reported_is_asked_to(served):
+    """A good key alone is no node."""
+    line = served.role("agent")
+    for body in about(1):
+        if type(body) in AGENT - {m.Hello, m.AgentHello, m.RemoteEnded, m.LogAnswer}:
+            reply = line.ask(body)
+            assert isinstance(reply, m.Error) and reply.code == "later", body
+
+
+def test_a_job_speaks_for_itself_only(served):
+    """Job 1's key can neither name job 2 nor settle a resize of job 2."""
+    first, second = served.job_key(1, 1), served.job_key(2, 1)
+    second.call(m.DynamicRelease(1, 1))
+    granted = second.call(m.RemapPoint(1, SIZE, 0, 1.0))
+    assert granted.what == "shrink"
+    first.ask(m.Committed(granted.resize_id))
+    first.ask(m.Aborted(granted.resize_id, "mine"))
+    assert served.state.jobs[2].resize.resize_id == granted.resize_id
+    assert first.call(m.JobHello(m.PROTOCOL, SIZE)).job == 1
+
+
+@pytest.mark.parametrize("instance", [0, 2])
+def test_key_of_another_instance_is_refused(served, instance):
+    with pytest.raises(Refused, match="refuses this key"):
+        served.job_key(1, instance).call(m.JobHello(m.PROTOCOL, SIZE))
+
+
+def test_a_job_that_is_over_has_no_say_any_more(served):
+    """Its connection still stands: the key is looked up for every message."""
+    line = served.job_key(1, 1)
+    assert line.call(m.JobHello(m.PROTOCOL, SIZE)).job == 1
+    served.agents[1].call(m.AppEnded(1, 1, 0))
+    changes = served.state.changes
+    line.send(m.RemapPoint(1, SIZE, 0, 1.0))
+    served.user.call(m.StatusQuery())
+    assert line.receive(0.3) is None
+    assert served.state.changes == changes
+
+
+def test_unknown_key_is_refused_with_one_line(served):
+    """Told, not left waiting."""
+    line = served.connect(keys.KeyPair(*(half.decode() for half in zmq.curve_keypair())))
+    with pytest.raises(Refused, match="refuses this key"):
+        line.call(m.StatusQuery(), 10.0)
+
+
+def test_the_servers_own_key_is_no_principal(served):
+    with pytest.raises(Refused, match="refuses this key"):
+        served.connect(served.front.server.access.server).call(m.StatusQuery(), 10.0)
+
+
+def test_server_of_another_key_is_named(served):
+    """A client that expects another server does not talk to this one, and says so."""
+    pair = keys.load(served.home.keys, "user")
+    line = Connection(served.front.address, zmq.curve_keypair()[0].decode(), pair)
+    with pytest.raises(Refused, match="no DQ server with this key"):
+        line.call(m.StatusQuery(), 10.0)
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "mode"), [("file", 0o640), ("file", 0o604), ("folder", 0o750), ("folder", 0o701)]
+)
+def test_loose_key_files_are_refused(tmp_path, what, mode):
+    folder = tmp_path / "keys"
+    keys.ensure(folder)
+    (folder if what == "folder" else folder / "user.key").chmod(mode)
+    with pytest.raises(UsageError, match="open to others"):
+        keys.load(folder, "user")
+
+
+def test_new_keys_are_private(tmp_path):
+    keys.ensure(tmp_path / "keys")
+    assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
+    for name in keys.PRINCIPALS:
+        assert (tmp_path / "keys" / f"{name}.key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("address", ["inproc://x", "127.0.0.1:5", "tcp//1"])
+def test_odd_addresses_are_refused(address):
+    with pytest.raises(UsageError):
+        refuse_exposed(address)
+
+
+@pytest.mark.parametrize("address", ["tcp://0.0.0.0:*", "tcp://*:*", "tcp://127.evil.example:1"])
+def test_root_serves_this_machine_only(address, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(UsageError, match="this machine only"):
+        refuse_exposed(address)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "tcp://0.0.0.0:*"])
+def test_nothing_is_bound_without_an_authenticator(served, address):
+    context = zmq.Context()
+    idle = ThreadAuthenticator(context)  # never started
+    with pytest.raises(UsageError, match="no authenticator"):
+        access.bind_router(context, idle, access.Access(served.home.keys), address)
+    context.term()

@@ -1,0 +1,48 @@
+"""Nothing is lost when parts die: benchmarks.loss with few repetitions. The full numbers:
+`python -m benchmarks.loss`."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import loss
+from dq_client.cluster import local_cluster
+
+pytestmark = pytest.mark.live
+
+
+def test_server_killed_at_random_moments_and_in_resizes():
+    found = loss.in_cluster(local_cluster(12), loss.server_kills, 3, 4)
+    assert found["acknowledged"] >= 6
+    assert found["remap_points"] > 0, "the jobs that resize were at it"
+    assert (found["lost"], found["run_twice"], found["other_pids"]) == (0, 0, 0)
+    assert found["orphans"] == 0
+
+
+def test_submissions_followed_at_once_by_a_kill():
+    found = loss.in_cluster(local_cluster(2), loss.submit_and_kill, 1, 3)
+    assert (found["acknowledged"], found["lost"], found["run_twice"]) == (3, 0, 0)
+
+
+def test_agent_killed_finds_its_processes_again():
+    found = loss.in_cluster(local_cluster(4), loss.agent_kills, 3, 3)
+    assert (found["lost"], found["other_pids"], found["orphans"]) == (0, 0, 0)
+
+
+def test_one_rank_killed_ends_the_job():
+    found = loss.in_cluster(local_cluster(2), loss.one_rank_killed)
+    assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
+
+
+def test_a_tree_that_left_its_session_and_ignores_sigterm_is_killed():
+    found = loss.in_cluster(local_cluster(2), loss.setsid_tree_killed)
+    assert (found["state"], found["alive"], found["orphans"]) == ("killed", 0, 0)
+
+
+@pytest.mark.parametrize("stop_only", [False, True], ids=["all killed", "agent stopped"])
+def test_a_lost_node(stop_only):
+    def lose(bench):
+        return loss.node_killed(bench, stop_only=stop_only)
+
+    found = loss.in_cluster(loss.two_nodes(), lose)
+    assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
