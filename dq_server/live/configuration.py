@@ -15,6 +15,7 @@ import msgspec
 from dq_client.errors import UsageError
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import ConfigError
+from dq_server.core.policies.sets import named_config
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.dfs_settings import parse_dfs
 
@@ -36,19 +37,28 @@ def read_config(path: Path, required: bool) -> SchedulerConfig:
     return parse_config(data, str(path))
 
 
+def _scheduler(values: dict[str, Any]) -> SchedulerConfig:
+    """`policy` names a complete set, as for `dq sim run`; every other setting overrides it."""
+    name = values.pop("policy", None)
+    own = msgspec.convert(values, SchedulerConfig)
+    if name is None:
+        return own
+    return replace(named_config(str(name)), **{key: getattr(own, key) for key in values})
+
+
 def parse_config(data: dict[str, Any], where: str) -> SchedulerConfig:
     """A configuration from parsed TOML."""
     for table in data:
         if table not in ("scheduler", "dfs"):
             raise UsageError(f"{where}: unknown table [{table}]; known: [scheduler], [dfs]")
     values = data.get("scheduler", {})
-    known = set(SchedulerConfig.__dataclass_fields__) - {"dfs"}
+    known = {*SchedulerConfig.__dataclass_fields__, "policy"} - {"dfs"}
     for name in values:
         if name not in known:
             names = ", ".join(sorted(known))
             raise UsageError(f"{where}: unknown setting {name!r} in [scheduler]; known: {names}")
     try:
-        config = msgspec.convert(values, SchedulerConfig)
+        config = _scheduler(dict(values))
         if "dfs" in data:
             config = replace(config, dfs=parse_dfs(data["dfs"]))
         Scheduler(config)  # also looks the policies up
