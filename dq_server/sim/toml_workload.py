@@ -3,7 +3,7 @@
     [[job]]
     name = "lu"
     submit_s = 0                  # default 0
-    kind = "malleable"            # rigid (default), moldable, malleable
+    kind = "malleable"            # rigid (default), moldable, malleable, evolving
     processors = 4                # to start on
     sizes = [2, 4, 6, 9, 12]      # legal ones; or min and max; a rigid job has none of these
     iterations = 50               # with times_s: seconds of one iteration on each size
@@ -12,6 +12,9 @@
 
 Instead of iterations and times_s: `run_s`, the run time on `processors`; then `rho` says how it
 scales (core/scalability.py) and `iterations` (default 100) how many remap points there are.
+An evolving job asks for processors once it runs (sim/evolving.py): `run_s`, `more`, `ask_at_s`, a
+list of seconds after its start, `granted_s`, its whole run time if it is granted (default: shorter
+in proportion), and `timeout_s`, how long a request may wait (default 0).
 Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
 """
 
@@ -28,12 +31,15 @@ from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scalability import Scalability
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.evolving import Evolving
 from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
-_WHOLE = {"processors", "min", "max", "iterations", "priority"}
+_NUMBERS |= {"granted_s", "timeout_s"}
+_WHOLE = {"processors", "min", "max", "iterations", "priority", "more"}
 _TEXTS = {"name", "kind", "user", "group", "account", "class", "qos"}
-_KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s"}
+_KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s"}
+_ASKING = {"more", "ask_at_s", "granted_s", "timeout_s"}
 DEFAULT_ITERATIONS = 100
 
 
@@ -72,7 +78,9 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
     start = table.get("processors", sizes[0])
     if start not in sizes:
         raise ValueError(f"processors = {start} is not among the legal sizes {sizes}")
-    make, run_s, known = _application(table, sizes, start)
+    make, run_s, known = (
+        _evolving(table, start) if kind is JobKind.EVOLVING else _application(table, sizes, start)
+    )
     spec = JobSpec(
         name=table.get("name", f"job {number}"),
         kind=kind,
@@ -123,10 +131,30 @@ def _sizes(table: dict[str, Any]) -> list[int]:
     return sizes
 
 
+def _evolving(
+    table: dict[str, Any], start: int
+) -> tuple[Callable[[], Application], float, Scalability | None]:
+    """See `_application`: of a job that asks for processors."""
+    given, more = table.get("ask_at_s"), table.get("more", 0)
+    asks: list[Any] = given if isinstance(given, list) else []
+    times = [float(t) for t in asks if type(t) in (int, float) and 0 <= t < float("inf")]
+    if not times or len(times) != len(asks) or times != sorted(times):
+        raise ValueError("an evolving job has ask_at_s: a list of seconds after its start")
+    if more < 1 or "run_s" not in table or {"times_s", "iterations", "rho"} & table.keys():
+        raise ValueError("an evolving job has run_s and more, at least 1; no iterations, no rho")
+    run_s = float(table["run_s"])
+    granted_s = float(table.get("granted_s", run_s * start / (start + more)))
+    timeout_s = float(table.get("timeout_s", 0.0))
+    asks_s = tuple(times)
+    return lambda: Evolving(run_s, granted_s, asks_s, more, timeout_s=timeout_s), run_s, None
+
+
 def _application(
     table: dict[str, Any], sizes: list[int], start: int
 ) -> tuple[Callable[[], Application], float, Scalability | None]:
     """What makes the application, its run time on the starting size, and its scalability."""
+    if asking := _ASKING & table.keys():
+        raise ValueError(f"{', '.join(sorted(asking))}: for jobs of kind evolving")
     cost_s = float(table.get("redistribution_s", 0.0))
     if "times_s" in table:
         if "run_s" in table or "rho" in table or "iterations" not in table:
