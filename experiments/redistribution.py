@@ -45,9 +45,8 @@ class Point:
 
 
 def program(app: str, n: int) -> list[str]:
-    if app == "jacobi":  # it takes its numbers by position
-        return ["apps/jacobi.py", str(n), str(ENDLESS)]
-    return ["-m", f"apps.{app}", "--n", str(n), "--iterations", str(ENDLESS)]
+    module = "experiments.jacobi_sweeps" if app == "jacobi" else f"apps.{app}"
+    return ["-m", module, "--n", str(n), "--iterations", str(ENDLESS)]
 
 
 def measure(cluster: LiveCluster, app: str, n: int) -> list[Point]:

@@ -1,0 +1,80 @@
+"""An emulated cluster, live and paced: many agents on one machine, the links felt by jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.live.conftest import Live
+
+CLUSTER = """
+name = "few"
+engine = "emulated"
+
+[[nodes]]
+names = "n[01-06]"
+core_share = {share}
+
+[link]
+rate_mbit = {rate_mbit}
+"""
+
+
+def cluster(folder: Path, *, share: float = 0.1, rate_mbit: float = 1000) -> Path:
+    path = folder / f"few-{share}-{rate_mbit}.toml"
+    path.write_text(CLUSTER.format(share=share, rate_mbit=rate_mbit))
+    return path
+
+
+def iteration_s(live: Live, n: int, size: int) -> float:
+    job = live.submit("--sizes", size, "--", "python", "-m", "apps.matmul", "--n", n,
+                      "--iterations", 4, "--check")  # fmt: skip
+    view = live.wait_end(job)
+    assert view["state"] == "done", live.dq("logs", job, "--err", code=None)
+    return float(view["sizes"][-1]["iteration_time_s"])
+
+
+@pytest.mark.live
+@pytest.mark.mpi
+def test_two_processors_are_faster_and_a_slow_link_takes_that_away(
+    live: Live, tmp_path: Path
+) -> None:
+    live.dq("up", "--cluster", cluster(tmp_path), "--detach")
+    alone, two = iteration_s(live, 600, 1), iteration_s(live, 600, 2)
+    assert two < 0.8 * alone
+    live.dq("down")
+    live.dq("up", "--cluster", cluster(tmp_path, rate_mbit=10), "--detach")
+    assert iteration_s(live, 600, 2) > 1.5 * alone
+
+
+@pytest.mark.live
+@pytest.mark.mpi
+def test_a_job_grows_over_emulated_nodes_and_computes_the_right_product(
+    live: Live, tmp_path: Path
+) -> None:
+    live.dq("up", "--cluster", cluster(tmp_path), "--detach")
+    job = live.submit("--sizes", "1,2,4,6", "--", "python", "-m", "apps.matmul", "--n", 480,
+                      "--iterations", 60, "--check")  # fmt: skip
+    view = live.wait_end(job)
+    assert view["state"] == "done"
+    assert len(view["sizes"]) > 1
+    assert json.loads(live.dq("logs", job))["ok"]
+
+
+@pytest.mark.live
+def test_a_cluster_that_does_not_fit_is_refused_and_nothing_starts(
+    live: Live, tmp_path: Path
+) -> None:
+    done = live.run("up", "--cluster", cluster(tmp_path, share=1.0), "--detach")
+    assert done.returncode == 2
+    assert "what fits" in done.stderr
+    assert not list(live.home.root.glob("server.json"))
+
+
+@pytest.mark.live
+def test_up_says_which_mechanism_runs(live: Live, tmp_path: Path) -> None:
+    done = live.run("up", "--cluster", cluster(tmp_path), "--detach", "--json")
+    assert json.loads(done.stdout)["mechanism"] == "paced"
+    assert "not slowed" in done.stderr
