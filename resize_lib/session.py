@@ -14,7 +14,7 @@ from turn to turn, nothing else does. Without a DQ server the same program is a 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -54,14 +54,28 @@ class Retired(SystemExit):
 
 
 class Session:
-    """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`."""
+    """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`.
 
-    def __init__(self, *, checksums: bool = False, max_extra_bytes: int | None = None) -> None:
+    checksums, max_extra_bytes: see `redistribution.redistribute`. connect: opens rank 0's line to
+    whoever decides on resizes; called in every process that becomes rank 0, at the first need.
+    Default: the DQ server that launched the program, if one did.
+    """
+
+    def __init__(
+        self,
+        *,
+        checksums: bool = False,
+        max_extra_bytes: int | None = None,
+        connect: Callable[[], ServerLink] | None = None,
+    ) -> None:
         self.backend = choose_backend()
         self.arena = Arena()
         self.checksums, self.max_extra_bytes = checksums, max_extra_bytes
         self.declared: dict[str, Matrix | Array | Parcel] = {}
         self.values: dict[str, Value[Any]] = {}
+        if connect is None and ServerLink.configured():
+            connect = ServerLink.from_environment
+        self._connect = connect
         self.link: ServerLink | None = None
         self.spawned = self.backend.spawned  # this rank joined a running job
         comm = self.backend.start()
@@ -76,8 +90,8 @@ class Session:
         """Where the job stands at its start: as the server says, or as MPI says."""
         rows, cols = sorted(MPI.Compute_dims(comm.size, 2))
         bearings = Bearings(rows, cols)
-        if comm.rank == 0 and ServerLink.configured():
-            self.link = ServerLink.from_environment()
+        if comm.rank == 0 and self._connect is not None:
+            self.link = self._connect()
             welcome = self.link.hello(comm.size)
             if welcome is not None and welcome.rows * welcome.cols == comm.size:
                 bearings = Bearings(welcome.rows, welcome.cols, welcome.places, managed=True)
@@ -311,7 +325,8 @@ class Session:
     def server(self) -> ServerLink:
         """Rank 0's line to the server; whoever becomes rank 0 opens one."""
         if self.link is None:
-            self.link = ServerLink.from_environment()
+            assert self._connect is not None, "only a managed job asks"
+            self.link = self._connect()
         return self.link
 
     # --- end --------------------------------------------------------------------------------
