@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
+
+from dq_server.core.scheduler import Scheduler
+from dq_server.live.journal import actions_as_json, read_entries
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(300)]
 
@@ -27,6 +32,15 @@ def codes(cluster, job_id):
     return [d["code"] for d in story if d["what"] != "continue"]
 
 
+def assert_replays(cluster):
+    """The journal's events, handled again, yield the same actions."""
+    with closing(sqlite3.connect(cluster.home.journal)) as db:
+        entries = list(read_entries(db, cluster.home.journal))
+    again = Scheduler()
+    for entry in entries:
+        assert actions_as_json(again.handle(entry.event, entry.time)) == entry.actions
+
+
 def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluster):
     job = cluster.submit(*EVOLVING, *ASKING, "+2", "-first", "+9", "+1", "-2")
     end = cluster.wait_end(job, SLOW_S)
@@ -43,6 +57,7 @@ def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluste
     assert found.count("dyn_first") == 2
     assert found.count("dyn_expand") == 2
     assert found.count("dyn_release") >= 2
+    assert_replays(cluster)
 
 
 def test_a_request_waits_for_its_time_out_or_for_another_jobs_end(cluster):
@@ -57,6 +72,7 @@ def test_a_request_waits_for_its_time_out_or_for_another_jobs_end(cluster):
     assert (first["what"], second["what"]) == ("waiting", "waiting")
     assert (last["end"], last["size"]) == (True, 4)
     assert "dyn_timeout" in codes(cluster, job)
+    assert_replays(cluster)
 
 
 def test_the_limits_of_the_configuration_hold(live, tmp_path):
