@@ -93,7 +93,7 @@ SCENARIOS = (
             )
             for level, paper in zip(("low", "medium", "high"), papers, strict=True)
         ),
-        "Low scalability gains most, high least: shrinking and starting small, which is most of what"
+        "Low scalability gains most, high least: shrinking and starting small, most of what"
         " happens on a full machine, costs a job that scales badly little. The paper too has high"
         " scalability last (17 %) and its best slowdown with 5000 jobs at low (49 %), but with 1000"
         " jobs its medium (42 %) is level with its low. Its policies differ by more with 1000 jobs:"
@@ -141,9 +141,9 @@ SCENARIOS = (
             Case("rho 0.1 higher than modelled", 1000, how=_how(rho_error=0.1)),
         ),
         "All still beat EASY if applications scale worse than the scheduler believes, as in the"
-        " paper. The gain even grows: jobs that scale worse lose less time when they shrink or start"
-        " small. EASY itself keeps every job on the size that run times refer to, so that nothing"
-        " changes for it here; in the paper it is affected.",
+        " paper. The gain even grows: jobs that scale worse lose less time when they shrink or"
+        " start small. EASY itself keeps every job on the size that run times refer to, so that"
+        " nothing changes for it here; in the paper it is affected.",
     ),
 )
 

@@ -11,6 +11,7 @@ kept, jobs out of order are sorted by submission. A line that is not 18 numbers,
 from __future__ import annotations
 
 import gzip
+import warnings
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -61,7 +62,8 @@ def _processors(fields: NDArray[np.float64]) -> NDArray[np.float64]:
 def read_swf(path: Path) -> SwfLog:
     """Read a log; WorkloadError, with file and line, if it is none."""
     try:
-        with _open(path) as lines:
+        with _open(path) as lines, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # "no data": said better below
             fields = np.loadtxt(lines, comments=";", ndmin=2)
     except OSError as error:
         raise WorkloadError(f"{path}: {error.strerror or error}") from error

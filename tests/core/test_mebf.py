@@ -1,0 +1,168 @@
+"""MEBF: who expands, who shrinks, who is left alone (MEBF paper, section 3)."""
+
+import pytest
+
+from dq_server.core.actions import CallRemap
+from dq_server.core.jobs import JobState
+from dq_server.core.scalability import Scalability
+
+MEBF = {"start": "easy", "moldable": True}
+
+
+def malleable(c, preferred, *, smallest=None, largest=None, rho=0.1, estimate_s=1000.0, **spec):
+    """A malleable job on all sizes from half to five times what it prefers."""
+    sizes = range(smallest or max(1, preferred // 2), (largest or 5 * preferred) + 1)
+    known = Scalability(preferred, rho)
+    return c.submit(
+        *sizes, start=preferred, kind="malleable", scalability=known, estimate_s=estimate_s, **spec
+    )
+
+
+def called(c):
+    return [a.job for a in c.log if isinstance(a, CallRemap)]
+
+
+def test_nobody_waits_and_the_most_scalable_job_expands_first(cluster):
+    c = cluster(12, resize="intensive", **MEBF)
+    poor = malleable(c, 2, rho=0.3, largest=4)
+    good = malleable(c, 2, rho=0.05, largest=7)
+    c.log.clear()
+    # 8 are idle: good gets 5, poor 2
+    assert c.point(poor, 10.0).configuration.size == 4
+    answer = c.point(good, 10.0)
+    assert (answer.what, answer.configuration.size) == ("expand", 7)
+    assert answer.reason.code == "mebf_expand"
+    assert c.point(good, 10.0).what == "continue"
+
+
+@pytest.mark.parametrize(
+    ("policy", "size", "idle", "grows_to"),
+    [
+        ("handoff", 4, 4, 4),  # 4 more is not more than it has
+        ("handoff", 4, 5, 9),
+        ("spare", 4, 2, 4),  # 2 more is not more than half of what it has
+        ("spare", 4, 3, 7),
+        ("intensive", 4, 1, 5),
+    ],
+)
+def test_how_much_it_takes_to_expand(cluster, policy, size, idle, grows_to):
+    c = cluster(size + idle, resize=policy, **MEBF)
+    job = malleable(c, size)
+    c.point(job, 1.0)
+    assert job.size == grows_to
+
+
+def test_the_job_is_called_and_decided_when_it_comes(cluster):
+    c = cluster(8, resize="intensive", **MEBF)
+    job = malleable(c, 4, largest=8)
+    assert called(c) == [job.id]
+    newcomer = c.submit(4, estimate_s=50)  # takes what the call was about
+    assert newcomer.state is JobState.RUNNING
+    assert c.point(job, 1.0).what == "continue"
+    c.end(newcomer)
+    assert called(c) == [job.id, job.id]
+
+
+def test_nothing_idle_and_the_least_scalable_job_shrinks_for_the_head(cluster):
+    c = cluster(20, resize="spare", **MEBF)
+    good, poor = malleable(c, 10, rho=0.05), malleable(c, 10, rho=0.3)
+    c.log.clear()
+    head = c.submit(4, estimate_s=100)
+    assert head.state is JobState.QUEUED
+    assert called(c) == [poor.id]
+    assert c.point(good, 1.0).what == "continue"
+    answer = c.point(poor, 1.0)
+    assert (answer.what, answer.configuration.size) == ("shrink", 6)  # a share of 0.4
+    assert head.state is JobState.RUNNING
+
+
+def test_a_job_shrinks_once_and_not_below_its_smallest_size(cluster):
+    c = cluster(10, resize="spare", **MEBF)
+    job = malleable(c, 10, smallest=8)
+    first = c.submit(2, estimate_s=50)
+    c.point(job, 1.0)
+    assert (job.size, first.state) == (8, JobState.RUNNING)
+    c.submit(1, estimate_s=50)
+    assert c.point(job, 1.0).what == "continue"
+
+
+def test_nobody_shrinks_if_all_together_do_not_make_room(cluster):
+    c = cluster(10, resize="spare", **MEBF)
+    job = malleable(c, 10)
+    c.submit(9, estimate_s=50)
+    assert c.point(job, 1.0).what == "continue"
+    assert job.id not in called(c)
+
+
+def test_past_half_of_its_time_a_job_is_left_alone(cluster):
+    c = cluster(10, resize="spare", **MEBF)
+    job = malleable(c, 10, estimate_s=100.0)
+    c.now = 51.0
+    c.submit(4, estimate_s=50)
+    assert c.point(job, 0.0).what == "continue"
+    early = cluster(10, resize="spare", **MEBF)
+    job = malleable(early, 10, estimate_s=100.0)
+    early.now = 49.0
+    early.submit(4, estimate_s=50)
+    assert early.point(job, 0.0).what == "shrink"
+
+
+def test_a_resize_that_makes_the_job_too_long_is_not_feasible(cluster):
+    for gamma, what in ((1.2, "continue"), (2.0, "shrink")):
+        c = cluster(10, resize="spare", mebf_gamma=gamma, **MEBF)
+        job = malleable(c, 10, rho=0.0)
+        c.submit(4, estimate_s=50)
+        assert c.point(job, 1.0).what == what
+
+
+def test_an_expansion_that_costs_more_than_it_brings_is_not_feasible(cluster):
+    c = cluster(8, resize="intensive", **MEBF)
+    dear = Scalability(4, 0.1, per_processor=1.0, scale_s=1000.0)
+    job = c.submit(4, 8, kind="malleable", scalability=dear, estimate_s=100.0)
+    assert c.point(job, 1.0).what == "continue"
+
+
+def test_a_malleable_job_starts_on_what_is_idle(cluster):
+    c = cluster(10, resize="spare", **MEBF)
+    c.submit(7, estimate_s=1000)
+    job = malleable(c, 4)
+    assert (job.state, job.size) == (JobState.RUNNING, 3)
+    # the plan knows that it takes longer there
+    assert job.planned[0] == pytest.approx(1000 * (4 / 3) ** 0.9)
+
+
+@pytest.mark.parametrize(
+    ("also", "what"), [("", "continue"), ("expand", "expand"), ("shrink", "shrink")]
+)
+def test_idle_processors_that_nobody_in_the_queue_can_use(cluster, also, what):
+    c = cluster(14, resize="intensive", mebf_also=also, **MEBF)
+    job = malleable(c, 10)
+    c.submit(6, estimate_s=5000)  # needs six, four are idle
+    assert c.point(job, 1.0).what == what
+
+
+def test_the_plan_follows_a_resize(cluster):
+    c = cluster(8, resize="intensive", **MEBF)
+    job = malleable(c, 4, largest=8, estimate_s=1000.0)
+    c.point(job, 100.0)
+    assert job.size == 8
+    assert job.planned[0] == pytest.approx(100 + 900 * 0.5**0.9)
+
+
+def test_without_a_model_nobody_is_resized(cluster):
+    c = cluster(8, resize="intensive", **MEBF)
+    job = c.submit(4, 8, kind="malleable", estimate_s=100.0)
+    assert c.point(job, 1.0).what == "continue"
+
+
+def test_overheads_are_the_papers_equations():
+    cost = Scalability(5, 0.1, alpha=0.01, beta=0.03, per_processor=0.02, scale_s=10.0)
+    assert cost.overhead_s(5, 10) == pytest.approx(10 * (0.01 * 5 + 0.03 / 15 + 0.02 * 5))
+    assert cost.overhead_s(5, 20) > cost.overhead_s(5, 10)
+    assert cost.overhead_s(10, 5) == cost.overhead_s(5, 10)
+
+
+def test_a_model_is_fitted_to_measured_times():
+    times = {n: 100 * (4 / n) ** 0.8 for n in (2, 4, 8, 16)}
+    assert Scalability.fitted(times, 4).rho == pytest.approx(0.2)
+    assert Scalability.fitted({4: 10.0}, 4).rho == 0.0

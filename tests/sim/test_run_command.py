@@ -1,0 +1,191 @@
+"""`dq sim run`: the contract, determinism, and what it says to senseless input."""
+
+import csv
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+from test_swf import line, log  # noqa: F401  # a fixture
+
+from dq_server.core.policies.sets import SETS
+from dq_server.sim.cli import sim
+from dq_server.sim.generators.kit import kit_like
+from dq_server.sim.swf import FIELDS, write_swf
+
+FIGURES = {
+    *("policy", "jobs", "makespan_s", "mean_wait_s", "mean_turnaround_s", "utilization"),
+    *("mean_bounded_slowdown", "backfilled", "expands", "shrinks"),
+}
+
+
+def run(*args):
+    result = CliRunner().invoke(sim, ["run", *map(str, args)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def small(log):  # noqa: F811
+    """Six nodes busy until 100, a head of 8, one that fills the gap, one that is too large."""
+    return log(
+        line(11, submit=0, run=100, asked=6, estimate=100),
+        line(12, submit=1, run=50, asked=8, estimate=50),
+        line(13, submit=2, run=98, asked=4, estimate=98),
+        line(14, submit=3, run=5, asked=11, estimate=5),
+    )
+
+
+def test_the_contract(small, tmp_path):
+    table = tmp_path / "jobs.csv"
+    code, out, err = run(small, "--nodes", 10, "--policy", "easy", "--json", "--csv", table)
+    assert code == 0
+    body = json.loads(out)
+    assert body["schema"] == 1
+    (figures,) = body["runs"]
+    assert figures.keys() >= FIGURES
+    assert (figures["policy"], figures["jobs"], figures["backfilled"]) == ("easy", 3, 1)
+    assert figures["makespan_s"] == 150
+    assert figures["mean_wait_s"] == pytest.approx((0 + 99 + 0) / 3)
+    assert figures["mean_turnaround_s"] == pytest.approx((100 + 149 + 98) / 3)
+    assert figures["mean_bounded_slowdown"] == pytest.approx((1 + 149 / 50 + 1) / 3)
+    assert figures["utilization"] == pytest.approx((600 + 400 + 392) / 1500)
+    rows = list(csv.DictReader(io.StringIO(table.read_text())))
+    named = ("job_id", "submit_s", "start_s", "end_s", "processors")
+    assert [tuple(row[name] for name in named) for row in rows] == [
+        ("11", "0", "0", "100", "6"),
+        ("12", "1", "100", "150", "8"),
+        ("13", "2", "2", "100", "4"),
+    ]  # fmt: skip
+    assert "1 jobs: left out: larger than 10 nodes" in err
+
+
+@pytest.mark.parametrize("policy", SETS)
+def test_every_policy_runs_rigid_and_malleable(small, policy):
+    code, out, _ = run(small, "--nodes", 12, "--policy", policy, "--json")
+    assert (code, json.loads(out)["runs"][0]["jobs"]) == (0, 4)
+    code, out, _ = run(small, "--nodes", 12, "--policy", policy, "--malleable", 1, "--json")
+    assert (code, json.loads(out)["runs"][0]["jobs"]) == (0, 4)
+
+
+@pytest.fixture
+def busy(tmp_path):
+    jobs = kit_like(300, gaps=0.75, seed=5)
+    rows = []
+    for k in range(len(jobs)):
+        fields = dict.fromkeys(FIELDS, -1.0)
+        fields |= {"job": k + 1, "submit_s": jobs.submit_s[k], "run_s": jobs.run_s[k],
+                   "requested_processors": jobs.processors[k]}  # fmt: skip
+        rows.append(fields.values())
+    write_swf(tmp_path / "busy.swf", rows)
+    return tmp_path / "busy.swf"
+
+
+@pytest.mark.parametrize(
+    "policy", ["easy", "conservative", "reshape", "mebf-spare", "mebf-expand+"]
+)
+def test_same_seed_same_bytes(busy, tmp_path, policy):
+    files = [tmp_path / f"{n}.csv" for n in range(3)]
+    for path, seed in zip(files, (1, 1, 2), strict=True):
+        args = ("--nodes", 500, "--policy", policy, "--malleable", 0.5, "--seed", seed)
+        assert run(busy, *args, "--csv", path)[0] == 0
+    one, same, other = (path.read_bytes() for path in files)
+    assert one == same
+    assert (one == other) == (policy in ("easy", "conservative"))
+
+
+def test_estimates_can_be_enforced(log):  # noqa: F811
+    path = log(line(1, run=100, estimate=40), line(2, submit=1, run=10, estimate=10))
+    args = (path, "--nodes", 4, "--policy", "easy", "--json")
+    assert json.loads(run(*args)[1])["runs"][0]["makespan_s"] == 110
+    code, out, _ = run(*args, "--enforce-estimates")
+    figures = json.loads(out)["runs"][0]
+    assert (code, figures["makespan_s"], figures["failed"]) == (0, 50, 1)
+
+
+def test_a_picture(busy, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "p.png"
+    args = ("--nodes", 500, "--policy", "easy", "--policy", "mebf-spare", "--malleable", 1)
+    assert run(busy, *args, "--plot", picture)[0] == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--policy", "nosuch"], "unknown policy 'nosuch'; known: fcfs, easy"),
+        (["--policy", "easy", "--policy", "easy"], "a policy is named twice"),
+        (["--policy", "easy", "--scalability", "low"], "give --malleable too"),
+        (["--policy", "easy", "--overhead", "3"], "give --malleable too"),
+        (["--policy", "easy", "--malleable", "1.5"], "1.5 is not in the range"),
+        (["--policy", "easy", "--plot", "x.txt"], "must end in .png, .svg, .pdf"),
+        (["--policy", "easy", "--plot", "nowhere/x.png"], "not a file in a directory that exists"),
+        (["--policy", "easy", "--csv", "nowhere/x.csv"], "not a file in a directory that exists"),
+        (["--policy", "easy", "--csv", "x.png", "--plot", "x.png"], "name the same file"),
+        ([], "Missing option '--policy'"),
+    ],
+)
+def test_senseless_options_are_one_line_and_exit_code_2(small, tmp_path, monkeypatch, args, says):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run(small, "--nodes", 10, *args)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("torn.swf", "1 2 3\n", "torn.swf:1: 3 fields, a job has 18"),
+        ("w.toml", "[[job]\n", "w.toml:1: not TOML"),
+        ("w.toml", "x = 1\n", "there is no [[job]]"),
+        ("w.toml", "[[job]]\nrun_s = 5\n\n[[job]]\nprocs = 3\n", "w.toml:4: job 2: unknown key"),
+        ("w.toml", "[[job]]\nrun_s = -5\n", "w.toml:1: job 1: run_s = -5"),
+        ("w.toml", "[[job]]\nprocessors = 2\n", "how long does it run?"),
+        ("w.toml", "[[job]]\nrun_s = 5\nsizes = [2, 4]\n", "a rigid job has one size"),
+        ("w.toml", "[[job]]\nrun_s = 5\nkind = 'elastic'\n", "'elastic' is not a valid JobKind"),
+        ("w.txt", "", "a workload is a .swf, .swf.gz or .toml file"),
+    ],
+)
+def test_bad_workloads_are_one_line_and_exit_code_2(tmp_path, name, text, says):
+    path = tmp_path / name
+    path.write_text(text)
+    table = tmp_path / "out.csv"
+    code, out, err = run(path, "--nodes", 10, "--policy", "easy", "--csv", table)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.splitlines()) == 1
+    assert not table.exists()
+
+
+def test_a_missing_file(tmp_path):
+    code, _, err = run(tmp_path / "none.swf", "--nodes", 10, "--policy", "easy")
+    assert code == 2
+    assert "none.swf: No such file or directory" in err
+
+
+def test_a_workload_by_hand(tmp_path):
+    path = tmp_path / "w.toml"
+    path.write_text(
+        "[[job]]\nkind = 'malleable'\nprocessors = 2\nsizes = [2, 4]\niterations = 10\n"
+        "times_s = { 2 = 10, 4 = 6 }\nredistribution_s = 1\n"
+    )
+    code, out, _ = run(path, "--nodes", 4, "--policy", "easy", "--policy", "reshape", "--json")
+    static, dynamic = json.loads(out)["runs"]
+    assert code == 0
+    assert static["makespan_s"] == 100
+    # four iterations are measured on 2 (one of them not counted), then 1 s and six on 4
+    assert dynamic["makespan_s"] == pytest.approx(40 + 1 + 36)
+    assert dynamic["expands"] == 1
+    assert dynamic["utilization"] == pytest.approx((40 * 2 + 37 * 4) / (77 * 4))
+
+
+def test_contradictory_options_for_a_workload_by_hand(tmp_path):
+    path = tmp_path / "w.toml"
+    path.write_text("[[job]]\nrun_s = 5\n")
+    code, _, err = run(path, "--nodes", 4, "--policy", "easy", "--malleable", 0.5)
+    assert code == 2
+    assert "--malleable is for logs" in err

@@ -1,0 +1,109 @@
+"""Logs: clean, dirty and broken ones."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from dq_server.sim.errors import WorkloadError
+from dq_server.sim.swf import FIELDS, read_swf, write_swf
+from dq_server.sim.workload import RigidWorkload
+
+
+def line(job=1, submit=0, run=10, used=4, asked=4, estimate=20, user=7):
+    fields = dict.fromkeys(FIELDS, -1)
+    fields |= {"job": job, "submit_s": submit, "run_s": run, "used_processors": used,
+               "requested_processors": asked, "estimate_s": estimate, "user": user}  # fmt: skip
+    return " ".join(str(fields[name]) for name in FIELDS)
+
+
+@pytest.fixture
+def log(tmp_path):
+    def write(*lines, name="log.swf"):
+        path = tmp_path / name
+        body = "; Version: 2.2\n;\n" + "\n".join(lines) + "\n"
+        path.write_bytes(gzip.compress(body.encode()) if name.endswith(".gz") else body.encode())
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["log.swf", "log.swf.gz"])
+def test_all_18_fields_are_read(log, name):
+    numbers = list(range(1, 19))
+    read = read_swf(log(" ".join(map(str, numbers)), name=name))
+    assert [read.column(field)[0] for field in FIELDS] == numbers
+    assert not read.notes
+
+
+def test_which_fields_count(log):
+    path = log(
+        line(1, asked=8, used=4, run=10, estimate=30),
+        line(2, asked=-1, used=5, run=11, estimate=-1),
+        line(3, asked=0, used=6, run=12, estimate=0),
+    )
+    jobs = RigidWorkload.from_log(read_swf(path))
+    assert list(jobs.processors) == [8, 5, 6]
+    assert list(jobs.run_s) == [10, 11, 12]
+    assert list(jobs.estimate_s) == [30, 11, 12]
+    assert jobs.spec(0).user == "u7"
+    assert jobs.spec(0).group == ""
+
+
+def test_what_is_odd_is_counted_and_nothing_vanishes_silently(log):
+    path = log(
+        line(1, run=0, estimate=-1),
+        line(2, run=-1),
+        line(3, asked=-1, used=-1),
+        line(4, run=50, estimate=20),
+        line(5, submit=9),
+        line(6, submit=3),
+    )
+    read = read_swf(path)
+    assert read.notes == {
+        "ran 0 s": 1,
+        "left out: no run time (field 4)": 1,
+        "left out: no processor count (fields 8 and 5)": 1,
+        "ran longer than estimated": 1,
+        "submitted earlier than the job before": 1,
+    }
+    assert read.column("job").tolist() == [1, 4, 6, 5]
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ("2 5 -1 10", r"log.swf:4: 4 fields, a job has 18"),
+        (line(2) + " 5", r"log.swf:4: 19 fields, a job has 18"),
+        (line(2).replace("10", "ten"), r"log.swf:4: field 4 \(run_s\) is 'ten', not a number"),
+        (line(2, submit=-5), r"log.swf:4: field 2 \(submit_s\) is -5: a time cannot be negative"),
+        (line(2, run=-7), r"log.swf:4: field 4 \(run_s\) is -7"),
+        (line(2, estimate=-3), r"log.swf:4: field 9 \(estimate_s\) is -3"),
+        (line(2, run="nan"), r"log.swf:4: a number is not finite"),
+        (line(2, asked=2.5), r"log.swf:4: .*not whole"),
+    ],
+)
+def test_a_line_that_is_no_job_is_named(log, bad, says):
+    with pytest.raises(WorkloadError, match=says):
+        read_swf(log(line(1), bad, line(3)))
+
+
+def test_a_torn_gzip_file_is_named(log):
+    path = log(*(line(k) for k in range(500)), name="torn.swf.gz")
+    path.write_bytes(path.read_bytes()[:-400])
+    with pytest.raises(WorkloadError, match=r"torn.swf.gz:\d+: the file is torn"):
+        read_swf(path)
+
+
+@pytest.mark.parametrize("text", ["", "; only a comment\n"])
+def test_an_empty_log_is_none(tmp_path, text):
+    (tmp_path / "empty.swf").write_text(text)
+    with pytest.raises(WorkloadError, match="no job"):
+        read_swf(tmp_path / "empty.swf")
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    rows = np.arange(36.0).reshape(2, 18)
+    for name in ("a.swf", "a.swf.gz"):
+        write_swf(tmp_path / name, rows.tolist(), "Version: 2.2")
+        assert (read_swf(tmp_path / name).fields == rows).all()
