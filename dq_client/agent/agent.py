@@ -13,6 +13,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +33,7 @@ log = logging.getLogger("dq.agent")
 TURN_S = 0.05  # between looks at what cannot wake the loop
 DEPARTURE_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor is wanted
 REPORT_AGAIN_S = 2.0
-ENDED_RUNS_MAX = 10_000
+ENDED_RUNS_MAX = OVER_MAX = 10_000
 UNSENT = "unsent"
 LEAVE_WITHIN_S = 30.0  # for retiring ranks; whoever stays longer is killed
 LOG_PIECE_BYTES = 256 << 10
@@ -70,12 +71,14 @@ class Agent:
     connection: Connection
     heartbeat_s: float = 2.0
     interface: str = "lo"
+    clock: Callable[[], float] = time.monotonic
     epoch: int = 0
     retired: bool = False
     reports: dict[str, Report] = field(default_factory=dict)
     departures: list[Departure] = field(default_factory=list)
     callers: dict[str, Caller] = field(default_factory=dict)  # by run id
     ended_runs: dict[str, int] = field(default_factory=dict)  # of other agents: run -> exit code
+    over: dict[int, int] = field(default_factory=dict)  # job -> instance that must not start now
     environment: dict[str, str] = field(default_factory=dict)  # set for every rank
     each_beat: Callable[[], None] = field(default=lambda: None)
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
@@ -110,13 +113,17 @@ class Agent:
             ready = dict(poller.poll(int(1000 * self._patience_s())))
             if self.wake is not None and self.wake.fileno() in ready:
                 self.wake.recv(4096)
-            self._look_at_line()
-            self._take_in()
             self._serve_callers(ready, poller)
-            self._watch()
-            self._report()
-            self._beat()
+            self.turn()
         self.close()
+
+    def turn(self) -> None:
+        """What there is to do at this moment."""
+        self._look_at_line()
+        self._take_in()
+        self._watch()
+        self._report()
+        self._beat()
 
     def _patience_s(self) -> float:
         """How long the loop may sleep unless something wakes it.
@@ -131,7 +138,7 @@ class Agent:
             return TURN_S
         if self._ending:
             return TURN_S
-        return max(0.0, self._last_beat + self.heartbeat_s - time.monotonic()) + 0.001
+        return max(0.0, self._last_beat + self.heartbeat_s - self.clock()) + 0.001
 
     def close(self) -> None:
         """End what is left and leave."""
@@ -177,7 +184,7 @@ class Agent:
     def _say_hello(self) -> None:
         hello = m.AgentHello(m.PROTOCOL, self.name, self.nodes, self._held(), os.getpid())
         self._hello = self._send(hello) or UNSENT
-        self._last_beat = time.monotonic()
+        self._last_beat = self.clock()
 
     def _held(self) -> list[m.Holding]:
         return [
@@ -187,7 +194,7 @@ class Agent:
         ]
 
     def _beat(self) -> None:
-        now = time.monotonic()
+        now = self.clock()
         if now - self._last_beat < self.heartbeat_s:
             return
         if self._hello:  # no welcome yet: the server was away
@@ -227,7 +234,7 @@ class Agent:
                     self.holdings.drop(report.held)
 
     def _report(self) -> None:
-        now = time.monotonic()
+        now = self.clock()
         for report in self.reports.values():
             if now - report.sent_s > REPORT_AGAIN_S:
                 report.sent_s, report.request = now, self._send(report.body)
@@ -249,7 +256,7 @@ class Agent:
                 same = (d.order.job == body.job and d.order.processors == body.processors
                         for d in self.departures)  # fmt: skip
                 if not any(same):
-                    self.departures.append(Departure(body, time.monotonic()))
+                    self.departures.append(Departure(body, self.clock()))
             case m.RunProxy():
                 self._run_proxy(body)
             case m.ProxyEnded():
@@ -267,30 +274,11 @@ class Agent:
         known = self.holdings.get(order.job, order.instance) is not None
         if known or f"end {order.job}.{order.instance}" in self.reports:
             return  # a repeated order
+        if order.instance <= self.over.get(order.job, 0):
+            return  # an order that was overtaken: the instance has been killed, or has ended
         log.info("job %d.%d: launching %s", order.job, order.instance, order.argv)
-        env = {**order.env, **self._marks()}
         try:
-            check_program(order.argv, order.cwd, env)
-            placement: dict[str, int] = {}
-            for place in order.places:
-                placement[place.host] = placement.get(place.host, 0) + 1
-            launch = launch_command(
-                order.argv,
-                list(placement.items()),
-                rsh=self.rsh_program,
-                rsh_socket=self.rsh.path,
-                interface=self.interface,
-            )
-            folder = self.home.job(order.job)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held = self.holdings.start(
-                Record(order.job, order.instance),
-                launch.argv,
-                order.cwd,
-                {**launch.env, **self.environment, **env},
-                folder / "out",
-                folder / "err",
-            )
+            held = self._start(order)
         except (LaunchError, OSError, ValueError) as e:  # ValueError: a NUL in argv or environment
             log.warning("job %d.%d cannot be launched: %s", order.job, order.instance, e)
             ended = m.AppEnded(order.job, order.instance, 127, str(e))
@@ -299,11 +287,43 @@ class Agent:
         started = m.AppStarted(order.job, order.instance, held.record.pid)
         self.report(f"start {order.job}.{order.instance}", started)
 
+    def _start(self, order: m.Launch) -> Tree:
+        """Start the application; LaunchError, OSError or ValueError if that is impossible."""
+        env = {**order.env, **self._marks()}
+        check_program(order.argv, order.cwd, env)
+        placement: dict[str, int] = {}
+        for place in order.places:
+            placement[place.host] = placement.get(place.host, 0) + 1
+        launch = launch_command(
+            order.argv,
+            list(placement.items()),
+            rsh=self.rsh_program,
+            rsh_socket=self.rsh.path,
+            interface=self.interface,
+        )
+        folder = self.home.job(order.job)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.holdings.start(
+            Record(order.job, order.instance),
+            launch.argv,
+            order.cwd,
+            {**launch.env, **self.environment, **env},
+            folder / "out",
+            folder / "err",
+        )
+
+    def _is_over(self, job: int, instance: int) -> None:
+        """No order to launch this instance counts any more, however late it comes."""
+        self.over[job] = max(instance, self.over.pop(job, 0))
+        if len(self.over) > OVER_MAX:
+            del self.over[next(iter(self.over))]
+
     def _marks(self) -> dict[str, str]:
         """What tells a process of this agent from all others (tree.py)."""
         return tree.owner_marks(self.home.root, self.name)
 
     def _kill(self, order: m.KillTree) -> None:
+        self._is_over(order.job, order.instance)
         trees = self.holdings.of(order.job, order.instance)
         log.info("job %d.%d: killing %d trees", order.job, order.instance, len(trees))
         for held in trees:
@@ -429,6 +449,7 @@ class Agent:
         key = f"end {r.job}.{r.instance}"
         if key not in self.reports and held.sweep():
             log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
+            self._is_over(r.job, r.instance)
             self.report(key, m.AppEnded(r.job, r.instance, code), held)
 
     def _proxy_ended(self, held: Tree, code: int) -> None:
@@ -448,10 +469,8 @@ class Agent:
         order = departure.order
         if order.pids:
             # Only its own processes keep a job's processors: a pid may be in use again, or a lie.
-            left = [p for p in order.pids if tree.exists(p)]
-            if left:
-                left = tree.belonging(left, order.job, order.instance, self.home.root)
-            if left and time.monotonic() - departure.since_s > LEAVE_WITHIN_S:
+            left = self._still_there(order)
+            if left and self.clock() - departure.since_s > LEAVE_WITHIN_S:
                 log.warning("job %d: killing %s, which do not leave", order.job, left)
                 tree.kill(left)
             gone = not left
@@ -460,15 +479,26 @@ class Agent:
             for held in trees:
                 if not held.killed:
                     held.terminate()
-            gone = not any(t.running() for t in trees) and (
-                all(t.sweep() for t in trees)
-                if trees
-                else not tree.members(order.job, order.instance, self._marks())
-            )
+            gone = not any(t.running() for t in trees)
+            if gone and trees:
+                gone = all(t.sweep() for t in trees)
+            elif gone:
+                gone = self._clear(order)
         if gone:
             key = f"vacated {order.job} {order.processors[0]}"
             self.report(key, m.Vacated(order.job, order.processors))
         return gone
+
+    def _still_there(self, order: m.Vacate) -> list[int]:
+        """Of the processes that were about to leave, those that have not."""
+        left = [pid for pid in order.pids if tree.exists(pid)]
+        return tree.belonging(left, order.job, order.instance, self.home.root) if left else []
+
+    def _clear(self, order: m.Vacate) -> bool:
+        """Kill what is left of an instance that this agent knows nothing of; whether all is."""
+        left = tree.members(order.job, order.instance, self._marks())
+        tree.kill(left)
+        return not left
 
 
 def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:

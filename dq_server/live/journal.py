@@ -236,6 +236,7 @@ class Journal:
         """Close the file."""
         if self._wal >= 0:
             os.close(self._wal)
+            self._wal = -1
         self._db.close()
 
 

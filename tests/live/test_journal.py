@@ -1,0 +1,255 @@
+"""The journal and its snapshots: what was committed comes back, what cannot be saved is refused."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import psutil
+import pytest
+from serving import submission
+
+from dq_client import bringup, codec, keys
+from dq_client import messages as m
+from dq_client.errors import Refused, UsageError
+from dq_client.home import Home
+from dq_server.core import events as ev
+from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.sizes import Configuration, configurations
+from dq_server.live import snapshot
+from dq_server.live.access import Access
+from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
+from dq_server.live.server import Server, replay, restored
+
+
+class Life:
+    """Servers without sockets, one after another, on one journal."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = Home(root / "home")
+        self.home.create()
+        keys.ensure(self.home.keys)
+        self.time = 1000.0
+        self.server: Server | None = None
+
+    def start(self) -> Server:
+        self.server = Server(
+            Journal(self.home.journal),
+            Access(self.home.keys),
+            lambda *_: None,
+            clock=lambda: self.time,
+            monotonic=lambda: self.time,
+        )
+        return self.server
+
+    def crash(self) -> None:
+        """What the process held is gone, uncommitted events too."""
+        assert self.server is not None
+        self.server.journal.rollback()
+        self.server.journal.close()
+
+    def busy(self, server: Server, rounds: int) -> None:
+        """A varied life: jobs of all kinds start, iterate, resize, end."""
+        for n in range(1, 5):
+            server.apply(ev.NodeJoined(f"n{n}", 4))
+        server.resume()
+        for _ in range(rounds):
+            self.time += 1.0
+            spec = JobSpec("job", JobKind.MALLEABLE, Configuration(1, 1), configurations([1, 2, 4]))
+            job = next(a.job for a in server.apply(ev.JobSubmitted(spec)) if hasattr(a, "job"))
+            state = server.scheduler.state
+            for running in list(state.active.values()):
+                seq = (running.answer.seq if running.answer else 0) + 1
+                done = running.resize.resize_id if running.resize else 0
+                size = running.resize.target.size if running.resize else running.size
+                server.apply(
+                    ev.RemapPoint(running.id, running.instance, seq, size, done, 1.0 / size)
+                )
+            if job % 3 == 0:
+                server.apply(ev.KillRequested(job))
+            for running in list(state.active.values())[:2]:  # some of them are being killed
+                server.apply(ev.JobEnded(running.id, running.instance, 0))
+            for p, owner in list(state.processors.vacating.items()):
+                server.apply(ev.ProcessorsVacated(owner, (p,)))
+        server.let_out()
+
+
+@pytest.fixture
+def life(tmp_path):
+    made = Life(tmp_path)
+    yield made
+    if made.server is not None:
+        made.server.journal.close()
+
+
+def test_snapshot_and_tail_equal_the_full_replay(life):
+    """The same bytes, whichever way the state was made."""
+    server = life.start()
+    life.busy(server, 20)
+    server.keep()
+    life.busy(server, 20)
+    life.crash()
+    journal = Journal(life.home.journal)
+    states = []
+    for use_snapshot in (True, False):
+        if not use_snapshot:
+            journal._db.execute("DELETE FROM snapshot")
+        scheduler, _, after = restored(journal)
+        assert (after > 0) is use_snapshot
+        for entry in journal.entries(after):
+            replay(scheduler, entry)
+        states.append(snapshot.encode(scheduler, 0.0))
+    journal.close()
+    assert states[0] == states[1]
+
+
+def test_snapshot_comes_back_as_it_was(life):
+    server = life.start()
+    life.busy(server, 30)
+    body = snapshot.encode(server.scheduler, 7.0)
+    again, time = snapshot.decode(body)
+    assert time == 7.0
+    assert snapshot.encode(again, 7.0) == body
+    assert again.state.jobs == server.scheduler.state.jobs
+    assert all(again.state.jobs[j] is job for j, job in again.state.active.items())
+
+
+@pytest.mark.parametrize("damage", ["sum", "body", "row"])
+def test_damaged_snapshot_is_passed_over(life, damage):
+    """The events tell the same story, only longer."""
+    server = life.start()
+    life.busy(server, 5)
+    server.keep()
+    jobs = dict(server.scheduler.state.jobs)
+    life.crash()
+    change = {
+        "sum": "UPDATE snapshot SET sum = x'00'",
+        "body": "UPDATE snapshot SET body = substr(body, 1, 100)",
+        "row": "DROP TABLE snapshot",
+    }[damage]
+    db = sqlite3.connect(life.home.journal)
+    db.execute(change)
+    db.commit()
+    db.close()
+    assert life.start().scheduler.state.jobs == jobs
+
+
+def test_what_was_not_committed_is_gone_and_what_was_is_there(life):
+    server = life.start()
+    server.apply(ev.NodeJoined("n1", 2))
+    server.let_out()
+    server.apply(ev.NodeJoined("n2", 2))
+    life.crash()
+    assert set(life.start().scheduler.state.processors.nodes) == {"n1"}
+
+
+def test_torn_tail(life):
+    """A write that the machine did not finish: whole batches before it count, the rest does not."""
+    server = life.start()
+    for n in range(5):
+        server.apply(ev.NodeJoined(f"n{n}", 2))
+        server.let_out()
+    copy = life.home.root / "copy"
+    copy.mkdir()
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{life.home.journal}{suffix}", copy / f"journal.sqlite{suffix}")
+    log = copy / "journal.sqlite-wal"
+    log.write_bytes(log.read_bytes()[:-1000])
+    torn = Journal(copy / "journal.sqlite")
+    nodes = [e.event.node for e in torn.entries() if isinstance(e.event, ev.NodeJoined)]
+    assert nodes == ["n0", "n1", "n2", "n3"]
+    torn.close()
+
+
+DAMAGE = {
+    "a body that is no event": "UPDATE events SET body = '{\"node\":1}' WHERE seq = 3",
+    "a body cut short": "UPDATE events SET body = substr(body, 1, 5) WHERE seq = 3",
+    "another figure": "UPDATE events SET body = replace(body, ':4', ':3') WHERE seq = 3",
+    "an unknown type": "UPDATE events SET type = 'Nonsense' WHERE seq = 3",
+    "a missing event": "DELETE FROM events WHERE seq = 3",
+    "other actions": 'UPDATE events SET actions = \'[["JobAccepted",{"job":9}]]\' WHERE seq = 3',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_journal_is_refused_with_one_line(life, damage):
+    server = life.start()
+    life.busy(server, 3)
+    life.crash()
+    db = sqlite3.connect(life.home.journal)
+    db.execute(damage)
+    db.commit()
+    db.close()
+    with pytest.raises(JournalError) as refused:
+        life.start()
+    assert "\n" not in str(refused.value)
+    life.server = None
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(b"not a database" * 1000)
+    with pytest.raises(JournalError, match="cannot be used as the journal"):
+        Journal(path)
+
+
+def test_a_folder_that_cannot_be_written():
+    """/proc takes no files, not even root's."""
+    with pytest.raises(JournalError, match="cannot be used as the journal"):
+        Journal(Path("/proc/journal.sqlite"))
+    with pytest.raises(UsageError, match="choose another"):
+        Home(Path("/proc/dq")).create()
+
+
+def test_full_disk_refuses_the_whole_batch_and_recovers(life):
+    """SQLite undoes a batch by itself when the disk is full: nothing may slip in after that."""
+    server = life.start()
+    server.apply(ev.NodeJoined("n1", 2))
+    server.let_out()
+    db = server.journal._db
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    db.execute(f"PRAGMA max_page_count={pages}")
+    sent: list[bytes] = []
+    server._outlet = lambda _, frame: sent.append(frame)
+    user = server.access.who(keys.load(life.home.keys, "user").public)
+    for n in range(40):
+        body = submission(f"r{n}", env={"PAD": "x" * 3000})
+        server.receive(b"me", user, codec.encode(m.Request(f"q{n}", body)))
+    server.let_out()
+    replies = [codec.decode_from_server(frame) for frame in sent]
+    assert len(replies) == 40
+    assert {r.body.code for r in replies} == {"later"}
+    assert "full" in replies[0].body.text
+    assert not server.scheduler.state.jobs
+    db.execute("PRAGMA max_page_count=1000000")
+    server.receive(b"me", user, codec.encode(m.Request("again", submission("r0"))))
+    server.let_out()
+    assert codec.decode_from_server(sent[-1]).body == m.Submitted(1)
+    life.crash()
+    assert set(life.start().scheduler.state.jobs) == {1}
+
+
+def test_an_event_that_json_cannot_hold_is_refused():
+    with pytest.raises(Unrepresentable):
+        event_as_json(ev.NodeJoined("n1", 2, float("inf")))
+
+
+@pytest.mark.live
+def test_full_disk_live(live):
+    """The server's files may not grow: `dq submit` is refused; later it goes on as before."""
+    live.up(2)
+    first = live.submit("--", "true")
+    live.wait_end(first)
+    server = psutil.Process(live.home.server()["pid"])
+    size = max(path.stat().st_size for path in live.home.root.glob("journal.sqlite*"))
+    server.rlimit(psutil.RLIMIT_FSIZE, (size, -1))
+    connection = bringup.connect(live.home)
+    with pytest.raises(Refused, match="not saved"):
+        for n in range(50):
+            connection.call(submission(f"full-{n}", env={"PAD": "x" * 30_000}, hold=True))
+    kept = connection.call(m.JobsQuery()).data
+    server.rlimit(psutil.RLIMIT_FSIZE, (-1, -1))
+    assert connection.call(m.JobsQuery()).data == kept
+    connection.close()
+    assert live.wait_end(live.submit("--", "true"))["state"] == "done"
