@@ -13,7 +13,8 @@ pytestmark = pytest.mark.live
 
 def test_what_is_watched_is_what_the_server_decided_and_the_report_tells(cluster, tmp_path):
     job = cluster.submit(
-        "--sizes", "1,2", "--", "python", "-m", "apps.matmul", "--n", "200", "--iterations", "30"
+        "--sizes", "1,2", "--", "python", "-m", "tests.live.growing",
+        "--n", 100, "--iterations", 40, "--seconds", 0.2,
     )  # fmt: skip
     watched = [json.loads(x) for x in cluster.dq("watch", "--job", job, "--json").splitlines()]
     whats = [event["what"] for event in watched]

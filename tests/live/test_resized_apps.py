@@ -1,0 +1,53 @@
+"""The sample applications under the server: right after every sequence of resizes."""
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def fixed(live, tmp_path):
+    """A cluster that resizes only when told to: `dq resize`."""
+    config = tmp_path / "config.toml"
+    config.write_text('[scheduler]\nresize = "none"\n')
+    live.up(4, "--config", config)
+    return live
+
+
+def walk(cluster, job, sizes):
+    """Bring a running job to each size in turn."""
+    for size in sizes:
+        cluster.wait(job, lambda j: j["remap_points"] > 0)
+        cluster.dq("resize", job, size)
+        cluster.wait(job, lambda j, size=size: j["processors"] == size)
+
+
+@pytest.mark.parametrize("app", ["matmul", "lu"])
+def test_the_result_is_right_after_growing_and_shrinking(fixed, app):
+    job = fixed.submit("-n", 2, "--sizes", "1,2,3,4", "--", "python", "-m", f"apps.{app}",
+                       "--n", 300, "--block", 24, "--iterations", 400, "--check")  # fmt: skip
+    walk(fixed, job, [4, 1, 3])
+    end = fixed.wait_end(job)
+    assert end["state"] == "done", fixed.dq("logs", job, "--err")
+    assert [s["processors"] for s in end["sizes"]] == [2, 4, 1, 3]
+    found = json.loads(fixed.dq("logs", job))
+    assert found["ok"]
+    assert found["processors"] == 3
+
+
+def test_jacobi_gives_the_same_digits_after_resizes(fixed):
+    words = ("--", "python", "apps/{}.py", 200, 3000)
+
+    def submit(name, *sizes):
+        named = [str(w).format(name) for w in words]
+        return fixed.submit("-n", 1, *sizes, *named)
+
+    job = submit("jacobi", "--sizes", "1,2,4")
+    walk(fixed, job, [4, 2])
+    assert fixed.wait_end(job)["state"] == "done", fixed.dq("logs", job, "--err")
+    plain = submit("jacobi_plain")
+    assert fixed.wait_end(plain)["state"] == "done"
+    assert fixed.dq("logs", job) == fixed.dq("logs", plain)
+    assert "change" in fixed.dq("logs", job)

@@ -1,0 +1,71 @@
+"""The sample applications as plain MPI programs: right at every size, without a server."""
+
+import difflib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dq_client.launch import find_mpiexec
+
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(120)]
+
+ROOT = Path(__file__).parents[2]
+
+
+def mpiexec(ranks, *words):
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("DQ_")},
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "UCX_LOG_LEVEL": "error",
+    }
+    return subprocess.run(
+        [find_mpiexec(), "-n", str(ranks), sys.executable, *map(str, words)],
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("app", ["matmul", "lu"])
+def test_an_application_verifies_its_own_result(app, ranks):
+    done = mpiexec(
+        ranks, "-m", f"apps.{app}", "--n", 211, "--block", 16, "--iterations", 2, "--check"
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["check"], found["ok"], found["processors"]) == (app, True, ranks)
+    assert found["error"] < 1e-12
+
+
+@pytest.mark.parametrize("app", ["matmul", "lu"])
+@pytest.mark.parametrize("words", [("--n", 0), ("--block", -1), ("--iterations", "x")])
+def test_senseless_arguments_are_refused(app, words):
+    done = mpiexec(1, "-m", f"apps.{app}", *words)
+    assert done.returncode == 2
+    assert words[0] in done.stderr
+
+
+def test_jacobi_gives_the_same_digits_resizable_or_plain_at_every_size():
+    outputs = {
+        mpiexec(ranks, f"apps/{name}.py", 97, 20).stdout
+        for name in ("jacobi", "jacobi_plain")
+        for ranks in (1, 2, 4)
+    }
+    assert len(outputs) == 1
+    assert outputs.pop().startswith("change 0.0")
+
+
+def test_a_plain_program_becomes_resizable_with_at_most_five_added_lines():
+    plain = (ROOT / "apps/jacobi_plain.py").read_text().splitlines()
+    resizable = (ROOT / "apps/jacobi.py").read_text().splitlines()
+    added = [
+        line
+        for line in difflib.unified_diff(plain, resizable, lineterm="")
+        if line.startswith("+") and not line.startswith("+++")
+    ]
+    assert 1 <= len(added) <= 5, added
+    assert "+import resize_lib" in added
