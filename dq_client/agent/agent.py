@@ -13,7 +13,6 @@ import shutil
 import socket
 import time
 from collections.abc import Callable
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
