@@ -4,7 +4,8 @@ Driven by the type hints of `State`: a field added there is kept without a word 
 kinds of fields need translation: the indexes over `jobs` (queue, active, ...) become lists of ids,
 because the jobs in them must be the very same objects again, ordered dictionaries and deques
 become lists, because msgspec knows neither, and functions are left out, because the scheduler puts
-them in again when it is configured. A field that is missing takes its default, so that a newer
+them in again when it is configured, and so is `changes`, which counts refused events, too, and
+matters only to what policies have worked out and hold in memory. A field that is missing takes its default, so that a newer
 version reads an older snapshot.
 """
 
@@ -45,7 +46,7 @@ def _kind(name: str) -> str:
     origin, args = get_origin(hint), get_args(hint)
     if name == "jobs":
         return "jobs"
-    if origin is Callable:
+    if origin is Callable or name == "changes":
         return "wiring"
     if origin in (dict, OrderedDict) and args[1] is Job:
         return "index"
