@@ -18,7 +18,7 @@ import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.job_commands import ENDED, ask, json_option, sizes_table
+from dq_client.cli.job_commands import ENDED, ask, json_option, output_of, sizes_table
 from dq_client.cli.output import note, print_json
 from dq_client.cluster import Cluster, local_cluster, usable_cores
 from dq_client.connection import Connection
@@ -65,7 +65,7 @@ class Demo:
         try:
             job_id = self._submit(connection)
             self._follow(connection, job_id)
-            self.output = read_output(connection, job_id)
+            self.output = b"".join(output_of(connection, job_id)).decode(errors="replace")
             write_report(self.report, collect(connection, job_id))
         finally:
             connection.close()
@@ -104,17 +104,6 @@ class Demo:
             if line.startswith('{"check"'):
                 return bool(json.loads(line)["ok"])
         return False
-
-
-def read_output(connection: Connection, job_id: int) -> str:
-    """All that a job wrote to standard output."""
-    data, offset = b"", 0
-    while True:
-        reply = connection.call(m.LogsQuery(job_id, "out", offset))
-        assert isinstance(reply, m.LogPiece)
-        data, offset = data + reply.data, reply.offset
-        if reply.end or not reply.data:
-            return data.decode(errors="replace")
 
 
 def clear(home: Home) -> int:

@@ -292,20 +292,35 @@ def why(job_id: int, as_json: bool) -> None:
 @click.option("--err", "stream", flag_value="err", help="Standard error instead of output.")
 @click.option("--out", "stream", flag_value="out", default="out", hidden=True)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-def logs(job_id: int, stream: str, follow: bool) -> None:
+@json_option
+def logs(job_id: int, stream: str, follow: bool, as_json: bool) -> None:
     """Show what a job has written."""
-    offset = 0
     with server() as connection:
-        while True:
-            reply = connection.call(m.LogsQuery(job_id, stream, offset))
-            assert isinstance(reply, m.LogPiece)
-            sys.stdout.buffer.write(reply.data)
+        number = resolve(connection, job_id)
+        pieces = output_of(connection, number, stream, follow=follow)
+        if as_json:
+            text = b"".join(pieces).decode(errors="replace")
+            print_json(job={"id": number}, stream=stream, text=text)
+            return
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
-            offset = reply.offset
-            if reply.end or not (reply.data or follow):
-                return
-            if not reply.data:
-                time.sleep(0.2)
+
+
+def output_of(
+    connection: Connection, job_id: int, stream: str = "out", *, follow: bool = False
+) -> Iterator[bytes]:
+    """What a job has written, piece by piece; with `follow` until it has ended."""
+    offset = 0
+    while True:
+        reply = connection.call(m.LogsQuery(job_id, stream, offset))
+        assert isinstance(reply, m.LogPiece)
+        offset = reply.offset
+        yield reply.data
+        if reply.end or not (reply.data or follow):
+            return
+        if not reply.data:
+            time.sleep(0.2)
 
 
 def _simple(name: str, body: Any, done: str, doc: str) -> click.Command:

@@ -218,3 +218,13 @@ def test_down_with_force_starts_no_queued_job_and_keeps_the_queue(cluster):
     assert cluster.job(running[0])["state"] == "killed"
     for job in queued:
         assert cluster.wait_end(job)["state"] == "done"
+
+
+@pytest.mark.mpi
+def test_logs_are_data_too(cluster):
+    job = cluster.submit("--", "echo", "hello")
+    cluster.wait_end(job)
+    assert cluster.dq("logs", job) == "hello\n"
+    found = json.loads(cluster.dq("logs", "last", "--json"))
+    assert found == {"schema": 1, "job": {"id": job}, "stream": "out", "text": "hello\n"}
+    assert cluster.dq("logs", job, "--err") == ""
