@@ -48,27 +48,27 @@ class Front:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator = access.secure(self._context, admitted)
         try:
-            self.router = access.bind_router(
-                self._context, self._authenticator, admitted, address
-            )
-            self.guard = Guard(self._context, self.router)
-            self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
+            # First the state, then the door: a running job whose key is not known yet would be
+            # turned away, and libzmq does not knock twice.
             self.server = Server(
                 self.journal,
                 admitted,
                 self._send,
                 config,
-                address=self.address,
                 user=pwd.getpwuid(os.getuid()).pw_name,
                 heartbeat_s=heartbeat_s,
                 heartbeats_missed=heartbeats_missed,
                 clock=clock,
             )
+            self.router = access.bind_router(self._context, self._authenticator, admitted, address)
+            self.guard = Guard(self._context, self.router)
         except BaseException:
             self._authenticator.stop()
             self._context.destroy(linger=0)
             self.journal.close()
             raise
+        self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.server.address = self.address
 
     def run(self) -> None:
         """Serve until stopped."""
