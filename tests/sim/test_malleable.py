@@ -79,7 +79,7 @@ def test_more_rigid_jobs_less_gain():
 
 
 def test_a_shrunk_job_takes_as_long_as_its_model_says():
-    """Ten nodes for 100 s, a remap point every tenth: at 20 it gives four away, later they return."""
+    """Ten nodes for 100 s, a remap point each 10 s: at 20 it gives four away, later they return."""
     rigid = RigidWorkload("two", [0, 15], [100, 10], [10, 4])
     how = Malleability(1.0, (0.0, 0.0), overhead_s=0.0, iterations=10)
     workload = MalleableWorkload(rigid, 10, how, seed=1)

@@ -1,0 +1,69 @@
+"""The experiments on the simulator: what the papers tell is what their figures show."""
+
+import json
+
+import pytest
+
+from experiments import job_mixes, mebf
+
+
+def sizes(outcome, number):
+    return [size for _, size in outcome.jobs[number].steps]
+
+
+def test_iteration_times_follow_the_tables():
+    times = job_mixes.spread({9: 100.0}, job_mixes.TABLE_1)
+    assert 100 * (1 - times[12] / times[9]) == pytest.approx(9.4)
+    assert 100 * (1 - times[9] / times[6]) == pytest.approx(25.8)
+    assert 100 * (1 - times[4] / times[2]) == pytest.approx(46.9)
+
+
+def test_the_theses_own_improvements_come_out_of_its_tables():
+    assert job_mixes.printed_improvements(6) == pytest.approx((2298, 184.75))
+    assert job_mixes.printed_improvements(9) == pytest.approx((6, 115.0))
+
+
+def test_job_mix_1_tells_the_story_of_figure_9():
+    dynamic, static_6, static_9 = job_mixes.run_all(1)
+    assert sizes(dynamic, 0)[-1] == 9
+    for job in (1, 2):
+        grown = sizes(dynamic, job)
+        assert grown[:4] == [4, 6, 9, 12]
+        assert min(grown[4:]) == 6
+        assert grown[-1] == 12
+    short = dynamic.jobs[3]
+    assert short.submit_s < short.start_s < short.submit_s + 300
+    assert [round(job.end_s) for job in static_6.jobs] == [3616, 3652, 3622, 408]
+    assert [round(job.end_s) for job in static_9.jobs[:3]] == [2746, 2887, 2965]
+    assert dynamic.last_end_s < static_9.last_end_s < static_6.last_end_s
+    assert dynamic.mean_turnaround_s < static_6.mean_turnaround_s
+
+
+def test_job_mix_2_tells_the_story_of_figure_10():
+    (dynamic,) = job_mixes.run_all(2)
+    assert 16 in sizes(dynamic, 0)
+    assert sizes(dynamic, 1) == [9, 12]
+    fourth = dynamic.jobs[4]
+    assert fourth.steps[1][0] > dynamic.jobs[1].end_s, "grows only after Job 1 has ended"
+    assert 12 in sizes(dynamic, 4)
+    assert sizes(dynamic, 4)[-1] < 12
+    assert sizes(dynamic, 7)[-1] == 20
+
+
+def test_json_has_the_figures_of_the_table(capsys, tmp_path):
+    table = tmp_path / "mix.csv"
+    assert job_mixes.main(["--mix", "1", "--json", "--csv", str(table)]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert (body["schema"], body["experiment"], len(body["runs"])) == (1, "job_mixes", 3)
+    assert body["runs"][1]["gain_of_reshape_thesis"]["total_time_s"] == 2298
+    assert table.read_text().startswith("run,job,submit_s")
+
+
+def test_mebf_case():
+    case = mebf.Case("small", 200)
+    result = mebf.summarise([mebf.simulate(case, seed) for seed in (1, 2)])
+    assert set(result.improvement_pct) == set(mebf.BASIC)
+    assert all(gain > 0 for gain in result.improvement_pct.values())
+    found = [(mebf.SCENARIOS[0], case, result)]
+    assert json.loads(mebf.as_json(found))["cases"][0]["workload"] == "small"
+    assert "small" in mebf.as_text(found)
