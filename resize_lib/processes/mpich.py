@@ -107,7 +107,11 @@ class MpichBackend:
             atexit.register(self._cancel_at_exit)
 
     def expand_ready(self) -> bool:
-        return self._arrivals is not None and self._arrivals.ready()
+        try:
+            return self._arrivals is not None and self._arrivals.ready()
+        except SpawnError:
+            self._arrivals = None  # or the next expansion would be refused because of this one
+            raise
 
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
         return self._complete(comm, "" if self._arrivals is not None else "no expansion was begun")

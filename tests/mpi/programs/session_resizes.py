@@ -1,0 +1,79 @@
+"""A session that is resized by script and checks all its data at every turn.
+
+    mpiexec -n SIZE python session_resizes.py random:SEED:COUNT|faulty SIZE patient|begun HOST...
+
+"patient": the job waits for its new ranks; "begun": it computes on while they start. What the
+session reports is printed line by line, at the end an object with the sizes and marks.
+"""
+
+import json
+import os
+import sys
+import time
+
+import psutil
+
+import resize_lib
+from dq_client.dq_rsh import spelled_in_letters
+from resize_lib import resizing
+from tests.mpi.process_jobs import MARK, processes_of
+from tests.mpi.programs.session_data import Everything
+from tests.mpi.programs.session_script import FAULTS, ScriptedLink, faulty_moves, random_moves
+
+
+def main():
+    which, size, path, *hosts = sys.argv[1:]
+    if which == "faulty":
+        script, faults = faulty_moves(int(size), hosts), FAULTS
+    else:
+        _, seed, count = which.split(":")
+        script, faults = random_moves(int(seed), int(count), int(size), hosts), {}
+    resizing.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
+    with resize_lib.session(checksums=True, connect=lambda: ScriptedLink(script)) as rs:
+        data = Everything(rs, faults)
+        sizes = rs.value("sizes", [])
+        for _ in rs.iterations():
+            data.check()
+            data.check_survivors()
+            where(rs, script)
+            if sizes.value[-1:] != [rs.size]:
+                sizes.value.append(rs.size)
+            data.mark()
+            if rs.comm.bcast(rs.rank == 0 and rs.server().finished(rs.bearings.resize_id)):
+                break
+            data.advance()
+            time.sleep(0.01)
+        ranks = rs.comm.bcast(ranks_in_the_end(rs.size) if rs.rank == 0 else None)
+        if rs.rank == 0:
+            told = {"sizes": sizes.value, "marks": data.known.value["marks"], "ranks": ranks}
+            print(json.dumps(told), flush=True)
+
+
+def where(rs, script):
+    """The job stands where the last resize that was carried out put it."""
+    done = rs.bearings.resize_id
+    places = script.moves[done - 1].after if done else script.start
+    assert rs.processors == tuple(p.processor for p in places), (done, rs.processors)
+    found = rs.comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
+    assert found == [p.host for p in places], (done, found)
+
+
+def ranks_in_the_end(size, patience_s=5.0):
+    """How many ranks the operating system knows; those that left may take a moment to go."""
+    end = time.monotonic() + patience_s
+    while True:
+        count = sum(map(is_rank, processes_of(os.environ[MARK])))
+        if count == size or time.monotonic() > end:
+            return count
+        time.sleep(0.05)
+
+
+def is_rank(process):
+    try:
+        return process.cmdline()[1:2] == sys.argv[:1]
+    except psutil.Error:  # it has ended
+        return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Resizes by script: what a session hears in place of a server's answers, and who it tells.
+
+A script is a list of moves, one resize each. It is a function of its arguments alone, so that any
+rank which becomes rank 0, however late it joined, can go on with it.
+"""
+
+import json
+import random
+from dataclasses import dataclass
+
+from dq_client import messages as m
+from resize_lib.server_link import ServerLink
+
+
+@dataclass(frozen=True)
+class Move:
+    """expand by `places` or shrink off them, onto rows x cols; `after`: the job's, if it works."""
+
+    what: str
+    places: tuple[m.Place, ...]
+    rows: int
+    cols: int
+    after: tuple[m.Place, ...]
+
+
+class Script:
+    """Moves of a job on `hosts`, eight processors in all; it starts on the first host."""
+
+    def __init__(self, size, hosts):
+        on = [hosts[0 if p < size else p % len(hosts)] for p in range(8)]
+        self.pool = [m.Place(p, f"node{p}", host) for p, host in enumerate(on)]
+        self.start = self.now = tuple(self.pool[:size])
+        self.moves = []
+
+    def expand(self, places, rows, cols, *, works=True):
+        self._add(Move("expand", tuple(places), rows, cols, self.now + tuple(places)), works)
+
+    def shrink(self, ranks, rows, cols, *, works=True):
+        leaving = tuple(self.now[r] for r in ranks)
+        staying = tuple(p for p in self.now if p not in leaving)
+        self._add(Move("shrink", leaving, rows, cols, staying), works)
+
+    def _add(self, move, works):
+        self.moves.append(move)
+        if works:
+            assert move.rows * move.cols == len(move.after)
+            self.now = move.after
+
+    @property
+    def free(self):
+        return [p for p in self.pool if p not in self.now]
+
+
+def some_grid(chance, size):
+    rows = chance.choice([r for r in range(1, size + 1) if size % r == 0])
+    return rows, size // rows
+
+
+def random_moves(seed, count, size, hosts):
+    """To processors that the job did not start on, to one that is not rank 0's, then at random."""
+    chance, script = random.Random(seed), Script(size, hosts)
+    script.expand(script.free[:3], *some_grid(chance, size + 3))
+    script.shrink(range(size), *some_grid(chance, 3))  # every processor it started on
+    script.shrink([0, 1], 1, 1)
+    script.expand(script.pool[:1], 2, 1)  # where it was before
+    while len(script.moves) < count:
+        now = len(script.now)
+        if now == 1 or (now < 8 and chance.random() < 0.5):
+            places = chance.sample(script.free, chance.randint(1, 8 - now))
+            script.expand(places, *some_grid(chance, now + len(places)))
+        else:
+            ranks = chance.sample(range(now), chance.randint(1, now - 1))
+            script.shrink(ranks, *some_grid(chance, now - len(ranks)))
+    return script
+
+
+# Grids that a failing resize goes to, with what fails at which rank.
+FAULTS = {
+    (1, 7): ("pack", 1),  # an old rank
+    (7, 1): ("unpack", 5),  # a joining rank
+    (1, 2): ("pack", 0),  # a rank that leaves
+    (2, 1): ("unpack", 1),  # a rank that stays
+}
+
+
+def faulty_moves(size, hosts):
+    """Every resize that FAULTS makes fail, one onto a dead node, and then some that work."""
+    assert size == 4
+    script = Script(size, hosts)
+    script.expand(script.free[:3], 1, 7, works=False)
+    script.expand(script.free[:3], 7, 1, works=False)
+    script.shrink([0, 2], 1, 2, works=False)
+    script.shrink([0, 2], 2, 1, works=False)
+    if "localhost" not in hosts:
+        script.expand([script.free[0], m.Place(9, "node9", "nosuch")], 2, 3, works=False)
+    script.expand(script.free[:2], 2, 3)
+    script.shrink([0, 5], 4, 1)
+    script.expand(script.free[:3], 7, 1, works=False)
+    script.shrink([1], 3, 1)
+    return script
+
+
+class ScriptedLink(ServerLink):
+    """Answers remap points by the script; prints what the session reports, one line each."""
+
+    def __init__(self, script):
+        self.script = script
+        self.settled = 0  # by word of the session: what failed counts as well
+
+    def hello(self, processors):
+        assert processors == len(self.script.start)
+        rows, cols = some_grid(random.Random(0), processors)
+        return m.JobWelcome(1, 1, 1, list(self.script.start), rows, cols)
+
+    def next_id(self, resize_id):
+        return max(resize_id, self.settled) + 1
+
+    def finished(self, resize_id):
+        return self.next_id(resize_id) > len(self.script.moves)
+
+    def remap(self, point):
+        number = self.next_id(point.resize_id)
+        if point.preparing:
+            assert point.preparing == number
+            return m.RemapAnswer("continue", number)
+        if self.finished(point.resize_id):
+            return m.RemapAnswer("continue")
+        move = self.script.moves[number - 1]
+        return m.RemapAnswer(move.what, number, list(move.places), move.rows, move.cols)
+
+    def tell(self, body):
+        self.settled = body.resize_id
+        if isinstance(body, m.Committed):
+            told = {"committed": body.resize_id, "pids": body.pids}
+        else:
+            told = {"aborted": body.resize_id, "why": body.why}
+        print(json.dumps(told), flush=True)
+
+    def close(self):
+        pass

@@ -1,0 +1,80 @@
+"""Sessions resized by script, with real ranks: any subset leaves, every element is right."""
+
+import json
+
+import pytest
+
+from tests.mpi.process_jobs import LABELS, ONE_HOST, PROGRAMS, run_job
+
+pytestmark = pytest.mark.mpi
+
+both_recipes = pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)
+both_paths = pytest.mark.parametrize("path", ["patient", "begun"])
+
+
+def resized(recipe, which, size, path, limit_s):
+    """Run one script; what the session reported, and the program's own last words."""
+    program = [str(PROGRAMS / "session_resizes.py"), which, str(size), path, *recipe.hosts]
+    ended = run_job(recipe, size, program, limit_s=limit_s)
+    assert ended.code == 0, ended.err
+    *told, last = [json.loads(line) for line in ended.out.splitlines()]
+    return told, last
+
+
+def committed(told):
+    return [t["committed"] for t in told if "committed" in t]
+
+
+def assert_flat(marks):
+    """Open files and memory (±5 %) of the largest rank in the last quarter as in the first."""
+    quarter = len(marks) // 4
+    early, late = marks[:quarter], marks[-quarter:]
+    assert max(m[2] for m in late) <= max(m[2] for m in early) + 8
+    assert max(m[3] for m in late) <= max(m[3] for m in early) * 1.05
+
+
+@pytest.mark.parametrize(
+    ("recipe", "path"), [(ONE_HOST, "begun"), (LABELS, "patient")], ids=["begun", "patient"]
+)
+def test_any_subset_leaves_and_every_element_is_right(recipe, path):
+    told, last = resized(recipe, "random:5:20", 3, path, 100)
+    assert committed(told) == list(range(1, 21))
+    assert last["sizes"][:5] == [3, 6, 3, 1, 2]
+    assert max(last["sizes"]) == 8
+    assert last["ranks"] == last["sizes"][-1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@both_recipes
+@both_paths
+def test_two_hundred_resizes_leak_nothing(recipe, path):
+    told, last = resized(recipe, "random:6:200", 4, path, 850)
+    assert committed(told) == list(range(1, 201))
+    assert set(last["sizes"]) == set(range(1, 9))
+    assert_flat(last["marks"])
+    assert last["ranks"] == last["sizes"][-1]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "path"), [(ONE_HOST, "patient"), (LABELS, "begun")], ids=["patient", "begun"]
+)
+def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe, path):
+    told, last = resized(recipe, "faulty", 4, path, 100)
+    failures = [t["why"] for t in told if "aborted" in t]
+    expected = [
+        "'parcel': pack failed: MemoryError: pack on rank 1 finds no memory",
+        "'parcel': unpack failed: MemoryError: unpack on rank 5 finds no memory",
+        "'parcel': pack failed: MemoryError: pack on rank 0 finds no memory",
+        "'parcel': unpack failed: MemoryError: unpack on rank 1 finds no memory",
+        "cannot start a process on nosuch: no such node: nosuch",
+        "'parcel': unpack failed: MemoryError: unpack on rank 5 finds no memory",
+    ]
+    if recipe is ONE_HOST:
+        del expected[4]
+    assert len(failures) == len(expected)
+    for why, words in zip(failures, expected, strict=True):
+        assert words in why
+    assert [len(t["pids"]) for t in told if "committed" in t] == [0, 2, 1]
+    assert last["sizes"] == [4, 6, 4, 3]
+    assert last["ranks"] == 3
