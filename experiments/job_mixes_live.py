@@ -192,11 +192,11 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     short = dynamic.jobs[-1]
     gave = [job.name for job in dynamic.jobs[:-1] if gave_way_and_grew_back(job, short)]
     wait_s = short.start_s - short.submit_s
-    static_wait_s = waits.jobs[-1].start_s - short.submit_s
+    static_wait_s = waits.jobs[-1].start_s - waits.jobs[-1].submit_s
     return (
         f"gave way to Job 3 and grew back: {', '.join(gave) or 'none'}."
         f" Job 3 started {wait_s:.1f} s after it was submitted;"
-        f" beside static jobs of 9 it would have waited {max(0.0, static_wait_s):.1f} s.\n"
+        f" beside static jobs of 9 it waited {static_wait_s:.1f} s.\n"
         f"makespan: ReSHAPE {dynamic.makespan_s:.1f} s, "
         + ", ".join(f"{o.title} {o.makespan_s:.1f} s" for o in outcomes[1:])
     )
@@ -272,13 +272,15 @@ def draw(path: Path, mix: int, outcomes: Sequence[Outcome]) -> None:
         len(outcomes), 1, figsize=(11, 3.2 * len(outcomes)), sharex=True, layout="constrained",
         squeeze=False,
     )  # fmt: skip
+    top = max(size for outcome in outcomes for job in outcome.jobs for _, size in job.steps)
     for ax, outcome in zip(axes[:, 0], outcomes, strict=True):
-        for job in outcome.jobs:
+        for number, job in enumerate(outcome.jobs):
             times = [since_s for since_s, _ in job.steps] + [job.end_s]
-            sizes = [size for _, size in job.steps]
+            # Beside each other where jobs have the same size.
+            sizes = [size + 0.12 * (number - 1) for _, size in job.steps]
             ax.step(times, [*sizes, sizes[-1]], where="post", label=job.name, lw=1.8)
             ax.plot(job.end_s, sizes[-1], "|", color="black", ms=9)
-        ax.set(ylabel="processors", ylim=(0, None), title=f"{outcome.title}")
+        ax.set(ylabel="processors", ylim=(0, top + 1), title=outcome.title)
         ax.grid(alpha=0.3)
         ax.legend(fontsize=8, ncols=2)
     axes[-1, 0].set_xlabel("seconds")

@@ -109,7 +109,7 @@ def is_settled(job: dict[str, Any], samples: int) -> bool:
     if job["sweet_spot"] is not None:
         return True
     last = job["sizes"][-1]
-    return bool(last["processors"] == SIZES[-1] and last["iterations"] >= samples + DISCARD)
+    return bool(last["processors"] == SIZES[-1] and last["iterations"] >= samples + DISCARD + 2)
 
 
 def as_text(curves: Sequence[Curve]) -> str:

@@ -6,13 +6,14 @@ import os
 import platform
 import resource
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from dq_client.cli.job_commands import json_option
 from dq_client.cli.output import note, print_json
-from dq_client.cluster import usable_cores
+from dq_client.cluster import read_cluster, usable_cores
 from dq_client.errors import DQError
 from dq_client.home import Home
 from dq_client.mpi_probe import ProbeResult, can_resize, probe_mpi
@@ -61,11 +62,42 @@ def as_fact(result: ProbeResult) -> dict[str, Any]:
     }
 
 
+def clean_up(as_json: bool) -> int:
+    """`--clean`."""
+    from dq_client.cli.doctor_emulation import clean_leftovers
+
+    found = clean_leftovers()
+    if as_json:
+        print_json(removed=[{"tag": f.tag, "what": f.what} for f in found])
+    else:
+        print("\n".join(f"removed contained cluster {f.tag}: {f.what}" for f in found) or "clean")
+    return 0
+
+
+def measure_emulation(file: str, fidelity: str, as_json: bool) -> int:
+    """`--emulation`; exit code 1 if a node or link is not what was asked for."""
+    from dq_client.cli.doctor_emulation import print_emulation, run_emulation_doctor
+
+    report = run_emulation_doctor(read_cluster(Path(file)), fidelity=fidelity, say=note)
+    if as_json:
+        print_json(**report)
+    else:
+        print(print_emulation(report))
+    return 0 if report["ok"] else 1
+
+
 @click.command()
 @click.option("--limit", type=float, default=30.0, help="Seconds for each trial of the MPI.")
+@click.option("--emulation", "cluster", help="Measure the emulated nodes of this cluster file.")
+@click.option("--fidelity", type=click.Choice(["paced", "contained", "auto"]), default="paced")
+@click.option("--clean", is_flag=True, help="Remove what killed contained clusters have left.")
 @json_option
-def doctor(limit: float, as_json: bool) -> int:
+def doctor(limit: float, cluster: str | None, fidelity: str, clean: bool, as_json: bool) -> int:
     """Try what this machine and its MPI can do. Exit code 1 if jobs cannot be resized here."""
+    if clean:
+        return clean_up(as_json)
+    if cluster is not None:
+        return measure_emulation(cluster, fidelity, as_json)
     facts = machine_facts()
     note("trying what this MPI can do, each trial in processes of its own")
     results = probe_mpi(limit)

@@ -21,7 +21,7 @@ from typing import Any
 from dq_client import bringup
 from dq_client import messages as m
 from dq_client.cli.output import table
-from dq_client.cluster import Cluster
+from dq_client.cluster import Cluster, Link
 from dq_client.connection import Connection
 from dq_client.emulation import contained
 from dq_client.emulation.fitting import require_fit
@@ -59,7 +59,11 @@ def run_emulation_doctor(
         rows = []
         for count in sorted({min(count, len(cluster.nodes)) for count in busy}):
             say(f"{count} nodes busy at once ...")
-            rows.append(_row(cluster, core, count, _probe(home, count)))
+            rows.append(_speed(cluster, core, count, _probe(home, "speed", count)))
+        link = None
+        if cluster.link is not None and len(cluster.nodes) > 1:
+            say("the link between two nodes ...")
+            link = _link(cluster.link, _probe(home, "link", 2))
     finally:
         bringup.bring_down(home, force=True)
         shutil.rmtree(root, ignore_errors=True)
@@ -69,14 +73,15 @@ def run_emulation_doctor(
         "words": mechanism.words,
         "core_gflops": core,
         "rows": rows,
-        "ok": all(row["ok"] for row in rows),
+        "link": link,
+        "ok": all(row["ok"] for row in rows) and (link is None or link["ok"]),
     }
 
 
 def core_gflops() -> float:
     """One core of this machine at full speed, over processor time."""
     done = subprocess.run(
-        [*PROBE, "--alone"], capture_output=True, text=True, check=False, timeout=60,
+        [*PROBE, "alone"], capture_output=True, text=True, check=False, timeout=60,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     if done.returncode != 0:
@@ -84,12 +89,12 @@ def core_gflops() -> float:
     return float(json.loads(done.stdout)["gflops"])
 
 
-def _probe(home: Home, count: int) -> dict[str, list[float | None]]:
+def _probe(home: Home, what: str, count: int) -> dict[str, Any]:
     """Run the probe on `count` nodes."""
     connection = bringup.connect(home)
     try:
         body = m.Submit(
-            uuid.uuid4().hex, "probe", PROBE, "/", sizes=m.Sizes([count]),
+            uuid.uuid4().hex, "probe", [*PROBE, what], "/", sizes=m.Sizes([count]),
             inherited=dict(os.environ),
         )  # fmt: skip
         submitted = connection.call(body, timeout_s=10.0)
@@ -101,7 +106,7 @@ def _probe(home: Home, count: int) -> dict[str, list[float | None]]:
     if state != "done":
         text = (folder / "err").read_text()[-500:] if (folder / "err").exists() else ""
         raise DQError(f"the probe on {count} nodes {state}: {text.strip()}")
-    found: dict[str, list[float | None]] = json.loads((folder / "out").read_text())
+    found: dict[str, Any] = json.loads((folder / "out").read_text())
     return found
 
 
@@ -116,56 +121,51 @@ def _ended(connection: Connection, job: int) -> str:
     return f"did not end within {PROBE_LIMIT_S:g} s"
 
 
-def _row(
-    cluster: Cluster, core: float, count: int, found: dict[str, list[float | None]]
-) -> dict[str, Any]:
-    speeds = [value for value in found["gflops"] if value is not None]
+def _speed(cluster: Cluster, core: float, count: int, found: dict[str, Any]) -> dict[str, Any]:
+    speeds = found["gflops"]
     share = next((n.core_share for n in cluster.nodes if n.core_share is not None), 1.0)
-    asked = core * share
-    given = statistics.median(speeds)
-    row: dict[str, Any] = {
+    asked, given = core * share, statistics.median(speeds)
+    return {
         "busy": count,
         "gflops_asked": asked,
         "gflops_given": given,
         "gflops_least": min(speeds),
         "gflops_most": max(speeds),
-        "speed_error": given / asked - 1,
+        "error": given / asked - 1,
+        "ok": abs(given / asked - 1) <= SPEED_ERROR_MAX,
     }
-    row["ok"] = abs(row["speed_error"]) <= SPEED_ERROR_MAX
-    rates = [value for value in found["mbyte_s"] if value is not None]
-    if cluster.link is None or not rates:
-        return row
-    latencies = [value for value in found["latency_us"] if value is not None]
-    row["mbyte_s_asked"] = cluster.link.rate_mbit / 8
-    row["mbyte_s_given"] = statistics.median(rates)
-    row["link_error"] = row["mbyte_s_given"] / row["mbyte_s_asked"] - 1
-    row["latency_us_asked"] = cluster.link.latency_us
-    row["latency_us_given"] = statistics.median(latencies)
-    row["ok"] = row["ok"] and abs(row["link_error"]) <= LINK_ERROR_MAX
-    return row
+
+
+def _link(wanted: Link, found: dict[str, Any]) -> dict[str, Any]:
+    asked = wanted.rate_mbit / 8
+    error = found["mbyte_s"] / asked - 1
+    return {
+        "mbyte_s_asked": asked,
+        "mbyte_s_given": found["mbyte_s"],
+        "error": error,
+        "latency_us_asked": wanted.latency_us,
+        "latency_us_given": found["latency_us"],
+        "ok": abs(error) <= LINK_ERROR_MAX,
+    }
 
 
 def print_emulation(report: dict[str, Any]) -> str:
     """The report as text."""
-    head = ("BUSY", "GFLOP/s ASKED", "GIVEN", "LEAST", "MOST", "ERROR", "MB/s ASKED", "GIVEN",
-            "ERROR", "LATENCY µs ASKED", "GIVEN", "")  # fmt: skip
+    head = ("BUSY NODES", "GFLOP/s ASKED", "GIVEN", "LEAST", "MOST", "ERROR", "")
     rows = []
     for row in report["rows"]:
-        speed = [f"{row[f'gflops_{key}']:.2f}" for key in ("asked", "given", "least", "most")]
-        words = [row["busy"], *speed, f"{100 * row['speed_error']:+.1f} %"]
-        if "link_error" in row:
-            words += [
-                f"{row['mbyte_s_asked']:.1f}",
-                f"{row['mbyte_s_given']:.1f}",
-                f"{100 * row['link_error']:+.1f} %",
-                f"{row['latency_us_asked']:.0f}",
-                f"{row['latency_us_given']:.0f}",
-            ]
-        else:
-            words += ["-"] * 5
-        rows.append((*words, "ok" if row["ok"] else "NO"))
-    good = f"speed within {SPEED_ERROR_MAX:.0%}, links within {LINK_ERROR_MAX:.0%}"
-    return f"{report['words']}\n{table(head, rows)}\nok means: {good}"
+        speeds = [f"{row[f'gflops_{key}']:.2f}" for key in ("asked", "given", "least", "most")]
+        verdict = "ok" if row["ok"] else "NO"
+        rows.append((row["busy"], *speeds, f"{100 * row['error']:+.1f} %", verdict))
+    lines = [report["words"], table(head, rows)]
+    if link := report["link"]:
+        lines.append(
+            f"link: {link['mbyte_s_given']:.1f} MB/s of {link['mbyte_s_asked']:.1f} asked"
+            f" ({100 * link['error']:+.1f} %, {'ok' if link['ok'] else 'NO'}),"
+            f" latency {link['latency_us_given']:.0f} µs of {link['latency_us_asked']:.0f}"
+        )
+    lines.append(f"ok: speeds within {SPEED_ERROR_MAX:.0%}, the link within {LINK_ERROR_MAX:.0%}")
+    return "\n".join(lines)
 
 
 def clean_leftovers() -> list[contained.Leftover]:

@@ -1,11 +1,11 @@
 """What an emulated node really gives: a small MPI program that measures its own ranks.
 
-    python -m resize_lib.emulation.probe           under DQ: one JSON line from rank 0
-    python -m resize_lib.emulation.probe --alone   one core at full speed, without MPI
+    python -m resize_lib.emulation.probe speed     under DQ: one JSON line from rank 0
+    python -m resize_lib.emulation.probe link      under DQ on two nodes: the same
+    python -m resize_lib.emulation.probe alone     one core at full speed, without MPI
 
-Speed: products of small matrices in compute sections, operations over wall-clock time, all ranks at
-the same time. Link: neighbours in pairs, one pair after the other (a few of them), because they
-poll; half a round trip of 8 bytes for the latency, of `LINK_BYTES` for the rate.
+Speed: products of matrices in compute sections, operations over wall-clock time, all ranks at the
+same time. Link: half a round trip of 8 bytes for the latency, of `LINK_BYTES` for the rate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 ORDER = 600  # some 10 ms of a core: as long as the kernels' own sections
 SPEED_S = 4.0
-PAIRS_MAX = 3
 ROUNDS = 15
 LINK_BYTES = 2_000_000
 
@@ -55,26 +54,18 @@ def multiply(
     return 2e-9 * ORDER**3 * count / (clock() - begin)
 
 
-def link(rs: Session) -> tuple[float | None, float | None]:
-    """Rate (MB/s) and latency (µs) to this rank's neighbour; None for ranks not measured."""
-    peer = rs.rank ^ 1
-    mine: tuple[float | None, float | None] = (None, None)
-    for pair in range(min(PAIRS_MAX, rs.size // 2)):
-        if rs.rank // 2 == pair:
-            mine = _measure(rs, peer)
-        rs.comm.Barrier()
-    return mine
-
-
-def _measure(rs: Session, peer: int) -> tuple[float, float]:
-    first = rs.rank < peer
-    small_s = _half_round_trip(rs, peer, np.zeros(8, np.uint8), first=first)
-    large_s = _half_round_trip(rs, peer, np.zeros(LINK_BYTES, np.uint8), first=first)
+def link(rs: Session) -> tuple[float, float]:
+    """Rate (MB/s) and latency (µs) between the job's two ranks."""
+    if rs.size != 2:
+        raise SystemExit(f"a link has two ends: run on 2 nodes, not {rs.size}")
+    _leave_group()
+    small_s = _half_round_trip(rs, np.zeros(8, np.uint8))
+    large_s = _half_round_trip(rs, np.zeros(LINK_BYTES, np.uint8))
     return LINK_BYTES / (large_s - small_s) / 1e6, small_s * 1e6
 
 
-def _half_round_trip(rs: Session, peer: int, buffer: Any, *, first: bool) -> float:
-    times = []
+def _half_round_trip(rs: Session, buffer: Any) -> float:
+    peer, first, times = 1 - rs.rank, rs.rank == 0, []
     for _ in range(ROUNDS):
         begin = time.perf_counter()
         for sending in (first, not first):
@@ -93,22 +84,23 @@ def _spin(rs: Session, request: MPI.Request) -> None:
 def main() -> int:
     """One JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--alone", action="store_true")
-    if parser.parse_args().alone:
+    parser.add_argument("what", choices=("alone", "speed", "link"))
+    what = parser.parse_args().what
+    if what == "alone":
         print(json.dumps({"gflops": multiply(1.0, clock=time.thread_time)}), flush=True)  # noqa: T201
         return 0
+    result: dict[str, Any] = {}
     with resize_lib.session() as rs:
         for _ in rs.iterations(1):
             rs.comm.Barrier()
-            gflops = multiply(SPEED_S, rs.compute)
-            rs.comm.Barrier()
-            _leave_group()
-            rate, latency = link(rs)
-        found = rs.comm.gather((gflops, rate, latency))
-        if found is not None:
-            columns = [list(column) for column in zip(*found, strict=True)]
-            names = ("gflops", "mbyte_s", "latency_us")
-            print(json.dumps(dict(zip(names, columns, strict=True))), flush=True)  # noqa: T201
+            if what == "link":
+                rate, latency = link(rs)
+                result = {"mbyte_s": rate, "latency_us": latency}
+            else:
+                speeds = rs.comm.gather(multiply(SPEED_S, rs.compute))
+                result = {"gflops": speeds}
+        if rs.rank == 0:
+            print(json.dumps(result), flush=True)  # noqa: T201
     return 0
 
 

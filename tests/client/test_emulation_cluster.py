@@ -87,7 +87,7 @@ def test_without_privileges_auto_is_paced_and_contained_is_refused(
 
 
 def test_quotas_are_never_below_what_the_kernel_takes() -> None:
-    for cores in (0.001, 0.01, 0.05, 0.5, 1.0, 2.0):
+    for cores in (0.001, 0.005, 0.05, 0.5, 1.0, 2.0):
         quota_us, period_us = cgroups.quota(cores)
         assert quota_us >= cgroups.QUOTA_US_MIN
         assert quota_us / period_us == pytest.approx(cores, rel=0.01)
