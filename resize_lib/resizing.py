@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from dq_client import messages as m
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.emulation import LinkRate
-from resize_lib.processes import ProcessError, idle_bcast
+from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.redistribution import Placement, RedistributionError, redistribute
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
     if link is not None:
         nodes_s = link.bulk_s(outcome.bytes_sent, outcome.bytes_received, outcome.panels)
         time.sleep(max(0.0, begin + nodes_s - time.perf_counter()))
+        idle_barrier(comm)  # rank 0 reports the time of the slowest
     values: dict[str, Any] = idle_bcast(
         comm, {name: held.value for name, held in session.values.items()}
     )
