@@ -102,3 +102,22 @@ def test_names_of_processors_do_not_change_a_malleable_schedule():
         config = named_config(policy)
         named = Simulation(workload, 32, config, processors=Processors()).run()
         assert named.end_s == Simulation(workload, 32, config).run().end_s
+
+
+@pytest.mark.parametrize("policy", SETS)
+def test_policies_remember_nothing_that_matters(policy):
+    """A server that starts again from its state goes on exactly as it would have."""
+    workload = MalleableWorkload(lublin(250, 32, load=1.0, seed=6), 32, Malleability(0.7), 6)
+    usual = simulate(workload, 32, policy)
+    forgetful = Simulation(workload, 32, named_config(policy))
+    scheduler, together = forgetful.scheduler, forgetful.scheduler.handle_together
+
+    def with_fresh_policies(batch, now):
+        scheduler.configure(scheduler.config)
+        return together(batch, now)
+
+    scheduler.handle_together = with_fresh_policies
+    scheduler.handle = lambda event, now: with_fresh_policies([event], now)
+    records = forgetful.run()
+    assert records.end_s == usual.end_s
+    assert records.resizes == usual.resizes
