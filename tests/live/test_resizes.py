@@ -1,0 +1,107 @@
+"""One job under a real server, brought to random sizes over and over: right, and nothing leaks."""
+
+import json
+import random
+import time
+
+import psutil
+import pytest
+
+from dq_client import bringup
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
+
+PROGRAM = "tests.mpi.programs.session_served"
+
+
+def sizes_to_go(seed, count, now):
+    """Random sizes 1 to 8, each another than the one before, and then all the way."""
+    chance, sizes = random.Random(seed), [now]
+    for _ in range(count):
+        sizes.append(chance.choice([n for n in range(1, 9) if n != sizes[-1]]))
+    return [*sizes[1:], *[8] * (sizes[-1] != 8), 2]
+
+
+def ranks_of(stop):
+    """The job's ranks, as the operating system knows them."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if words[1:] == ["-m", PROGRAM, str(stop)]:
+            found.append(process)
+    return found
+
+
+def settle_at(stop, size, patience_s=10.0):
+    """Ranks that leave take a moment to go."""
+    end = time.monotonic() + patience_s
+    while len(ranks_of(stop)) != size:
+        assert time.monotonic() < end, f"{len(ranks_of(stop))} ranks, not {size}"
+        time.sleep(0.05)
+
+
+def state(cluster):
+    """Open files of server and agent, and how many processes the cluster has beside the ranks."""
+    files, others = 0, 0
+    for pid in bringup.leftovers(cluster.home):
+        try:
+            process = psutil.Process(pid)
+            words = process.cmdline()
+            if {"dq_server.live", "dq_client.agent"} & set(words):
+                files += process.num_fds()
+        except psutil.Error:  # it has ended
+            continue
+        others += PROGRAM not in words
+    return files, others
+
+
+def assert_flat(marks):
+    """Open files and memory (±5 %) of the largest rank in the last third as in the first."""
+    third = len(marks) // 3
+    early, late = marks[:third], marks[-third:]
+    assert max(m[2] for m in late) <= max(m[2] for m in early) + 8
+    assert max(m[3] for m in late) <= max(m[3] for m in early) * 1.05
+
+
+def resized(live, tmp_path, count, seed):
+    config = tmp_path / "config.toml"
+    config.write_text('[scheduler]\nresize = "none"\n')  # nobody but `dq resize` moves the job
+    stop = tmp_path / "stop"
+    live.up(8, "--config", config)
+    job = live.submit("-n", 2, "--sizes", "1,2,3,4,5,6,7,8",
+                      "--", "python", "-m", PROGRAM, stop)  # fmt: skip
+    live.wait(job, lambda j: j["state"] == "running")
+    sizes = sizes_to_go(seed, count, 2)
+    before = None
+    for size in sizes:
+        live.dq("resize", job, size)
+        live.wait(job, lambda j, size=size: j["processors"] == size)
+        settle_at(stop, size)
+        if size == 2 and before is None:
+            before = state(live)
+    after = state(live)
+    stop.touch()
+    end = live.wait_end(job)
+    assert end["state"] == "done", live.dq("logs", job, "--err", code=None)
+    settle_at(stop, 0)
+    told = json.loads(live.dq("logs", job).splitlines()[-1])
+    assert told["sizes"] == [2, *sizes]
+    assert [s["processors"] for s in end["sizes"]] == [2, *sizes]
+    return told, before, after
+
+
+@pytest.mark.timeout(180)
+def test_a_dozen_resizes_through_the_server_leave_every_element_right(live, tmp_path):
+    resized(live, tmp_path, 10, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_two_hundred_resizes_through_the_server_leak_nothing(live, tmp_path):
+    told, before, after = resized(live, tmp_path, 198, seed=2)
+    assert_flat(told["marks"])
+    assert after[0] <= before[0] + 8, "open files of server and agent"
+    assert after[1] <= before[1] + 4, "processes beside the ranks"
