@@ -25,7 +25,7 @@ from dq_server.sim.run_command import RunInputError
 @click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
 @click.pass_context
 def replay(ctx: click.Context, journal: Path, policy: str | None, json_wanted: bool) -> None:
-    """Replay the JOURNAL of a server (journal.db).
+    """Replay the JOURNAL of a server (journal.sqlite in its folder).
 
     Without --policy every recorded event is handled again and must lead to the recorded actions:
     exit code 0 if all do, 1 at the first that does not. With --policy the journal's jobs, with the
