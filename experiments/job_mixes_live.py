@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dq_server.core.config import SchedulerConfig
 from experiments.live import HOSTFILES, Job, LiveCluster, minutes, note
 from experiments.output import add_options, check_options, pyplot, table, write_csv
+from experiments.twin import simulate
 
 PROCESSORS = 33
 # Samples per size, and iterations before a job that gave way grows again: small, for short runs.
-SCHEDULER = {"samples": 2, "discard": 1, "threshold": 0.05, "settle": 2}
+SCHEDULER: dict[str, Any] = {"samples": 2, "discard": 1, "threshold": 0.05, "settle": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +267,8 @@ def save(path: Path, outcomes: Sequence[Outcome]) -> None:
     write_csv(path, head, rows)
 
 
-def draw(path: Path, mix: int, outcomes: Sequence[Outcome]) -> None:
-    """Processors of every job over time, one panel per run, one time axis."""
+def draw(path: Path, mix: int, outcomes: Sequence[Outcome], twin: Outcome) -> None:
+    """Processors of every job over time, one panel per run; the simulation dashed in the first."""
     plt = pyplot()
     figure, axes = plt.subplots(
         len(outcomes), 1, figsize=(11, 3.2 * len(outcomes)), sharex=True, layout="constrained",
@@ -280,6 +282,13 @@ def draw(path: Path, mix: int, outcomes: Sequence[Outcome]) -> None:
             sizes = [size + 0.12 * (number - 1) for _, size in job.steps]
             ax.step(times, [*sizes, sizes[-1]], where="post", label=job.name, lw=1.8)
             ax.plot(job.end_s, sizes[-1], "|", color="black", ms=9)
+        if ax is axes[0, 0]:
+            for number, job in enumerate(twin.jobs):
+                times = [since_s for since_s, _ in job.steps] + [job.end_s]
+                sizes = [size + 0.12 * (number - 1) for _, size in job.steps]
+                label = "simulated" if number == 0 else None
+                ax.step(times, [*sizes, sizes[-1]], "--", where="post", color=f"C{number}",
+                        lw=1, label=label)  # fmt: skip
         ax.set(ylabel="processors", ylim=(0, top + 1), title=outcome.title)
         ax.grid(alpha=0.3)
         ax.legend(fontsize=8, ncols=2)
@@ -288,15 +297,44 @@ def draw(path: Path, mix: int, outcomes: Sequence[Outcome]) -> None:
     figure.savefig(path, dpi=110)
 
 
+def twin_of(mix: Sequence[Spec], live: Outcome) -> Outcome:
+    """The live run once more in simulation."""
+    iterations = {spec.name: spec.iterations for spec in mix}
+    counts = [iterations[job["name"]] for job in live.details]
+    found = simulate(live.details, counts, PROCESSORS, SchedulerConfig(**SCHEDULER))
+    jobs = (Ran(j.name, j.submit_s, j.start_s, j.end_s, j.steps) for j in found)
+    return Outcome("simulated", tuple(jobs), ())
+
+
+def compared(live: Outcome, twin: Outcome) -> str:
+    """Errors of the simulation in per cent, and what it gives."""
+    rows = [
+        [a.name, f"{a.turnaround_s:.1f}", f"{b.turnaround_s:.1f}",
+         f"{100 * (b.turnaround_s / a.turnaround_s - 1):+.1f}",
+         " ".join(str(size) for _, size in b.steps)]
+        for a, b in zip(live.jobs, twin.jobs, strict=True)
+    ]  # fmt: skip
+    error = 100 * (twin.makespan_s / live.makespan_s - 1)
+    return (
+        "\nLive beside simulated, the model fitted from this live run\n"
+        + table(["job", "turnaround live", "simulated", "error %", "sizes simulated"], rows)
+        + f"\nmakespan {live.makespan_s:.1f} s live,"
+        f" {twin.makespan_s:.1f} s simulated: {error:+.1f} %"
+    )
+
+
 def main_live(options: argparse.Namespace) -> int:
     """The live form of `experiments.job_mixes`: needs mix, quick, json, csv and plot."""
     outcomes = run_all(options.mix, quick=options.quick)
+    twin = twin_of(MIXES[options.mix], outcomes[0])
     if options.csv:
-        save(options.csv, outcomes)
+        save(options.csv, [*outcomes, twin])
     if options.plot:
-        draw(options.plot, options.mix, outcomes)
-    show = as_json if options.json else as_text
-    print(show(options.mix, outcomes))
+        draw(options.plot, options.mix, outcomes, twin)
+    if options.json:
+        print(as_json(options.mix, [*outcomes, twin]))
+    else:
+        print(as_text(options.mix, outcomes), compared(outcomes[0], twin), sep="\n")
     return 0
 
 

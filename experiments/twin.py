@@ -1,0 +1,115 @@
+"""A live job mix once more in simulation, with an application model fitted from the live run.
+
+The model: seconds per iteration by size (medians over all stays of jobs that run the same program;
+sizes never visited from a fit of a/p + b), seconds for a start and seconds for a resize (what is
+left of the jobs' run times when the iterations are taken off). The scheduler is the same code.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dq_server.core.actions import StartJob
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.policies.sets import named_config
+from dq_server.core.sizes import configurations, nearest_square
+from dq_server.sim.applications import Iterating
+from dq_server.sim.engine import Simulation
+from dq_server.sim.workload import ListedJob, ListedWorkload
+from experiments.job_mixes import Ran
+from experiments.live import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What the live run says about its program; all in seconds."""
+
+    measured: Mapping[int, float]
+    over_p: float
+    constant: float
+    start_s: float
+    resize_s: float
+
+    def iteration_s(self, size: int) -> float:
+        """One iteration on `size` processors."""
+        return self.measured.get(size) or max(1e-3, self.over_p / size + self.constant)
+
+
+def fit(jobs: Sequence[Job]) -> Model:
+    """The model of jobs that ran the same program (`dq job --json` of each)."""
+    times: dict[int, list[float]] = {}
+    for job in jobs:
+        for stay in job["sizes"]:
+            if stay["iteration_time_s"]:
+                times.setdefault(stay["processors"], []).append(stay["iteration_time_s"])
+    measured = {size: statistics.median(found) for size, found in times.items()}
+    matrix = np.array([[1 / size, 1.0] for size in measured])
+    over_p, constant = np.linalg.lstsq(matrix, np.array(list(measured.values())), rcond=None)[0]
+    start_s, resize_s = _overheads(jobs, measured)
+    return Model(measured, float(over_p), float(constant), start_s, resize_s)
+
+
+def _overheads(jobs: Sequence[Job], measured: Mapping[int, float]) -> tuple[float, float]:
+    """Start and resize, by least squares from what the iterations leave of the run times."""
+    rows, left_s = [], []
+    for job in jobs:
+        computing_s = sum(s["iterations"] * measured.get(s["processors"], 0) for s in job["sizes"])
+        rows.append([1.0, max(0, len(job["sizes"]) - 1)])
+        left_s.append(job["end_s"] - job["start_s"] - computing_s)
+    start_s, resize_s = np.linalg.lstsq(np.array(rows), np.array(left_s), rcond=None)[0]
+    return max(0.0, float(start_s)), max(0.0, float(resize_s))
+
+
+class Starting(Iterating):
+    """An iterating application that takes time to start."""
+
+    __slots__ = ("startup_s",)
+
+    def __init__(self, iterations: int, model: Model) -> None:
+        super().__init__(iterations, model.iteration_s, lambda _a, _b: model.resize_s)
+        self.startup_s = model.start_s
+
+    def start(self, sim: Simulation, action: StartJob, now: float) -> None:
+        """See Application."""
+        self._size, self._done = len(action.processors), 0
+        self._go_on(sim, action.job, action.instance, now + self.startup_s)
+
+
+def simulate(
+    jobs: Sequence[Job], iterations: Sequence[int], processors: int, scheduler: SchedulerConfig
+) -> list[Ran]:
+    """The same jobs, submitted when the live ones were, under the same scheduler."""
+    model = fit(jobs)
+    zero_s = min(job["submit_s"] for job in jobs)
+    order = sorted(range(len(jobs)), key=lambda k: jobs[k]["submit_s"])
+    listed = []
+    for number in order:
+        job = jobs[number]
+        legal = tuple(job["legal_sizes"])
+        initial = job["sizes"][0]["processors"] if job["sizes"] else legal[0]
+        kind = JobKind.MALLEABLE if len(legal) > 1 else JobKind.RIGID
+        shape = nearest_square(initial)
+        spec = JobSpec(job["name"], kind, shape, configurations(legal))
+        listed.append(
+            ListedJob(job["submit_s"] - zero_s, spec, _maker(iterations[number], model), number)
+        )
+    config = named_config("reshape", scheduler)
+    records = Simulation(ListedWorkload("twin", listed), processors, config).run()
+    found: dict[int, Ran] = {}
+    for k in records.ran.tolist():
+        number = int(records.workload.number(k))
+        start_s = float(records.start_s[k])
+        steps = [(start_s, int(records.processors[k]))]
+        steps += [(change.time_s, change.size) for change in records.resizes.get(k, ())]
+        name, submit_s = jobs[number]["name"], float(records.workload.submit_s[k])
+        found[number] = Ran(name, submit_s, start_s, float(records.end_s[k]), tuple(steps))
+    return [found[number] for number in range(len(jobs))]
+
+
+def _maker(iterations: int, model: Model) -> Callable[[], Starting]:
+    return lambda: Starting(iterations, model)
