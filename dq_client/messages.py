@@ -44,12 +44,16 @@ class Hello(Body, tag="hello", frozen=True):
 
 
 class Welcome(Body, tag="welcome", frozen=True):
-    """The server's answer; `epoch` grows with every start of the server."""
+    """The server's answer; `epoch` grows with every start of the server.
+
+    `session`: an agent's own, from this hello to its next; 0 for others.
+    """
 
     protocol: int
     version: str
     epoch: int
     role: str
+    session: int = 0
 
 
 # --- users -----------------------------------------------------------------------------------
@@ -329,8 +333,9 @@ class AgentHello(Body, tag="agenthello", frozen=True):
 
 
 class Heartbeat(Body, tag="heartbeat", frozen=True):
-    """Still here, with everything it holds."""
+    """Still here, with everything it holds: sent after the welcome to `session`."""
 
+    session: Id
     holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
     load: float = 0.0
 
@@ -507,9 +512,12 @@ class Reply(Struct, frozen=True, tag="reply", tag_field="k"):
 
 
 class Order(Struct, frozen=True, tag="order", tag_field="k"):
-    """To an agent, unasked. Orders of an older epoch than the last welcome's are ignored."""
+    """To an agent, unasked. Orders of another session than the last welcome's are ignored.
 
-    epoch: int
+    So nothing counts that was on its way when the server gave the agent up, or was another one.
+    """
+
+    session: int
     body: OrderBody
 
 

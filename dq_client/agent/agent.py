@@ -71,7 +71,7 @@ class Agent:
     heartbeat_s: float = 2.0
     interface: str = "lo"
     clock: Callable[[], float] = time.monotonic
-    epoch: int = 0
+    session: int = 0  # what the last welcome said
     retired: bool = False
     reports: dict[str, Report] = field(default_factory=dict)
     departures: list[Departure] = field(default_factory=list)
@@ -166,7 +166,7 @@ class Agent:
         try:
             self.connection.check_refused()
         except DQError as e:
-            if not self.epoch:  # never let in: a wrong key stays wrong
+            if not self.session:  # never let in: a wrong key stays wrong
                 raise
             log.warning("%s", e)
         if before and self.connection.handshakes > before:
@@ -201,17 +201,18 @@ class Agent:
             return
         self._last_beat = now
         self.each_beat()
-        self._beat_ids = {self._send(m.Heartbeat(self._held(), os.getloadavg()[0]))}
+        self._beat_ids = {self._send(m.Heartbeat(self.session, self._held(), os.getloadavg()[0]))}
         self._call_again()
 
     def _message(self, message: m.Reply | m.Order) -> None:
         if isinstance(message, m.Order):
-            if message.epoch >= self.epoch:  # an older server must not give orders any more
+            if message.session == self.session:  # else: of another server, or of another life
                 self._order(message.body)
         elif message.id == self._hello:
             if isinstance(message.body, m.Welcome):
-                self._hello, self.epoch = "", message.body.epoch
-                log.info("welcomed by the server, epoch %d", self.epoch)
+                self._hello, self.session = "", message.body.session
+                self._last_beat = float("-inf")  # what is held is told at once
+                log.info("welcomed by the server, epoch %d", message.body.epoch)
             elif isinstance(message.body, m.Error) and message.body.code != "later":
                 raise WrongServer(message.body.text)
         elif message.id in self._beat_ids:

@@ -1,5 +1,8 @@
 """The node agents the server knows, and what they should be doing.
 
+A hello opens a session and says nothing about jobs that is relied upon: it may have been under way
+for long. What an agent holds counts from its first heartbeat in the session on.
+
 Orders to agents follow from the scheduler's state, so a lost order is simply given again: with
 every heartbeat an agent says what it holds, and `reconcile` compares that with the state.
 """
@@ -31,6 +34,7 @@ class AgentLink:
     nodes: list[m.NodeInfo]
     last_seen: float  # monotonic
     pid: int = 0
+    session: int = 0
     holdings: list[m.Holding] = field(default_factory=list)
 
 
@@ -41,9 +45,11 @@ class Agents:
     by_name: dict[str, AgentLink] = field(default_factory=dict)
     by_node: dict[str, AgentLink] = field(default_factory=dict)
 
-    def hello(self, message: m.AgentHello, identity: bytes, now: float) -> AgentLink:
+    def hello(
+        self, message: m.AgentHello, identity: bytes, now: float, session: int
+    ) -> AgentLink:
         """An agent reports; the newest report under a name counts."""
-        link = AgentLink(message.agent, identity, message.nodes, now, message.pid)
+        link = AgentLink(message.agent, identity, message.nodes, now, message.pid, session)
         self.by_name[message.agent] = link
         for node in message.nodes:
             self.by_node[node.name] = link
@@ -80,7 +86,7 @@ def reconcile(server: Server, link: AgentLink) -> None:
         if holding.running and _shall_end(state, holding):
             server.order(link, m.KillTree(holding.job, holding.instance))
     _reconcile_vacating(server, mine)
-    _join(server, link)
+    join(server, link, [n for n in link.nodes if not _is_up(state, n.name)])
 
 
 def _over(state: State, holding: m.Holding) -> bool:
@@ -93,7 +99,18 @@ def _shall_end(state: State, holding: m.Holding) -> bool:
     return _over(state, holding) or state.active[holding.job].state is JobState.KILLING
 
 
-def _join(server: Server, link: AgentLink) -> None:
+def join_new(server: Server, link: AgentLink) -> None:
+    """Nodes that nobody has heard of before have no past that could matter."""
+    known = server.scheduler.state.processors.nodes
+    join(server, link, [node for node in link.nodes if node.name not in known])
+
+
+def _is_up(state: State, name: str) -> bool:
+    node = state.processors.nodes.get(name)
+    return node is not None and node.up
+
+
+def join(server: Server, link: AgentLink, nodes: list[m.NodeInfo]) -> None:
     """Nodes that are new, or were lost, offer their processors.
 
     An agent that was lost comes back with processes of jobs that ended for its absence. They are
@@ -102,10 +119,8 @@ def _join(server: Server, link: AgentLink) -> None:
     state = server.scheduler.state
     if any(h.running and _over(state, h) for h in link.holdings):
         return
-    for node in link.nodes:
-        known = state.processors.nodes.get(node.name)
-        if known is None or not known.up:
-            server.apply(ev.NodeJoined(node.name, node.processors, node.speed))
+    for node in nodes:
+        server.apply(ev.NodeJoined(node.name, node.processors, node.speed))
 
 
 def _reconcile_first(

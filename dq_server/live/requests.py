@@ -22,7 +22,7 @@ from dq_server.core.errors import (
 from dq_server.core.jobs import Job
 from dq_server.live import translate, views
 from dq_server.live.access import Principal
-from dq_server.live.agents import reconcile
+from dq_server.live.agents import join_new, reconcile
 
 if TYPE_CHECKING:
     from dq_server.live.server import Server
@@ -265,21 +265,25 @@ def _dynamic(
 # --- agents ----------------------------------------------------------------------------------
 
 
-def agent_hello(server: Server, asked: Asked, body: m.AgentHello) -> m.ReplyBody:
+def agent_hello(server: Server, asked: Asked, body: m.AgentHello) -> m.ReplyBody | None:
     """An agent reports for duty."""
     if body.protocol != m.PROTOCOL:
         return m.Error("refused", f"this server speaks protocol {m.PROTOCOL}, not {body.protocol}")
-    link = server.agents.hello(body, asked.identity, server.monotonic())
+    session = next(server.sessions)
+    link = server.agents.hello(body, asked.identity, server.monotonic(), session)
     server.places.learn(body.nodes)
-    reconcile(server, link)
+    # Before the orders that follow: they count only in this session.
+    welcome = m.Welcome(m.PROTOCOL, VERSION, server.epoch, "agent", session)
+    server.reply(asked.identity, asked.request_id, welcome)
+    join_new(server, link)
     server.resume()
-    return m.Welcome(m.PROTOCOL, VERSION, server.epoch, "agent")
+    return None
 
 
 def heartbeat(server: Server, asked: Asked, body: m.Heartbeat) -> m.ReplyBody:
     """An agent is still here. One we do not know is asked to report in full."""
     link = server.agents.of_identity(asked.identity)
-    if link is None:
+    if link is None or link.session != body.session:
         return UNKNOWN_AGENT
     link.last_seen = server.monotonic()
     link.holdings = body.holdings

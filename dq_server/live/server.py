@@ -84,6 +84,7 @@ class Server:
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None
         self._tickets = itertools.count(1)
+        self.sessions = itertools.count((self.epoch << 24) + 1)  # of agents; never used again
         self.rebuild()
         if self.scheduler.config != self.config:
             self.apply(ev.Configured(self.config))
@@ -224,7 +225,7 @@ class Server:
 
     def order(self, link: AgentLink, body: m.OrderBody) -> None:
         """Send an order once the journal is safe."""
-        self._outbox.append((link.identity, codec.encode(m.Order(self.epoch, body))))
+        self._outbox.append((link.identity, codec.encode(m.Order(link.session, body))))
 
     def reply(self, identity: bytes, request_id: str, body: m.ReplyBody) -> None:
         """Send a reply once the journal is safe."""

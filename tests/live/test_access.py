@@ -55,7 +55,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.Committed(1),
         m.Aborted(1, "no"),
         m.AgentHello(m.PROTOCOL, "c", [m.NodeInfo("n9", 1, "n9")]),
-        m.Heartbeat(),
+        m.Heartbeat(0),
         m.RemoteRun("run", job, 1, "nowhere", ["true"]),
         m.RemoteEnded("run", 0),
         m.LogAnswer(77, b"", 0, end=True),

@@ -125,7 +125,7 @@ def test_an_identity_is_no_authority(served, context):
     thief.send(served_request("mine"))
     assert thief.poll(2000), "the name can be had: that is the trap"
     thief.recv()
-    thief.send(codec.encode(m.Request("theirs", m.Heartbeat())))
+    thief.send(codec.encode(m.Request("theirs", m.Heartbeat(0))))
     assert b"may not Heartbeat" in thief.recv()
     # It has spoken since, so the server knows whose name it is now. A thief that keeps silent:
     thief.close()
