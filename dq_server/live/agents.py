@@ -45,9 +45,7 @@ class Agents:
     by_name: dict[str, AgentLink] = field(default_factory=dict)
     by_node: dict[str, AgentLink] = field(default_factory=dict)
 
-    def hello(
-        self, message: m.AgentHello, identity: bytes, now: float, session: int
-    ) -> AgentLink:
+    def hello(self, message: m.AgentHello, identity: bytes, now: float, session: int) -> AgentLink:
         """An agent reports; the newest report under a name counts."""
         link = AgentLink(message.agent, identity, message.nodes, now, message.pid, session)
         self.by_name[message.agent] = link

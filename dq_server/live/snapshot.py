@@ -5,8 +5,8 @@ kinds of fields need translation: the indexes over `jobs` (queue, active, ...) b
 because the jobs in them must be the very same objects again, ordered dictionaries and deques
 become lists, because msgspec knows neither, and functions are left out, because the scheduler puts
 them in again when it is configured, and so is `changes`, which counts refused events, too, and
-matters only to what policies have worked out and hold in memory. A field that is missing takes its default, so that a newer
-version reads an older snapshot.
+matters only to what policies have worked out and hold in memory. A field that is missing takes its
+default, so that a newer version reads an older snapshot.
 """
 
 from __future__ import annotations
