@@ -12,7 +12,7 @@
     [link]                         # emulated: what every node's link carries
     rate_mbit = 1000
     latency_us = 50
-    duplex = "full"                # half: sending and receiving take turns
+    duplex = "full"                # half: sending and receiving take turns; shared: all nodes do
 
 A local cluster is one machine whose processors each count as a node; it needs no file
 (`dq up --local N`), or one with `engine = "local"` and `processors = N`.
@@ -43,7 +43,7 @@ class Link(msgspec.Struct, forbid_unknown_fields=True):
 
     rate_mbit: float = 1000.0
     latency_us: float = 50.0
-    duplex: Literal["full", "half"] = "full"
+    duplex: Literal["full", "half", "shared"] = "full"
 
 
 class NodeGroup(msgspec.Struct, forbid_unknown_fields=True):
@@ -159,9 +159,9 @@ def _nodes(group: NodeGroup, link: Link | None) -> list[NodeInfo]:
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"nodes {group.names}: core_share = {share:g}, need above 0, at most 1")
     words = [group.names] if isinstance(group.names, str) else group.names
-    carries: tuple[float | None, float | None, bool] = (None, None, False)
+    carries: tuple[float | None, float | None, str] = (None, None, "full")
     if link is not None:
-        carries = (link.rate_mbit, link.latency_us, link.duplex == "half")
+        carries = (link.rate_mbit, link.latency_us, link.duplex)
     return [
         NodeInfo(name, group.processors, name, group.speed, share, *carries)
         for word in words

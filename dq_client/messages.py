@@ -221,7 +221,7 @@ class JobWelcome(Body, tag="jobwelcome", frozen=True):
     cols: int
     link_mbit: float | None = None
     link_latency_us: float | None = None
-    link_half_duplex: bool = False
+    link_duplex: str = "full"
 
 
 class RemapPoint(Body, tag="remap", frozen=True):
@@ -308,7 +308,7 @@ class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
     core_share: float | None = None  # emulated by pacing: share of a core of the machine
     link_mbit: float | None = None  # emulated by pacing: rate of its link
     link_latency_us: float | None = None
-    link_half_duplex: bool = False
+    link_duplex: str = "full"
 
 
 class Holding(Struct, frozen=True, forbid_unknown_fields=True):

@@ -205,7 +205,11 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
         arena=session.arena,
     )
     if link is not None:
-        nodes_s = link.bulk_s(outcome.bytes_sent, outcome.bytes_received, outcome.panels)
+        sent, received = outcome.bytes_sent, outcome.bytes_received
+        if link.duplex == "shared":
+            idle_barrier(comm)
+            sent, received = comm.allreduce(sent), 0
+        nodes_s = link.bulk_s(sent, received, outcome.panels)
         time.sleep(max(0.0, begin + nodes_s - time.perf_counter()))
         idle_barrier(comm)  # rank 0 reports the time of the slowest
     values: dict[str, Any] = idle_bcast(

@@ -97,8 +97,8 @@ class Session:
                 bearings = Bearings(welcome.rows, welcome.cols, welcome.places, managed=True)
                 if welcome.link_mbit is not None:
                     latency_us = welcome.link_latency_us or 0.0
-                    half = welcome.link_half_duplex
-                    bearings.link = LinkRate(welcome.link_mbit, latency_us, half)
+                    duplex = welcome.link_duplex
+                    bearings.link = LinkRate(welcome.link_mbit, latency_us, duplex)
         found: Bearings = idle_bcast(comm, bearings)
         return found
 

@@ -204,7 +204,7 @@ def job_hello(server: Server, asked: Asked, body: m.JobHello) -> m.ReplyBody:
         welcome,
         link_mbit=node.link_mbit,
         link_latency_us=node.link_latency_us,
-        link_half_duplex=node.link_half_duplex,
+        link_duplex=node.link_duplex,
     )
 
 

@@ -8,8 +8,10 @@ pair in the order in which they are posted, which is the order in which MPI matc
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import time
 
 import numpy as np
 from mpi4py import MPI
@@ -26,7 +28,7 @@ class Board:
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         shape = (CHANNELS, comm.size, comm.size, RING)
-        nbytes = 8 * CHANNELS * comm.size * comm.size * RING
+        nbytes = 8 * (CHANNELS * comm.size * comm.size * RING + 1)
         fd = -1
         where = None
         if comm.rank == 0:  # pages nobody writes take no memory
@@ -36,6 +38,22 @@ class Board:
         where = idle_bcast(comm, where)
         opened = fd if comm.rank == 0 else os.open(where, os.O_RDWR | os.O_CLOEXEC)
         self._memory = mmap.mmap(opened, nbytes)
-        self.stamps: NDArray[np.float64] = np.frombuffer(self._memory).reshape(shape)
-        idle_barrier(comm)  # everyone has it: rank 0 may close
-        os.close(opened)
+        numbers = np.frombuffer(self._memory)
+        self.stamps: NDArray[np.float64] = numbers[:-1].reshape(shape)
+        self._medium_free: NDArray[np.float64] = numbers[-1:]
+        idle_barrier(comm)  # everyone has it
+        self._lock = opened
+
+    def take(self, duration_s: float) -> float:
+        """See link.Medium: the medium that all nodes of the job share."""
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        try:
+            begin_s = max(time.monotonic(), float(self._medium_free[0]))
+            self._medium_free[0] = begin_s + duration_s
+        finally:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+        return begin_s
+
+    def __del__(self) -> None:
+        if (lock := getattr(self, "_lock", None)) is not None:
+            os.close(lock)

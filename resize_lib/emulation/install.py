@@ -22,7 +22,7 @@ class LinkRate:
 
     rate_mbit: float
     latency_us: float
-    half_duplex: bool = False
+    duplex: str = "full"
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Emulation:
         pacing.set_pacer(pacer)
         emulation = Emulation(rate, pacer)
         if rate is not None:
-            emulation.link = Link(rate.rate_mbit, rate.latency_us, rate.half_duplex)
+            emulation.link = Link(rate.rate_mbit, rate.latency_us, rate.duplex)
         return emulation
 
     def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[Place]) -> Grid:

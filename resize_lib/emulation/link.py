@@ -8,9 +8,9 @@ taken in all of it:
     arrives = max(leaves + latency, in_free) + b / rate;   in_free = arrives
 
 So a node that sends to many, or hears from many at once, does so one by one, in both directions at
-the same time (full duplex) or taking turns (half duplex, as on hubs and old switches), and nothing
-between the links is ever the bottleneck. Times are CLOCK_MONOTONIC seconds, which all ranks of one
-machine share.
+the same time (full duplex) or taking turns (half duplex). Nothing between the links is ever the
+bottleneck, unless the medium is shared, as on a hub: then the messages of all nodes of the job go
+one after the other. Times are CLOCK_MONOTONIC seconds, which all ranks of one machine share.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import Protocol
 
 BITS = 8
+
+
+class Medium(Protocol):
+    """What the nodes of a job share on a hub."""
+
+    def take(self, duration_s: float) -> float:
+        """Book the next `duration_s`; returns when they begin (monotonic seconds)."""
 
 
 @dataclass(slots=True)
@@ -28,9 +36,10 @@ class Link:
 
     rate_mbit: float
     latency_us: float
-    half_duplex: bool = False
+    duplex: str = "full"  # "full", "half" or "shared"
     out_free_s: float = 0.0
     in_free_s: float = 0.0
+    medium: Medium | None = None  # of all nodes, where it is shared
 
     @property
     def latency_s(self) -> float:
@@ -43,17 +52,22 @@ class Link:
 
     def send(self, nbytes: int) -> float:
         """A message is posted now; returns when it begins to leave."""
-        leaves_s = max(time.monotonic(), self.out_free_s)
+        free_s = (
+            self.out_free_s if self.medium is None else self.medium.take(self.duration_s(nbytes))
+        )
+        leaves_s = max(time.monotonic(), free_s)
         self.out_free_s = leaves_s + self.duration_s(nbytes)
-        if self.half_duplex:
+        if self.duplex == "half":
             self.in_free_s = self.out_free_s
         return leaves_s
 
     def receive(self, leaves_s: float, nbytes: int) -> float:
         """When a message that left at `leaves_s` is complete here."""
+        if self.duplex == "shared":
+            return leaves_s + self.latency_s + self.duration_s(nbytes)
         first_s = max(leaves_s + self.latency_s, self.in_free_s)
         self.in_free_s = first_s + self.duration_s(nbytes)
-        if self.half_duplex:
+        if self.duplex == "half":
             self.out_free_s = self.in_free_s
         return self.in_free_s
 
@@ -64,5 +78,5 @@ class Link:
 
     def bulk_s(self, sent: int, received: int, messages: int) -> float:
         """What an exchange takes that does nothing but exchange."""
-        nbytes = sent + received if self.half_duplex else max(sent, received)
+        nbytes = max(sent, received) if self.duplex == "full" else sent + received
         return messages * self.latency_s + self.duration_s(nbytes)

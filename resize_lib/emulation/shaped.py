@@ -36,7 +36,9 @@ class Wire:
 
     def __init__(self, comm: MPI.Intracomm, link: Link, node_of: list[str]) -> None:
         self.link, self.rank, self.node_of = link, comm.rank, node_of
-        self.stamps = Board(comm).stamps
+        board = Board(comm)
+        self.stamps = board.stamps
+        link.medium = board if link.duplex == "shared" else None
         self.sent = np.zeros((CHANNELS, comm.size), dtype=np.int64)
         self.received = np.zeros((CHANNELS, comm.size), dtype=np.int64)
         self.aside: Callable[[float], None] = lambda _: None

@@ -33,7 +33,7 @@ def test_every_shipped_file_is_read() -> None:
     assert {n.core_share for n in found["opteron36"].nodes} == {0.05}
     fast, slow = found["opteron36"].nodes[0], found["opteron36-slow"].nodes[0]
     assert (fast.link_mbit, slow.link_mbit) == (1000, 100)
-    assert (fast.link_half_duplex, slow.link_half_duplex) == (False, True)
+    assert (fast.link_duplex, slow.link_duplex) == ("full", "shared")
     assert found["hosts-example"].processors == 2 * 8 + 4 * 16
 
 

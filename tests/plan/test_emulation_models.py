@@ -142,17 +142,15 @@ def test_messages_arrive_one_after_the_other(clock: Clock) -> None:
 
 
 def test_full_duplex_sends_while_it_receives_and_half_duplex_does_not(clock: Clock) -> None:
-    for half, expected_s in ((False, 0.00805), (True, 0.016)):
-        link, now_s = Link(1000, 50, half), clock.wall_s
+    for duplex, expected_s in (("full", 0.00805), ("half", 0.016)):
+        link, now_s = Link(1000, 50, duplex), clock.wall_s
         link.send(MEGABYTE)
         assert link.receive(now_s, MEGABYTE) - now_s == pytest.approx(expected_s, abs=1e-4)
 
 
 def test_an_exchange_is_bound_by_its_busier_direction() -> None:
     assert Link(1000, 50).bulk_s(MEGABYTE, 2 * MEGABYTE, 1) == pytest.approx(0.01605)
-    assert Link(1000, 50, half_duplex=True).bulk_s(MEGABYTE, 2 * MEGABYTE, 1) == pytest.approx(
-        0.02405
-    )
+    assert Link(1000, 50, duplex="half").bulk_s(MEGABYTE, 2 * MEGABYTE, 1) == pytest.approx(0.02405)
 
 
 def test_collectives_grow_with_the_levels_of_a_tree() -> None:
@@ -160,3 +158,23 @@ def test_collectives_grow_with_the_levels_of_a_tree() -> None:
     one, two, five = (link.collective_s(MEGABYTE, size) for size in (1, 2, 20))
     assert one == 0
     assert five == pytest.approx(5 * two)
+
+
+class Hub:
+    """A shared medium on the clock of a test."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.free_s = clock, 0.0
+
+    def take(self, duration_s: float) -> float:
+        begin_s = max(self.clock.wall_s, self.free_s)
+        self.free_s = begin_s + duration_s
+        return begin_s
+
+
+def test_on_a_hub_all_nodes_take_turns(clock: Clock) -> None:
+    hub, now_s = Hub(clock), clock.wall_s
+    links = [Link(1000, 50, "shared", medium=hub) for _ in range(3)]
+    leaves = [link.send(MEGABYTE) for link in links]
+    assert [s - now_s for s in leaves] == pytest.approx([0, 0.008, 0.016])
+    assert links[0].receive(leaves[2], MEGABYTE) - now_s == pytest.approx(0.02405)
