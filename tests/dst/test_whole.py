@@ -1,0 +1,114 @@
+"""Thousands of lives of the whole, each from a seed; and bugs planted to see that they are found.
+
+By hand: `DQ_SEEDS=100000 python -m pytest tests/dst`; one run: `DQ_SEEDS=1 DQ_FIRST_SEED=4711`.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from world import World, Wrong
+
+from dq_client import messages as m
+from dq_server.core import lifecycle
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.errors import InvariantViolation
+from dq_server.live import requests
+from dq_server.live.journal import JournalError
+from dq_server.live.server import Server
+
+SEEDS = int(os.environ.get("DQ_SEEDS", "2000"))
+FIRST_SEED = int(os.environ.get("DQ_FIRST_SEED", "0"))
+CHUNKS = 8
+PLANTED_SEEDS = 300
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.timeout(0)
+def test_every_life_is_right(chunk):
+    for seed in range(FIRST_SEED + chunk, FIRST_SEED + SEEDS, CHUNKS):
+        try:
+            World(seed).run()
+        except Exception as e:
+            raise AssertionError(f"seed {seed}: {e}") from e
+
+
+def test_a_seed_replays_identically():
+    for seed in range(5):
+        one, two = World(seed).run(), World(seed).run()
+        assert one.store.safe == two.store.safe
+        assert (one.trace, one.now, one.events) == (two.trace, two.now, two.events)
+
+
+def test_the_faults_do_happen():
+    """Otherwise the tests above show nothing."""
+    worlds = [World(seed).run() for seed in range(40)]
+    story = " ".join(line for world in worlds for line in world.trace)
+    for fault in ("server dies", "agent n", "cut n"):
+        assert fault in story
+    journal = [entry for world in worlds for entry in world.store.safe]
+    for what in ('"expand"', '"shrink"', "node_lost", "resize_aborted", "killed_by_user"):
+        assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
+            what.strip('"') in str(job.decisions)
+            for world in worlds
+            for job in world.server.scheduler.state.jobs.values()
+        ), what
+
+
+def caught(**world: object) -> int:
+    """The first seed whose run is wrong; a failure if none is."""
+    for seed in range(PLANTED_SEEDS):
+        try:
+            World(seed, **world).run()  # type: ignore[arg-type]
+        except (Wrong, InvariantViolation, JournalError):
+            return seed
+    raise AssertionError(f"{PLANTED_SEEDS} seeds did not show it")
+
+
+class AcknowledgesFirst(Server):
+    """Bug 1: an answer leaves before the commit. Slurm 22.05 does so."""
+
+    def reply(self, identity: bytes, request_id: str, body: m.ReplyBody) -> None:
+        super().reply(identity, request_id, body)
+        self._outlet(*self._outbox.pop())
+
+
+def test_an_acknowledgement_before_the_commit_is_caught():
+    caught(server_class=AcknowledgesFirst)
+
+
+def test_processors_granted_twice_are_caught():
+    """Bug 2: released processors are granted again before they are empty."""
+    caught(config=SchedulerConfig(samples=1, discard=0, confirm_vacated=False))
+
+
+def test_a_forgotten_release_is_caught(monkeypatch):
+    """Bug 3: the word that processors are empty again gets lost in the server."""
+    monkeypatch.setitem(requests.TABLE, m.Vacated, lambda *_: m.Done())
+    caught()
+
+
+def test_processors_that_a_job_does_not_give_back_are_caught(monkeypatch):
+    """Bug 4: the core forgets one processor of every job that ends."""
+    right = lifecycle.let_go
+    monkeypatch.setattr(
+        lifecycle, "let_go", lambda s, job, leaving, actions: right(s, job, leaving[1:], actions)
+    )
+    caught()
+
+
+class LaunchesAgain(Server):
+    """Bug 5: a server that starts launches what runs already."""
+
+    def resume(self) -> None:
+        paused = self.scheduler.state.paused
+        super().resume()
+        if paused and not self.scheduler.state.paused:
+            for job in self.scheduler.state.active.values():
+                job.instance += 1
+                self.launch(job)
+
+
+def test_a_second_launch_is_caught():
+    caught(server_class=LaunchesAgain)
