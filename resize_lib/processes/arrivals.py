@@ -24,6 +24,7 @@ import json
 import os
 import secrets
 import select
+import shlex
 import socket
 import struct
 import time
@@ -161,9 +162,13 @@ def report(address: str, reason: str = "") -> str | None:
 def command_with(setting: str, command: Sequence[str]) -> list[str]:
     """`command` as a job of its own that has heard of no parent, plus one NAME=VALUE.
 
-    PMI_SPAWNED would make MPI_Init look for the parent that MPI_Comm_spawn tells of.
+    PMI_SPAWNED would make MPI_Init look for the parent that MPI_Comm_spawn tells of. An empty word
+    in a spawn request ends mpiexec ("unable to parse PMI command"): a shell has to put it back.
     """
-    return ["/usr/bin/env", "-u", "PMI_SPAWNED", setting, *command]
+    words = list(command)
+    if "" in words:
+        words = ["/bin/sh", "-c", f"exec {shlex.join(words)}"]
+    return ["/usr/bin/env", "-u", "PMI_SPAWNED", setting, *words]
 
 
 def own_address() -> str:

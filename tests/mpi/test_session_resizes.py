@@ -78,3 +78,14 @@ def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe, path):
     assert [len(t["pids"]) for t in told if "committed" in t] == [0, 2, 1]
     assert last["sizes"] == [4, 6, 4, 3]
     assert last["ranks"] == 3
+
+
+def test_empty_and_odd_arguments_reach_spawned_ranks():
+    """An empty word in a spawn request would end MPICH 5.0.2's mpiexec."""
+    odd = ["", "it's", "$HOME *", 'a "quoted" word']
+    program = [str(PROGRAMS / "scenario.py"), "same_command", "localhost", *odd]
+    ended = run_job(ONE_HOST, 1, program)
+    assert ended.code == 0, ended.err
+    first, second = json.loads(ended.out)["commands"]
+    assert first == second
+    assert first[0][-4:] == odd
