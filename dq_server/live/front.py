@@ -26,6 +26,7 @@ log = logging.getLogger("dq.server")
 complain = Seldom(log)
 
 BATCH_MAX = 500
+IO_THREADS = 2  # a flood keeps one of them busy
 TICK_S = 0.25
 
 
@@ -45,7 +46,7 @@ class Front:
         admitted = access.Access(home.keys)
         self.tick_s = min(TICK_S, heartbeat_s / 8)
         self.journal = Journal(home.journal)
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
         self._authenticator = access.secure(self._context, admitted)
         try:
             # First the state, then the door: a running job whose key is not known yet would be
@@ -96,10 +97,10 @@ class Front:
                 identity = self.router.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            frame = self.router.recv(copy=False)
+            last = frame = self.router.recv(copy=False)
             extra = 0
-            while self.router.getsockopt(zmq.RCVMORE):
-                self.router.recv(copy=False)
+            while last.more:
+                last = self.router.recv(copy=False)
                 extra += 1
             self._one(identity, frame, extra)
 

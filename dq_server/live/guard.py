@@ -31,10 +31,10 @@ from dq_server.live.seldom import Seldom
 
 complain = Seldom(logging.getLogger("dq.server"))
 
-SILENT_BYTES_MAX = 8 << 20
+SILENT_BYTES_MAX = 4 << 20
 UNREAD_BYTES_MAX = 1 << 20  # in the kernel's send buffer
 LARGE_BYTES = 64 << 10
-TURN_BYTES_MAX = 16 << 20  # to one peer in one turn
+TURN_BYTES_MAX = 4 << 20  # to one peer in one turn
 EVENTS_MAX = 100_000
 ENDPOINT = "inproc://dq-server-connections"
 _BYTES_RECEIVED = 128  # offset of tcpi_bytes_received in struct tcp_info (linux/tcp.h)
