@@ -295,10 +295,6 @@ class App:
     done: int = 0
     asked: str = ""
     asked_s: float = 0.0
-    reply: Any = None
-    tell: Any = None
-    told_s: float = 0.0
-    told: int = 0
 
     def turn(self) -> None:
         """Every so often: see what came, do it, ask on."""
@@ -334,7 +330,7 @@ class App:
             world.spread(process, answer.places, process.node)
             process.places += places
             self.done = answer.resize_id
-            self.line.send(m.Committed(answer.resize_id, 0.1))
+            self.tell(m.Committed(answer.resize_id, 0.1))
             return
         process.places = [p for p in process.places if p not in places]
         self.done = answer.resize_id
@@ -351,7 +347,12 @@ class App:
 
             # A retiring rank takes milliseconds; the server relies on that if it forgets the pids.
             world.later(world.rng.uniform(0.001, 0.05), leaves)
-        self.line.send(m.Committed(answer.resize_id, 0.1, pids))
+        self.tell(m.Committed(answer.resize_id, 0.1, pids))
+
+    def tell(self, body: m.Committed) -> None:
+        """Like the library: nothing else is said before the answer, or three seconds, have come."""
+        self.asked_s = self.world.now
+        self.asked = self.line.send(body)
 
 
 @dataclass

@@ -1,0 +1,22 @@
+"""Garbage, malformed messages, floods, slow peers: benchmarks.fuzz with small counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import fuzz
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.parametrize(
+    ("attack", "count"),
+    [(fuzz.garbage, 400), (fuzz.malformed, 4000), (fuzz.tiny_frames, 1), (fuzz.slow_peers, 2)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_attack(attack, count):
+    """The server lives (it answers, and stops when told to), an honest client was served on the
+    way, and memory is bounded whatever was thrown at it."""
+    found = fuzz.attack(attack, count)
+    assert found["honest_waited_s_max"] > 0
+    assert found["grown_mb"] < 150
