@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mpi4py import MPI
+
 from dq_client import messages as m
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.emulation import LinkRate
@@ -27,8 +29,6 @@ from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.redistribution import Placement, RedistributionError, redistribute
 
 if TYPE_CHECKING:
-    from mpi4py import MPI
-
     from resize_lib.session import Session
 
 
@@ -191,6 +191,9 @@ def _everyone(rows: int, cols: int) -> Placement:
 def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
     """Redistribute everything declared; the session's data is untouched if that fails."""
     begin = time.perf_counter()
+    # Joining ranks have the communicator of an emulated grid, old ones not yet: what is collective
+    # here must be the same calls on all.
+    comm = MPI.Intracomm(comm)
     joining = comm.rank not in old.ranks
     items = list(session.declared.values())
     link = session.emulation.link if session.emulation is not None else None

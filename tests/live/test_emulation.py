@@ -51,10 +51,13 @@ def test_two_processors_are_faster_and_a_slow_link_takes_that_away(
 
 @pytest.mark.live
 @pytest.mark.mpi
+@pytest.mark.parametrize("duplex", ["full", "shared"])
 def test_a_job_grows_over_emulated_nodes_and_computes_the_right_product(
-    live: Live, tmp_path: Path
+    live: Live, tmp_path: Path, duplex: str
 ) -> None:
-    live.dq("up", "--cluster", cluster(tmp_path), "--detach")
+    path = cluster(tmp_path)
+    path.write_text(f'{path.read_text()}duplex = "{duplex}"\n')
+    live.dq("up", "--cluster", path, "--detach")
     job = live.submit("--sizes", "1,2,4,6", "--", "python", "-m", "apps.matmul", "--n", 480,
                       "--iterations", 60, "--check")  # fmt: skip
     view = live.wait_end(job)
