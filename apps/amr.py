@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from resize_lib.descriptors import ProcessGrid
-    from resize_lib.session import Session
+    from resize_lib.jobsession import Session
 
     Blocks = dict[int, NDArray[np.float64]]  # number of the block -> its cells
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from resize_lib.linalg.verify import PASSES_BELOW
 
 if TYPE_CHECKING:
-    from resize_lib.session import Session
+    from resize_lib.jobsession import Session
 
 ERROR_MAX = 1e-10  # relative difference from numpy
 

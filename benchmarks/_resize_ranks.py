@@ -23,8 +23,8 @@ from mpi4py import MPI
 
 from dq_client import messages as m
 from resize_lib import resizing
+from resize_lib.jobsession import Session
 from resize_lib.server_link import ServerLink
-from resize_lib.session import Session
 
 WARM_TURNS = 30
 WORK = 40_000

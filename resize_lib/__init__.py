@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resize_lib.session import Session
+    from resize_lib.jobsession import Session
 
 # One rank per processor means one thread per rank. Counts only if numpy is not loaded yet.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -24,8 +24,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def session(**options: Any) -> Session:
-    """Open the session of this program; options: see `resize_lib.session.Session`."""
-    from resize_lib.session import Session
+    """Open the session of this program; options: see `resize_lib.jobsession.Session`."""
+    from resize_lib.jobsession import Session
 
     return Session(**options)
 

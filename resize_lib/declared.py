@@ -18,7 +18,7 @@ from resize_lib.redistribution import MovingArray
 from resize_lib.redistribution.arena import Order
 
 if TYPE_CHECKING:
-    from resize_lib.session import Session
+    from resize_lib.jobsession import Session
 
 Init1D: TypeAlias = Callable[[NDArray[np.int64]], Any]
 Init2D: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Any]

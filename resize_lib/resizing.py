@@ -29,7 +29,7 @@ from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.redistribution import Placement, RedistributionError, redistribute
 
 if TYPE_CHECKING:
-    from resize_lib.session import Session
+    from resize_lib.jobsession import Session
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ from resize_lib.linalg import blas
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-    from resize_lib.session import Session
+    from resize_lib.jobsession import Session
 
 ORDER = 600  # some 10 ms of a core: as long as the kernels' own sections
 SPEED_S = 4.0

@@ -6,10 +6,12 @@ import json
 import os
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 
 import pytest
 
+from dq_client.launch import find_mpiexec
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.journal import actions_as_json, read_entries
 
@@ -112,7 +114,7 @@ def test_the_same_programs_run_without_a_server(program, right):
     env = {k: v for k, v in os.environ.items() if not k.startswith("DQ_")}
     env |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "UCX_LOG_LEVEL": "error"}
     done = subprocess.run(
-        ["mpiexec", "-n", "2", "python", "-m", *program],
+        [find_mpiexec(), "-n", "2", sys.executable, "-m", *program],
         env=env, capture_output=True, text=True, timeout=SLOW_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

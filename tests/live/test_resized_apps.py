@@ -27,7 +27,7 @@ def walk(cluster, job, sizes):
 @pytest.mark.parametrize("app", ["matmul", "lu"])
 def test_the_result_is_right_after_growing_and_shrinking(fixed, app):
     job = fixed.submit("-n", 2, "--sizes", "1,2,3,4", "--", "python", "-m", f"apps.{app}",
-                       "--n", 300, "--block", 24, "--iterations", 400, "--check")  # fmt: skip
+                       "--n", 900, "--block", 24, "--iterations", 250, "--check")  # fmt: skip
     walk(fixed, job, [4, 1, 3])
     end = fixed.wait_end(job)
     assert end["state"] == "done", fixed.dq("logs", job, "--err")

@@ -69,3 +69,14 @@ def test_a_plain_program_becomes_resizable_with_at_most_five_added_lines():
     ]
     assert 1 <= len(added) <= 5, added
     assert "+import resize_lib" in added
+
+
+def test_a_session_opened_after_its_module_was_imported():
+    """Importing the module behind `resize_lib.session` must not hide the function."""
+    code = (
+        "import resize_lib, resize_lib.jobsession\n"
+        "with resize_lib.session() as rs: print(rs.size)\n"
+        "print(callable(resize_lib.session))\n"
+    )
+    done = mpiexec(2, "-c", code)
+    assert sorted(done.stdout.split()) == ["2", "2", "True", "True"], done.stderr
