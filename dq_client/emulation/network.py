@@ -77,10 +77,11 @@ class Network:
         return [f"qdisc add dev {device} root tbf rate {rate} burst {burst}kb limit {limit}kb"]
 
     def remove(self) -> None:
-        """The bridge goes; links have gone with their nodes' namespaces."""
-        subprocess.run(
-            ["ip", "link", "del", self.bridge], check=False, capture_output=True, timeout=10
-        )
+        """Remove bridge and links (of dying namespaces the kernel would do it, a moment later)."""
+        for name in [n for n in _links() if n.startswith((self.bridge, f"dqv{self.tag}"))]:
+            subprocess.run(
+                ["ip", "link", "del", name], check=False, capture_output=True, timeout=10
+            )
 
 
 def run_batch(program: str, lines: list[str]) -> None:
@@ -101,9 +102,12 @@ def run_batch(program: str, lines: list[str]) -> None:
 
 def bridges() -> list[str]:
     """Tags of the bridges of contained clusters on this machine."""
+    return [name.removeprefix("dqb") for name in _links() if name.startswith("dqb")]
+
+
+def _links() -> list[str]:
     done = subprocess.run(
-        ["ip", "-o", "link", "show", "type", "bridge"],
-        capture_output=True, text=True, check=False, timeout=10,
-    )  # fmt: skip
+        ["ip", "-o", "link"], capture_output=True, text=True, check=False, timeout=10
+    )
     names = [line.split(":")[1].strip() for line in done.stdout.splitlines() if ":" in line]
-    return [name.removeprefix("dqb") for name in names if name.startswith("dqb")]
+    return [name.partition("@")[0] for name in names]
