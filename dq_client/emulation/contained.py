@@ -30,7 +30,9 @@ GONE_S = 5.0
 
 def tag_of(home: Home) -> str:
     """The tag of this home's contained cluster."""
-    return hashlib.blake2s(str(home.root).encode(), digest_size=3).hexdigest()
+    return hashlib.blake2s(
+        str(home.root).encode(), digest_size=network.TAG_LETTERS // 2
+    ).hexdigest()
 
 
 def what_is_missing() -> str:
@@ -91,7 +93,7 @@ def remove(tag: str) -> None:
     hierarchy = cgroups.find()
     if hierarchy is not None:
         hierarchy.remove(tag)
-    if tag in network.bridges():
+    if os.geteuid() == 0 and tag in network.clusters():
         network.Network(tag, None).remove()
     (RECORDS / f"{tag}.json").unlink(missing_ok=True)
 
@@ -107,7 +109,7 @@ def tags() -> set[str]:
     hierarchy = cgroups.find()
     found = set(hierarchy.tags()) if hierarchy is not None else set()
     if os.geteuid() == 0 and shutil.which("ip"):
-        found |= set(network.bridges())
+        found |= network.clusters()
     if RECORDS.is_dir():
         found |= {path.stem for path in RECORDS.glob("*.json")}
     return {tag for tag in found if not tag.startswith("probe")}

@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import dataclass
 
 INTERFACE = "eth0"
+TAG_LETTERS = 6
 # Smaller buckets split packets and triple the time.
 BURST_KB_FAST, LIMIT_KB_FAST = 128, 1000
 BURST_KB_SLOW, LIMIT_KB_SLOW = 32, 400
@@ -103,6 +104,14 @@ def run_batch(program: str, lines: list[str]) -> None:
 def bridges() -> list[str]:
     """Tags of the bridges of contained clusters on this machine."""
     return [name.removeprefix("dqb") for name in _links() if name.startswith("dqb")]
+
+
+def clusters() -> set[str]:
+    """Tags of contained clusters that have a bridge or a link on this machine.
+
+    A link may outlive its node: the kernel keeps the namespace of a connection that was not closed.
+    """
+    return {name[3 : 3 + TAG_LETTERS] for name in _links() if name.startswith(("dqb", "dqv"))}
 
 
 def _links() -> list[str]:
