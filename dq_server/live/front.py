@@ -88,7 +88,6 @@ class Front:
                 server.tick()
                 self.guard.check()
             server.let_out()
-            self.guard.turn_over()
         self.close()
 
     def _take_in(self) -> None:

@@ -4,8 +4,8 @@ which leaves two holes that only somebody with a key can use:
 * a message of endlessly many frames: libzmq keeps them all until the last one comes, and the
   application sees nothing (`MAXMSGSIZE` is per frame). Here: a connection that has brought
   SILENT_BYTES_MAX since its last complete message is cut;
-* a peer that asks and does not read: up to `SNDHWM` answers of any size wait for it. Here: large
-  answers are dropped while the peer leaves what it was sent unread in the kernel's buffers.
+* a peer that asks faster than it reads: up to `SNDHWM` answers of any size wait for it. Here: large
+  answers are dropped while UNREAD_BYTES_MAX of those before have not arrived at the peer.
 
 And a third: a peer may call itself as it likes, also by the name that libzmq gave a connection
 which is gone since. What is meant for that one would go to the other; here it is dropped.
@@ -17,11 +17,9 @@ thread of its own, so a descriptor is believed only if its peer's address is sti
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import socket
 import struct
-import termios
 from dataclasses import dataclass
 
 import zmq
@@ -32,21 +30,23 @@ from dq_server.live.seldom import Seldom
 complain = Seldom(logging.getLogger("dq.server"))
 
 SILENT_BYTES_MAX = 4 << 20
-UNREAD_BYTES_MAX = 1 << 20  # in the kernel's send buffer
+UNREAD_BYTES_MAX = 4 << 20
 LARGE_BYTES = 64 << 10
-TURN_BYTES_MAX = 4 << 20  # to one peer in one turn
 EVENTS_MAX = 100_000
 ENDPOINT = "inproc://dq-server-connections"
-_BYTES_RECEIVED = 128  # offset of tcpi_bytes_received in struct tcp_info (linux/tcp.h)
+_ACKED_AND_RECEIVED = 120  # offset of tcpi_bytes_acked, tcpi_bytes_received (linux/tcp.h)
 
 
 @dataclass(slots=True)
 class Peer:
-    """One connection: who, and how many bytes it had brought when it last said something."""
+    """One connection: who, how many bytes it had brought when it last said something, and how many
+    it was sent in large answers since it had taken `acked` bytes."""
 
     address: tuple[str, int]
     heard: bool = False  # said something since the last check
     baseline: int = 0
+    sent: int = 0
+    acked: int = 0
 
 
 class Guard:
@@ -61,7 +61,6 @@ class Guard:
         self.monitor.connect(ENDPOINT)
         self.peers: dict[int, Peer] = {}
         self._connection_of: dict[bytes, tuple[int, Peer]] = {}  # by identity
-        self._sent: dict[bytes, int] = {}  # bytes of large answers in this turn
 
     def watch(self) -> None:
         """Take note of connections that came and went."""
@@ -90,9 +89,10 @@ class Guard:
     def check(self) -> None:
         """Cut connections that bring much and say nothing."""
         for fd, peer in list(self.peers.items()):
-            received = _received(fd, peer)
-            if received is None:
+            carried = _carried(fd, peer)
+            if carried is None:
                 continue
+            _, received = carried
             if peer.heard:
                 peer.heard, peer.baseline = False, received
             elif received - peer.baseline > SILENT_BYTES_MAX:
@@ -118,15 +118,16 @@ class Guard:
             return False  # that one is gone, whoever has its name now
         if peer is None or size < LARGE_BYTES:
             return True
-        self._sent[identity] = self._sent.get(identity, 0) + size
-        if self._sent[identity] - size <= TURN_BYTES_MAX and _unread(fd, peer) <= UNREAD_BYTES_MAX:
+        carried = _carried(fd, peer)
+        if carried is None:
+            return True
+        if peer.sent <= carried[0] - peer.acked:  # all of it has arrived: count anew
+            peer.sent, peer.acked = 0, carried[0]
+        if peer.sent - (carried[0] - peer.acked) <= UNREAD_BYTES_MAX:
+            peer.sent += size
             return True
         complain.warning("%s:%d does not read its answers: one is dropped", *peer.address)
         return False
-
-    def turn_over(self) -> None:
-        """The turn's answers are queued."""
-        self._sent.clear()
 
     def close(self) -> None:
         """Watch no longer."""
@@ -154,29 +155,16 @@ def _borrow(fd: int, peer: Peer) -> socket.socket | None:
     return None
 
 
-def _received(fd: int, peer: Peer) -> int | None:
-    """Bytes that the connection has brought so far."""
+def _carried(fd: int, peer: Peer) -> tuple[int, int] | None:
+    """Bytes that the peer has taken and brought so far."""
     connection = _borrow(fd, peer)
     if connection is None:
         return None
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-        return int(struct.unpack_from("Q", info, _BYTES_RECEIVED)[0])
+        acked, received = struct.unpack_from("QQ", info, _ACKED_AND_RECEIVED)
+        return int(acked), int(received)
     except OSError:
         return None
-    finally:
-        connection.detach()
-
-
-def _unread(fd: int, peer: Peer) -> int:
-    """Bytes in the kernel that the peer has not taken."""
-    connection = _borrow(fd, peer)
-    if connection is None:
-        return 0
-    try:
-        answer = fcntl.ioctl(fd, termios.TIOCOUTQ, b"\0\0\0\0")
-        return int(struct.unpack("i", answer)[0])
-    except OSError:
-        return 0
     finally:
         connection.detach()

@@ -240,14 +240,12 @@ def test_what_cannot_be_sent_is_known(guarded):
 def test_a_slow_reader_does_not_fill_the_server(served, context, monkeypatch):
     """It asks for ever more large answers and reads none: they are dropped, not queued."""
     monkeypatch.setattr(guard, "LARGE_BYTES", 1000)
-    monkeypatch.setattr(guard, "UNREAD_BYTES_MAX", 1 << 16)
-    monkeypatch.setattr(guard, "TURN_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(guard, "UNREAD_BYTES_MAX", 1 << 20)
     big = m.Submit("big", "job", ["true", *["x" * 30_000] * 16], "/", hold=True)
     served.agent("a", "n1")
     served.role("user").call(big)
     pair = keys.load(served.home.keys, "user")
     slow = served.raw(context, pair)
-    slow.setsockopt(zmq.RCVHWM, 1)
     for n in range(400):
         slow.send(codec.encode(m.Request(f"r{n}", m.JobQuery(1))))
     time.sleep(1.0)
