@@ -26,6 +26,7 @@ log = logging.getLogger("dq.server")
 complain = Seldom(log)
 
 BATCH_MAX = 500
+TURN_BYTES_MAX = 8 << 20  # of answers
 IO_THREADS = 2  # a flood keeps one of them busy
 TICK_S = 0.25
 
@@ -92,6 +93,8 @@ class Front:
 
     def _take_in(self) -> None:
         for _ in range(BATCH_MAX):
+            if self.server.outbox_bytes > TURN_BYTES_MAX:
+                return
             try:
                 identity = self.router.recv(zmq.NOBLOCK)
             except zmq.Again:

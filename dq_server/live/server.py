@@ -81,6 +81,7 @@ class Server:
         self.log_tickets: dict[int, tuple[bytes, str, str]] = {}
         self.leaving: dict[tuple[int, int], int] = {}  # (job, processor) -> pid about to leave
         self._outbox: list[tuple[bytes, bytes]] = []
+        self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None
         self._tickets = itertools.count(1)
@@ -234,6 +235,7 @@ class Server:
         except DQError as e:
             frame = codec.encode(m.Reply(request_id, m.Error("refused", f"the answer: {e}")))
         self._outbox.append((identity, frame))
+        self.outbox_bytes += len(frame)
 
     # --- a turn -----------------------------------------------------------------------------
 
@@ -314,6 +316,7 @@ class Server:
             self._outlet(identity, frame)
         self._outbox.clear()
         self._requests.clear()
+        self.outbox_bytes = 0
         if self._seq - self._kept >= SNAPSHOT_EVENTS:
             self.keep()
 
