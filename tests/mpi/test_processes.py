@@ -18,9 +18,9 @@ def story(recipe, name, ranks=4, **options):
     """Run one story of scenario.py; the object it prints is added as `told`."""
     hosts = recipe.hosts if recipe is LABELS else recipe.hosts * 4
     ended = run_job(recipe, ranks, [str(PROGRAMS / "scenario.py"), name, *hosts], **options)
-    # mpiexec may forward a line of one rank and its newline with another rank's line in between.
+    # mpiexec may forward a line of one rank and its newline with another rank's in between.
     read = json.JSONDecoder().raw_decode
-    told = [read(line)[0] for line in ended.out.splitlines() if line.startswith("{")]
+    told = [read(line, line.index("{"))[0] for line in ended.out.splitlines() if "{" in line]
     return ended, told[-1] if told else None
 
 
