@@ -198,8 +198,13 @@ def test_the_best_expand_point_gets_the_idle_processors(cluster):
 
 
 def test_a_job_that_never_reached_a_remap_point_is_not_counted_on(cluster):
-    c = cluster(4, **THESIS)
+    """Both together could make the room; only one of them ever calls, so nobody shrinks."""
+    c = cluster(8, **THESIS)
     silent = c.submit(2, 4, start=4, name="silent")
-    c.submit(2, name="waiter")
-    assert silent.remap_points == 0
-    assert silent.size == 4
+    grown = c.submit(2, 4, name="grown")
+    c.run(grown, {2: 1.0, 4: 0.5}, 2)
+    c.submit(4, name="waiter")
+    answer = c.point(grown, 0.5)
+    assert answer.what == "continue"
+    assert "no set of jobs" in answer.reason.text
+    assert (silent.remap_points, silent.size, grown.size) == (0, 4, 4)
