@@ -157,6 +157,7 @@ class _Outlook:
                 self._now,
                 depth=s.config.dfs.reservation_delay_depth,
                 drain_priority=s.config.drain_priority,
+                moldable=s.config.moldable,
                 taken=self.running().copy(),
             )
         return self._plan
@@ -175,6 +176,7 @@ class _Outlook:
             now,
             depth=INF,
             drain_priority=s.config.drain_priority,
+            moldable=s.config.moldable,
             taken=with_more,
         )
         late = {planned.job.id: planned.start_s for planned in after.jobs}

@@ -8,7 +8,8 @@ are looked at in queue order. One that fits now, and for as long as it plans to 
 Choices where the text is silent. A running job whose planned end has passed is expected to end at
 any moment: just after now, so that nothing is started on what it still holds. A job that can never
 start as far as anybody knows (it is larger than what is up, or what it waits for has no planned
-end) gets no reservation and holds up nobody. Jobs are planned on their initial size.
+end) gets no reservation and holds up nobody. Jobs are planned on their initial size; with moldable
+start one that would have to wait starts now on the largest smaller size that disturbs nobody.
 
 Draining. While a job of at least `drain_priority` waits it is first in line and nothing else
 starts: what stands behind it is planned after it (the full-machine jobs of the ESP benchmark).
@@ -21,6 +22,8 @@ from dataclasses import dataclass
 from math import nextafter
 
 from dq_server.core.jobs import Job
+from dq_server.core.policies.fitting import ADAPTABLE
+from dq_server.core.sizes import Configuration, largest_at_most
 from dq_server.core.state import State
 from dq_server.core.stepfunction import StepFunction
 
@@ -29,10 +32,11 @@ INF = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class PlannedStart:
-    """A waiting job and when it will start; +inf: not in sight."""
+    """A waiting job, when it will start (+inf: not in sight) and on what."""
 
     job: Job
     start_s: float
+    configuration: Configuration
 
 
 @dataclass(slots=True)
@@ -90,6 +94,7 @@ def plan_starts(
     *,
     depth: float,
     drain_priority: int | None = None,
+    moldable: bool = False,
     taken: StepFunction | None = None,
 ) -> StartPlan:
     """Plan the queue until `depth` jobs start later; `taken` (changed): instead of `running`."""
@@ -101,8 +106,11 @@ def plan_starts(
     for job in line:
         if later >= depth or floor_s == INF:
             break
-        start_s = place(taken, job, capacity, floor_s)
-        planned.append(PlannedStart(job, start_s))
+        smaller = None
+        if moldable and floor_s == now:
+            smaller = adapted(taken, job, capacity, now)
+        start_s = now if smaller else place(taken, job, capacity, floor_s)
+        planned.append(PlannedStart(job, start_s, smaller or job.spec.initial))
         if start_s > now and job.spec.initial.size <= capacity:
             later += 1
             if drain_priority is not None and job.spec.priority >= drain_priority:
@@ -118,3 +126,26 @@ def place(taken: StepFunction, job: Job, capacity: int, after_s: float) -> float
     if start_s < INF:
         taken.add(start_s, start_s + duration_s, size)
     return start_s
+
+
+def adapted(taken: StepFunction, job: Job, capacity: int, now: float) -> Configuration | None:
+    """The largest configuration below the initial one that fits from now on; it is taken then.
+
+    Only for jobs that may adapt and whose initial size does not fit now. (A smaller size runs
+    longer, so it has to fit for longer: what is free then bounds every size below it, too.)
+    """
+    spec = job.spec
+    if spec.kind not in ADAPTABLE:
+        return None
+    found: Configuration | None = spec.initial
+    while found is not None:
+        planned_s = spec.planned_on_s(found.size)
+        end_s = INF if planned_s is None else now + planned_s
+        free = capacity - int(taken.max(now, end_s))
+        if found.size <= free:
+            break
+        found = largest_at_most(spec.configurations, min(free, found.size - 1))
+    if found is None or found == spec.initial:
+        return None
+    taken.add(now, end_s, found.size)
+    return found

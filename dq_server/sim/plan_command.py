@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,22 +16,7 @@ from dq_server.core.evolution import (
     fit_rule,
     plan_offline,
 )
-
-
-class PlanInputError(click.ClickException):
-    """Input that cannot be planned: one line on stderr, exit code 2, nothing on stdout."""
-
-    exit_code = 2
-
-
-class OneLineCommand(click.Command):
-    """Reports a wrong command line as one line, without the usage text in front of it."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        try:
-            return super().make_context(*args, **kwargs)
-        except click.UsageError as error:
-            raise PlanInputError(error.format_message()) from error
+from dq_server.sim.one_line import InputError, OneLineCommand
 
 
 def parse_profiles(data: object, n_nodes: int) -> list[EvolutionProfile]:
@@ -72,23 +56,21 @@ def _parse_steps(steps: object) -> Iterator[tuple[int, int]]:
 
 
 def load_profiles(path: Path, n_nodes: int) -> list[EvolutionProfile]:
-    """The profiles in a JSON file; PlanInputError names the file and the place in it."""
+    """The profiles in a JSON file; InputError names the file and the place in it."""
     try:
         return parse_profiles(json.loads(path.read_bytes()), n_nodes)
     except OSError as error:
-        raise PlanInputError(f"{path}: {error.strerror}") from error
+        raise InputError(f"{path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
-        raise PlanInputError(
-            f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}"
-        ) from error
+        raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
-        raise PlanInputError(f"{path}: lists nested too deeply") from error
+        raise InputError(f"{path}: lists nested too deeply") from error
     except ProfileError as error:
-        raise PlanInputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error}") from error
     except UnicodeDecodeError as error:
-        raise PlanInputError(f"{path}: not JSON: byte {error.start} is not UTF-8") from error
+        raise InputError(f"{path}: not JSON: byte {error.start} is not UTF-8") from error
     except ValueError as error:  # json refuses to read an integer of thousands of digits
-        raise PlanInputError(f"{path}: a number has too many digits") from error
+        raise InputError(f"{path}: a number has too many digits") from error
 
 
 def as_json(plan: Plan) -> str:

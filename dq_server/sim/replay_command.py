@@ -14,9 +14,8 @@ from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import Difference, read_journal
 from dq_server.sim.journal import replay as handle_again
 from dq_server.sim.journal_workload import jobs_of
+from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, as_json, as_table
-from dq_server.sim.plan_command import OneLineCommand
-from dq_server.sim.run_command import RunInputError
 
 
 @click.command(cls=OneLineCommand)
@@ -43,7 +42,7 @@ def replay(ctx: click.Context, journal: Path, policy: str | None, json_wanted: b
             return
         count, difference = handle_again(read_journal(journal))
     except (WorkloadError, SchedulerError) as error:
-        raise RunInputError(str(error)) from error
+        raise InputError(str(error)) from error
     click.echo(_as_json(count, difference) if json_wanted else _as_text(count, difference))
     if difference is not None:
         ctx.exit(1)

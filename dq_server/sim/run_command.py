@@ -12,19 +12,13 @@ from dq_server.core.policies.sets import SETS, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
+from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, as_json, as_table, write_csv
-from dq_server.sim.plan_command import OneLineCommand
 from dq_server.sim.swf import read_swf
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import RigidWorkload, Workload
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
-
-
-class RunInputError(click.ClickException):
-    """Input that cannot be simulated: one line on stderr, exit code 2, nothing written."""
-
-    exit_code = 2
 
 
 @click.command(cls=OneLineCommand)
@@ -87,7 +81,7 @@ def run(
     how = _malleability(malleable, scalability, overhead, iterations)
     try:
         if len(set(policies)) < len(policies):
-            raise RunInputError("a policy is named twice")
+            raise InputError("a policy is named twice")
         configs = {policy: named_config(policy) for policy in policies}
         for config in configs.values():
             config.validate()
@@ -98,7 +92,7 @@ def run(
             records = Simulation(jobs, nodes, config).run()
             runs.append(Run(policy, records, records.metrics()))
     except (WorkloadError, SchedulerError) as error:
-        raise RunInputError(str(error)) from error
+        raise InputError(str(error)) from error
     for note, count in sorted(runs[0].records.notes.items()):
         click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
     if csv is not None:
@@ -117,7 +111,7 @@ def _malleability(
         given = {"--scalability": scalability, "--overhead": overhead, "--iterations": iterations}
         for option, value in given.items():
             if value is not None:
-                raise RunInputError(f"{option} is about malleable jobs: give --malleable too")
+                raise InputError(f"{option} is about malleable jobs: give --malleable too")
         return None
     usual = Malleability()
     return Malleability(
@@ -132,15 +126,15 @@ def _check_outputs(csv: Path | None, plot: Path | None) -> None:
     """Before anything is simulated: could the results be written?"""
     for option, path in (("--csv", csv), ("--plot", plot)):
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            raise RunInputError(f"{option} {path}: not a file in a directory that exists")
+            raise InputError(f"{option} {path}: not a file in a directory that exists")
     if plot is None:
         return
     if plot.suffix not in PLOT_FORMATS:
-        raise RunInputError(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
+        raise InputError(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
     if csv is not None and csv.absolute() == plot.absolute():
-        raise RunInputError("--csv and --plot name the same file")
+        raise InputError("--csv and --plot name the same file")
     if find_spec("matplotlib") is None:
-        raise RunInputError("--plot needs matplotlib: pip install 'dq[web]'")
+        raise InputError("--plot needs matplotlib: pip install 'dq[web]'")
 
 
 def _read(
@@ -148,11 +142,11 @@ def _read(
 ) -> Workload:
     if path.suffix == ".toml":
         if how is not None:
-            raise RunInputError("--malleable is for logs: in a .toml file each job has its kind")
+            raise InputError("--malleable is for logs: in a .toml file each job has its kind")
         if enforce_estimates:
-            raise RunInputError("--enforce-estimates is for logs: a .toml job has walltime_s")
+            raise InputError("--enforce-estimates is for logs: a .toml job has walltime_s")
         return read_toml(path)
     if not path.name.endswith((".swf", ".swf.gz")):
-        raise RunInputError(f"{path}: a workload is a .swf, .swf.gz or .toml file")
+        raise InputError(f"{path}: a workload is a .swf, .swf.gz or .toml file")
     rigid = RigidWorkload.from_log(read_swf(path), enforce_estimates=enforce_estimates)
     return rigid if how is None else MalleableWorkload(rigid, nodes, how, seed)

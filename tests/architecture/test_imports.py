@@ -24,6 +24,7 @@ ROOMS = {
 DOORS = {
     # the command line of the simulator; found by `dq` through an entry point
     "dq_server/sim/cli.py": {"click"},
+    "dq_server/sim/one_line.py": {"click"},
     "dq_server/sim/plan_command.py": {"click"},
     "dq_server/sim/run_command.py": {"click"},
     "dq_server/sim/replay_command.py": {"click"},

@@ -91,7 +91,6 @@ def test_shares_say_who_is_entitled_to_what(cluster):
         ({"order": "fairshare", "priority": PriorityConfig(users={"a": 1})}, "usage alone"),
         ({"priority": PriorityConfig(half_life_s=0)}, "half_life_s = 0"),
         ({"priority": PriorityConfig(shares={"ada": -1})}, "share of ada"),
-        ({"start": "conservative", "moldable": True}, "moldable must be off"),
         ({"start": "conservative", "resize": "spare"}, "needs start = \"easy\""),
         ({"resize": "none", "mebf_also": "expand"}, "mebf_also"),
         ({"resize": "spare", "start": "easy", "mebf_share": 1.5}, "shares"),

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from dq_server.core.errors import ConfigError
 from dq_server.core.planning import plan_starts
+from dq_server.core.scalability import Scalability
 
 PLAN = {"start": "reservations", "resize": "none"}
 
@@ -82,6 +82,39 @@ def test_a_draining_job_is_first_and_nothing_else_starts(cluster):
     assert c.started == [1, z.id]
 
 
-def test_the_plan_keeps_to_initial_sizes_so_moldable_is_refused(cluster):
-    with pytest.raises(ConfigError, match="moldable must be off"):
-        cluster(4, moldable=True, **PLAN)
+@pytest.mark.parametrize("start", ["reservations", "conservative"])
+def test_moldable_start_adapts_to_what_no_reservation_needs(cluster, start):
+    """Six idle until 100, four of them reserved from then on: a long job may have two of them."""
+
+    def size(kind):
+        c = cluster(10, start=start, resize="none", moldable=True)
+        c.submit(4, estimate_s=100)
+        c.submit(8, estimate_s=1000, name="head")  # from 100 on
+        return c.submit(1, 2, 4, 8, start=8, kind=kind, estimate_s=200).size
+
+    assert (size("moldable"), size("malleable"), size("evolving")) == (2, 2, 0)
+
+
+@pytest.mark.parametrize("start", ["reservations", "conservative"])
+def test_a_smaller_size_runs_longer_and_must_fit_for_longer(cluster, start):
+    c = cluster(8, start=start, resize="none", moldable=True)
+    c.submit(4, estimate_s=100)
+    c.submit(8, estimate_s=10, name="head")  # from 100 on: all of them
+    fast = c.submit(2, 4, 8, start=8, kind="moldable", estimate_s=50, scalability=Scalability(8, 0))
+    assert fast.size == 4, "100 s on four: over when the head starts"
+    slow = cluster(8, start=start, resize="none", moldable=True)
+    slow.submit(5, estimate_s=100)
+    slow.submit(8, estimate_s=10, name="head")
+    waits = slow.submit(
+        2, 4, 8, start=8, kind="moldable", estimate_s=50, scalability=Scalability(8, 0)
+    )
+    assert waits.size == 0, "200 s on two would delay the head"
+
+
+@pytest.mark.parametrize("start", ["reservations", "conservative"])
+def test_the_initial_size_is_preferred_and_a_rigid_job_keeps_its_own(cluster, start):
+    c = cluster(8, start=start, resize="none", moldable=True)
+    whole = c.submit(1, 4, start=4, kind="moldable", estimate_s=10)
+    rest = c.submit(1, 2, 3, 6, start=6, kind="moldable", estimate_s=10)
+    assert (whole.size, rest.size) == (4, 3)
+    assert c.submit(2, estimate_s=10).size == 0

@@ -8,7 +8,9 @@ for a moment at which nothing happens.
 
 Choices where the text is silent. A job that outlives its estimate breaks the plan: it is then
 expected to end at any moment, and all reservations are made afresh. In a queue that is not in
-submission order, newcomers too are placed behind all promises already given.
+submission order, newcomers too are placed behind all promises already given. Promises are made for
+the initial size; with moldable start a job starts before its time on a smaller one if that disturbs
+nobody's reservation.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import ConfigError
 from dq_server.core.jobs import Job
-from dq_server.core.planning import INF, place, running
+from dq_server.core.planning import INF, adapted, place, running
 from dq_server.core.policies.base import Start
 from dq_server.core.reasons import because
+from dq_server.core.sizes import Configuration
 from dq_server.core.state import State
 from dq_server.core.stepfunction import StepFunction
 
@@ -29,10 +31,7 @@ class ConservativeStart:
     """See the module's docstring."""
 
     def __init__(self, config: SchedulerConfig) -> None:
-        if config.moldable:
-            raise ConfigError(
-                'start = "conservative" plans jobs on their initial size: moldable must be off'
-            )
+        self._moldable = config.moldable
         self.promised: dict[int, float] = {}  # see State.promised, where the scheduler keeps it
         self._taken = StepFunction()  # by running and promised jobs, as of the last pass
 
@@ -57,7 +56,8 @@ class ConservativeStart:
             if job.id not in self.promised:
                 self.promised[job.id] = place(taken, job, capacity, now)
         self._taken = taken
-        return self._due(state, line, now)
+        smaller = self._adapt(line, capacity, now) if self._moldable else {}
+        return self._due(state, line, smaller, now)
 
     def _with_promises(self, state: State, line: list[Job], now: float) -> StepFunction | None:
         """What is taken if all promises are kept; None if they cannot be."""
@@ -90,7 +90,26 @@ class ConservativeStart:
                 start_s = self.promised[job.id] = place(taken, job, capacity, now)
                 moved = moved or start_s < before_s
 
-    def _due(self, state: State, line: list[Job], now: float) -> list[Start]:
+    def _adapt(self, line: list[Job], capacity: int, now: float) -> dict[int, Configuration]:
+        """Who starts now on a smaller size instead of waiting for its reservation, and on what."""
+        found: dict[int, Configuration] = {}
+        taken = self._taken
+        for job in line:
+            promised_s = self.promised[job.id]
+            if promised_s <= now:
+                continue
+            _take(taken, job, promised_s, -job.spec.initial.size)
+            smaller = adapted(taken, job, capacity, now)
+            if smaller is not None:
+                found[job.id] = smaller
+                self.promised[job.id] = now
+            else:
+                _take(taken, job, promised_s, job.spec.initial.size)
+        return found
+
+    def _due(
+        self, state: State, line: list[Job], smaller: dict[int, Configuration], now: float
+    ) -> list[Start]:
         idle = state.idle
         starts: list[Start] = []
         waiting: Job | None = None  # the first that must wait
@@ -98,12 +117,13 @@ class ConservativeStart:
             if self.promised[job.id] > now:
                 waiting = waiting or job
                 continue
-            size = job.spec.initial.size
+            configuration = smaller.get(job.id, job.spec.initial)
+            size = configuration.size
             reason = because("started", size=size, idle=idle)
             if waiting is not None:
                 why = "it disturbs no reservation"
                 reason = because("backfilled", size=size, idle=idle, why=why, head=waiting.id)
-            starts.append(Start(job, job.spec.initial, reason))
+            starts.append(Start(job, configuration, reason))
             idle -= size
         return starts
 

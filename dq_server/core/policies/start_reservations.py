@@ -4,6 +4,7 @@ Source: Prabhakaran et al. 2014, III-A (Maui's ReservationDepth) and Algorithm 2
 A depth of 1 resembles EASY, a depth beyond the queue's length is conservative backfilling. The plan
 is planning.py's. Behind it, in queue order, a job starts if it fits now and, for as long as it
 plans to run, beside everything that was reserved. While a job drains the cluster, nothing does.
+With moldable start a job that would have to wait starts smaller if that disturbs no reservation.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import ConfigError
 from dq_server.core.jobs import Job
-from dq_server.core.planning import INF, StartPlan, plan_starts
+from dq_server.core.planning import INF, StartPlan, adapted, plan_starts
 from dq_server.core.policies.base import Start
+from dq_server.core.policies.fitting import smallest_start
 from dq_server.core.reasons import because
+from dq_server.core.sizes import Configuration
 from dq_server.core.state import State
+from dq_server.core.stepfunction import StepFunction
 
 
 class ReservationsStart:
@@ -25,10 +28,7 @@ class ReservationsStart:
     promised = None
 
     def __init__(self, config: SchedulerConfig) -> None:
-        if config.moldable:
-            raise ConfigError(
-                'start = "reservations" plans jobs on their initial size: moldable must be off'
-            )
+        self._moldable = config.moldable
 
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
@@ -40,43 +40,55 @@ class ReservationsStart:
             now,
             depth=config.reservation_depth,
             drain_priority=config.drain_priority,
+            moldable=self._moldable,
         )
         idle = state.idle
         starts: list[Start] = []
         waiting: Job | None = None  # the first that must wait
         for planned in plan.jobs:
-            job, initial = planned.job, planned.job.spec.initial
+            job, configuration = planned.job, planned.configuration
             if planned.start_s > now:
                 waiting = waiting or job
                 continue
-            size = initial.size
+            size = configuration.size
             reason = because("started", size=size, idle=idle)
             if waiting is not None:
                 why = f"nobody ahead of it is delayed, job {waiting.id} waits"
                 reason = because("backfilled", size=size, idle=idle, why=why)
-            starts.append(Start(job, initial, reason))
+            starts.append(Start(job, configuration, reason))
             idle -= size
-        return starts if plan.floor_s > now else starts + _backfill(state, plan, idle, now)
+        if plan.floor_s > now:
+            return starts
+        return starts + _backfill(state, plan, idle, now, self._moldable)
 
 
-def _backfill(state: State, plan: StartPlan, idle: int, now: float) -> list[Start]:
+def _backfill(state: State, plan: StartPlan, idle: int, now: float, moldable: bool) -> list[Start]:
     """Jobs behind the planned ones that start now and disturb no reservation."""
     taken, capacity = plan.taken, state.processors.capacity
     starts: list[Start] = []
     for job in plan.rest:
         if idle <= 0:
             break
-        size = job.spec.initial.size
-        if size > idle:
+        if smallest_start(job, moldable) > idle:
             continue
-        planned_s = job.spec.planned_on_s(size)
-        end_s = INF if planned_s is None else now + planned_s
-        if taken.max(now, end_s) + size > capacity:
+        configuration = _beside(taken, job, capacity, now, moldable)
+        if configuration is None:
             continue
-        taken.add(now, end_s, size)
+        size = configuration.size
         why = f"it fits beside {len(plan.jobs)} planned jobs"
-        starts.append(
-            Start(job, job.spec.initial, because("backfilled", size=size, idle=idle, why=why))
-        )
+        reason = because("backfilled", size=size, idle=idle, why=why)
+        starts.append(Start(job, configuration, reason))
         idle -= size
     return starts
+
+
+def _beside(
+    taken: StepFunction, job: Job, capacity: int, now: float, moldable: bool
+) -> Configuration | None:
+    """On what the job can start now beside everything taken; it is taken then."""
+    initial, planned_s = job.spec.initial, job.spec.planned_s
+    end_s = INF if planned_s is None else now + planned_s
+    if taken.max(now, end_s) + initial.size <= capacity:
+        taken.add(now, end_s, initial.size)
+        return initial
+    return adapted(taken, job, capacity, now) if moldable else None
