@@ -1,6 +1,6 @@
 """Thousands of lives of the whole, each from a seed; and bugs planted to see that they are found.
 
-By hand: `DQ_SEEDS=100000 python -m pytest tests/dst`; one run: `DQ_SEEDS=1 DQ_FIRST_SEED=4711`.
+By hand, with progress: `python tests/dst --seeds 100000`; one run: `--first 4711 --seeds 1`.
 """
 
 from __future__ import annotations
