@@ -1,6 +1,9 @@
 """The node agent (the thesis's DQ client): starts, watches and ends the processes of jobs.
 
-agent.py      the loop: orders from the server, heartbeats, reports until acknowledged
+agent.py      the loop: orders from the server, heartbeats
+reports.py    what the server must acknowledge, told until it has
+departures.py processors that are to become empty, until they are
+proxies.py    programs that MPI's launcher wants run on this node, or from here on another
 holdings.py   the job instances with processes here, recorded on disk so that they outlive
               the agent
 keeper.py     a tiny parent for each process tree: keeps the exit code, loses no descendant

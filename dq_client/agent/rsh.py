@@ -34,6 +34,7 @@ class Caller:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
+        self.of = (0, 0)  # job and instance
         self.call: RemoteRun | None = None  # what was asked of another node's agent
         self.request = ""  # id of the last message that asked it
         self.accepted = False

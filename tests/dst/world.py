@@ -30,7 +30,10 @@ import msgspec
 from dq_client import codec
 from dq_client import messages as m
 from dq_client.agent.agent import Agent
+from dq_client.agent.departures import Departures
 from dq_client.agent.holdings import Record
+from dq_client.agent.proxies import Proxies
+from dq_client.agent.rsh import RshRequest
 from dq_client.home import Home
 from dq_client.keys import KeyPair
 from dq_server.core.config import SchedulerConfig
@@ -139,6 +142,7 @@ class Process:
     pid: int
     node: str  # where its launcher runs
     over: bool = False
+    where: dict[int, str] = field(default_factory=dict)  # processor -> node
 
 
 class Machine:
@@ -149,6 +153,8 @@ class Machine:
         self.on: dict[int, tuple[int, int]] = {}  # processor -> job, instance
         self.starts: dict[int, int] = {}  # job -> how often it was started
         self.pids: dict[int, tuple[int, int]] = {}
+        self.processes: dict[tuple[int, int], Process] = {}
+        self.unwanted: set[str] = set()  # proxies whose launcher has given up
 
     def occupy(self, process: Process, processors: list[int]) -> None:
         for p in processors:
@@ -171,14 +177,14 @@ class Held:
 
     def __init__(self, record: Record, process: Process, machine: Machine) -> None:
         self.record, self.process, self.machine = record, process, machine
-        self.killed = False
+        self.killed = self.gone = False  # gone: a proxy without ranks ends before its job
         self.is_proxy = bool(record.run)
 
     def running(self) -> bool:
-        return not self.process.over
+        return not (self.process.over or self.gone)
 
     def exit_code(self) -> int | None:
-        return self.process.code if self.process.over else None
+        return None if self.running() else self.process.code
 
     def terminate(self) -> None:
         self.killed = True
@@ -188,7 +194,7 @@ class Held:
             world.later(world.rng.uniform(0.0, 0.5), lambda: self.machine.end(self.process))
 
     def sweep(self) -> bool:
-        return self.process.over
+        return not self.running()
 
 
 class Holdings:
@@ -196,8 +202,16 @@ class Holdings:
 
     adopted = False
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.trees: dict[str, Held] = {}
+        self.machine = machine
+
+    def start(self, record: Record, argv: list[str], *_: object) -> Held:
+        """A proxy: it finds its launcher, or ends at once."""
+        process = self.machine.processes[record.job, record.instance]
+        held = Held(record, process, self.machine)
+        held.gone = record.run in self.machine.unwanted
+        return self.add(held)
 
     def get(self, job: int, instance: int, run: str = "") -> Held | None:
         return self.trees.get(f"{job}.{instance}{run}")
@@ -268,6 +282,7 @@ class PlayedAgent(Agent):
 
     def __post_init__(self) -> None:
         """Without sockets and folders."""
+        self.departures, self.proxies = PlayedDepartures(self), Proxies(self, None)
 
     def _start(self, order: m.Launch) -> Any:
         process = self.world.launch(order)
@@ -275,13 +290,41 @@ class PlayedAgent(Agent):
         self.world.spread(process, order.places, self.name)
         return self.holdings.add(held)  # type: ignore[attr-defined]
 
-    def _still_there(self, order: m.Vacate) -> list[int]:
-        pids = self.world.machine.pids
+
+class PlayedDepartures(Departures):
+    """Over played processes."""
+
+    def still_there(self, order: m.Vacate) -> list[int]:
+        pids = self._agent.world.machine.pids  # type: ignore[attr-defined]
         return [pid for pid in order.pids if pid in pids]
 
-    def _clear(self, order: m.Vacate) -> bool:
-        on = self.world.machine.on
+    def clear(self, order: m.Vacate) -> bool:
+        on = self._agent.world.machine.on  # type: ignore[attr-defined]
         return all(on.get(p, (0, 0))[0] != order.job for p in order.processors)
+
+
+class Call:
+    """Stands for rsh.Caller: a launcher that waits for its proxy on another node."""
+
+    def __init__(self) -> None:
+        self.of = (0, 0)
+        self.call: m.RemoteRun | None = None
+        self.request = ""
+        self.accepted = self.over = False
+
+    def answer(self, **_: object) -> None:
+        self.over = True
+
+    def close(self) -> None:
+        self.over = True
+
+
+@dataclass
+class Spawning:
+    """New ranks that are being started: the order, and the proxies they still need, by node."""
+
+    answer: m.RemapAnswer
+    calls: dict[str, tuple[str, Call]]  # node -> run, call
 
 
 @dataclass
@@ -295,6 +338,7 @@ class App:
     done: int = 0
     asked: str = ""
     asked_s: float = 0.0
+    spawning: Spawning | None = None
 
     def turn(self) -> None:
         """Every so often: see what came, do it, ask on."""
@@ -307,7 +351,9 @@ class App:
                 self.asked = ""
                 if isinstance(message.body, m.RemapAnswer):
                     self.carry_out(message.body)
-        if not self.asked or world.now - self.asked_s > 3.0:
+        if self.spawning is not None:
+            self.look_at_spawning(self.spawning)
+        elif not self.asked or world.now - self.asked_s > 3.0:
             self.seq += 1
             self.asked_s = world.now
             size = len(process.places)
@@ -326,13 +372,10 @@ class App:
             self.line.send(m.Aborted(answer.resize_id, "no luck"))
             return
         if answer.what == "expand":
-            machine.occupy(process, places)
-            world.spread(process, answer.places, process.node)
-            process.places += places
-            self.done = answer.resize_id
-            self.tell(m.Committed(answer.resize_id, 0.1))
+            self.spawn(answer)
             return
         process.places = [p for p in process.places if p not in places]
+        world.fold(process)
         self.done = answer.resize_id
         pids = []
         for p in places:
@@ -348,6 +391,44 @@ class App:
             # A retiring rank takes milliseconds; the server relies on that if it forgets the pids.
             world.later(world.rng.uniform(0.001, 0.05), leaves)
         self.tell(m.Committed(answer.resize_id, 0.1, pids))
+
+    def spawn(self, answer: m.RemapAnswer) -> None:
+        """Ask for a proxy on every node that has none, as MPI's launcher does: of its own agent."""
+        world, process = self.world, self.process
+        of = process.job, process.instance
+        agent = world.agents[process.node]
+        self.spawning = Spawning(answer, {})
+        for node in sorted({place.node for place in answer.places}):
+            if any(held.running() for held in world.holdings[node].of(*of)):
+                continue
+            world.pid += 1
+            run, call = f"run{world.pid}", Call()
+            self.spawning.calls[node] = run, call
+            if agent is None or not agent.holdings.of(*of):
+                call.over = True
+            else:
+                agent.proxies.call(run, call, *of, RshRequest(node, ["proxy"], "/", {}))  # type: ignore[arg-type]
+        self.look_at_spawning(self.spawning)
+
+    def look_at_spawning(self, spawning: Spawning) -> None:
+        """The new ranks are there, or one of their proxies could not be started."""
+        world, process, answer = self.world, self.process, spawning.answer
+        places = [p.processor for p in answer.places]
+        calls = spawning.calls
+        held = {node: world.held(node, process, run) for node, (run, _) in calls.items()}
+        if all(h is not None and h.running() for h in held.values()):
+            world.machine.occupy(process, places)
+            process.places += places
+            process.where |= {place.processor: place.node for place in answer.places}
+            self.done, self.spawning = answer.resize_id, None
+            self.tell(m.Committed(answer.resize_id, 0.1))
+        elif any(call.over for _, call in calls.values()):
+            world.machine.unwanted |= {run for run, _ in calls.values()}
+            for proxy in held.values():
+                if proxy is not None:
+                    proxy.gone = True
+            self.spawning = None
+            self.line.send(m.Aborted(answer.resize_id, "a node cannot be reached"))
 
     def tell(self, body: m.Committed) -> None:
         """Like the library: nothing else is said before the answer, or three seconds, have come."""
@@ -393,7 +474,7 @@ class World:
         self.server: Server | None = None
         self.crash_at_send = 0
         self.turn_due = False
-        self.holdings = {node: Holdings() for node in NODES}
+        self.holdings = {node: Holdings(self.machine) for node in NODES}
         self.agents: dict[str, PlayedAgent | None] = dict.fromkeys(NODES)
         self.wishes = [self.wish(n) for n in range(self.rng.randrange(2, 7))]
 
@@ -532,7 +613,7 @@ class World:
     def agent_turn(self, agent: PlayedAgent) -> None:
         if self.agents[agent.name] is agent:
             agent.turn()
-            self.later(0.1 if agent.departures else 0.25, lambda: self.agent_turn(agent))
+            self.later(0.1 if agent.departures.waiting else 0.25, lambda: self.agent_turn(agent))
 
     def launch(self, order: m.Launch) -> Process:
         starts = self.machine.starts
@@ -544,6 +625,8 @@ class World:
         ends_s = self.now + self.rng.choice([0.05, 1.0, 4.0, 8.0])
         first = order.places[0].node
         process = Process(order.job, order.instance, places, ends_s, 0, self.pid, first)
+        process.where = {place.processor: place.node for place in order.places}
+        self.machine.processes[order.job, order.instance] = process
         self.machine.occupy(process, places)
 
         def end() -> None:
@@ -560,8 +643,18 @@ class World:
     def spread(self, process: Process, places: list[m.Place], first: str) -> None:
         """Ranks on other nodes belong to a proxy there, which that node's agent holds."""
         for node in {place.node for place in places} - {first}:
-            record = Record(process.job, process.instance, "proxy")
+            record = Record(process.job, process.instance, f"first of {process.job}")
             self.holdings[node].add(Held(record, process, self.machine))
+
+    def held(self, node: str, process: Process, run: str) -> Held | None:
+        return self.holdings[node].get(process.job, process.instance, run)
+
+    def fold(self, process: Process) -> None:
+        """Proxies without ranks end."""
+        used = {process.where[p] for p in process.places}
+        for node in set(NODES) - used:
+            for held in self.holdings[node].of(process.job, process.instance):
+                held.gone |= held.is_proxy
 
     # --- the user ---------------------------------------------------------------------------
 

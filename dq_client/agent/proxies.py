@@ -1,0 +1,155 @@
+"""MPI's proxies: programs that MPI's launcher wants run on a node, through `dq-rsh`.
+
+    mpiexec → dq-rsh → agent of its node ── RemoteRun → server ── RunProxy → agent of that node
+                          ↑ exit code ─────── ProxyEnded ← server ← RemoteEnded ─┘
+
+A proxy on one of the agent's own nodes needs no server. Each of the four messages may be lost with
+a server, so RemoteRun is repeated with every heartbeat: it passes through to the other agent, which
+starts nothing twice and tells an end again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING
+
+import zmq
+
+from dq_client import messages as m
+from dq_client.agent.holdings import Record, Tree
+from dq_client.agent.rsh import Caller, RshRequest, RshSocket
+
+if TYPE_CHECKING:
+    from dq_client.agent.agent import Agent
+
+log = logging.getLogger("dq.agent")
+
+ENDED_RUNS_MAX = 10_000
+
+
+class Proxies:
+    """The callers of an agent, and the proxies that it runs for others."""
+
+    def __init__(self, agent: Agent, rsh: RshSocket | None) -> None:
+        self._agent, self._rsh = agent, rsh
+        self._reading: dict[int, Caller] = {}
+        self._callers: dict[str, Caller] = {}  # by run id
+        self._ended_runs: dict[str, int] = {}  # of other agents: run -> exit code
+
+    # --- who calls here -----------------------------------------------------------------------
+
+    def serve(self, ready: dict[object, int], poller: zmq.Poller) -> None:
+        """Take in what `dq-rsh` says."""
+        if self._rsh is not None and self._rsh.listener.fileno() in ready:
+            caller = self._rsh.accept()
+            self._reading[caller.fileno()] = caller
+            poller.register(caller.fileno(), zmq.POLLIN)
+        for fd, caller in list(self._reading.items()):
+            if fd in ready and self._read(caller):
+                poller.unregister(fd)
+                del self._reading[fd]
+
+    def _read(self, caller: Caller) -> bool:
+        """Read what is there; whether the request was complete (or is nonsense)."""
+        try:
+            request = caller.read()
+            if request is None:
+                return False  # more is to come; nobody waits for it here
+            job, instance = int(request.env["DQ_JOB_ID"]), int(request.env["DQ_JOB_INSTANCE"])
+            run = f"{os.getpid():x}.{time.monotonic_ns():x}"
+            self.call(run, caller, job, instance, request)
+        except (EOFError, OSError, ValueError, KeyError) as e:
+            caller.answer(error=f"the agent does not understand: {e}")
+        return True
+
+    def call(self, run: str, caller: Caller, job: int, instance: int, asked: RshRequest) -> None:
+        """Start a proxy, here or through the server; ValueError if the job is not of this agent."""
+        if not self._agent.holdings.of(job, instance):
+            raise ValueError(f"job {job}.{instance} does not run here")
+        self._callers[run] = caller
+        caller.of = (job, instance)
+        if asked.host in {n.host for n in self._agent.nodes}:
+            self.run(m.RunProxy(run, job, instance, asked.argv, asked.env))
+        else:
+            caller.call = m.RemoteRun(run, job, instance, asked.host, asked.argv, asked.env)
+            caller.request = self._agent.send(caller.call)
+
+    def call_again(self) -> None:
+        """Ask again for proxies on other nodes that have not ended as far as we know."""
+        for caller in self._callers.values():
+            if caller.call is not None:
+                caller.request = self._agent.send(caller.call)
+
+    def answered(self, message: m.Reply) -> None:
+        """The server's word on a RemoteRun: a first refusal ends it, the end comes as an order."""
+        for run, caller in list(self._callers.items()):
+            if caller.call is None or caller.request != message.id:
+                continue
+            if not isinstance(message.body, m.Error):
+                caller.accepted = True
+            elif not caller.accepted:
+                caller.answer(error=message.body.text)
+                del self._callers[run]
+
+    def told_end(self, order: m.ProxyEnded) -> None:
+        """A proxy on another node has ended."""
+        caller = self._callers.pop(order.run, None)
+        if caller is not None and order.error:
+            caller.answer(error=order.error)
+        elif caller is not None:
+            caller.answer(exit_code=order.exit_code)
+
+    def forget(self, job: int, instance: int) -> None:
+        """The job is over, its launcher gone: nobody waits for its proxies any more."""
+        for run, caller in list(self._callers.items()):
+            if caller.of == (job, instance):
+                caller.close()
+                del self._callers[run]
+
+    # --- what runs here -----------------------------------------------------------------------
+
+    def run(self, order: m.RunProxy) -> None:
+        """Start a proxy; a repeated order changes nothing, or tells the end again."""
+        agent = self._agent
+        if agent.holdings.get(order.job, order.instance, order.run) is not None:
+            return
+        if order.run in self._ended_runs:
+            body = m.RemoteEnded(order.run, self._ended_runs[order.run], asker=order.asker)
+            agent.reports.add(f"proxy {order.run}", body)
+            return
+        if agent.knows_over(order.job, order.instance):
+            self._failed(order, f"job {order.job}.{order.instance} is over on this node")
+            return
+        record = Record(order.job, order.instance, order.run, order.asker)
+        # The rank's own environment comes through the proxy; this is the proxy's.
+        env = {"PATH": os.environ.get("PATH", ""), **order.env, **agent.marks()}
+        try:
+            out = agent.home.job(order.job) / "proxies"
+            out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            agent.holdings.start(record, order.argv, "/", env, out, out)
+        except (OSError, ValueError) as e:
+            self._failed(order, str(e))
+
+    def _failed(self, order: m.RunProxy, why: str) -> None:
+        caller = self._callers.pop(order.run, None)
+        if caller is not None:
+            caller.answer(error=why)
+        else:
+            ended = m.RemoteEnded(order.run, 127, why, order.asker)
+            self._agent.reports.add(f"proxy {order.run}", ended)
+
+    def ended(self, held: Tree, code: int) -> None:
+        """A proxy that ran here has ended."""
+        run = held.record.run
+        caller = self._callers.pop(run, None)
+        if caller is not None:
+            caller.answer(exit_code=code)
+            self._agent.holdings.drop(held)
+        elif f"proxy {run}" not in self._agent.reports:
+            self._ended_runs[run] = code
+            if len(self._ended_runs) > ENDED_RUNS_MAX:
+                del self._ended_runs[next(iter(self._ended_runs))]
+            body = m.RemoteEnded(run, code, asker=held.record.asker)
+            self._agent.reports.add(f"proxy {run}", body, held)

@@ -1,0 +1,63 @@
+"""What the agent has to tell the server, until the server has acknowledged it.
+
+The server acknowledges only what its journal holds, so nothing is forgotten before that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dq_client import messages as m
+from dq_client.agent.holdings import Tree
+
+log = logging.getLogger("dq.agent")
+
+REPORT_AGAIN_S = 2.0
+
+
+@dataclass(slots=True)
+class Report:
+    """Something the server must acknowledge."""
+
+    body: m.RequestBody
+    held: Tree | None  # dropped once the report is acknowledged
+    sent_s: float = float("-inf")
+    request: str = ""
+
+
+class Reports:
+    """Reports by what they are about; the first one about something stands."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Report] = {}
+
+    def __contains__(self, about: str) -> bool:
+        return about in self._open
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def add(self, about: str, body: m.RequestBody, held: Tree | None = None) -> None:
+        """Tell the server, and again until it has acknowledged."""
+        if about not in self._open:
+            self._open[about] = Report(body, held)
+
+    def send(self, now: float, how: Callable[[m.RequestBody], str]) -> None:
+        """Send those that are due; `how` returns the id of the request."""
+        for report in self._open.values():
+            if now - report.sent_s > REPORT_AGAIN_S:
+                report.sent_s, report.request = now, how(report.body)
+
+    def acknowledged(self, message: m.Reply) -> list[Tree]:
+        """The server's word on one of them; the trees that nobody needs to remember any more."""
+        done = []
+        for about, report in list(self._open.items()):
+            if report.request == message.id:
+                if isinstance(message.body, m.Error):
+                    log.warning("%s: %s", about, message.body.text)
+                del self._open[about]
+                if report.held is not None:
+                    done.append(report.held)
+        return done
