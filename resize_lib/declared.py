@@ -7,13 +7,22 @@ resize `local` is a new array: fetch it again, do not keep it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from resize_lib.descriptors import Block1D, BlockCyclic, Custom, Cyclic1D, Weighted1D
+from dq_client.messages import Place
+from resize_lib.descriptors import (
+    Block1D,
+    BlockCyclic,
+    Custom,
+    Cyclic1D,
+    DescriptorError,
+    Weighted1D,
+)
 from resize_lib.redistribution import MovingArray
 from resize_lib.redistribution.arena import Order
 
@@ -22,7 +31,17 @@ if TYPE_CHECKING:
 
 Init1D: TypeAlias = Callable[[NDArray[np.int64]], Any]
 Init2D: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Any]
+Weights: TypeAlias = Sequence[float] | Callable[[Sequence[Place]], Sequence[float]]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One resize, for what moves in it: where grid rank r is before, and where after."""
+
+    before: Sequence[Place]
+    after: Sequence[Place]
+    joining: bool  # this rank has no data yet
 
 
 class Matrix:
@@ -63,9 +82,9 @@ class Matrix:
             some = slice(low, low + 64)
             self.local[:, some] = init(rows[:, np.newaxis], cols[np.newaxis, some])
 
-    def moving(self, *, joining: bool) -> MovingArray:
+    def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""
-        local = None if joining else self.local
+        local = None if move.joining else self.local
         return MovingArray(self.name, self.desc, self.dtype, local, order=self.order)
 
     def take(self, value: Any) -> None:
@@ -74,17 +93,22 @@ class Matrix:
 
 
 class Array:
-    """An array whose first axis is distributed over all ranks, in blocks, cyclic or weighted."""
+    """An array whose first axis is distributed over all ranks, in blocks, cyclic or weighted.
+
+    `layout` gives its descriptor on the places of ranks 0, 1, ...; a weighted one differs from one
+    size to the next.
+    """
 
     def __init__(
         self,
         session: Session,
         name: str,
-        desc: Block1D | Cyclic1D | Weighted1D,
+        layout: Callable[[Sequence[Place]], Block1D | Cyclic1D | Weighted1D],
         dtype: DTypeLike,
     ) -> None:
-        self._session, self.name, self.desc = session, name, desc
+        self._session, self.name, self._layout = session, name, layout
         self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.desc = self._coming = layout(session.places)
         self.local: NDArray[Any] = np.empty(0, self.dtype)
 
     @property
@@ -100,13 +124,36 @@ class Array:
         self.local = self._session.arena.empty(shape, self.dtype)
         self.local[...] = init(self.indices) if callable(init) else init
 
-    def moving(self, *, joining: bool) -> MovingArray:
+    def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""
-        return MovingArray(self.name, self.desc, self.dtype, None if joining else self.local)
+        before, self._coming = self._layout(move.before), self._layout(move.after)
+        local = None if move.joining else self.local
+        return MovingArray(self.name, before, self.dtype, local, self._coming)
 
     def take(self, value: Any) -> None:
         """The new local part."""
-        self.local = value
+        self.desc, self.local = self._coming, value
+
+
+def weighted(
+    n: int, trailing: tuple[int, ...], weights: Weights
+) -> Callable[[Sequence[Place]], Weighted1D]:
+    """The layout of `n` items by `weights` (see `Session.array`) on given places.
+
+    Raises (the layout, when called):
+        DescriptorError: too few weights for the places, or none above 0.
+    """
+
+    def layout(places: Sequence[Place]) -> Weighted1D:
+        if callable(weights):
+            numbers = weights(places)
+        else:
+            numbers = weights[: len(places)] if weights else [place.speed for place in places]
+        if len(numbers) != len(places):
+            raise DescriptorError(f"{len(numbers)} weights for {len(places)} ranks")
+        return Weighted1D(n, tuple(numbers), trailing)
+
+    return layout
 
 
 class Value(Generic[T]):
@@ -122,9 +169,9 @@ class Parcel:
     def __init__(self, name: str, desc: Custom, value: Any) -> None:
         self.name, self.desc, self.value = name, desc, value
 
-    def moving(self, *, joining: bool) -> MovingArray:
+    def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""
-        return MovingArray(self.name, self.desc, np.uint8, None if joining else self.value)
+        return MovingArray(self.name, self.desc, np.uint8, None if move.joining else self.value)
 
     def take(self, value: Any) -> None:
         """The new local value."""

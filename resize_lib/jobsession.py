@@ -14,7 +14,7 @@ from turn to turn, nothing else does. Without a DQ server the same program is a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike
 
 from dq_client import messages as m
 from resize_lib import pacing
-from resize_lib.declared import Array, Init1D, Init2D, Matrix, Parcel, Value
+from resize_lib.declared import Array, Init1D, Init2D, Matrix, Parcel, Value, Weights, weighted
 from resize_lib.descriptors import (
     Block1D,
     BlockCyclic,
@@ -34,7 +34,6 @@ from resize_lib.descriptors import (
     DescriptorError,
     Pack,
     Unpack,
-    Weighted1D,
 )
 from resize_lib.emulation import Emulation, LinkRate
 from resize_lib.grid import Grid
@@ -127,6 +126,12 @@ class Session:
         return self.grid.size
 
     @property
+    def places(self) -> Sequence[m.Place]:
+        """Where each rank runs; without a DQ server equal places of this machine."""
+        b = self.bearings
+        return b.places or [m.Place(r, "", "") for r in range(b.rows * b.cols)]
+
+    @property
     def step(self) -> int:
         """The turn of the loop that is running or comes next."""
         return self.bearings.step
@@ -161,24 +166,24 @@ class Session:
         *,
         layout: Literal["block", "cyclic", "weighted"] = "block",
         block: int = 1,
-        weights: tuple[float, ...] = (),
+        weights: Weights = (),
         init: Init1D | float = 0.0,
         dtype: DTypeLike = np.float64,
     ) -> Array:
         """Declare an array of `n` items (each of shape `trailing`), its first axis distributed.
 
         `init`: a number, or a function of the global indices that returns their items.
+        `weights` of a weighted layout: one number for each rank 0, 1, ... of the largest size the
+        job may have, or a function of the ranks' places (with their `processor`, `node`, `speed`)
+        that returns one number each, the same on every rank; without, the speeds of the nodes.
         """
-        desc: Block1D | Cyclic1D | Weighted1D
-        if layout == "block":
-            desc = Block1D(n, trailing)
-        elif layout == "cyclic":
-            desc = Cyclic1D(n, block, trailing)
-        elif layout == "weighted":
-            desc = Weighted1D(n, weights, trailing)
+        if layout == "weighted":
+            array = Array(self, self._fresh(name), weighted(n, trailing, weights), dtype)
+        elif layout in ("block", "cyclic"):
+            desc = Block1D(n, trailing) if layout == "block" else Cyclic1D(n, block, trailing)
+            array = Array(self, self._fresh(name), lambda _: desc, dtype)
         else:
             raise DescriptorError(f"unknown layout {layout!r}; known: block, cyclic, weighted")
-        array = Array(self, self._fresh(name), desc, dtype)
         if not self._joining:
             array.initialise(init)
         self.declared[name] = array

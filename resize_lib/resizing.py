@@ -23,10 +23,16 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.descriptors import ProcessGrid
+from resize_lib.declared import Move
+from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.emulation import LinkRate
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
-from resize_lib.redistribution import Placement, RedistributionError, redistribute
+from resize_lib.redistribution import (
+    InvalidRedistributionError,
+    Placement,
+    RedistributionError,
+    redistribute,
+)
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -197,9 +203,15 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
     joining = comm.rank not in old.ranks
     items = list(session.declared.values())
     link = session.emulation.link if session.emulation is not None else None
+    places = session.places
+    move = Move([places[r] for r in old.ranks], [places[r] for r in new.ranks], joining)
+    try:
+        moving = [item.moving(move) for item in items]
+    except DescriptorError as e:  # the same on every rank
+        raise InvalidRedistributionError(str(e)) from e
     outcome = redistribute(
         comm,
-        [item.moving(joining=joining) for item in items],
+        moving,
         old,
         new,
         transport="auto" if link is None else "messages",

@@ -29,6 +29,14 @@ ARRAYS = {
     "few items": (3, (2,), {"layout": "block"}, np.float32),
     "cards": (500, (3,), {"layout": "cyclic", "block": 7}, np.float64),
     "records": (97, (), {"layout": "cyclic"}, RECORD),
+    "by speed": (301, (), {"layout": "weighted"}, np.float64),
+    "by rank": (64, (2,), {"layout": "weighted", "weights": (2, 5, 1, 2, 0.5, 3, 1, 1)}, np.int32),
+    "by place": (
+        90,
+        (),
+        {"layout": "weighted", "weights": lambda places: [p.processor + 1 for p in places]},
+        np.int64,
+    ),
 }
 
 

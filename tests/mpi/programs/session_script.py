@@ -28,7 +28,7 @@ class Script:
 
     def __init__(self, size, hosts):
         on = [hosts[0 if p < size else p % len(hosts)] for p in range(8)]
-        self.pool = [m.Place(p, f"node{p}", host) for p, host in enumerate(on)]
+        self.pool = [m.Place(p, f"node{p}", host, 1 + p % 3 / 2) for p, host in enumerate(on)]
         self.start = self.now = tuple(self.pool[:size])
         self.moves = []
 
