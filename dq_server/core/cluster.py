@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dq_server.core import profiles
 from dq_server.core.actions import Action, WarnJob
 from dq_server.core.events import GrantsPaused, NodeJoined, NodeLost, Tick
 from dq_server.core.jobs import JobState
@@ -43,11 +44,17 @@ def node_lost(s: Scheduler, event: NodeLost, now: float, actions: list[Action]) 
 def grants_paused(s: Scheduler, event: GrantsPaused, now: float, actions: list[Action]) -> None:
     """The shell cannot carry grants out for a while, or can again."""
     s.state.paused = (event.why or "paused") if event.paused else ""
+    for job in s.state.profiles.values():  # nobody could release anything in the meantime
+        job.behind_s = None
     s.schedule(now, actions)
 
 
 def tick(s: Scheduler, event: Tick, now: float, actions: list[Action]) -> None:  # noqa: ARG001
     """Walltimes: a warning before the end, then the end."""
+    for job in list(s.state.profiles.values()):
+        why = profiles.overstays(s, job, now)
+        if why is not None:
+            kill(s, job, why, now, actions)
     for job in list(s.state.active.values()):
         walltime_s = job.spec.walltime_s
         if walltime_s is None or job.start_s is None or job.state is JobState.KILLING:
@@ -64,7 +71,7 @@ def tick(s: Scheduler, event: Tick, now: float, actions: list[Action]) -> None: 
 
 
 def next_deadline(s: Scheduler, now: float) -> float | None:  # noqa: ARG001
-    """The earliest moment at which a walltime warning, a walltime or a time-out is due."""
+    """The earliest moment at which a walltime (or its warning), a time-out or a step is due."""
     due: list[float] = []
     for job in s.state.active.values():
         walltime_s = job.spec.walltime_s
@@ -75,4 +82,5 @@ def next_deadline(s: Scheduler, now: float) -> float | None:  # noqa: ARG001
         due.append(end if job.warned else max(warn, job.start_s))
     waiting = (job.dynamic for job in s.state.requests.values())
     due += [asked.deadline_s for asked in waiting if asked and asked.deadline_s < float("inf")]
+    due += profiles.deadlines(s)
     return min(due, default=None)

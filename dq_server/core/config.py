@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dq_server.core.errors import ConfigError
+from dq_server.core.evolution.rules import fit_rule
 from dq_server.core.fairness import DfsConfig
 from dq_server.core.priorities import PriorityConfig
 
@@ -36,6 +37,8 @@ class SchedulerConfig:
     moldable           moldable and malleable jobs may start smaller than they asked for
     reservation_depth  jobs that get a reservation under start = "reservations"
     drain_priority     a waiting job of at least this priority is first and stops all other starts
+    fit                how a profile known in advance is placed: rigid noX 2X 2X+c infX infX+c
+    profile_grace_s    a job that holds more than its profile says for so long is killed
     priority           weights, for order = "priority" and "fairshare"
     dfs                dynamic fairness, for grant = "dfs"
 
@@ -62,6 +65,8 @@ class SchedulerConfig:
     mebf_also: str = ""
     reservation_depth: int = 5
     drain_priority: int | None = None
+    fit: str = "2X+c"
+    profile_grace_s: float = 60.0
     priority: PriorityConfig = field(default_factory=PriorityConfig)
     dfs: DfsConfig = field(default_factory=DfsConfig)
 
@@ -77,6 +82,9 @@ class SchedulerConfig:
             raise ConfigError(f"keep_ended = {self.keep_ended}: 0 or more jobs")
         if self.reservation_depth < 1:
             raise ConfigError(f"reservation_depth = {self.reservation_depth}: at least one job")
+        if not self.profile_grace_s >= 0:
+            raise ConfigError(f"profile_grace_s = {self.profile_grace_s}: 0 s or more")
+        fit_rule(self.fit)
         self.dfs.validate()
         self.priority.validate()
         self._validate_mebf()

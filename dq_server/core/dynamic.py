@@ -31,7 +31,7 @@ from dq_server.core.jobs import (
     Release,
     RequestAnswer,
 )
-from dq_server.core.planning import INF, StartPlan, plan_starts, running
+from dq_server.core.planning import INF, StartPlan, free, plan_starts, running
 from dq_server.core.policies.base import Verdict
 from dq_server.core.reasons import Reason, because
 from dq_server.core.sizes import Configuration, nearest_square
@@ -86,6 +86,8 @@ def _asking(s: Scheduler, job_id: int, instance: int) -> Job:
         raise InvalidTransition(
             f"job {job.id} is {job.spec.kind}: only an evolving job can ask (--kind evolving)"
         )
+    if job.spec.profile:
+        raise InvalidTransition(f"job {job.id} has a profile, which says what it gets and when")
     return job
 
 
@@ -236,12 +238,14 @@ def _try(
     """Grant a request if it may be granted now; otherwise the reason why not."""
     state, more = s.state, request.more
     processors = state.processors.find(more, one_node=s.config.dfs.one_node)
-    if processors is None and s.grant.may_change:
-        where = ", not all on one node" if state.idle >= more else ""
+    promised = state.idle >= more and free(state, now, _end(job, now)) < more
+    if (processors is None or promised) and s.grant.may_change:
+        where = ", promised to jobs with a profile" if promised else ", not all on one node"
+        where = where if state.idle >= more else ""
         return because("dyn_too_few", more=more, idle=state.idle, where=where)
     delays = outlook.delays(job, more) if s.grant.measures else []
     grant = s.grant.decide(state, job, more, delays, s.config, now)
-    if not grant.allowed or processors is None:
+    if not grant.allowed or processors is None or promised:
         return grant.reason
     state.processors.claim(processors)
     state.changes += 1
@@ -307,12 +311,12 @@ def verdict(job: Job) -> Verdict:
     """What an evolving job does at its remap point: what it asked for, else nothing."""
     size, asked, given = job.size, job.dynamic, job.release
     if asked is not None and asked.processors:
-        target = _configuration(job, size + len(asked.processors))
+        target = configuration_of(job, size + len(asked.processors))
         figures = {"more": asked.more, "size": size, "next_size": target.size}
         return Verdict(target, because("dyn_expand", **figures), processors=asked.processors)
     if given is not None:
         leaving = given.processors or tuple(job.allocation[size - given.count :])
-        target = _configuration(job, size - len(leaving))
+        target = configuration_of(job, size - len(leaving))
         reason = because("dyn_release", count=len(leaving), size=size)
         return Verdict(target, reason, processors=leaving)
     if asked is not None and job.request_answer is not None:
@@ -328,7 +332,7 @@ def carried_out(job: Job, *, expand: bool) -> None:
         job.release = None
 
 
-def _configuration(job: Job, size: int) -> Configuration:
+def configuration_of(job: Job, size: int) -> Configuration:
     """The listed configuration of this size, or the grid nearest to a square."""
     listed = (c for c in job.spec.configurations if c.size == size)
     return next(listed, None) or nearest_square(size)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dq_server.core import profiles
 from dq_server.core.jobs import ENDED, Job, JobKind, JobState
+from dq_server.core.planning import INF, free
 from dq_server.core.reasons import Reason, because
 
 if TYPE_CHECKING:
@@ -27,7 +29,13 @@ def _waiting(s: Scheduler, job: Job, now: float) -> list[Reason]:
     head = next(iter(s.order.ordered(s.state, now)), job)
     if s.state.paused:
         return [because("paused", why=s.state.paused)]
+    if job.spec.profile:
+        return profiles.explain(s, job, now)
     reasons = [because("waits_for_processors", size=size, idle=idle)]
+    if size <= idle and s.state.profiles:
+        planned_s = job.spec.planned_s
+        usable = free(s.state, now, INF if planned_s is None else now + planned_s)
+        reasons = [because("waits_for_profiles", size=size, idle=idle, free=usable)]
     if head.id != job.id:
         head_size = head.spec.initial.size
         reasons.insert(0, because("waits_behind", head=head.id, head_size=head_size, idle=idle))

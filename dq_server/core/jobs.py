@@ -15,6 +15,7 @@ from enum import StrEnum
 from operator import attrgetter
 
 from dq_server.core.errors import InvalidSpec, InvalidTransition
+from dq_server.core.evolution.profile import EvolutionProfile, ScheduledProfile
 from dq_server.core.performance import PerformanceData
 from dq_server.core.reasons import Reason
 from dq_server.core.scalability import Scalability
@@ -64,7 +65,8 @@ class JobSpec:
 
     `initial` is the size to start on; a moldable job may be started on any configuration.
     `estimate_s` is the user's run-time estimate on `initial`, used for planning (walltime if not
-    given); `scalability`, if known, says how it changes with the size.
+    given); `scalability`, if known, says how it changes with the size. `profile`: steps (seconds,
+    processors) of an evolving job whose evolution is known, both whole numbers (profiles.py).
     """
 
     name: str
@@ -85,6 +87,7 @@ class JobSpec:
     request_id: str = ""
     hold: bool = False
     scalability: Scalability | None = None
+    profile: tuple[tuple[int, int], ...] = ()
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -95,10 +98,30 @@ class JobSpec:
             raise InvalidSpec(f"size {self.initial.size} is not among the legal sizes {legal}")
         if self.kind is JobKind.RIGID and len(self.configurations) > 1:
             raise InvalidSpec("a rigid job has exactly one size")
+        if self.profile:
+            self._validate_profile()
         for name in ("walltime_s", "estimate_s"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise InvalidSpec(f"{name} must be positive, not {value}")
+
+    def _validate_profile(self) -> None:
+        if self.kind is not JobKind.EVOLVING:
+            raise InvalidSpec(f"a profile is for a job of kind evolving, not {self.kind}")
+        requested = EvolutionProfile(self.profile)
+        if self.initial.size != requested.steps[0][1]:
+            raise InvalidSpec("a job with a profile starts on the processors of its first step")
+        walltime_s = self.walltime_s
+        if walltime_s is not None and walltime_s < requested.duration_s:
+            raise InvalidSpec(
+                f"the walltime of {walltime_s:g} s is shorter than the profile,"
+                f" {requested.duration_s:g} s"
+            )
+
+    @property
+    def needed(self) -> int:
+        """Processors without which the job can never run: of a profile the largest step's."""
+        return max((size for _, size in self.profile), default=self.initial.size)
 
     def _legal(self, configuration: Configuration) -> bool:
         sizes = self.configurations
@@ -110,6 +133,8 @@ class JobSpec:
     @property
     def planned_s(self) -> float | None:
         """Run time to plan with, seconds; None means unknown (never backfilled before others)."""
+        if self.profile:
+            return float(sum(duration_s for duration_s, _ in self.profile))
         return self.estimate_s if self.estimate_s is not None else self.walltime_s
 
     def planned_on_s(self, size: int) -> float | None:
@@ -240,6 +265,10 @@ class Job:
     charged_s: float | None = None  # until then its use of processors is in State.usage
     keep_decisions: int = 400
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
+    scheduled: ScheduledProfile | None = None  # what was promised to its profile (profiles.py)
+    step: int = 0  # of `scheduled`: the last one whose beginning was noticed
+    behind_s: float | None = None  # since then it holds more than scheduled
+    short: bool = False  # the processors of its step were not there when it came for them
 
     @property
     def size(self) -> int:

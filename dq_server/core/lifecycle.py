@@ -31,9 +31,9 @@ def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Actio
         return
     spec.validate()
     capacity = state.processors.capacity
-    if spec.initial.size > capacity:
+    if spec.needed > capacity:
         raise InfeasibleRequest(
-            f"the job asks for {spec.initial.size} processors, the cluster has {capacity}"
+            f"the job asks for {spec.needed} processors, the cluster has {capacity}"
         )
     first = JobState.HELD if spec.hold else JobState.QUEUED
     job = Job(state.next_job, spec, first, now, keep_decisions=s.config.keep_decisions)
@@ -44,6 +44,8 @@ def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Actio
     actions.append(JobAccepted(job.id))
     if not spec.hold:
         state.queue[job.id] = job
+        if spec.profile:
+            state.profiles[job.id] = job
         s.schedule(now, actions)
 
 
@@ -68,7 +70,7 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
     job.exit_code = event.exit_code
     if job.state is JobState.KILLING:
         assert job.end_reason is not None, "killing starts with a reason"
-        failed = job.end_reason.code in ("node_lost", "walltime")
+        failed = job.end_reason.code in ("node_lost", "walltime", "profile_overstays")
         finish(s, job, JobState.FAILED if failed else JobState.KILLED, job.end_reason, now, actions)
     elif event.error:
         reason = because("launch_failed", why=event.error)
@@ -94,6 +96,7 @@ def finish(
     state.queue.pop(job.id, None)
     state.active.pop(job.id, None)
     state.requests.pop(job.id, None)
+    state.profiles.pop(job.id, None)
     state.ledger.forget(job.id)
     if job.planned is not None:
         state.unplan(job)
@@ -134,6 +137,7 @@ def kill(s: Scheduler, job: Job, reason: Reason, now: float, actions: list[Actio
     if job.state is not JobState.KILLING:
         job.move(JobState.KILLING)
         s.state.requests.pop(job.id, None)
+        s.state.profiles.pop(job.id, None)
         s.state.plan(job, now)
         job.end_reason = reason
         job.note(now, "kill", reason)
@@ -153,6 +157,8 @@ def hold_requested(s: Scheduler, event: HoldRequested, now: float, actions: list
     job = s.state.job(event.job)
     job.move(JobState.HELD)
     del s.state.queue[job.id]
+    s.state.profiles.pop(job.id, None)
+    job.scheduled = None
     job.note(now, "hold", because("held", job=job.id))
     s.schedule(now, actions)
 
@@ -169,6 +175,8 @@ def release_requested(
     s.state.reordered += 1
     later = [j for j in queue if j > job.id]
     queue[job.id] = job
+    if job.spec.profile:
+        s.state.profiles[job.id] = job
     for other in later:
         queue.move_to_end(other)
     s.schedule(now, actions)

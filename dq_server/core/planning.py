@@ -54,8 +54,11 @@ class StartPlan:
 
 
 def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
-    """The queue in planning order: draining jobs first, otherwise as it stands."""
-    jobs = list(queue)
+    """The queue in planning order: draining jobs first, otherwise as it stands.
+
+    Without the jobs with a profile, which have their own plan (profiles.py).
+    """
+    jobs = [job for job in queue if not job.spec.profile]
     if drain_priority is None:
         return jobs
     first = [job for job in jobs if job.spec.priority >= drain_priority]
@@ -64,27 +67,64 @@ def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
     return first or jobs
 
 
-def running(state: State, now: float) -> StepFunction:
-    """Processors that are not available, over time from `now` on, if all jobs end as planned."""
+def running(state: State, now: float, *, to_promise: bool = False) -> StepFunction:
+    """Processors that are not available, over time from `now` on, if all jobs end as planned.
+
+    What was scheduled for profiles (profiles.py) is taken. To promise them something new they are
+    looked at differently: those that wait have nothing yet, what is being vacated is free, and a
+    job past its planned end is expected to take as long again as it is late.
+    """
     base, ends = 0, []
     soon = nextafter(now, INF)
-    for end_s, _, held in state.ends:
+    for end_s, job_id, held in state.ends:
+        if job_id in state.profiles:
+            end_s, held = _beyond_profile(state.profiles[job_id], held, now)
         if end_s == INF:
             base += held
-        else:
-            ends.append((max(end_s, soon), held))
+        elif held > 0:
+            late_s = now - end_s if to_promise else 0.0
+            ends.append((max(end_s, soon, now + late_s), held))
+    ends.sort()
     known = sum(held for _, held in ends)
-    gone = state.processors.capacity - state.idle - known - base
-    if gone > 0:  # vacating: back at any moment
+    profiled = sum(_held_by_profile(job, now) for job in state.profiles.values())
+    gone = state.processors.capacity - state.idle - known - base - profiled
+    if gone > 0 and not to_promise:  # vacating: back at any moment
         ends.insert(0, (soon, gone))
-    level = base + known + max(gone, 0)
+        known += gone
+    level = base + known
     segments = [(now, level)]
     for end_s, held in ends:
         level -= held
         if segments[-1][0] == end_s:
             segments.pop()
         segments.append((end_s, level))
-    return StepFunction.of(segments)
+    taken = StepFunction.of(segments)
+    for job in state.profiles.values():
+        if job.scheduled is not None and (not to_promise or job.id in state.active):
+            job.scheduled.take_rest_from(taken)
+    return taken
+
+
+def _held_by_profile(job: Job, now: float) -> int:
+    """Of what the active job holds, what its scheduled profile gives it now."""
+    if job.planned is None or job.scheduled is None:
+        return 0
+    return min(job.planned[2], job.scheduled.nodes_at(now))
+
+
+def _beyond_profile(job: Job, held: int, now: float) -> tuple[float, int]:
+    """What the job holds beyond its profile, and when it should have released that."""
+    extra = held - _held_by_profile(job, now)
+    return (now if job.behind_s is None else job.behind_s), extra
+
+
+def free(state: State, now: float, until_s: float) -> int:
+    """Idle processors that can be used until then: they were not promised to a profile."""
+    idle = state.idle
+    if not idle or not state.profiles:
+        return idle
+    most = running(state, now).max(now, max(until_s, nextafter(now, INF)))
+    return max(0, min(idle, state.processors.capacity - int(most)))
 
 
 def plan_starts(

@@ -70,6 +70,26 @@ TEMPLATES: dict[str, str] = {
     " {next_size}",
     "dyn_release": "the application gives back {count} of {size} processors",
     "dyn_asks_itself": "an evolving job is resized when it asks for it",
+    # evolution known in advance
+    "profile_promised": "its profile starts on {size} of up to {peak} processors in {in_s:.0f} s"
+    " and takes {run_s:.0f} s ({requested_s:.0f} s asked for, fit {fit})",
+    "profile_not_in_sight": "its profile needs up to {peak} processors: {idle} are idle, and it is"
+    " not known when others end",
+    "profile_on_time": "step {step} of {steps} of its profile: {size} processors, {next_size} in"
+    " {in_s:.0f} s",
+    "profile_last_step": "step {step} of {steps}, the last of its profile: {size} processors",
+    "profile_expand": "step {step} of {steps} of its profile: from {size} to {next_size},"
+    " {late_s:.1f} s after the moment",
+    "profile_shrink": "step {step} of {steps} of its profile: from {size} to {next_size},"
+    " {late_s:.1f} s after the moment",
+    "profile_short": "step {step} of {steps} of its profile needs {next_size}: {more} more, {idle}"
+    " are idle; what was to end by now has not, so all later steps are put off",
+    "profile_over": "its profile is over and the job still holds {size} processors: it is killed"
+    " after {grace_s:g} s",
+    "profile_overstays": "the job holds {size} processors, its profile gives it {due}, and the"
+    " {grace_s:g} s of grace are over",
+    "waits_for_profiles": "the job needs {size} processors; of {idle} idle ones {free} can be used"
+    " for as long as it runs, the others are promised to profiles",
     # resizes
     "resize_under_way": "the ranks for {next_size} are starting, the job goes on with {size}",
     "resize_committed": "{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",

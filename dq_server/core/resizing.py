@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core import dynamic
+from dq_server.core import dynamic, profiles
 from dq_server.core.actions import Action, AnswerRemap
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import RemapPoint, ResizeAborted, ResizeCommitted, ResizeRequested
 from dq_server.core.jobs import Answer, Job, JobKind, JobState, PendingResize, Stay
 from dq_server.core.lifecycle import let_go
+from dq_server.core.planning import free
 from dq_server.core.policies.base import Verdict
 from dq_server.core.reasons import because
 from dq_server.core.sizes import Configuration
@@ -131,7 +132,8 @@ def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
     if s.state.paused:
         return Verdict(None, because("paused", why=s.state.paused))
     if job.wanted is not None:
-        target, size, idle = job.wanted, job.size, s.state.idle
+        target, size = job.wanted, job.size
+        idle = free(s.state, now, planned_end(job))
         if target.size <= size + idle:
             job.wanted = None
             return Verdict(target, because("user_resize", size=size, next_size=target.size))
@@ -139,6 +141,8 @@ def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
         return Verdict(
             None, because("user_resize_waits", next_size=target.size, more=more, idle=idle)
         )
+    if job.spec.profile:
+        return profiles.verdict(s, job, now)
     if job.spec.kind is JobKind.EVOLVING:
         return dynamic.verdict(job)
     if job.spec.kind is not JobKind.MALLEABLE:
@@ -164,7 +168,7 @@ def _prepare(
         processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
     job.resize = PendingResize(state.next_resize, seq, target, processors, expand, now)
     state.next_resize += 1
-    state.plan(job, planned_end(job))
+    state.plan(job, profiles.granted(job, now) if job.spec.profile else planned_end(job))
     return job.resize
 
 
@@ -219,6 +223,8 @@ def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float
     either the old end stands.
     """
     end_s = planned_end(job)
+    if job.scheduled is not None:
+        return job.scheduled.end_s
     if end_s <= pending.granted_s or end_s == float("inf"):
         return end_s
     target, known = pending.target, job.spec.scalability

@@ -8,7 +8,8 @@ Theory of operation. Events fall into four families, one module each: the life o
 (lifecycle.py), remap points and resizes (resizing.py), what applications ask for (dynamic.py),
 nodes and time (cluster.py). After any
 event that may have freed processors or added work, one scheduling pass serves the dynamic requests
-(dynamic.py) and asks the order and the start policy who starts now.
+(dynamic.py) and the profiles known in advance (profiles.py), and asks the order and the start
+policy who else starts now.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dq_server.core import cluster, dynamic, events, lifecycle, resizing
+from dq_server.core import cluster, dynamic, events, lifecycle, profiles, resizing
 from dq_server.core.actions import Action, CallRemap, StartJob
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.events import Event
@@ -119,6 +120,9 @@ class Scheduler:
             return
         if state.requests:
             dynamic.serve(self, now, actions)
+        if state.profiles:
+            for start in profiles.serve(self, now, actions):
+                self._start(start, now, actions)
         if state.queue and (state.idle or self.start.promised is not None):
             queue = self.order.ordered(state, now)
             starts = self.start.choose(state, queue, self.config, now)
@@ -144,8 +148,12 @@ class Scheduler:
         job.configuration = configuration
         job.start_s = now
         job.charged_s = now
-        planned_s = job.spec.planned_on_s(configuration.size)
-        state.plan(job, INF if planned_s is None else now + planned_s)
+        if job.scheduled is not None:
+            profiles.started(job)
+            state.plan(job, job.scheduled.end_s)
+        else:
+            planned_s = job.spec.planned_on_s(configuration.size)
+            state.plan(job, INF if planned_s is None else now + planned_s)
         if job.spec.kind is not JobKind.RIGID:
             job.stays.append(Stay(configuration, now))
         job.note(now, "start", start.reason)

@@ -42,6 +42,8 @@ class State:
     changing: dict[int, Job] = field(default_factory=dict)  # active, being resized or killed
     requests: OrderedDict[int, Job] = field(default_factory=OrderedDict)
     # jobs with a dynamic request that waits, in the order of asking
+    profiles: OrderedDict[int, Job] = field(default_factory=OrderedDict)
+    # jobs with a known evolution that wait, start or run, in order of submission or release
     promised: dict[int, float] = field(default_factory=dict)
     # waiting job -> start s that a policy promised it; +inf: not in sight
     usage: Usage = field(default_factory=Usage)  # kept if the order policy `charges`
@@ -61,10 +63,16 @@ class State:
         return job
 
     def head(self, now: float) -> Job | None:
-        """The job at the head of the queue, as the order policy has it."""
+        """The job at the head of the queue, as the order policy has it.
+
+        A job that was promised its start does not wait for anybody to make room (profiles.py).
+        """
         if not self.queue:
             return None
-        return next(iter(self.ordered(self, now)))
+        line = self.ordered(self, now)
+        if not self.profiles:
+            return next(iter(line))
+        return next((job for job in line if job.scheduled is None), None)
 
     @property
     def idle(self) -> int:
@@ -126,6 +134,9 @@ class State:
                 raise InvariantViolation(f"job {job.id} asks for {asked}, `requests` disagrees")
             if job.state in ENDED and (job.allocation or job.resize or job.dynamic):
                 raise InvariantViolation(f"job {job.id} has ended and still owns processors")
+            lives = job.state in (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
+            if (lives and bool(job.spec.profile)) != (job.id in self.profiles):
+                raise InvariantViolation(f"job {job.id} is {job.state}, `profiles` disagrees")
             changes = job.state is JobState.KILLING or job.resize is not None
             if changes != (job.id in self.changing):
                 raise InvariantViolation(f"job {job.id} is {job.state}, `changing` disagrees")

@@ -18,6 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from math import ceil, floor
 
 from dq_server.core.errors import SchedulerError
 
@@ -249,6 +250,19 @@ class StepFunction:
         twin.times = self.times.copy()
         twin.values = self.values.copy()
         return twin
+
+    def on_whole_seconds(self, from_s: int) -> StepFunction:
+        """The least function with breakpoints at whole seconds that is nowhere below this one.
+
+        Defined from `from_s` on, which is not before the origin.
+        """
+        marks = {from_s}
+        for t in self.times:
+            if from_s < t < INF:
+                marks |= {max(from_s, floor(t)), ceil(t)}
+        return StepFunction.of(
+            (start, self.max(start, end)) for start, end in pairwise([*sorted(marks), INF])
+        )
 
     def delay(self, delay_s: float) -> StepFunction:
         """The same function `delay_s` later, 0 before it (Klein & Pérez 2011, 3.1)."""

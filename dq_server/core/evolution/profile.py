@@ -15,8 +15,8 @@ from operator import index
 from dq_server.core.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.stepfunction import StepFunction
 
-Step = tuple[float, int]
-"""(duration_s, nodes), both whole numbers."""
+Step = tuple[int | float, int]
+"""(duration_s, nodes), both whole numbers (kept as they are when a schedule is stored)."""
 
 LARGEST = 2**53
 """Largest duration: beyond it, seconds are no longer exact wherever a float meets them."""
@@ -86,7 +86,7 @@ def _whole(step: int, what: str, value: object) -> int:
 class ScheduledProfile:
     """The nodes an application is given: `steps` back to back from `start_s` on."""
 
-    start_s: float
+    start_s: int | float
     steps: tuple[Step, ...]
 
     @property
@@ -110,11 +110,44 @@ class ScheduledProfile:
         """Seconds by which the steps were expanded in all; 0 for a profile only delayed."""
         return self.end_s - self.start_s - requested.duration_s
 
+    def begin_of(self, step: int) -> float:
+        """When this step begins, counted from 0; of the one after the last: when the last ends."""
+        return self.start_s + sum(duration_s for duration_s, _ in self.steps[:step])
+
+    def step_at(self, t: float) -> int:
+        """The step that runs at time t, counted from 0: the first before, past the end one more."""
+        end_s = self.start_s
+        for step, (duration_s, _) in enumerate(self.steps):
+            end_s += duration_s
+            if t < end_s:
+                return step
+        return len(self.steps)
+
+    def nodes_at(self, t: float) -> int:
+        """The nodes of that step; past the end 0."""
+        step = self.step_at(t)
+        return self.steps[step][1] if step < len(self.steps) else 0
+
+    def put_off(self, step: int, by_s: int) -> ScheduledProfile:
+        """The step before `step` lasts longer, and all from `step` on come later by as much."""
+        if not step or by_s <= 0:
+            return self
+        duration_s, nodes = self.steps[step - 1]
+        longer = (duration_s + by_s, nodes)
+        return ScheduledProfile(self.start_s, (*self.steps[: step - 1], longer, *self.steps[step:]))
+
+    def take_rest_from(self, resource: StepFunction) -> None:
+        """Book these nodes as far as the resource profile still reaches back."""
+        self._add_rest(resource, 1)
+
     def take_from(self, resource: StepFunction) -> None:
         """Book these nodes in the resource profile."""
         resource.add_steps(self.start_s, self.steps)
 
     def give_back(self, resource: StepFunction) -> None:
         """Undo `take_from`, as far as the resource profile still reaches back."""
+        self._add_rest(resource, -1)
+
+    def _add_rest(self, resource: StepFunction, sign: int) -> None:
         for (at, nodes), (until, _) in pairwise(self.changes()):
-            resource.add(max(at, resource.origin_s), until, -nodes)
+            resource.add(max(at, resource.origin_s), until, sign * nodes)

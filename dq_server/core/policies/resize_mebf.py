@@ -26,6 +26,7 @@ from operator import attrgetter
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job, JobKind, JobState
+from dq_server.core.planning import INF, free
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.fitting import smallest_start
 from dq_server.core.reasons import because
@@ -119,7 +120,7 @@ class MebfResize:
         self, state: State, config: SchedulerConfig, now: float
     ) -> list[tuple[Job, Configuration]]:
         """Who shall be resized now, and to what."""
-        head, idle = state.head(now), state.idle
+        head, idle = state.head(now), free(state, now, INF)
         if head is None and not idle:
             return []
         self._notice(state, config)
@@ -165,7 +166,8 @@ class MebfResize:
     def _shrinks(
         self, state: State, head: Job, idle: int, config: SchedulerConfig, now: float
     ) -> list[tuple[Job, Configuration]]:
-        needed = smallest_start(head, config.moldable) - idle - state.incoming()
+        room = head.spec.needed if head.spec.profile else smallest_start(head, config.moldable)
+        needed = room - idle - state.incoming()
         if needed <= 0 or needed > self._freeable:
             return []
         chosen: list[tuple[Job, Configuration]] = []

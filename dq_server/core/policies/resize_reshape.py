@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
+from dq_server.core.planning import INF, free
 from dq_server.core.points import ExpandPoint, choose_shrinks, expand_points, shrink_points
 from dq_server.core.policies.base import Verdict
 from dq_server.core.reasons import because
@@ -51,7 +52,7 @@ class ReshapeResize:
                 None, because("measuring", size=job.size, have=have, want=config.samples)
             )
         undo = _undo_expansion(job, current, config)
-        return undo or replace(_expand(state, job, current, config), judged=True)
+        return undo or replace(_expand(state, job, current, config, now), judged=True)
 
     def calls(
         self,
@@ -66,7 +67,7 @@ class ReshapeResize:
 def _make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:
     """Step 3: somebody waits."""
     idle, incoming = state.idle, state.incoming()
-    head_size = head.spec.initial.size
+    head_size = head.spec.needed
     waiting = {"head": head.id, "head_size": head_size, "idle": idle, "incoming": incoming}
     needed = head_size - idle - incoming
     if needed <= 0:
@@ -122,9 +123,11 @@ def _undo_expansion(job: Job, current: Configuration, config: SchedulerConfig) -
     return Verdict(previous, reason, finds_sweet_spot=True)
 
 
-def _expand(state: State, job: Job, current: Configuration, config: SchedulerConfig) -> Verdict:
+def _expand(
+    state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
+) -> Verdict:
     """Step 5: idle processors and nobody waits."""
-    idle = state.idle
+    idle = free(state, now, job.planned[0] if job.planned else INF)
     data = job.performance
     if job.settle:
         return Verdict(None, because("settling", left=job.settle))

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
-from dq_server.core.planning import INF, adapted, place, running
+from dq_server.core.planning import INF, adapted, in_line, place, running
 from dq_server.core.policies.base import Start
 from dq_server.core.reasons import because
 from dq_server.core.sizes import Configuration
@@ -43,7 +43,7 @@ class ConservativeStart:
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
-        line = list(queue)
+        line = in_line(queue, None)
         self.promised = dict(state.promised)
         capacity = state.processors.capacity
         taken = self._with_promises(state, line, now)

@@ -11,6 +11,9 @@ Speed. Between two releases of processors things only become tighter, so that on
 the queue since the last pass can start: `_Memo` keeps the reservation for them. A long queue is
 searched through an index (waiting.py). Both are shortcuts to the same schedule, and only taken if
 the queue is in submission order.
+
+Beside profiles known in advance (core/profiles.py) the head's reservation is that of a plan of
+depth 1 (start_reservations.py), which sees what was scheduled for them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
 from dq_server.core.policies.base import Start
 from dq_server.core.policies.fitting import ADAPTABLE, fitting, smallest_start
+from dq_server.core.policies.start_reservations import start_by_plan
 from dq_server.core.reasons import because
 from dq_server.core.shadow import Reservation, reserve
 from dq_server.core.sizes import Configuration
@@ -63,6 +67,9 @@ class EasyStart:
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
+        if state.profiles:
+            self._memo = None
+            return start_by_plan(state, queue, now, depth=1, moldable=self._moldable)
         memo = self._memo
         if memo is not None and memo.changes == state.changes:
             held = memo.reservation

@@ -1,14 +1,19 @@
 """FCFS start: jobs start in queue order; the first that does not fit stops the rest.
 
+Beside profiles known in advance (core/profiles.py) a job fits if it leaves them what they were
+promised. A profile that has its promise stops nobody; one without stops the rest like any job.
+
 Source: ReSHAPE thesis, 3.4.1: a job waits until processors for its initial size are there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
+from dq_server.core.planning import plan_starts
 from dq_server.core.policies.base import Start
 from dq_server.core.policies.fitting import fitting
 from dq_server.core.reasons import because
@@ -28,9 +33,11 @@ class FcfsStart:
         state: State,
         queue: Iterable[Job],
         config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
+        now: float,
     ) -> list[Start]:
         """See StartPolicy."""
+        if state.profiles:
+            return self._beside_profiles(state, queue, now)
         idle = state.idle
         starts: list[Start] = []
         for job in queue:
@@ -39,5 +46,17 @@ class FcfsStart:
                 break
             size = configuration.size
             starts.append(Start(job, configuration, because("started", size=size, idle=idle)))
+            idle -= size
+        return starts
+
+    def _beside_profiles(self, state: State, queue: Iterable[Job], now: float) -> list[Start]:
+        ahead = takewhile(lambda job: not job.spec.profile or job.scheduled is not None, queue)
+        plan = plan_starts(state, ahead, now, depth=1, moldable=self._moldable)
+        idle = state.idle
+        starts: list[Start] = []
+        for planned in takewhile(lambda planned: planned.start_s <= now, plan.jobs):
+            size = planned.configuration.size
+            reason = because("started", size=size, idle=idle)
+            starts.append(Start(planned.job, planned.configuration, reason))
             idle -= size
         return starts

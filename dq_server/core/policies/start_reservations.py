@@ -34,7 +34,7 @@ class ReservationsStart:
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
         """See StartPolicy."""
-        plan = plan_starts(
+        return start_by_plan(
             state,
             queue,
             now,
@@ -42,24 +42,39 @@ class ReservationsStart:
             drain_priority=config.drain_priority,
             moldable=self._moldable,
         )
-        idle = state.idle
-        starts: list[Start] = []
-        waiting: Job | None = None  # the first that must wait
-        for planned in plan.jobs:
-            job, configuration = planned.job, planned.configuration
-            if planned.start_s > now:
-                waiting = waiting or job
-                continue
-            size = configuration.size
-            reason = because("started", size=size, idle=idle)
-            if waiting is not None:
-                why = f"nobody ahead of it is delayed, job {waiting.id} waits"
-                reason = because("backfilled", size=size, idle=idle, why=why)
-            starts.append(Start(job, configuration, reason))
-            idle -= size
-        if plan.floor_s > now:
-            return starts
-        return starts + _backfill(state, plan, idle, now, self._moldable)
+
+
+def start_by_plan(
+    state: State,
+    queue: Iterable[Job],
+    now: float,
+    *,
+    depth: int,
+    drain_priority: int | None = None,
+    moldable: bool = False,
+) -> list[Start]:
+    """Who starts now by the plan of that depth, and who behind it disturbs nobody."""
+    plan = plan_starts(
+        state, queue, now, depth=depth, drain_priority=drain_priority, moldable=moldable
+    )
+    idle = state.idle
+    starts: list[Start] = []
+    waiting: Job | None = None  # the first that must wait
+    for planned in plan.jobs:
+        job, configuration = planned.job, planned.configuration
+        if planned.start_s > now:
+            waiting = waiting or job
+            continue
+        size = configuration.size
+        reason = because("started", size=size, idle=idle)
+        if waiting is not None:
+            why = f"nobody ahead of it is delayed, job {waiting.id} waits"
+            reason = because("backfilled", size=size, idle=idle, why=why)
+        starts.append(Start(job, configuration, reason))
+        idle -= size
+    if plan.floor_s > now:
+        return starts
+    return starts + _backfill(state, plan, idle, now, moldable)
 
 
 def _backfill(state: State, plan: StartPlan, idle: int, now: float, moldable: bool) -> list[Start]:

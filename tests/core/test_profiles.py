@@ -1,0 +1,288 @@
+"""Jobs whose evolution is known: promised, started, resized at their moments, beside others."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Cluster
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_evolution_plan import NODES, queues
+
+from dq_server.core import events as ev
+from dq_server.core.actions import CallRemap, KillJob, WarnJob
+from dq_server.core.errors import ConfigError, InfeasibleRequest, InvalidSpec, InvalidTransition
+from dq_server.core.evolution import FIT_RULES, OnlinePlanner
+from dq_server.core.explain import explain
+from dq_server.core.jobs import JobState
+
+EASY = {"start": "easy", "resize": "none"}
+
+
+def evolve(c, *profile, **spec):
+    """Submit a job that needs these (seconds, processors) one after another."""
+    sizes = {processors for _, processors in profile}
+    return c.submit(*sizes, start=profile[0][1], kind="evolving", profile=profile, **spec)
+
+
+def until(c, now):
+    """Let time pass, with a tick at every moment that the scheduler wants to be told of."""
+    while (wake := c.scheduler.next_wakeup(c.now)) is not None and wake <= now:
+        assert wake > c.now or c.scheduler.state.paused, "a tick leads to another at once"
+        c.now = wake
+        c.do(ev.Tick())
+    c.now = now
+
+
+def obey(c, now):
+    """As `until`, with applications that end, release and come at their moments to the second."""
+    while (wake := c.scheduler.next_wakeup(c.now)) is not None and wake <= now:
+        c.now = wake
+        for job in list(c.scheduler.state.active.values()):
+            if job.scheduled.end_s == wake:
+                c.end(job)
+            elif job.scheduled.nodes_at(wake) < job.size:
+                ask(c, job)
+        c.do(ev.Tick())
+        for job in list(c.scheduler.state.active.values()):
+            if job.scheduled.nodes_at(wake) > job.size:
+                assert ask(c, job).what == "expand"
+    c.now = now
+
+
+def why(c, job):
+    return [reason.code for reason in explain(c.scheduler, job, c.now)]
+
+
+def ask(c, job):
+    """A remap point now."""
+    return c.point(job, 0.0)
+
+
+def test_a_profile_is_carried_out_at_its_moments(cluster):
+    c = cluster(8, **EASY)
+    job = evolve(c, (60, 2), (120, 6), (30, 1))
+    assert (job.size, job.scheduled.start_s) == (2, 0)
+    assert ask(c, job).what == "continue"
+    until(c, 59)
+    assert (ask(c, job).what, why(c, job)) == ("continue", ["profile_on_time"])
+    c.log.clear()
+    until(c, 60)
+    assert CallRemap(job.id, 1) in c.log
+    c.now = 67.5  # its iteration takes until then
+    answer = ask(c, job)
+    assert (answer.what, job.size, answer.reason.code) == ("expand", 6, "profile_expand")
+    assert answer.reason.figures["late_s"] == 7.5
+    until(c, 180)  # not 187.5: moments are moments
+    assert (ask(c, job).what, job.size) == ("shrink", 1)
+    assert why(c, job) == ["resize_committed"]
+    assert (ask(c, job).reason.code, c.scheduler.state.idle) == ("profile_last_step", 7)
+    until(c, 209)
+    c.end(job)
+    assert c.scheduler.next_wakeup(c.now) is None
+
+
+def test_others_are_planned_around_its_future(cluster):
+    """Six are idle; the profile needs them from 60 on."""
+    for start in ("fcfs", "easy", "reservations", "conservative"):
+        c = cluster(8, start=start, resize="none")
+        job = evolve(c, (60, 2), (120, 8))
+        late = c.submit(6, estimate_s=61)
+        assert (late.size, why(c, late)) == (0, ["waits_for_profiles"]), start
+        early = c.submit(6, estimate_s=60)
+        assert early.size == (0 if start == "fcfs" else 6), start
+        until(c, 60)
+        if early.size:
+            c.end(early)
+        assert (ask(c, job).what, job.size) == ("expand", 8)
+        until(c, 180)
+        c.end(job)
+        assert late.size == 6, start
+
+
+def test_a_job_without_an_estimate_may_have_what_no_profile_needs(cluster):
+    c = cluster(8, **EASY)
+    evolve(c, (60, 2), (120, 5), (60, 1))
+    assert c.submit(4).size == 0
+    assert c.submit(3).size == 3
+
+
+def test_a_profile_waits_behind_the_jobs_ahead_and_fills_the_holes(cluster):
+    c = cluster(4, **EASY)
+    c.submit(3, estimate_s=100)
+    head = c.submit(4, estimate_s=50)  # from 100 on
+    fits = evolve(c, (50, 1), (50, 1))
+    behind = evolve(c, (10, 1), (10, 2))
+    assert (fits.size, fits.scheduled.start_s) == (1, 0)
+    assert (behind.size, behind.scheduled.start_s) == (0, 150)
+    assert why(c, behind) == ["profile_promised"]
+    until(c, 40)
+    c.end(c.scheduler.job(1))  # 60 s early: the hole is larger now
+    assert (behind.scheduled.start_s, behind.size) == (40, 1)
+    until(c, 50)
+    assert ask(c, behind).what == "expand"
+    until(c, 60)
+    c.end(behind)
+    until(c, 100)
+    c.end(fits)
+    assert head.size == 4
+
+
+@given(queues, st.sampled_from(sorted(FIT_RULES)), st.integers(0, 1000))
+@settings(deadline=None)
+def test_promises_are_those_of_the_papers_planner(queue, fit, now):
+    """Arrivals online, beside nothing else: as OnlinePlanner has them, to the second."""
+    c = Cluster(NODES, fit=fit, **EASY)
+    planner = OnlinePlanner(NODES, FIT_RULES[fit])
+    jobs = {}
+    for one in queue:
+        c.now = now
+        jobs[evolve(c, *one.steps).id] = planner.submit(len(jobs) + 1, one, now)
+        now += 1
+        obey(c, now)
+    assert {number: c.scheduler.job(number).scheduled for number in jobs} == jobs
+
+
+def test_the_cluster_is_late_all_later_steps_move(cluster):
+    c = cluster(4, **EASY)
+    other = c.submit(2, estimate_s=50)
+    job = evolve(c, (60, 2), (100, 4), (40, 1))
+    until(c, 60)  # the other one overstays
+    assert (ask(c, job).reason.code, job.size) == ("profile_short", 2)
+    waiting = c.submit(2, estimate_s=1000)
+    until(c, 85)
+    c.end(other)
+    assert waiting.size == 0, "what came back is the profile's"
+    assert (ask(c, job).what, job.size) == ("expand", 4)
+    assert job.scheduled.steps == ((85, 2), (100, 4), (40, 1))
+    until(c, 184)
+    assert ask(c, job).what == "continue"
+    until(c, 185)
+    assert ask(c, job).what == "shrink"
+    assert waiting.size == 2
+
+
+def test_who_does_not_release_in_time_is_killed(cluster):
+    c = cluster(4, profile_grace_s=20.0, **EASY)
+    job = evolve(c, (60, 4), (100, 1))
+    c.submit(3, estimate_s=500)
+    until(c, 79)
+    assert job.state is JobState.RUNNING
+    until(c, 80)
+    assert job.state is JobState.KILLING
+    assert job.end_reason.code == "profile_overstays"
+    assert any(isinstance(action, KillJob) for action in c.log)
+    c.end(job, -9)
+    assert job.state is JobState.FAILED
+    assert c.scheduler.job(2).size == 3
+
+
+def test_past_its_end_a_job_is_warned_then_killed(cluster):
+    c = cluster(4, profile_grace_s=20.0, **EASY)
+    job = evolve(c, (60, 4))
+    until(c, 60)
+    assert [type(a) for a in c.log if isinstance(a, WarnJob)] == [WarnJob]
+    assert ask(c, job).reason.code == "profile_over"
+    until(c, 80)
+    assert job.state is JobState.KILLING
+
+
+def test_a_shrink_that_is_under_way_gets_its_own_grace(cluster):
+    c = cluster(4, profile_grace_s=20.0, **EASY)
+    job = evolve(c, (60, 4), (100, 1))
+    until(c, 75)
+    answer = c.point(job, 0.0, carry_out=False)
+    until(c, 94)
+    assert job.state is JobState.RUNNING
+    c.do(ev.ResizeCommitted(job.id, 1, answer.resize_id))
+    assert (job.size, job.behind_s) == (1, None)
+    until(c, 160)
+
+
+def test_an_unknown_end_keeps_a_profile_out_of_sight_until_it_is_over(cluster):
+    c = cluster(4, **EASY)
+    other = c.submit(2)
+    job = evolve(c, (10, 1), (10, 3))
+    assert (job.size, job.scheduled, why(c, job)) == (0, None, ["profile_not_in_sight"])
+    until(c, 5.5)
+    c.end(other)
+    assert job.scheduled.start_s == 6, "whole seconds"
+    until(c, 6)
+    assert job.size == 1
+
+
+def test_a_promise_that_cannot_be_kept_is_made_again(cluster):
+    c = cluster(4, **EASY)
+    other = c.submit(4, estimate_s=10)
+    job = evolve(c, (10, 2), (10, 4))
+    assert job.scheduled.start_s == 10
+    until(c, 100)  # the other one overstays; the promise is put off less and less often
+    assert (job.size, job.scheduled.start_s > 100) == (0, True)
+    assert sum(d.what == "planned" for d in job.decisions) < 12
+    c.end(other)
+    until(c, 101)
+    assert job.size == 2
+
+
+def test_a_malleable_job_is_not_given_what_a_profile_will_need(cluster):
+    c = cluster(8, start="fcfs", resize="reshape", samples=1, discard=0, settle=0)
+    evolve(c, (1000, 2), (1000, 5))
+    grows = c.submit(1, 2, 3, 6)
+    assert c.run(grows, {1: 6.0, 2: 3.0, 3: 2.0, 6: 1.0}, 4)[-1] == (3, "continue")
+    asks = c.submit(1, start=1, kind="evolving")
+    assert asks.size == 0, "three are held, five promised"
+
+
+def test_it_does_not_ask_and_is_not_asked_for(cluster):
+    c = cluster(4, grant="always", **EASY)
+    job = evolve(c, (10, 1), (10, 2))
+    with pytest.raises(InvalidTransition, match="profile, which says"):
+        c.do(ev.DynamicRequested(job.id, 1, 1, 1))
+    other = c.submit(1, start=1, kind="evolving")
+    c.do(ev.DynamicRequested(other.id, 1, 1, 2))
+    assert other.request_answer.what == "rejected"
+    assert "promised to jobs with a profile" in other.request_answer.reason.text
+
+
+def test_a_held_profile_is_promised_nothing(cluster):
+    c = cluster(2, **EASY)
+    job = evolve(c, (10, 1), (10, 2), hold=True)
+    assert c.submit(2, estimate_s=100).size == 2
+    c.do(ev.ReleaseRequested(job.id))
+    assert job.scheduled.start_s == 100
+    c.do(ev.HoldRequested(job.id))
+    assert (job.scheduled, c.scheduler.next_wakeup(c.now)) == (None, None)
+
+
+def test_nothing_is_promised_while_nothing_is_granted(cluster):
+    c = cluster(4, **EASY)
+    job = evolve(c, (60, 4), (100, 2))
+    waiting = evolve(c, (10, 4))
+    c.do(ev.GrantsPaused(True, "why"))
+    assert c.scheduler.next_wakeup(c.now) is None
+    until(c, 500)
+    assert ask(c, job).reason.code == "paused"
+    c.do(ev.GrantsPaused(False))
+    assert waiting.scheduled.start_s >= 500
+    assert job.state is JobState.RUNNING, "it could not release anything"
+
+
+@pytest.mark.parametrize(
+    ("profile", "spec", "error", "says"),
+    [
+        (((10, 1), (0, 2)), {}, InvalidSpec, "step 2: duration 0 is below 1"),
+        (((10, 5),), {}, InfeasibleRequest, "asks for 5 processors, the cluster has 4"),
+        (((10, 1),), {"walltime_s": 5.0}, InvalidSpec, "walltime of 5 s is shorter"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(cluster, profile, spec, error, says):
+    c = cluster(4, **EASY)
+    with pytest.raises(error, match=says):
+        evolve(c, *profile, **spec)
+    assert not c.scheduler.state.jobs
+
+
+def test_unknown_fits_are_refused(cluster):
+    with pytest.raises(ConfigError, match="unknown fit '3X': choose from rigid noX 2X"):
+        cluster(1, fit="3X")
+    with pytest.raises(ConfigError, match="profile_grace_s"):
+        cluster(1, profile_grace_s=-1.0)
