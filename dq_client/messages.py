@@ -26,6 +26,7 @@ Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_le
 Count = Annotated[int, Meta(ge=0, le=10_000_000)]
 Id = Annotated[int, Meta(ge=0, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0, le=1e10)]
+Jobs = Annotated[list[Id], Meta(max_length=1000)]
 Numbers = Annotated[list[Count], Meta(max_length=100_000)]
 
 
@@ -88,6 +89,8 @@ class Submit(Body, tag="submit", frozen=True):
     job_class: Text = ""
     priority: int = 0
     hold: bool = False
+    after: Jobs = []  # must have ended successfully first; 0: the last one submitted
+    after_any: Jobs = []  # must have ended
 
 
 class Submitted(Body, tag="submitted", frozen=True):

@@ -18,13 +18,14 @@ import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.job_commands import ENDED, ask, json_option, output_of, sizes_table
+from dq_client.cli.job_commands import ask, json_option, output_of, sizes_table
 from dq_client.cli.output import note, print_json
 from dq_client.cluster import Cluster, local_cluster, usable_cores
 from dq_client.connection import Connection
 from dq_client.errors import DQError, Timeout, UsageError
 from dq_client.home import Home
 from dq_client.report.collect import collect
+from dq_client.report.growth import ENDED
 from dq_client.report.live_view import GrowthView
 from dq_client.report.page import write_report
 

@@ -20,8 +20,8 @@ from dq_client.cli.output import clock, duration, note, print_json, table
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
 from dq_client.home import Home
+from dq_client.report.growth import ENDED, NOT_STARTED
 
-ENDED = ("done", "failed", "killed")
 WALLTIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -88,6 +88,15 @@ def parse_walltime(text: str) -> float:
     return float(found[1]) * UNIT_S[found[2]]
 
 
+def parse_jobs(option: str, text: str | None) -> list[int]:
+    """`12,13` as numbers; `last` is 0."""
+    words = text.split(",") if text is not None else []
+    for word in words:
+        if word != "last" and not JOB_ID.fullmatch(word):
+            raise UsageError(f"{option} {text}: give job ids with commas between, as 12,13")
+    return [0 if word == "last" else int(word) for word in words]
+
+
 def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
     """`NAME=value` pairs."""
     env = {}
@@ -121,6 +130,8 @@ def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
 @click.option("--account", default="")
 @click.option("--qos", default="")
 @click.option("--class", "job_class", default="")
+@click.option("--after", metavar="ID,ID", help="Start once these jobs have ended successfully.")
+@click.option("--after-any", metavar="ID,ID", help="Start once these jobs have ended.")
 @click.option("--hold", is_flag=True, help="Do not start before dq release.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
 @json_option
@@ -157,6 +168,8 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         job_class=o["job_class"],
         priority=o["priority"],
         hold=o["hold"],
+        after=parse_jobs("--after", o["after"]),
+        after_any=parse_jobs("--after-any", o["after_any"]),
     )
     with server() as connection:
         reply = connection.call(body, timeout_s=10.0)
@@ -207,7 +220,7 @@ def jobs(active: bool, as_json: bool) -> None:
     for j in found:
         end = j["end_s"] or now
         took = duration(end - j["start_s"]) if j["start_s"] else "-"
-        size = j["processors"] if j["state"] not in ("queued", "held") else None
+        size = j["processors"] if j["state"] not in NOT_STARTED else None
         spot = j["sweet_spot"]
         rows.append((j["id"], j["name"], j["kind"], j["state"], size, spot, took))
     print(table(("ID", "NAME", "KIND", "STATE", "PROCS", "SWEET SPOT", "RAN"), rows))

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.job_commands import ENDED, JobId, ask, json_option, resolve, server
+from dq_client.cli.job_commands import JobId, ask, json_option, resolve, server
 from dq_client.cli.output import SCHEMA, clock, note
 from dq_client.connection import Connection
 from dq_client.errors import NotFound, UsageError
 from dq_client.report.follow import Event, Follower
+from dq_client.report.growth import ENDED, NOT_STARTED
 from dq_client.report.live_view import draws_on
 from dq_client.report.screen import Screen, screen
 from dq_client.report.text import shortened
@@ -164,7 +165,7 @@ def look(connection: Connection, only: int | None) -> Screen:
     jobs = [ask(connection, m.JobQuery(number)) for number in ids[:JOBS_SHOWN]]
     waits = {}
     for job in jobs:
-        if job["state"] in ("queued", "held"):
+        if job["state"] in NOT_STARTED:
             reasons = ask(connection, m.WhyQuery(job["id"]))["now"]
             waits[job["id"]] = reasons[0]["text"] if reasons else ""
     return screen(status, nodes, jobs, waits, time.time())

@@ -16,6 +16,7 @@ from dq_client.report.text import processors, seconds
 
 STATE_STYLE = {
     "held": "dim",
+    "waiting": "dim",
     "queued": "yellow",
     "starting": "cyan",
     "running": "green",

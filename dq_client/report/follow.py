@@ -112,6 +112,7 @@ def _state_event(view: View, now_s: float) -> Event:
     time_s = {
         "queued": view["submit_s"],
         "held": view["submit_s"],
+        "waiting": view["submit_s"],
         "starting": view["start_s"],
     }.get(state, view["end_s"])
     return Event(

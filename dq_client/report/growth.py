@@ -12,6 +12,7 @@ from typing import Any
 from dq_client.report.text import printable, processors, seconds
 
 ENDED = ("done", "failed", "killed")
+NOT_STARTED = ("held", "waiting", "queued")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dq_client.report.growth import ENDED
+from dq_client.report.growth import ENDED, NOT_STARTED
 from dq_client.report.text import printable
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -87,7 +87,7 @@ def job_row(job: dict[str, Any], waits: str, now_s: float) -> JobRow:
         id=job["id"],
         name=printable(job["name"]),
         state=job["state"],
-        processors=0 if job["state"] in ("queued", "held") else job["processors"],
+        processors=0 if job["state"] in NOT_STARTED else job["processors"],
         sweet_spot=job["sweet_spot"],
         iteration_time_s=iteration_time_s,
         spark=sparkline(stays, start_s, now_s),

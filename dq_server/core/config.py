@@ -39,6 +39,8 @@ class SchedulerConfig:
     drain_priority     a waiting job of at least this priority is first and stops all other starts
     fit                how a profile known in advance is placed: rigid noX 2X 2X+c infX infX+c
     profile_grace_s    a job that holds more than its profile says for so long is killed
+    dependency_failed  what becomes of a job that can never start because one it must follow failed:
+                       "cancel" or "hold"
     priority           weights, for order = "priority" and "fairshare"
     dfs                dynamic fairness, for grant = "dfs"
 
@@ -67,6 +69,7 @@ class SchedulerConfig:
     drain_priority: int | None = None
     fit: str = "2X+c"
     profile_grace_s: float = 60.0
+    dependency_failed: str = "cancel"
     priority: PriorityConfig = field(default_factory=PriorityConfig)
     dfs: DfsConfig = field(default_factory=DfsConfig)
 
@@ -85,6 +88,8 @@ class SchedulerConfig:
         if not self.profile_grace_s >= 0:
             raise ConfigError(f"profile_grace_s = {self.profile_grace_s}: 0 s or more")
         fit_rule(self.fit)
+        if self.dependency_failed not in ("cancel", "hold"):
+            raise ConfigError(f'dependency_failed = {self.dependency_failed!r}: "cancel" or "hold"')
         self.dfs.validate()
         self.priority.validate()
         self._validate_mebf()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core import profiles
+from dq_server.core import dependencies, profiles
 from dq_server.core.jobs import ENDED, Job, JobKind, JobState
 from dq_server.core.planning import INF, free
 from dq_server.core.reasons import Reason, because
@@ -18,7 +18,10 @@ def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
     if job.state in ENDED:
         return [job.end_reason] if job.end_reason else []
     if job.state is JobState.HELD:
-        return [because("held", job=job.id)]
+        why = [job.decisions[-1].reason] if job.decisions else []
+        return [r for r in why if r.code == "dependency_failed"] + [because("held", job=job.id)]
+    if job.state is JobState.WAITING:
+        return [dependencies.explain(s.state, job)]
     if job.state is JobState.QUEUED:
         return _waiting(s, job, now)
     return _running(job, now)

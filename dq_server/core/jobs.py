@@ -3,6 +3,7 @@
     HELD ⇄ QUEUED → STARTING → RUNNING → DONE | FAILED | KILLED
                         └────────┴─→ KILLING → FAILED | KILLED
 
+A job that must wait for other jobs to end is WAITING before it is QUEUED (dependencies.py).
 A job in KILLING still owns its processors: they return when the nodes confirm that they are empty.
 `requeue` (a restart after a node loss) leads from KILLING back to QUEUED with the next instance.
 """
@@ -35,6 +36,7 @@ class JobState(StrEnum):
     """See the picture in this module's docstring."""
 
     HELD = "held"
+    WAITING = "waiting"
     QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
@@ -46,7 +48,8 @@ class JobState(StrEnum):
 
 _S = JobState
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    _S.HELD: frozenset({_S.QUEUED, _S.KILLED}),
+    _S.HELD: frozenset({_S.QUEUED, _S.WAITING, _S.KILLED}),
+    _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.KILLED}),
     _S.QUEUED: frozenset({_S.HELD, _S.STARTING, _S.KILLED}),
     _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED}),
     _S.RUNNING: frozenset({_S.KILLING, _S.DONE, _S.FAILED}),
@@ -67,6 +70,8 @@ class JobSpec:
     `estimate_s` is the user's run-time estimate on `initial`, used for planning (walltime if not
     given); `scalability`, if known, says how it changes with the size. `profile`: steps (seconds,
     processors) of an evolving job whose evolution is known, both whole numbers (profiles.py).
+    `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
+    in whatever way.
     """
 
     name: str
@@ -88,6 +93,8 @@ class JobSpec:
     hold: bool = False
     scalability: Scalability | None = None
     profile: tuple[tuple[int, int], ...] = ()
+    after: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -104,6 +111,9 @@ class JobSpec:
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise InvalidSpec(f"{name} must be positive, not {value}")
+        both = set(self.after) & set(self.after_any)
+        if both:
+            raise InvalidSpec(f"job {min(both)} is to end successfully and in whatever way: choose")
 
     def _validate_profile(self) -> None:
         if self.kind is not JobKind.EVOLVING:
@@ -264,6 +274,7 @@ class Job:
     resizes: int = 0  # committed ones
     charged_s: float | None = None  # until then its use of processors is in State.usage
     keep_decisions: int = 400
+    unmet: list[int] = field(default_factory=list)  # jobs that must end before it is queued
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
     scheduled: ScheduledProfile | None = None  # what was promised to its profile (profiles.py)
     step: int = 0  # of `scheduled`: the last one whose beginning was noticed

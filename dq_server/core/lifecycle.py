@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
+from dq_server.core import dependencies
 from dq_server.core.actions import Action, JobAccepted, JobFinished, KillJob, VacateProcessors
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import (
@@ -35,17 +37,17 @@ def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Actio
         raise InfeasibleRequest(
             f"the job asks for {spec.needed} processors, the cluster has {capacity}"
         )
-    first = JobState.HELD if spec.hold else JobState.QUEUED
-    job = Job(state.next_job, spec, first, now, keep_decisions=s.config.keep_decisions)
+    waits = dependencies.unmet(s, spec) if spec.after or spec.after_any else []
+    job = Job(state.next_job, spec, JobState.HELD, now, keep_decisions=s.config.keep_decisions)
+    job.unmet = waits
+    job.state = dependencies.first_state(s, job, now)
     state.next_job += 1
     state.jobs[job.id] = job
     if spec.request_id:
         state.by_request[spec.request_id] = job.id
     actions.append(JobAccepted(job.id))
-    if not spec.hold:
-        state.queue[job.id] = job
-        if spec.profile:
-            state.profiles[job.id] = job
+    dependencies.enter(state, job)
+    if job.state is JobState.QUEUED:
         s.schedule(now, actions)
 
 
@@ -86,17 +88,35 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
 def finish(
     s: Scheduler, job: Job, to: JobState, reason: Reason, now: float, actions: list[Action]
 ) -> None:
-    """Move a job to an end state and let go of its processors."""
+    """Move a job to an end state and let go of its processors.
+
+    Jobs that can never start without its success end with it, and those that wait for them.
+    """
+    _finish_one(s, job, to, reason, now, actions)
+    doomed = deque(dependencies.ended(s, job, now))
+    while doomed:
+        follower, why = doomed.popleft()
+        if follower.state not in ENDED:
+            _finish_one(s, follower, JobState.KILLED, why, now, actions)
+            doomed += dependencies.ended(s, follower, now)
+    state = s.state
+    while len(state.ended) > s.config.keep_ended:
+        old = state.jobs.pop(state.ended.popleft())
+        state.by_request.pop(old.spec.request_id, None)
+
+
+def _finish_one(
+    s: Scheduler, job: Job, to: JobState, reason: Reason, now: float, actions: list[Action]
+) -> None:
     job.move(to)
     state = s.state
     leaving = job.holds()
     s.charge(job, now)
     job.allocation, job.resize, job.dynamic, job.release = [], None, None, None
     job.end_s, job.end_reason = now, reason
-    state.queue.pop(job.id, None)
+    dependencies.give_up(state, job)
     state.active.pop(job.id, None)
     state.requests.pop(job.id, None)
-    state.profiles.pop(job.id, None)
     state.ledger.forget(job.id)
     if job.planned is not None:
         state.unplan(job)
@@ -104,9 +124,6 @@ def finish(
     let_go(s, job, leaving, actions)
     job.note(now, str(to), reason)
     actions.append(JobFinished(job.id, to, reason))
-    while len(state.ended) > s.config.keep_ended:
-        old = state.jobs.pop(state.ended.popleft())
-        state.by_request.pop(old.spec.request_id, None)
 
 
 def let_go(s: Scheduler, job: Job, leaving: list[int], actions: list[Action]) -> None:
@@ -130,7 +147,7 @@ def vacated(s: Scheduler, event: ProcessorsVacated, now: float, actions: list[Ac
 
 def kill(s: Scheduler, job: Job, reason: Reason, now: float, actions: list[Action]) -> None:
     """Kill a job in any state but an end state."""
-    if job.state in (JobState.QUEUED, JobState.HELD):
+    if job.state in (JobState.QUEUED, JobState.HELD, JobState.WAITING):
         finish(s, job, JobState.KILLED, reason, now, actions)
         s.schedule(now, actions)
         return
@@ -153,11 +170,10 @@ def kill_requested(s: Scheduler, event: KillRequested, now: float, actions: list
 
 
 def hold_requested(s: Scheduler, event: HoldRequested, now: float, actions: list[Action]) -> None:
-    """`dq hold`: only a queued job can be held."""
+    """`dq hold`: only a job that has not started can be held."""
     job = s.state.job(event.job)
     job.move(JobState.HELD)
-    del s.state.queue[job.id]
-    s.state.profiles.pop(job.id, None)
+    dependencies.leave(s.state, job)
     job.scheduled = None
     job.note(now, "hold", because("held", job=job.id))
     s.schedule(now, actions)
@@ -166,17 +182,10 @@ def hold_requested(s: Scheduler, event: HoldRequested, now: float, actions: list
 def release_requested(
     s: Scheduler, event: ReleaseRequested, now: float, actions: list[Action]
 ) -> None:
-    """`dq release`: back into the queue, at the place its submission gives it."""
+    """`dq release`: back into the queue, or to waiting for other jobs."""
     job = s.state.job(event.job)
     if job.state is not JobState.HELD:
         raise InvalidTransition(f"job {job.id} is {job.state}, not held")
-    job.move(JobState.QUEUED)
-    queue = s.state.queue
-    s.state.reordered += 1
-    later = [j for j in queue if j > job.id]
-    queue[job.id] = job
-    if job.spec.profile:
-        s.state.profiles[job.id] = job
-    for other in later:
-        queue.move_to_end(other)
+    job.move(dependencies.released(job))
+    dependencies.enter(s.state, job)
     s.schedule(now, actions)

@@ -18,6 +18,9 @@ TEMPLATES: dict[str, str] = {
     "waits_behind": "job {head} is ahead in the queue and needs {head_size}, {idle} are idle",
     "paused": "no processors are granted at the moment: {why}",
     "held": "the job is on hold: dq release {job}",
+    "waits_for_jobs": "the job waits for {jobs}",
+    "dependencies_met": "job {other}, the last it waited for, has ended",
+    "dependency_failed": "job {other}, which had to end successfully first, is {state}: {why}",
     # remap points
     "measuring": "measuring on {size}: {have} of {want} iterations counted",
     "no_idle": "no processor is idle",

@@ -35,6 +35,9 @@ class State:
     jobs: dict[int, Job] = field(default_factory=dict)
     queue: OrderedDict[int, Job] = field(default_factory=OrderedDict)  # QUEUED, submission order
     active: OrderedDict[int, Job] = field(default_factory=OrderedDict)  # ACTIVE, start order
+    waiting: dict[int, Job] = field(default_factory=dict)  # WAITING, for jobs to end
+    followers: dict[int, list[int]] = field(default_factory=dict)
+    # job that has not ended -> jobs that have it in `unmet`
     ended: deque[int] = field(default_factory=deque)  # oldest first
     by_request: dict[str, int] = field(default_factory=dict)  # submission request id -> job
     ends: list[tuple[float, int, int]] = field(default_factory=list)
@@ -128,6 +131,12 @@ class State:
                 raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
             if (job.state in ACTIVE) != (job.id in self.active):
                 raise InvariantViolation(f"job {job.id} is {job.state} but `active` disagrees")
+            if (job.state is JobState.WAITING) != (job.id in self.waiting):
+                raise InvariantViolation(f"job {job.id} is {job.state} but `waiting` disagrees")
+            if job.state is JobState.WAITING and not job.unmet:
+                raise InvariantViolation(f"job {job.id} waits for nobody")
+            if any(job.id not in self.followers.get(k, ()) for k in job.unmet):
+                raise InvariantViolation(f"job {job.id} waits for {job.unmet} unknown to them")
             asked = job.dynamic
             waits = asked is not None and not asked.processors and job.state is not JobState.KILLING
             if waits != (job.id in self.requests):

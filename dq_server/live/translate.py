@@ -53,6 +53,8 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         priority=message.priority,
         request_id=message.request,
         hold=message.hold,
+        after=tuple(dict.fromkeys(message.after)),
+        after_any=tuple(dict.fromkeys(message.after_any)),
     )
     spec.validate()
     return ev.JobSubmitted(spec)

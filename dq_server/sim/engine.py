@@ -27,6 +27,7 @@ from dq_server.core.processors import Processors
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.state import State
 from dq_server.sim.applications import OTHERS, Application, Asking
+from dq_server.sim.feedback import Feedback
 from dq_server.sim.records import Records
 from dq_server.sim.workload import Workload
 
@@ -47,7 +48,8 @@ class Simulation:
     ) -> None:
         self.workload = workload
         self.records = Records(workload, nodes)
-        config = replace(config, confirm_vacated=False, keep_ended=0, keep_decisions=0)
+        remembered = len(workload) if workload.follows else 0  # what others may come after
+        config = replace(config, confirm_vacated=False, keep_ended=remembered, keep_decisions=0)
         pool = AnonymousProcessors() if processors is None else processors
         self.scheduler = Scheduler(config, State(processors=pool))
         self.polls = self.scheduler.resize.polls
@@ -56,6 +58,7 @@ class Simulation:
         self._seq = 0
         self._cancelled: set[int] = set()
         self._running: dict[int, Application] = {}
+        self._feedback = Feedback(workload, self.records) if workload.follows else None
         self._carry_out: dict[type, Callable[[Any], None]] = {
             act.JobAccepted: self._ignore,
             act.StartJob: self._start,
@@ -98,13 +101,14 @@ class Simulation:
         finally:
             if collecting:
                 gc.enable()
-        self.records.close(self.scheduler.state.queue)
+        state = self.scheduler.state
+        self.records.close(len(state.queue) + len(state.waiting))
         return self.records
 
     def _loop(self) -> None:
         heap, handle = self._heap, self.scheduler.handle
         submissions = self._submissions()
-        submit_s, submitted = next(submissions)
+        submit_s, k = next(submissions)
         while True:
             now = heap[0][0] if heap and heap[0][0] < submit_s else submit_s
             if now == INF:
@@ -113,9 +117,9 @@ class Simulation:
             batch: list[Event] = []
             while heap and heap[0][0] == now and heap[0][1] < _RANK:
                 self._take(batch)
-            while submit_s == now and submitted is not None:
-                batch.append(submitted)
-                submit_s, submitted = next(submissions)
+            while submit_s == now:
+                self._submit(k, batch)
+                submit_s, k = next(submissions)
             if batch:
                 together = self.scheduler.handle_together
                 self._do(handle(batch[0], now) if len(batch) == 1 else together(batch, now))
@@ -130,18 +134,45 @@ class Simulation:
         if number in self._cancelled:
             self._cancelled.remove(number)
         else:
+            if self._feedback is not None and isinstance(event, JobSubmitted):
+                k = self._feedback.due(number)
+                spec = self._feedback.spec(k, self.scheduler.state)
+                if spec is None:
+                    return
+                event = JobSubmitted(spec)
+                self._number(k, self._feedback)
             batch.append(event)
 
-    def _submissions(self) -> Iterator[tuple[float, JobSubmitted | None]]:
-        """The workload's submissions in order; at the end one at +inf."""
+    def _submissions(self) -> Iterator[tuple[float, int]]:
+        """Time and number of the workload's jobs in order; at the end one at +inf."""
         workload, records = self.workload, self.records
         for k, submit_s in enumerate(workload.submit_s):
             if workload.size(k) > records.nodes:
                 records.too_large()
                 continue
-            records.submitted(k)
-            yield submit_s, JobSubmitted(workload.spec(k))
-        yield INF, None
+            yield submit_s, k
+        yield INF, -1
+
+    def _submit(self, k: int, batch: list[Event]) -> None:
+        """Job k's time in the workload has come."""
+        feedback = self._feedback
+        if feedback is None:
+            self.records.submitted(k)
+            batch.append(JobSubmitted(self.workload.spec(k)))
+            return
+        if k not in self.workload.follows:
+            self._number(k, feedback)
+            batch.append(JobSubmitted(self.workload.spec(k)))
+        elif not feedback.awaits(k):  # once what ends at this instant has ended
+            self._submit_later(k, self.now, feedback)
+
+    def _submit_later(self, k: int, time_s: float, feedback: Feedback) -> None:
+        """Job k, which comes after others, is submitted at `time_s`."""
+        feedback.expect(self.at(time_s, JobSubmitted(self.workload.spec(k))), k)
+
+    def _number(self, k: int, feedback: Feedback) -> None:
+        """Job k is the next that the scheduler numbers."""
+        feedback.submitted(k, self.records.submitted(k, self.now))
 
     # -- carrying actions out --------------------------------------------------------------------
 
@@ -177,5 +208,9 @@ class Simulation:
         self._running[action.job].kill(self, action, self.now)
 
     def _finished(self, action: act.JobFinished) -> None:
-        del self._running[action.job]
-        self.records.finished(action.job, self.now, action.state)
+        ran = self._running.pop(action.job, None) is not None
+        k = self.records.finished(action.job, self.now, action.state, ran=ran)
+        feedback = self._feedback
+        if feedback is not None:
+            for later, think_s in feedback.ended(k):
+                self._submit_later(later, self.now + think_s, feedback)

@@ -9,7 +9,7 @@ out and counted. Nodes are those that joined; their losses are not repeated.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -57,7 +57,7 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
     if not nodes:
         raise WorkloadError(f"{path}: no node ever joined")
     whole = {number: life for number, life in lives.items() if _ran(life)}
-    jobs = [_job(number, life) for number, life in whole.items()]
+    jobs = [_job(number, life, whole) for number, life in whole.items()]
     workload = ListedWorkload(path.name, jobs)
     if len(lives) > len(whole):
         workload.notes["left out: did not run to an end"] = len(lives) - len(whole)
@@ -82,10 +82,12 @@ def _ran(life: _Life) -> bool:
     return life.start_s is not None and life.end_s is not None and life.end_s >= life.start_s
 
 
-def _job(number: int, life: _Life) -> ListedJob:
+def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
     assert life.start_s is not None and life.end_s is not None
     run_s = life.end_s - life.start_s
-    spec = replace(life.spec, hold=False, request_id="", walltime_s=None)
+    before = {name: tuple(k for k in getattr(life.spec, name) if k in whole)
+              for name in ("after", "after_any")}  # fmt: skip
+    spec = replace(life.spec, hold=False, request_id="", walltime_s=None, after=(), after_any=())
     make: Callable[[], Application] = lambda: Rigid(run_s)  # noqa: E731  # the type must be said
     if life.points:
         times = {size: median(seconds) for size, seconds in life.times.items()}
@@ -103,4 +105,4 @@ def _job(number: int, life: _Life) -> ListedJob:
         spec = replace(spec, scalability=replace(known, preferred=spec.initial.size))
     if spec.planned_s is None:
         spec = replace(spec, estimate_s=run_s)
-    return ListedJob(life.submit_s, spec, make, number)
+    return ListedJob(life.submit_s, spec, make, number, **before)

@@ -16,7 +16,7 @@ from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scalability import Scalability
 from dq_server.core.sizes import Configuration
 from dq_server.sim.applications import Application, Iterating
-from dq_server.sim.workload import RigidWorkload, configuration
+from dq_server.sim.workload import Follows, RigidWorkload, configuration
 
 SCALABILITY = {"high": (0.0, 0.1), "medium": (0.1, 0.2), "low": (0.2, 0.3)}  # ranges of rho, 4.2
 SMALLEST, LARGEST = 0.5, 5  # of the preferred size, table 2
@@ -71,6 +71,11 @@ class MalleableWorkload:
     def notes(self) -> Mapping[str, int]:
         """See Workload."""
         return self._rigid.notes
+
+    @property
+    def follows(self) -> Mapping[int, Follows]:
+        """See Workload."""
+        return self._rigid.follows
 
     def __len__(self) -> int:
         """See Workload."""

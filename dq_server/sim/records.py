@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sized
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,12 +50,19 @@ class Records:
         self.backfilled = 0
         self.notes = Counter(workload.notes)
         self._of_id = array("q", [-1])  # job id -> k
+        self._submitted_s: dict[int, float] = {}  # where not at its time in the workload
 
     # -- filling ---------------------------------------------------------------------------------
 
-    def submitted(self, k: int) -> None:
-        """Job k is the next that the scheduler numbers (from 1 on)."""
+    def submitted(self, k: int, now: float | None = None) -> int:
+        """Job k is the next that the scheduler numbers (from 1 on); returns that number.
+
+        `now`: when it is submitted, if it may be at another time than the workload says.
+        """
         self._of_id.append(k)
+        if now is not None and now != self.workload.submit_s[k]:
+            self._submitted_s[k] = now
+        return len(self._of_id) - 1
 
     def too_large(self) -> None:
         """A job asks for more than the machine has: it is not submitted."""
@@ -75,16 +81,20 @@ class Records:
         """See Resize."""
         self.resizes.setdefault(self._of_id[job], []).append(Resize(time_s, size, before))
 
-    def finished(self, job: int, now: float, state: JobState) -> None:
-        """The job reached an end state."""
+    def finished(self, job: int, now: float, state: JobState, *, ran: bool) -> int:
+        """The job reached an end state, after running or not; returns k of the job."""
         k = self._of_id[job]
+        if not ran:
+            self.notes["cancelled: a job that it comes after failed"] += 1
+            return k
         self.end_s[k] = now
         self.state[k] = STATES.index(state)
+        return k
 
-    def close(self, waiting: Sized) -> None:
-        """The simulation is over."""
+    def close(self, waiting: int) -> None:
+        """The simulation is over, and so many jobs still wait."""
         if waiting:
-            self.notes["never started"] += len(waiting)
+            self.notes["never started"] += waiting
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -99,7 +109,10 @@ class Records:
     @cached_property
     def submit(self) -> Floats:
         """Submission time of the jobs in `ran`."""
-        return np.asarray(self.workload.submit_s, dtype=np.float64)[self.ran]
+        submit_s = np.array(self.workload.submit_s, dtype=np.float64)
+        for k, at_s in self._submitted_s.items():
+            submit_s[k] = at_s
+        return submit_s[self.ran]
 
     @cached_property
     def wait(self) -> Floats:

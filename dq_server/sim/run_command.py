@@ -56,6 +56,11 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 @click.option(
     "--enforce-estimates", is_flag=True, help="Kill jobs that run longer than their estimate."
 )
+@click.option(
+    "--dependencies",
+    is_flag=True,
+    help="Honour a log's fields 17 and 18: preceding job and think time.",
+)
 @click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
 @click.option("--csv", "csv", type=click.Path(path_type=Path), help="Write one line per job.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw processors over time.")
@@ -69,6 +74,7 @@ def run(
     overhead: float | None,
     iterations: int | None,
     enforce_estimates: bool,
+    dependencies: bool,
     json_wanted: bool,
     csv: Path | None,
     plot: Path | None,
@@ -86,7 +92,7 @@ def run(
         for config in configs.values():
             config.validate()
         _check_outputs(csv, plot)
-        jobs = _read(workload, nodes, how, seed, enforce_estimates)
+        jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
         runs = []
         for policy, config in configs.items():
             records = Simulation(jobs, nodes, config).run()
@@ -138,15 +144,24 @@ def _check_outputs(csv: Path | None, plot: Path | None) -> None:
 
 
 def _read(
-    path: Path, nodes: int, how: Malleability | None, seed: int, enforce_estimates: bool
+    path: Path,
+    nodes: int,
+    how: Malleability | None,
+    seed: int,
+    enforce_estimates: bool,
+    dependencies: bool,
 ) -> Workload:
     if path.suffix == ".toml":
         if how is not None:
             raise InputError("--malleable is for logs: in a .toml file each job has its kind")
         if enforce_estimates:
             raise InputError("--enforce-estimates is for logs: a .toml job has walltime_s")
+        if dependencies:
+            raise InputError("--dependencies is for logs: a .toml job has after")
         return read_toml(path)
     if not path.name.endswith((".swf", ".swf.gz")):
         raise InputError(f"{path}: a workload is a .swf, .swf.gz or .toml file")
-    rigid = RigidWorkload.from_log(read_swf(path), enforce_estimates=enforce_estimates)
+    rigid = RigidWorkload.from_log(
+        read_swf(path), enforce_estimates=enforce_estimates, dependencies=dependencies
+    )
     return rigid if how is None else MalleableWorkload(rigid, nodes, how, seed)

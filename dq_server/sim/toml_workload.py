@@ -15,6 +15,8 @@ scales (core/scalability.py) and `iterations` (default 100) how many remap point
 An evolving job asks for processors once it runs (sim/evolving.py): `run_s`, `more`, `ask_at_s`, a
 list of seconds after its start, `granted_s`, its whole run time if it is granted (default: shorter
 in proportion), and `timeout_s`, how long a request may wait (default 0).
+`after` and `after_any` list jobs, by their place in the file from 1 on, that must have ended
+(successfully, or in whatever way) before this one may start.
 Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
 """
 
@@ -38,7 +40,7 @@ _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "wallt
 _NUMBERS |= {"granted_s", "timeout_s"}
 _WHOLE = {"processors", "min", "max", "iterations", "priority", "more"}
 _TEXTS = {"name", "kind", "user", "group", "account", "class", "qos"}
-_KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s"}
+_KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s", "after", "after_any"}
 _ASKING = {"more", "ask_at_s", "granted_s", "timeout_s"}
 DEFAULT_ITERATIONS = 100
 
@@ -97,7 +99,16 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
         scalability=known,
     )
     spec.validate()
-    return ListedJob(float(table.get("submit_s", 0.0)), spec, make, number)
+    after, after_any = (_numbers(table, name) for name in ("after", "after_any"))
+    return ListedJob(float(table.get("submit_s", 0.0)), spec, make, number, after, after_any)
+
+
+def _numbers(table: dict[str, Any], name: str) -> tuple[int, ...]:
+    """Jobs by their place in the file."""
+    given = table.get(name, [])
+    if not isinstance(given, list) or not all(type(n) is int and n >= 1 for n in given):
+        raise ValueError(f"{name} = {given!r}: a list of jobs, by their place from 1 on")
+    return tuple(dict.fromkeys(given))
 
 
 def _check_types(table: dict[str, Any]) -> None:

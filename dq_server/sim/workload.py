@@ -17,6 +17,7 @@ from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scalability import Scalability
 from dq_server.core.sizes import Configuration, nearest_square
 from dq_server.sim.applications import Application, Rigid
+from dq_server.sim.errors import WorkloadError
 from dq_server.sim.swf import SwfLog
 
 
@@ -26,10 +27,25 @@ def configuration(size: int) -> Configuration:
     return nearest_square(size)
 
 
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """That a job comes after others, numbered as in the workload.
+
+    after, after_any  it may start once these have ended successfully, or in whatever way
+    think_s           it is submitted so long after the end of the first one in `after_any`, not at
+                      its time in the workload: whoever submits it looks at the result first
+    """
+
+    after: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
+    think_s: float | None = None
+
+
 class Workload(Protocol):
     """Jobs 0 .. len - 1, ascending by submission time.
 
-    notes  what was odd about the source and how often: reported beside every result
+    notes    what was odd about the source and how often: reported beside every result
+    follows  the jobs that come after others, by their number here; they only name earlier ones
     """
 
     @property
@@ -42,6 +58,10 @@ class Workload(Protocol):
 
     @property
     def notes(self) -> Mapping[str, int]:
+        """See the class."""
+
+    @property
+    def follows(self) -> Mapping[int, Follows]:
         """See the class."""
 
     def __len__(self) -> int:
@@ -62,12 +82,14 @@ class Workload(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListedJob:
-    """A job of a `ListedWorkload`."""
+    """A job of a `ListedWorkload`; `after` and `after_any` name others by their numbers."""
 
     submit_s: float
     spec: JobSpec
     make: Callable[[], Application]
     number: int
+    after: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
 
 
 class ListedWorkload:
@@ -78,6 +100,25 @@ class ListedWorkload:
         self.jobs = sorted(jobs, key=lambda job: job.submit_s)
         self.submit_s = [job.submit_s for job in self.jobs]
         self.notes: dict[str, int] = {}
+        self.follows = self._follows()
+
+    def _follows(self) -> dict[int, Follows]:
+        """WorkloadError if a job is to follow one that is not there or comes later."""
+        place = {job.number: k for k, job in enumerate(self.jobs)}
+        found = {}
+        for k, job in enumerate(self.jobs):
+            for other in (*job.after, *job.after_any):
+                if place.get(other, k) >= k:
+                    raise WorkloadError(
+                        f"{self.name}: job {job.number} comes after job {other}, which is not"
+                        " submitted before it"
+                    )
+            if job.after or job.after_any:
+                after, any_end = (
+                    tuple(place[n] for n in named) for named in (job.after, job.after_any)
+                )
+                found[k] = Follows(after, any_end)
+        return found
 
     def __len__(self) -> int:
         """See Workload."""
@@ -119,6 +160,7 @@ class RigidWorkload:
         groups: Sequence[int] | None = None,
         notes: Mapping[str, int] | None = None,
         enforce_estimates: bool = False,
+        follows: Mapping[int, Follows] | None = None,
     ) -> None:
         self.name = name
         self.submit_s = array("d", submit_s)
@@ -130,11 +172,18 @@ class RigidWorkload:
         self.users = unknown if users is None else array("q", users)
         self.groups = unknown if groups is None else array("q", groups)
         self.notes = dict(notes or {})
+        self.follows = dict(follows or {})
         self.enforce_estimates = enforce_estimates
 
     @classmethod
-    def from_log(cls, log: SwfLog, *, enforce_estimates: bool = False) -> RigidWorkload:
-        """The jobs of a log, each as large and as long as it was."""
+    def from_log(
+        cls, log: SwfLog, *, enforce_estimates: bool = False, dependencies: bool = False
+    ) -> RigidWorkload:
+        """The jobs of a log, each as large and as long as it was.
+
+        dependencies  honour fields 17 and 18: a job with a think time is submitted so long after
+                      the end of the job it names, one without may start once that has ended
+        """
 
         def whole(name: str) -> list[int]:
             return [int(value) for value in log.column(name).tolist()]
@@ -150,6 +199,7 @@ class RigidWorkload:
             groups=whole("group"),
             notes=log.notes,
             enforce_estimates=enforce_estimates,
+            follows=_preceding(log) if dependencies else None,
         )
 
     def __len__(self) -> int:
@@ -189,6 +239,22 @@ class RigidWorkload:
     def application(self, k: int) -> Application:
         """See Workload."""
         return Rigid(self.run_s[k])
+
+
+def _preceding(log: SwfLog) -> dict[int, Follows]:
+    """Fields 17 and 18. A job that names one which is not in the log before it is counted."""
+    place: dict[int, int] = {}
+    found: dict[int, Follows] = {}
+    columns = (log.column(name).tolist() for name in ("job", "preceding_job", "think_s"))
+    for k, (job, preceding, think_s) in enumerate(zip(*columns, strict=True)):
+        before = place.get(int(preceding))
+        if before is not None:
+            found[k] = Follows(after_any=(before,), think_s=think_s if think_s >= 0 else None)
+        elif preceding > 0:
+            note = "the preceding job (field 17) is not in the log before it"
+            log.notes[note] = log.notes.get(note, 0) + 1
+        place[int(job)] = k
+    return found
 
 
 @cache

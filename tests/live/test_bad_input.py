@@ -36,6 +36,8 @@ def one_line(done: subprocess.CompletedProcess, code: int) -> str:
         (("--env", "NOVALUE", *SLEEP), 2, "give NAME=value"),
         (("--env", "DQ_JOB_ID=7", *SLEEP), 4, "belongs to DQ"),
         (("--kind", "elastic", *SLEEP), 2, "elastic"),
+        (("--after", 99, *SLEEP), 5, "no job 99 to wait for"),
+        (("--after", "1;2", *SLEEP), 2, "--after 1;2: give job ids"),
         ((), 2, "PROGRAM"),
     ],
 )

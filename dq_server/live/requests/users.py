@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.actions import JobAccepted
@@ -18,7 +20,12 @@ def submit(server: Server, asked: Asked, body: m.Submit) -> m.ReplyBody:  # noqa
     """A new job."""
     if server.drain:
         return m.Error("refused", "the server is going down and takes no more jobs")
-    capacity = server.scheduler.state.processors.capacity
+    state = server.scheduler.state
+    if 0 in (*body.after, *body.after_any):
+        last = max(state.jobs, default=0)
+        named = {name: [k or last for k in getattr(body, name)] for name in ("after", "after_any")}
+        body = msgspec.structs.replace(body, **named)
+    capacity = state.processors.capacity
     actions = server.apply(translate.submission(body, server.user, capacity))
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))
 

@@ -1,0 +1,28 @@
+"""`dq submit --after`: a chain of real jobs, and what becomes of it when one fails."""
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+
+def test_a_chain_waits_runs_in_order_and_ends_with_what_failed(cluster):
+    first = cluster.submit("-n", 1, "--", "sleep", 3)
+    then = cluster.submit("-n", 1, "--after", "last", "--", "false")
+    never = cluster.submit("-n", 1, "--after", f"{first},{then}", "--", "true")
+    cleanup = cluster.submit("-n", 1, "--after-any", then, "--", "true")
+    view = cluster.job(then)
+    assert (view["state"], view["after"]) == ("waiting", [first])
+    why = json.loads(cluster.dq("why", never, "--json"))["now"][0]
+    assert why["code"] == "waits_for_jobs"
+    assert f"job {first} (running) to end successfully" in why["text"]
+    done = [cluster.wait_end(job) for job in (first, cleanup)]
+    assert [v["state"] for v in done] == ["done", "done"]
+    failed, ended = cluster.job(then), cluster.job(never)
+    assert failed["state"] == "failed" and failed["start_s"] >= done[0]["end_s"]
+    assert (ended["state"], ended["start_s"]) == ("killed", None)
+    assert f"job {then}, which had to end successfully first, is failed" in ended["reason"]
+    refused = cluster.run("submit", "--after", then, "--", "true")
+    assert (refused.returncode, refused.stdout) == (4, "")
+    assert "--after-any" in refused.stderr
