@@ -12,6 +12,7 @@ import sys
 import time
 
 import psutil
+from mpi4py import MPI
 
 import resize_lib
 from dq_client.dq_rsh import spelled_in_letters
@@ -32,7 +33,10 @@ def main():
     with resize_lib.session(checksums=True, connect=lambda: ScriptedLink(script)) as rs:
         data = Everything(rs, faults)
         sizes = rs.value("sizes", [])
+        unused = rs.value("unused", None)
         for _ in rs.iterations():
+            if unused.value is None:
+                unused.value = unused_communicators(rs.comm)
             data.check()
             data.check_survivors()
             where(rs, script)
@@ -44,8 +48,14 @@ def main():
             data.advance()
             time.sleep(0.01)
         ranks = rs.comm.bcast(ranks_in_the_end(rs.size) if rs.rank == 0 else None)
+        unused_in_the_end = unused_communicators(rs.comm)
         if rs.rank == 0:
-            told = {"sizes": sizes.value, "marks": data.known.value["marks"], "ranks": ranks}
+            told = {
+                "sizes": sizes.value,
+                "marks": data.known.value["marks"],
+                "ranks": ranks,
+                "unused communicators": [unused.value, unused_in_the_end],
+            }
             print(json.dumps(told), flush=True)
 
 
@@ -56,6 +66,18 @@ def where(rs, script):
     assert rs.processors == tuple(p.processor for p in places), (done, rs.processors)
     found = rs.comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
     assert found == [p.host for p in places], (done, found)
+
+
+def unused_communicators(comm):
+    """How many communicators MPI could still make in the rank that has the fewest (of 2,048)."""
+    made = []
+    try:
+        while True:
+            made.append(MPI.COMM_SELF.Dup())
+    except MPI.Exception:
+        for each in made:
+            each.Free()
+    return comm.allreduce(len(made), MPI.MIN)
 
 
 def ranks_in_the_end(size, patience_s=5.0):
