@@ -91,6 +91,8 @@ class Submit(Body, tag="submit", frozen=True):
     hold: bool = False
     after: Jobs = []  # must have ended successfully first; 0: the last one submitted
     after_any: Jobs = []  # must have ended
+    profile: Annotated[list[tuple[Count, Count]], Meta(max_length=10_000)] = []
+    # steps (seconds, processors) of an evolving job whose evolution is known
 
 
 class Submitted(Body, tag="submitted", frozen=True):

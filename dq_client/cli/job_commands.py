@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 import uuid
@@ -17,14 +16,18 @@ import click
 from dq_client import messages as m
 from dq_client.bringup import connect
 from dq_client.cli.output import clock, duration, note, print_json, table
+from dq_client.cli.values import (
+    JOB_ID,
+    parse_env,
+    parse_jobs,
+    parse_profile,
+    parse_sizes,
+    parse_walltime,
+)
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
 from dq_client.home import Home
 from dq_client.report.growth import ENDED, NOT_STARTED
-
-WALLTIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
-JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
-UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -64,50 +67,6 @@ class JobId(click.ParamType[int]):
         raise UsageError(f"{value!r} is no job id: give its number, or last")
 
 
-def parse_sizes(text: str) -> list[int]:
-    """`2,4,6` as numbers."""
-    try:
-        sizes = [int(word) for word in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--sizes {text}: give numbers with commas between, as 2,4,6") from None
-    if any(size < 1 for size in sizes):
-        raise UsageError(f"--sizes {text}: a size is at least 1")
-    return sizes
-
-
-def parse_walltime(text: str) -> float:
-    """`90`, `90s`, `10m`, `2h`, `1d`, or `H:MM:SS`, in seconds."""
-    if re.fullmatch(r"(\d+:)?\d{1,2}:\d{2}", text):
-        seconds = 0
-        for part in text.split(":"):
-            seconds = 60 * seconds + int(part)
-        return float(seconds)
-    found = WALLTIME.match(text)
-    if found is None or float(found[1]) <= 0:
-        raise UsageError(f"--walltime {text}: give 90, 90s, 10m, 2h, 1d or H:MM:SS")
-    return float(found[1]) * UNIT_S[found[2]]
-
-
-def parse_jobs(option: str, text: str | None) -> list[int]:
-    """`12,13` as numbers; `last` is 0."""
-    words = text.split(",") if text is not None else []
-    for word in words:
-        if word != "last" and not JOB_ID.fullmatch(word):
-            raise UsageError(f"{option} {text}: give job ids with commas between, as 12,13")
-    return [0 if word == "last" else int(word) for word in words]
-
-
-def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`NAME=value` pairs."""
-    env = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--env {pair}: give NAME=value")
-        env[name] = value
-    return env
-
-
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("-n", "initial", type=int, help="Processors to start on.")
 @click.option("--sizes", help="Legal sizes, as 2,4,6,9.")
@@ -120,7 +79,12 @@ def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
 @click.option("--multiple", type=int, default=1, help="With --chain multiple: of this number.")
 @click.option(
     "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving"]),
-    default="malleable", help="Who may resize the job.",
+    help="Who may resize the job.  [default: malleable; evolving with --profile]",
+)  # fmt: skip
+@click.option(
+    "--profile", metavar="STEPS",
+    help="An evolving job's needs, known in advance: 60:4,120:8 (seconds:processors) or a JSON file"
+    " [[60,4],[120,8]].",
 )  # fmt: skip
 @click.option("--walltime", help="Limit on the run time: 90s, 10m, 2h.")
 @click.option("--estimate", help="Expected run time, for planning: 90s, 10m, 2h.")
@@ -156,7 +120,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         name=o["name"] or Path(_script(program)).stem,
         argv=list(program),
         cwd=str(Path.cwd()),
-        kind=o["kind"],
+        kind=o["kind"] or ("evolving" if o["profile"] else "malleable"),
         initial=o["initial"],
         sizes=sizes,
         env=parse_env(o["env"]),
@@ -170,6 +134,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         hold=o["hold"],
         after=parse_jobs("--after", o["after"]),
         after_any=parse_jobs("--after-any", o["after_any"]),
+        profile=parse_profile(o["profile"]) if o["profile"] else [],
     )
     with server() as connection:
         reply = connection.call(body, timeout_s=10.0)
@@ -242,9 +207,22 @@ def job(job_id: int, as_json: bool) -> None:
         print(f"{key + ':':14}{' '.join(map(str, value)) if isinstance(value, list) else value}")
     for key in ("submit_s", "start_s", "end_s"):
         print(f"{key[:-2] + ':':14}{clock(view[key])}")
+    if view["scheduled"]:
+        print()
+        print(scheduled_table(view["scheduled"]))
     if view["sizes"]:
         print()
         print(sizes_table(view["sizes"]))
+
+
+def scheduled_table(scheduled: dict[str, Any]) -> str:
+    """The steps that were promised to a profile; > marks the one that runs."""
+    rows, at_s = [], scheduled["start_s"]
+    for step, (duration_s, processors) in enumerate(scheduled["steps"]):
+        mark = ">" if step == scheduled["step"] else ""
+        rows.append((mark, step + 1, clock(at_s), duration(duration_s), processors))
+        at_s += duration_s
+    return table(("", "STEP", "SCHEDULED", "FOR", "PROCS"), rows)
 
 
 def sizes_table(sizes: list[dict[str, Any]]) -> str:

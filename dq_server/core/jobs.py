@@ -278,7 +278,7 @@ class Job:
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
     scheduled: ScheduledProfile | None = None  # what was promised to its profile (profiles.py)
     step: int = 0  # of `scheduled`: the last one whose beginning was noticed
-    behind_s: float | None = None  # since then it holds more than scheduled
+    behind_s: float | None = None  # since then it holds more than scheduled, or starts late
     short: bool = False  # the processors of its step were not there when it came for them
 
     @property

@@ -71,13 +71,16 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
     """Processors that are not available, over time from `now` on, if all jobs end as planned.
 
     What was scheduled for profiles (profiles.py) is taken. To promise them something new they are
-    looked at differently: those that wait have nothing yet, what is being vacated is free, and a
-    job past its planned end is expected to take as long again as it is late.
+    looked at differently: those that wait have nothing yet, what is being vacated or due to be
+    released by a profile is free, and another job past its planned end is expected to take as long
+    again as it is late.
     """
     base, ends = 0, []
     soon = nextafter(now, INF)
     for end_s, job_id, held in state.ends:
         if job_id in state.profiles:
+            if to_promise:
+                continue
             end_s, held = _beyond_profile(state.profiles[job_id], held, now)
         if end_s == INF:
             base += held

@@ -23,6 +23,7 @@ All moments are whole seconds, as in the papers, so that sums of times stay exac
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ from dq_server.core.stepfunction import StepFunction
 
 if TYPE_CHECKING:
     from dq_server.core.scheduler import Scheduler
+    from dq_server.core.state import State
 
 
 def serve(s: Scheduler, now: float, actions: list[Action]) -> list[Start]:
@@ -74,8 +76,8 @@ def _place_waiting(s: Scheduler, now: float) -> None:
     from_s = ceil(now)
     taken = running(state, now, to_promise=True).on_whole_seconds(from_s)
     for job in line:
-        if job.scheduled is not None and not _keeps(s, job.scheduled, taken, now):
-            job.scheduled = None
+        if job.spec.profile:
+            _keep(s, job, taken, now)
     for job in line:
         if not job.spec.profile:
             _reserve(taken, job, capacity, from_s)
@@ -96,18 +98,41 @@ def _place_waiting(s: Scheduler, now: float) -> None:
             job.note(now, "planned", _promise(job, new, s.config.fit, now))
 
 
-def _keeps(s: Scheduler, promised: ScheduledProfile, taken: StepFunction, now: float) -> bool:
-    """Whether the promise can be kept beside what is taken; it is taken then."""
+def _keep(s: Scheduler, job: Job, taken: StepFunction, now: float) -> None:
+    """Keep the promise of a waiting job, as it is or put off, if that is possible beside `taken`.
+
+    One whose start has come waits for processors on their way (a profile that is about to release
+    them, a node that confirms that they are empty) and then starts later by as much.
+    """
+    promised, state = job.scheduled, s.state
+    job.scheduled, job.behind_s = None, None
+    if promised is None:
+        return
+    now_s = booked_s = promised.start_s
     if promised.start_s <= now:
-        idle, needed = s.state.idle, promised.steps[0][1]
-        missed = idle >= needed and now - promised.start_s >= 1
-        if missed or idle + len(s.state.processors.vacating) < needed:
-            return False
-    promised.take_rest_from(taken)
-    if taken.max(taken.origin_s, promised.end_s) <= s.state.processors.capacity:
-        return True
-    promised.give_back(taken)
-    return False
+        needed = promised.steps[0][1]
+        if state.idle >= needed:
+            now_s = booked_s = floor(now)
+        elif state.idle + coming(state, now) >= needed:
+            job.behind_s, booked_s = now, int(taken.origin_s)
+        else:
+            return
+    booked = replace(promised, start_s=booked_s)
+    booked.take_rest_from(taken)
+    if taken.max(taken.origin_s, booked.end_s) <= state.processors.capacity:
+        job.scheduled = replace(promised, start_s=now_s)
+    else:
+        booked.give_back(taken)
+
+
+def coming(state: State, now: float) -> int:
+    """Processors that will be idle soon: vacating, or due to be released by a profile."""
+    due = sum(
+        max(0, job.size - job.scheduled.nodes_at(now))
+        for job in state.profiles.values()
+        if job.id in state.active and job.scheduled is not None
+    )
+    return due + len(state.processors.vacating)
 
 
 def _reserve(taken: StepFunction, job: Job, capacity: int, from_s: int) -> None:
@@ -254,7 +279,8 @@ def deadlines(s: Scheduler) -> list[float]:
         if plan is None:
             continue
         if job.state is JobState.QUEUED:
-            due.append(plan.start_s)
+            if job.behind_s is None:  # else the processors it waits for bring an event of their own
+                due.append(plan.start_s)
             continue
         if job.step < len(plan.steps):
             due.append(plan.begin_of(job.step + 1))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.errors import InfeasibleRequest, InvalidSpec
+from dq_server.core.evolution.profile import EvolutionProfile
 from dq_server.core.jobs import Answer, JobKind, JobSpec, RequestAnswer
 from dq_server.core.processors import Processors
 from dq_server.core.sizes import (
@@ -34,7 +35,14 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         known = ", ".join(JobKind)
         raise InvalidSpec(f"unknown kind {message.kind!r}; known: {known}") from None
     _refuse_unrunnable(message)
-    initial, legal = _sizes(message, kind, capacity)
+    profile = tuple(message.profile)
+    if profile:
+        if message.initial is not None or message.sizes != m.Sizes():
+            raise InvalidSpec("a profile says the sizes of the job: give none beside it")
+        EvolutionProfile(profile)
+        initial, legal = profile[0][1], [size for _, size in profile]
+    else:
+        initial, legal = _sizes(message, kind, capacity)
     chain = configurations(legal)
     spec = JobSpec(
         name=message.name,
@@ -55,6 +63,7 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         hold=message.hold,
         after=tuple(dict.fromkeys(message.after)),
         after_any=tuple(dict.fromkeys(message.after_any)),
+        profile=profile,
     )
     spec.validate()
     return ev.JobSubmitted(spec)

@@ -38,7 +38,19 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
         "argv": list(job.spec.argv),
         "after": list(job.spec.after),
         "after_any": list(job.spec.after_any),
+        "profile": [list(step) for step in job.spec.profile] or None,
+        "scheduled": _scheduled_view(job),
     }
+
+
+def _scheduled_view(job: Job) -> dict[str, Any] | None:
+    """What was promised to the job's profile (core/profiles.py); `step`: where it is, from 0."""
+    plan = job.scheduled
+    if plan is None:
+        return None
+    steps = [list(step) for step in plan.steps]
+    running = job.start_s is not None and job.end_s is None
+    return {"start_s": plan.start_s, "steps": steps, "step": job.step if running else None}
 
 
 def stay_view(stay: Stay) -> dict[str, Any]:
@@ -62,7 +74,8 @@ def jobs_view(state: State, *, active_only: bool) -> list[dict[str, Any]]:
         if active_only and job.end_s is not None:
             continue
         view = job_view(job, state)
-        del view["sizes"], view["argv"], view["legal_sizes"]
+        for long in ("sizes", "argv", "legal_sizes", "profile", "scheduled"):
+            del view[long]
         short.append(view)
     return short
 

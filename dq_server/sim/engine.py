@@ -59,6 +59,7 @@ class Simulation:
         self._cancelled: set[int] = set()
         self._running: dict[int, Application] = {}
         self._feedback = Feedback(workload, self.records) if workload.follows else None
+        self._tick: tuple[float, int] = (INF, 0)  # the next one for profiles, and its number
         self._carry_out: dict[type, Callable[[Any], None]] = {
             act.JobAccepted: self._ignore,
             act.StartJob: self._start,
@@ -127,6 +128,17 @@ class Simulation:
                 self._take(batch)
                 for event in batch:
                     self._do(handle(event, now))
+            if self.scheduler.state.profiles:
+                self._set_tick()
+
+    def _set_tick(self) -> None:
+        """Profiles have their moments (core/profiles.py): let something happen at the next one."""
+        wanted_s = self.scheduler.next_wakeup(self.now)
+        at_s, number = self._tick
+        if wanted_s is not None and (wanted_s != at_s or at_s <= self.now):
+            if at_s > self.now:
+                self.cancel(number)
+            self._tick = wanted_s, self.at(max(wanted_s, self.now), Tick())
 
     def _take(self, batch: list[Event]) -> None:
         """Move the first event of the heap to `batch`, unless it was cancelled."""

@@ -22,6 +22,7 @@ from dq_server.core.scheduler import Scheduler
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import Entry
+from dq_server.sim.profiled import Profiled
 from dq_server.sim.workload import ListedJob, ListedWorkload
 
 
@@ -89,6 +90,11 @@ def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
               for name in ("after", "after_any")}  # fmt: skip
     spec = replace(life.spec, hold=False, request_id="", walltime_s=None, after=(), after_any=())
     make: Callable[[], Application] = lambda: Rigid(run_s)  # noqa: E731  # the type must be said
+    if spec.profile:
+        cost_s = median(life.costs_s) if life.costs_s else 0.0
+        return ListedJob(
+            life.submit_s, spec, lambda: Profiled(spec.profile, redistribution_s=cost_s), number
+        )
     if life.points:
         times = {size: median(seconds) for size, seconds in life.times.items()}
         nearest = min(times, key=lambda size: abs(size - spec.initial.size))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import SchedulerError
+from dq_server.core.evolution.rules import FIT_RULES
 from dq_server.core.policies.sets import SETS, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
@@ -54,6 +56,11 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     help="Iterations of a malleable job.  [default: 100]",
 )
 @click.option(
+    "--fit",
+    metavar="NAME",
+    help=f"How profiles known in advance are placed: {', '.join(FIT_RULES)}.  [default: 2X+c]",
+)
+@click.option(
     "--enforce-estimates", is_flag=True, help="Kill jobs that run longer than their estimate."
 )
 @click.option(
@@ -73,6 +80,7 @@ def run(
     scalability: str | None,
     overhead: float | None,
     iterations: int | None,
+    fit: str | None,
     enforce_estimates: bool,
     dependencies: bool,
     json_wanted: bool,
@@ -88,7 +96,8 @@ def run(
     try:
         if len(set(policies)) < len(policies):
             raise InputError("a policy is named twice")
-        configs = {policy: named_config(policy) for policy in policies}
+        usual = SchedulerConfig() if fit is None else SchedulerConfig(fit=fit)
+        configs = {policy: named_config(policy, usual) for policy in policies}
         for config in configs.values():
             config.validate()
         _check_outputs(csv, plot)

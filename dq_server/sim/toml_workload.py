@@ -15,6 +15,9 @@ scales (core/scalability.py) and `iterations` (default 100) how many remap point
 An evolving job asks for processors once it runs (sim/evolving.py): `run_s`, `more`, `ask_at_s`, a
 list of seconds after its start, `granted_s`, its whole run time if it is granted (default: shorter
 in proportion), and `timeout_s`, how long a request may wait (default 0).
+One whose evolution is known has `profile` instead, a list of [seconds, processors] in whole
+numbers, which the scheduler carries out (sim/profiled.py), and may have `remap_s`, the time between
+two of its remap points (default: it comes when it is called), and `redistribution_s`.
 `after` and `after_any` list jobs, by their place in the file from 1 on, that must have ended
 (successfully, or in whatever way) before this one may start.
 Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
@@ -29,18 +32,21 @@ from pathlib import Path
 from typing import Any
 
 from dq_server.core.errors import InvalidSpec
+from dq_server.core.evolution.profile import EvolutionProfile
 from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scalability import Scalability
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving
+from dq_server.sim.profiled import Profiled
 from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
-_NUMBERS |= {"granted_s", "timeout_s"}
+_NUMBERS |= {"granted_s", "timeout_s", "remap_s"}
 _WHOLE = {"processors", "min", "max", "iterations", "priority", "more"}
 _TEXTS = {"name", "kind", "user", "group", "account", "class", "qos"}
-_KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s", "after", "after_any"}
+_KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s", "profile"}
+_KNOWN |= {"after", "after_any"}
 _ASKING = {"more", "ask_at_s", "granted_s", "timeout_s"}
 DEFAULT_ITERATIONS = 100
 
@@ -74,15 +80,23 @@ def read_toml(path: Path) -> ListedWorkload:
 def _job(table: dict[str, Any], number: int) -> ListedJob:
     _check_types(table)
     kind = JobKind(table.get("kind", "rigid"))
+    if "profile" in table:
+        table = _with_sizes_of_profile(table, kind)
+    elif "remap_s" in table:
+        raise ValueError("remap_s: for jobs with a profile")
     sizes = _sizes(table)
     if kind is JobKind.RIGID and len(sizes) > 1:
         raise ValueError('a rigid job has one size; give kind = "malleable" or "moldable"')
     start = table.get("processors", sizes[0])
     if start not in sizes:
         raise ValueError(f"processors = {start} is not among the legal sizes {sizes}")
-    make, run_s, known = (
-        _evolving(table, start) if kind is JobKind.EVOLVING else _application(table, sizes, start)
-    )
+    profile = tuple((duration_s, size) for duration_s, size in table.get("profile", ()))
+    if profile:
+        make, run_s, known = _profiled(table, profile)
+    elif kind is JobKind.EVOLVING:
+        make, run_s, known = _evolving(table, start)
+    else:
+        make, run_s, known = _application(table, sizes, start)
     spec = JobSpec(
         name=table.get("name", f"job {number}"),
         kind=kind,
@@ -97,6 +111,7 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
         qos=table.get("qos", ""),
         priority=table.get("priority", 0),
         scalability=known,
+        profile=profile,
     )
     spec.validate()
     after, after_any = (_numbers(table, name) for name in ("after", "after_any"))
@@ -140,6 +155,33 @@ def _sizes(table: dict[str, Any]) -> list[int]:
     if not sizes or sizes[0] < 1:
         raise ValueError("a job needs at least one processor")
     return sizes
+
+
+def _with_sizes_of_profile(table: dict[str, Any], kind: JobKind) -> dict[str, Any]:
+    """A job with a profile: its sizes follow from that."""
+    if kind is not JobKind.EVOLVING:
+        raise ValueError('a profile is for a job of kind = "evolving"')
+    steps = table["profile"]
+    pairs = isinstance(steps, list) and all(isinstance(s, list) and len(s) == 2 for s in steps)
+    if not pairs or not steps or not all(type(number) is int for s in steps for number in s):
+        raise ValueError("profile is a list of [seconds, processors], in whole numbers")
+    allowed = {"profile", "remap_s", "redistribution_s", "submit_s", "walltime_s", "priority"}
+    allowed |= {"after", "after_any"}
+    if more := table.keys() - allowed - _TEXTS:
+        raise ValueError(f"{', '.join(sorted(more))}: not for a job with a profile, which says it")
+    EvolutionProfile(tuple((duration_s, size) for duration_s, size in steps))
+    sizes = [size for _, size in steps]
+    return {**table, "sizes": sizes, "processors": sizes[0]}
+
+
+def _profiled(
+    table: dict[str, Any], profile: tuple[tuple[int, int], ...]
+) -> tuple[Callable[[], Application], float, Scalability | None]:
+    """See `_application`: of a job whose evolution is known."""
+    remap_s = float(table.get("remap_s", 0.0))
+    cost_s = float(table.get("redistribution_s", 0.0))
+    run_s = float(sum(duration_s for duration_s, _ in profile))
+    return lambda: Profiled(profile, remap_s, cost_s), run_s, None
 
 
 def _evolving(

@@ -130,7 +130,7 @@ class ListedWorkload:
 
     def size(self, k: int) -> int:
         """See Workload."""
-        return self.jobs[k].spec.initial.size
+        return self.jobs[k].spec.needed
 
     def spec(self, k: int) -> JobSpec:
         """See Workload."""

@@ -161,6 +161,18 @@ def test_the_cluster_is_late_all_later_steps_move(cluster):
     assert waiting.size == 2
 
 
+def test_a_start_waits_for_a_late_release_and_keeps_its_place_in_line(cluster):
+    c = cluster(4, **EASY)
+    first = evolve(c, (60, 4), (40, 1))
+    second = evolve(c, (30, 3))
+    third = evolve(c, (10, 3))
+    assert (second.scheduled.start_s, third.scheduled.start_s) == (60, 90)
+    until(c, 64.5)
+    assert ask(c, first).what == "shrink"
+    assert (second.size, second.scheduled.start_s) == (3, 64)
+    assert third.scheduled.start_s == 94
+
+
 def test_who_does_not_release_in_time_is_killed(cluster):
     c = cluster(4, profile_grace_s=20.0, **EASY)
     job = evolve(c, (60, 4), (100, 1))
@@ -262,8 +274,10 @@ def test_nothing_is_promised_while_nothing_is_granted(cluster):
     until(c, 500)
     assert ask(c, job).reason.code == "paused"
     c.do(ev.GrantsPaused(False))
-    assert waiting.scheduled.start_s >= 500
     assert job.state is JobState.RUNNING, "it could not release anything"
+    assert (waiting.size, waiting.behind_s) == (0, 500)
+    c.end(job)
+    assert (waiting.size, waiting.scheduled.start_s) == (4, 500)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from dq_server.core.policies.sets import named_config
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dq_server.core.evolution import FIT_RULES, EvolutionProfile, plan_offline
+from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.policies.sets import SETS, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.profiled import Profiled
 from dq_server.sim.toml_workload import read_toml
+from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
+
+NODES = 5
+queues = st.lists(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, NODES)), min_size=1, max_size=5).map(
+        lambda steps: EvolutionProfile(tuple(steps))
+    ),
+    min_size=1,
+    max_size=6,
+)
 
 # Fig. 1 of Prabhakaran et al. 2014 in seconds: A asks for what C is waiting for.
 FIG_1 = """
@@ -67,3 +84,102 @@ def test_what_makes_no_sense_is_named_with_its_line(tmp_path, old, new, says):
     with pytest.raises(WorkloadError, match=says) as caught:
         run(tmp_path, FIG_1.replace(old, new, 1))
     assert "jobs.toml:2: job 1" in str(caught.value)
+
+
+# --- evolution known in advance: the scheduler carries the profile out ------------------------
+
+KNOWN = """
+[[job]]
+kind = "evolving"
+profile = [[60, 2], [120, 8], [30, 1]]
+[[job]]
+submit_s = 1
+processors = 6
+run_s = 59
+[[job]]
+submit_s = 2
+processors = 6
+run_s = 100
+[[job]]
+kind = "evolving"
+submit_s = 3
+profile = [[20, 1], [50, 7]]
+remap_s = 7
+"""
+
+
+def spans(tmp_path, text, policy="easy", **config):
+    path = tmp_path / "jobs.toml"
+    path.write_text(text)
+    workload = read_toml(path)
+    records = Simulation(workload, 8, replace(named_config(policy), **config)).run()
+    sizes = {k: [r.size for r in made] for k, made in records.resizes.items()}
+    return list(zip(records.start_s, records.end_s, strict=True)), sizes
+
+
+@pytest.mark.parametrize("policy", [p for p in SETS if p != "mebf-expand+"])
+def test_a_profile_is_carried_out_and_others_go_round_it(tmp_path, policy):
+    # The second comes to its remap points every 7 s: one second late for its step at 280.
+    assert spans(tmp_path, KNOWN, policy) == (
+        [(0, 210), (1, 60), (180, 280), (260, 331)],
+        {0: [8, 1], 3: [7]},
+    )
+
+
+def test_a_profile_on_its_peak_is_a_rigid_job(tmp_path):
+    times, sizes = spans(tmp_path, KNOWN, fit="rigid")
+    assert times == [(0, 210), (210, 269), (269, 369), (369, 439)]
+    assert sizes == {}
+
+
+def test_who_does_not_come_in_time_is_killed(tmp_path):
+    lazy = KNOWN.replace("remap_s = 7", "").replace("30, 1]]", "30, 1]]\nremap_s = 95")
+    times, sizes = spans(tmp_path, lazy, profile_grace_s=5.0)
+    # at 60 it should have grown and comes at 95; at 180 it should have shrunk: killed at 185
+    assert times[0] == (0, 185)
+    assert sizes[0] == [8]
+
+
+@given(queues, st.sampled_from(sorted(FIT_RULES)))
+@settings(deadline=None, max_examples=60)
+def test_a_queue_of_profiles_ends_as_the_paper_plans_it(queue, fit):
+    jobs = [
+        ListedJob(0.0, _spec(one), lambda one=one: Profiled(one.steps), k)
+        for k, one in enumerate(queue)
+    ]
+    config = replace(named_config("easy"), fit=fit)
+    records = Simulation(ListedWorkload("profiles", jobs), NODES, config).run()
+    planned = plan_offline(queue, NODES, FIT_RULES[fit]).scheduled
+    assert list(records.start_s) == [one.start_s for one in planned]
+    assert list(records.end_s) == [one.end_s for one in planned]
+    held = records.processor_s.tolist()
+    assert held == [one.node_seconds for one in planned]
+
+
+def _spec(one):
+    shapes = [configuration(size) for size in sorted({nodes for _, nodes in one.steps})]
+    first = configuration(one.steps[0][1])
+    return JobSpec("", JobKind.EVOLVING, first, tuple(shapes), profile=one.steps)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("[60, 2]", "[60.5, 2]", "in whole numbers"),
+        ("[60, 2]", "[0, 2]", "step 1: duration 0 is below 1"),
+        ("[[60, 2], [120, 8], [30, 1]]", "[]", "a list of"),
+        ('kind = "evolving"', "", 'kind = "evolving"'),
+        ('kind = "evolving"', 'kind = "evolving"\nrun_s = 5', "run_s: not for a job with a prof"),
+        ("processors = 6", "processors = 6\nremap_s = 1", "remap_s: for jobs with a profile"),
+    ],
+)
+def test_profiles_that_make_no_sense_are_named_with_their_line(tmp_path, old, new, says):
+    with pytest.raises(WorkloadError, match=says):
+        spans(tmp_path, KNOWN.replace(old, new, 1))
+
+
+def test_a_profile_above_the_machine_is_left_out_and_counted(tmp_path):
+    path = tmp_path / "jobs.toml"
+    path.write_text(KNOWN)
+    records = Simulation(read_toml(path), 6, named_config("easy")).run()
+    assert records.notes == {"left out: larger than 6 nodes": 2}

@@ -1,0 +1,99 @@
+"""What users type after options, as values; UsageError with one line if it makes no sense."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from dq_client.errors import UsageError
+
+WALLTIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
+PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
+JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
+UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_sizes(text: str) -> list[int]:
+    """`2,4,6` as numbers."""
+    try:
+        sizes = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--sizes {text}: give numbers with commas between, as 2,4,6") from None
+    if any(size < 1 for size in sizes):
+        raise UsageError(f"--sizes {text}: a size is at least 1")
+    return sizes
+
+
+def parse_walltime(text: str) -> float:
+    """`90`, `90s`, `10m`, `2h`, `1d`, or `H:MM:SS`, in seconds."""
+    if re.fullmatch(r"(\d+:)?\d{1,2}:\d{2}", text):
+        seconds = 0
+        for part in text.split(":"):
+            seconds = 60 * seconds + int(part)
+        return float(seconds)
+    found = WALLTIME.match(text)
+    if found is None or float(found[1]) <= 0:
+        raise UsageError(f"--walltime {text}: give 90, 90s, 10m, 2h, 1d or H:MM:SS")
+    return float(found[1]) * UNIT_S[found[2]]
+
+
+def parse_profile(text: str) -> list[tuple[int, int]]:
+    """Steps (seconds, processors) from `60:4,120:8`, or from a JSON file as `dq sim plan` reads.
+
+    There an application is [[60, 4], [120, 8]]; a list with one application in it does, too.
+    """
+    if PROFILE.fullmatch(text):
+        steps: Any = [[int(number) for number in step.split(":")] for step in text.split(",")]
+    else:
+        try:
+            steps = json.loads(Path(text).read_bytes())
+        except OSError as e:
+            raise UsageError(
+                f"--profile {text}: {e.strerror}; give a file, or steps as 60:4,120:8"
+            ) from e
+        except (ValueError, RecursionError) as e:
+            raise UsageError(f"--profile {text}: not JSON: {e}") from e
+        if isinstance(steps, list) and len(steps) == 1 and _are_steps(steps[0]):
+            steps = steps[0]
+    if not _are_steps(steps):
+        raise UsageError(
+            f"--profile {text}: expected [[seconds, processors], ...] in whole numbers from 1 on"
+        )
+    return [(int(duration_s), int(processors)) for duration_s, processors in steps]
+
+
+def _are_steps(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(step, list) and len(step) == 2 for step in value)
+        and all(_is_count(number) for step in value for number in step)
+    )
+
+
+def _is_count(value: Any) -> bool:
+    """A whole number that the wire takes; 60.0 is one."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and 1 <= value <= 10_000_000 and int(value) == value
+
+
+def parse_jobs(option: str, text: str | None) -> list[int]:
+    """`12,13` as numbers; `last` is 0."""
+    words = text.split(",") if text is not None else []
+    for word in words:
+        if word != "last" and not JOB_ID.fullmatch(word):
+            raise UsageError(f"{option} {text}: give job ids with commas between, as 12,13")
+    return [0 if word == "last" else int(word) for word in words]
+
+
+def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=value` pairs."""
+    env = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--env {pair}: give NAME=value")
+        env[name] = value
+    return env
