@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Cluster
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_evolution_plan import NODES, queues
 
@@ -128,10 +127,10 @@ def test_a_profile_waits_behind_the_jobs_ahead_and_fills_the_holes(cluster):
 
 
 @given(queues, st.sampled_from(sorted(FIT_RULES)), st.integers(0, 1000))
-@settings(deadline=None)
-def test_promises_are_those_of_the_papers_planner(queue, fit, now):
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_promises_are_those_of_the_papers_planner(cluster, queue, fit, now):
     """Arrivals online, beside nothing else: as OnlinePlanner has them, to the second."""
-    c = Cluster(NODES, fit=fit, **EASY)
+    c = cluster(NODES, fit=fit, **EASY)
     planner = OnlinePlanner(NODES, FIT_RULES[fit])
     jobs = {}
     for one in queue:
