@@ -101,6 +101,18 @@ class Case:
 
         return copy
 
+    def memcpy_alone(self) -> Action:
+        """The whole array, copied by one process while the others wait."""
+        shape = self.layout.shape
+        source, target = (np.ones(shape), np.zeros(shape)) if self.comm.rank == 0 else (None, None)
+
+        def copy() -> Local | None:
+            if target is not None:
+                np.copyto(target, source)
+            return self.expected  # nothing to check
+
+        return copy
+
     def pdgemr2d(self, *, fresh: bool = False) -> Action:
         """ScaLAPACK's redistribution; parts in Fortran order, as it wants them."""
         comm, n = self.comm, self.layout.n
@@ -136,6 +148,7 @@ class Case:
         """Everything that is measured, by name; names with ``one-shot`` start from nothing."""
         found = {
             "memcpy": self.memcpy(),
+            "memcpy alone": self.memcpy_alone(),
             "messages": self.ours(
                 "messages",
                 "private",

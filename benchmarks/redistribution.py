@@ -13,7 +13,8 @@ one node and the same processes, interleaved, medians:
 * ``pdgemr2d``: Debian's library on the same MPI, its malloc told to keep its memory
   (``MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=...``; without that it is half as fast);
   ``pdgemr2d one-shot``: after ``malloc_trim`` and with a fresh target;
-* ``memcpy``: every new process copies as many bytes as it will hold: the physical limit.
+* ``memcpy``: every new process copies as many bytes as it will hold, in one stretch of private huge
+  pages: the physical limit; ``memcpy alone``: one process copies the whole array.
 
 Every method's result is checked in the first and last round. ``--spawned`` runs across a spawned
 and merged communicator, where the BLACS abort: there is no pdgemr2d then.
@@ -92,8 +93,9 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     two = [r for r in results if {r["old"], r["new"]} == {"1x1", "1x2"}]
     for label, chosen in (("two ranks", two), ("more", [r for r in results if r not in two])):
         if chosen:
-            ratios = [ratio(result, "shared", "memcpy") for result in chosen]
-            found[f"shared / memcpy, {label}"] = geometric_mean(ratios)
+            for peer in ("memcpy", "memcpy alone"):
+                ratios = [ratio(result, "shared", peer) for result in chosen]
+                found[f"shared / {peer}, {label}"] = geometric_mean(ratios)
     return found
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.redistribution.agreement import agree, gather_records
+from resize_lib.redistribution.agreement import gather_records
 from resize_lib.redistribution.copying import Part
 from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
@@ -59,7 +59,8 @@ class DirectCopies:
     """``pairs``: which (old grid rank, new grid rank) are served this way, the same on every rank.
 
     ``parts``: for each grid rank of the other side that this process serves or uses, that process's
-    parts by position.
+    parts by position. ``failure``: why this process cannot reach all of them; the pairs must then
+    be served another way, which only the agreement after the copies tells the others.
     """
 
     distributed: DistributedArrays
@@ -67,12 +68,13 @@ class DirectCopies:
     writing: bool
     parts: dict[int, dict[int, Part]]
     leaving: frozenset[int]  # pids of retiring processes
+    failure: OSError | None = None
 
     @classmethod
     def open(
         cls, distributed: DistributedArrays, introductions: Sequence[bytes], transport: Transport
     ) -> DirectCopies:
-        """Step 2 of a redistribution; collective.
+        """Step 2 of a redistribution; collective where more than ``LOCATIONS`` arrays move.
 
         Raises:
             InvalidRedistributionError: ``transport`` is ``shared`` and something cannot be shared.
@@ -98,7 +100,7 @@ class DirectCopies:
             )
         if not pairs.any():
             return none
-        return cls._map(none, pairs, known, transport, writing=writing)
+        return cls._map(none, pairs, known, writing=writing)
 
     @classmethod
     def _map(
@@ -106,30 +108,24 @@ class DirectCopies:
         none: DirectCopies,
         pairs: Pairs,
         known: Introductions,
-        transport: Transport,
         *,
         writing: bool,
     ) -> DirectCopies:
-        """Open the partners' memory; all ranks succeed, or none is served this way."""
+        """Open the partners' memory."""
         distributed, site = none.distributed, none.distributed.site
         tables = _tables(distributed, known, writing=writing)
         partners = site.new.ranks if writing else site.old.ranks
         mine = site.old_rank if writing else site.new_rank
         parts: dict[int, dict[int, Part]] = {}
-        failed: Exception | None = None
+        failure: OSError | None = None
         try:
             for partner, rank in enumerate(partners):
                 if mine is not None and (pairs[mine, partner] if writing else pairs[partner, mine]):
                     pid = int(known["pid"][rank])
                     parts[partner] = _parts(distributed, pid, tables[rank], writing=writing)
         except OSError as error:
-            failed = error
-        strict = transport == "shared" and failed is not None
-        refused = InvalidRedistributionError(f"transport shared: {failed}") if strict else None
-        opened = agree(site.comm, refused, extra=bytes([failed is None]))
-        if not all(flag[0] for flag in opened):
-            return none
-        return cls(distributed, pairs, writing, parts, none.leaving)
+            failure = error
+        return cls(distributed, pairs, writing, parts, none.leaving, failure)
 
     def run(self) -> int:
         """Copy; returns the bytes copied by this process."""

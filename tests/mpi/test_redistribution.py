@@ -56,6 +56,10 @@ def test_a_lost_piece_is_noticed_by_every_rank():
     tell("a_lost_piece_is_noticed", 2)
 
 
+def test_what_cannot_be_read_from_a_neighbour_goes_by_message():
+    tell("a_neighbours_memory_out_of_reach", 3)
+
+
 def test_open_files_and_kept_memory_stay_flat():
     tell("nothing_piles_up", 3)
 

@@ -36,6 +36,7 @@ from resize_lib.redistribution import (
     plan_redistribution,
     redistribute,
 )
+from resize_lib.redistribution.neighbours import Neighbours
 from tests.plan.layouts import local_part
 
 WORLD = MPI.COMM_WORLD
@@ -349,6 +350,38 @@ def a_lost_piece_is_noticed(_seed):
     call = lambda: redistribute(WORLD, arrays, place, new, checksums=True)  # noqa: E731
     says = "'A': the checksum after the move differs"
     return same_everywhere(call, CorruptDataError, says)
+
+
+def a_neighbours_memory_out_of_reach(seed):
+    """One process cannot open the others' memory: everything goes by message after all."""
+    arena, size, checked = Arena(), WORLD.size, 0
+    old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1)))
+    layout = BlockCyclic(53, 41, 3, 4)
+    parts = [
+        local_part(content(layout.shape, np.dtype("f8"), seed), layout, side.grid, WORLD.rank)
+        for side in (old, new)
+    ]
+    local = arena.empty(parts[0].shape, "f8")
+    local[...] = parts[0]
+    array = MovingArray("A", layout, "f8", local)
+    reachable = arena.neighbours._open
+    if WORLD.rank == size - 1:
+        Neighbours._open = staticmethod(out_of_reach)
+    for number in (1, 2):
+        done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
+        assert done.shared == (number == 2)
+        checked += check(done.arrays[0], parts[1], number)
+        says = f"rank {size - 1}: transport shared: another user's"
+        call = lambda: redistribute(WORLD, [array], old, new, arena=arena, transport="shared")  # noqa: E731
+        if number == 1:
+            same_everywhere(call, InvalidRedistributionError, says)
+        Neighbours._open = staticmethod(reachable)
+    return checked
+
+
+def out_of_reach(*_args, **_options):
+    """As the system says it."""
+    raise PermissionError("another user's")
 
 
 def nothing_piles_up(seed):
