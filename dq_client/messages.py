@@ -70,6 +70,19 @@ class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
     multiple: Count = 1
 
 
+class Protect(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the job's data is copied, so that it survives a loss (docs/protection.md).
+
+    See dq_server.core.protection.Protection for the fields.
+    """
+
+    how: Name = "disk"
+    every_points: Count | None = None
+    every_s: Seconds | None = None
+    folder: Path_ = ""
+    restarts: Count = 3
+
+
 class Submit(Body, tag="submit", frozen=True):
     """A new job. `request` makes repeats harmless."""
 
@@ -93,6 +106,7 @@ class Submit(Body, tag="submit", frozen=True):
     after_any: Jobs = []  # must have ended
     profile: Annotated[list[tuple[Count, Count]], Meta(max_length=10_000)] = []
     # steps (seconds, processors) of an evolving job whose evolution is known
+    protect: Protect | None = None
 
 
 class Submitted(Body, tag="submitted", frozen=True):
@@ -293,6 +307,21 @@ class Committed(Body, tag="committed", frozen=True):
     pids: Annotated[list[Id], Meta(max_length=100_000)] = []
 
 
+class CopyMade(Body, tag="copymade", frozen=True):
+    """The data of a protected job was copied. See dq_server.core.events.CopyMade."""
+
+    step: Id
+    took_s: Seconds
+    nbytes: Id
+    error: Text = ""
+
+
+class GaveUp(Body, tag="gaveup", frozen=True):
+    """A rank of a protected job says why it ends: the program's own failure, not a loss."""
+
+    why: Text
+
+
 class Aborted(Body, tag="aborted", frozen=True):
     """The resize did not happen; the application goes on at its old size."""
 
@@ -422,16 +451,44 @@ class KillTree(Body, tag="killtree", frozen=True):
     instance: int
 
 
+class CopyPlaces(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the copies of a protected job are.
+
+    memory  folder for what nodes hold in memory, below it HOST/JOB; empty: nothing is held there
+    folder  on disk; empty: `copies` in the job's folder of DQ_HOME
+    """
+
+    memory: str = ""
+    folder: str = ""
+
+
+class SaveCopies(Body, tag="savecopies", frozen=True):
+    """Write what this agent's nodes hold in memory of the job's copies to disk."""
+
+    job: int
+    instance: int
+    places: CopyPlaces
+
+
+class ForgetCopies(Body, tag="forgetcopies", frozen=True):
+    """The job has ended: its copies are of no use any more."""
+
+    job: int
+    places: CopyPlaces
+
+
 class Vacate(Body, tag="vacate", frozen=True):
     """Report `Vacated` once these processors are empty.
 
-    `pids` are processes about to leave; without any, all of the job's processes must go.
+    `pids` are processes about to leave; without any, all of the job's processes must go. `save`:
+    the job will be restarted; copies held in memory shall be on disk before the report.
     """
 
     job: int
     instance: int
     processors: list[int]
     pids: list[int]
+    save: CopyPlaces | None = None
 
 
 class RunProxy(Body, tag="runproxy", frozen=True):
@@ -485,6 +542,8 @@ RequestBody = (
     | RemapPoint
     | Committed
     | Aborted
+    | CopyMade
+    | GaveUp
     | DynamicRequest
     | DynamicRelease
     | AgentHello
@@ -499,7 +558,17 @@ RequestBody = (
 ReplyBody = (
     Welcome | Submitted | Data | Done | Error | LogPiece | JobWelcome | RemapAnswer | DynamicAnswer
 )
-OrderBody = Launch | KillTree | Vacate | RunProxy | ProxyEnded | ReadLog | Retire
+OrderBody = (
+    Launch
+    | KillTree
+    | Vacate
+    | SaveCopies
+    | ForgetCopies
+    | RunProxy
+    | ProxyEnded
+    | ReadLog
+    | Retire
+)
 
 
 class Request(Struct, frozen=True, forbid_unknown_fields=True):

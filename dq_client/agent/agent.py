@@ -19,6 +19,7 @@ import zmq
 
 from dq_client import messages as m
 from dq_client.agent import tree
+from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.departures import Departures
 from dq_client.agent.holdings import Holdings, Record, Tree
 from dq_client.agent.proxies import Proxies
@@ -65,6 +66,7 @@ class Agent:
     proxies: Proxies = field(init=False)
     rsh: RshSocket = field(init=False)
     rsh_program: Path = field(init=False)
+    copies: CopyKeeper = field(init=False)
     _hello: str = ""
     _ending: bool = False  # a tree is being ended, or has ended and is being cleared
     _last_beat: float = 0.0
@@ -77,6 +79,7 @@ class Agent:
         self.rsh = RshSocket(folder)
         self.departures, self.proxies = Departures(self), Proxies(self, self.rsh)
         self.rsh_program = install_rsh(folder)
+        self.copies = CopyKeeper(node.host for node in self.nodes)
 
     # --- the loop ---------------------------------------------------------------------------
 
@@ -220,6 +223,10 @@ class Agent:
                 self._kill(body)
             case m.Vacate():
                 self.departures.add(body)
+            case m.SaveCopies():
+                self.copies.save(body.job, body.instance, body.places, self.copies_of(body.job))
+            case m.ForgetCopies():
+                self.copies.forget(body.job, body.places, self.copies_of(body.job))
             case m.RunProxy():
                 self.proxies.run(body)
             case m.ProxyEnded():
@@ -324,6 +331,10 @@ class Agent:
             else:
                 self._job_ended(held, code)
         self.departures.look()
+
+    def copies_of(self, job: int) -> Path:
+        """Where copies of a job's data lie unless its owner gave a folder."""
+        return self.home.job(job) / "copies"
 
     def _job_ended(self, held: Tree, code: int) -> None:
         r = held.record

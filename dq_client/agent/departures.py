@@ -57,6 +57,9 @@ class Departures:
         """Whether the processors are empty; says so to the server."""
         order = departure.order
         gone = self._retired(departure) if order.pids else self._ended(order)
+        if gone and order.save is not None:
+            folder = self._agent.copies_of(order.job)
+            gone = self._agent.copies.save(order.job, order.instance, order.save, folder)
         if gone:
             about = f"vacated {order.job} {order.processors[0]}"
             self._agent.reports.add(about, m.Vacated(order.job, order.processors))

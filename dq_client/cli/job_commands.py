@@ -16,6 +16,7 @@ import click
 from dq_client import messages as m
 from dq_client.bringup import connect
 from dq_client.cli.output import clock, duration, note, print_json, table
+from dq_client.cli.protecting import parse_protection, protection_line
 from dq_client.cli.values import (
     JOB_ID,
     parse_env,
@@ -96,6 +97,20 @@ class JobId(click.ParamType[int]):
 @click.option("--class", "job_class", default="")
 @click.option("--after", metavar="ID,ID", help="Start once these jobs have ended successfully.")
 @click.option("--after-any", metavar="ID,ID", help="Start once these jobs have ended.")
+@click.option(
+    "--protect", is_flag=False, flag_value="disk", type=click.Choice(["disk", "partner"]),
+    help="Copy the data at remap points, on disk or in another node's memory; restart from the"
+    " last copy when a node or a rank is lost. Alone: disk.",
+)  # fmt: skip
+@click.option(
+    "--protect-every", metavar="K|TIME",
+    help="A copy every K remap points, or 30s, 5m apart. Else as often as takes 5 % of the time.",
+)  # fmt: skip
+@click.option(
+    "--protect-dir", type=click.Path(path_type=Path),
+    help="Where copies on disk go; all nodes must see it. Else the job's folder.",
+)  # fmt: skip
+@click.option("--restarts", type=int, help="How often to restart at most; with --protect, 3.")
 @click.option("--hold", is_flag=True, help="Do not start before dq release.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
 @json_option
@@ -135,6 +150,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         after=parse_jobs("--after", o["after"]),
         after_any=parse_jobs("--after-any", o["after_any"]),
         profile=parse_profile(o["profile"]) if o["profile"] else [],
+        protect=parse_protection(o),
     )
     with server() as connection:
         reply = connection.call(body, timeout_s=10.0)
@@ -207,6 +223,8 @@ def job(job_id: int, as_json: bool) -> None:
         print(f"{key + ':':14}{' '.join(map(str, value)) if isinstance(value, list) else value}")
     for key in ("submit_s", "start_s", "end_s"):
         print(f"{key[:-2] + ':':14}{clock(view[key])}")
+    if view["protection"]:
+        print(f"{'protection:':14}{protection_line(view)}")
     if view["scheduled"]:
         print()
         print(scheduled_table(view["scheduled"]))

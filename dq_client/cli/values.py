@@ -9,7 +9,7 @@ from typing import Any
 
 from dq_client.errors import UsageError
 
-WALLTIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
+TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
 PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -27,15 +27,20 @@ def parse_sizes(text: str) -> list[int]:
 
 
 def parse_walltime(text: str) -> float:
+    """As given to --walltime and --estimate, in seconds."""
+    return parse_time("--walltime", text)
+
+
+def parse_time(option: str, text: str) -> float:
     """`90`, `90s`, `10m`, `2h`, `1d`, or `H:MM:SS`, in seconds."""
     if re.fullmatch(r"(\d+:)?\d{1,2}:\d{2}", text):
         seconds = 0
         for part in text.split(":"):
             seconds = 60 * seconds + int(part)
         return float(seconds)
-    found = WALLTIME.match(text)
+    found = TIME.match(text)
     if found is None or float(found[1]) <= 0:
-        raise UsageError(f"--walltime {text}: give 90, 90s, 10m, 2h, 1d or H:MM:SS")
+        raise UsageError(f"{option} {text}: give 90, 90s, 10m, 2h, 1d or H:MM:SS")
     return float(found[1]) * UNIT_S[found[2]]
 
 

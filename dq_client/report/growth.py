@@ -12,7 +12,7 @@ from typing import Any
 from dq_client.report.text import printable, processors, seconds
 
 ENDED = ("done", "failed", "killed")
-NOT_STARTED = ("held", "waiting", "queued")
+NOT_STARTED = ("held", "waiting", "queued", "restarting")
 
 
 @dataclass(frozen=True, slots=True)

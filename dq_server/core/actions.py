@@ -89,6 +89,15 @@ class JobFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRestarts:
+    """The job is in the queue again; of its start `instance` nothing is left."""
+
+    job: int
+    instance: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class WarnJob:
     """Something the job's owner should know before it happens."""
 
@@ -105,5 +114,6 @@ Action = (
     | CallRemap
     | VacateProcessors
     | JobFinished
+    | JobRestarts
     | WarnJob
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core import profiles
+from dq_server.core import profiles, restarting
 from dq_server.core.actions import Action, WarnJob
 from dq_server.core.events import GrantsPaused, NodeJoined, NodeLost, Tick
 from dq_server.core.jobs import JobState
@@ -19,6 +19,7 @@ def node_joined(s: Scheduler, event: NodeJoined, now: float, actions: list[Actio
     """A node offers its processors."""
     owned = [p for job in s.state.active.values() for p in job.holds()]
     s.state.processors.join(event.node, event.processors, event.speed, owned)
+    restarting.prefer_anew(s)
     s.schedule(now, actions)
 
 
@@ -27,17 +28,22 @@ def node_lost(s: Scheduler, event: NodeLost, now: float, actions: list[Action]) 
 
     Source: ReSHAPE thesis, 3.4.2. A job whose first node is lost, where its launcher runs even if
     no rank is left there, has nobody to report its end, so it ends here; the others end when the
-    first node's agent says so.
+    first node's agent says so. Protected jobs start again instead of failing.
     """
-    lost = set(s.state.processors.lose(event.node))
     reason = because("node_lost", node=event.node, why=event.why)
+    restarting.blame_node(s, event.node, reason)
+    lost = set(s.state.processors.lose(event.node))
     for job in list(s.state.active.values()):
         first_lost = job.first_processor in lost
         if not first_lost and lost.isdisjoint(job.holds()):
             continue
         kill(s, job, reason, now, actions)
-        if first_lost:
+        if first_lost and restarting.may_restart(job):
+            restarting.interrupted(s, job, reason, now, actions)
+        elif first_lost:
             finish(s, job, JobState.FAILED, reason, now, actions)
+    restarting.settle(s, now, actions)
+    restarting.prefer_anew(s)
     s.schedule(now, actions)
 
 

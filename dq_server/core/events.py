@@ -61,6 +61,32 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class JobGaveUp:
+    """The application says why it is about to end without success."""
+
+    job: int
+    instance: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMade:
+    """A protected job has copied its data, or tried to (`error`).
+
+    step     turns of its loop that the copy holds
+    took_s   how long all ranks stood still for it
+    nbytes   of the whole copy
+    """
+
+    job: int
+    instance: int
+    step: int
+    took_s: float
+    nbytes: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessorsVacated:
     """No process of the job is left on these processors; without a list: on any of its own."""
 
@@ -196,6 +222,8 @@ Event = (
     | JobSubmitted
     | JobStarted
     | JobEnded
+    | JobGaveUp
+    | CopyMade
     | ProcessorsVacated
     | RemapPoint
     | ResizeCommitted

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dq_server.core import dependencies, profiles
 from dq_server.core.jobs import ENDED, Job, JobKind, JobState
 from dq_server.core.planning import INF, free
+from dq_server.core.policies.fitting import smallest_start
 from dq_server.core.reasons import Reason, because
 
 if TYPE_CHECKING:
@@ -22,25 +23,31 @@ def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
         return [r for r in why if r.code == "dependency_failed"] + [because("held", job=job.id)]
     if job.state is JobState.WAITING:
         return [dependencies.explain(s.state, job)]
+    if job.state is JobState.RESTARTING:
+        waits = because("restarting")
+        return [waits, job.end_reason] if job.end_reason else [waits]
     if job.state is JobState.QUEUED:
         return _waiting(s, job, now)
     return _running(job, now)
 
 
 def _waiting(s: Scheduler, job: Job, now: float) -> list[Reason]:
-    idle, size = s.state.idle, job.spec.initial.size
+    idle, size = s.state.idle, smallest_start(job, moldable=False)
     head = next(iter(s.order.ordered(s.state, now)), job)
     if s.state.paused:
         return [because("paused", why=s.state.paused)]
     if job.spec.profile:
         return profiles.explain(s, job, now)
+    capacity = s.state.processors.capacity
     reasons = [because("waits_for_processors", size=size, idle=idle)]
-    if size <= idle and s.state.profiles:
+    if size > capacity:
+        reasons = [because("too_small_left", size=size, capacity=capacity)]
+    elif size <= idle and s.state.profiles:
         planned_s = job.spec.planned_s
         usable = free(s.state, now, INF if planned_s is None else now + planned_s)
         reasons = [because("waits_for_profiles", size=size, idle=idle, free=usable)]
     if head.id != job.id:
-        head_size = head.spec.initial.size
+        head_size = smallest_start(head, moldable=False)
         reasons.insert(0, because("waits_behind", head=head.id, head_size=head_size, idle=idle))
     return reasons
 
@@ -53,4 +60,16 @@ def _running(job: Job, now: float) -> list[Reason]:
         reasons.append(because("no_remap_point", running_s=now - job.start_s))
     if job.decisions:
         reasons.append(job.decisions[-1].reason)
+    return reasons + _protection(job)
+
+
+def _protection(job: Job) -> list[Reason]:
+    """What its copies cost, and whether the newest could be made."""
+    copies, reasons = job.copies, []
+    if copies.count:
+        mib = copies.nbytes / (1 << 20)
+        figures = {"count": copies.count, "step": copies.step, "last_s": copies.last_s, "mib": mib}
+        reasons.append(because("protected", total_s=copies.total_s, **figures))
+    if copies.error:
+        reasons.append(because("unprotected", why=copies.error))
     return reasons

@@ -2,10 +2,12 @@
 
     HELD ⇄ QUEUED → STARTING → RUNNING → DONE | FAILED | KILLED
                         └────────┴─→ KILLING → FAILED | KILLED
+                        └────────┴─────┴─→ RESTARTING → QUEUED | FAILED | KILLED
 
 A job that must wait for other jobs to end is WAITING before it is QUEUED (dependencies.py).
 A job in KILLING still owns its processors: they return when the nodes confirm that they are empty.
-`requeue` (a restart after a node loss) leads from KILLING back to QUEUED with the next instance.
+A protected job in RESTARTING has been interrupted; its nodes are still to confirm that nothing of
+it is left (restarting.py). The next start is the next instance.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from operator import attrgetter
 from dq_server.core.errors import InvalidSpec, InvalidTransition
 from dq_server.core.evolution.profile import EvolutionProfile, ScheduledProfile
 from dq_server.core.performance import PerformanceData
+from dq_server.core.protection import Copies, Protection
 from dq_server.core.reasons import Reason
 from dq_server.core.scalability import Scalability
 from dq_server.core.sizes import Configuration
@@ -41,6 +44,7 @@ class JobState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     KILLING = "killing"
+    RESTARTING = "restarting"
     DONE = "done"
     FAILED = "failed"
     KILLED = "killed"
@@ -51,9 +55,10 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.HELD: frozenset({_S.QUEUED, _S.WAITING, _S.KILLED}),
     _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.KILLED}),
     _S.QUEUED: frozenset({_S.HELD, _S.STARTING, _S.KILLED}),
-    _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED}),
-    _S.RUNNING: frozenset({_S.KILLING, _S.DONE, _S.FAILED}),
-    _S.KILLING: frozenset({_S.FAILED, _S.KILLED, _S.QUEUED}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED, _S.RESTARTING}),
+    _S.RUNNING: frozenset({_S.KILLING, _S.DONE, _S.FAILED, _S.RESTARTING}),
+    _S.KILLING: frozenset({_S.FAILED, _S.KILLED, _S.RESTARTING}),
+    _S.RESTARTING: frozenset({_S.QUEUED, _S.FAILED, _S.KILLED}),
     _S.DONE: frozenset(),
     _S.FAILED: frozenset(),
     _S.KILLED: frozenset(),
@@ -95,6 +100,7 @@ class JobSpec:
     profile: tuple[tuple[int, int], ...] = ()
     after: tuple[int, ...] = ()
     after_any: tuple[int, ...] = ()
+    protection: Protection | None = None
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -114,6 +120,12 @@ class JobSpec:
         both = set(self.after) & set(self.after_any)
         if both:
             raise InvalidSpec(f"job {min(both)} is to end successfully and in whatever way: choose")
+        if self.protection is not None:
+            self.protection.validate()
+            if self.profile:
+                raise InvalidSpec(
+                    "a job with a profile cannot be protected: its moments would pass"
+                )
 
     def _validate_profile(self) -> None:
         if self.kind is not JobKind.EVOLVING:
@@ -280,11 +292,35 @@ class Job:
     step: int = 0  # of `scheduled`: the last one whose beginning was noticed
     behind_s: float | None = None  # since then it holds more than scheduled, or starts late
     short: bool = False  # the processors of its step were not there when it came for them
+    restarts: int = 0
+    start_on: Configuration | None = None  # after a restart: the size to start on
+    gave_up: str = ""  # why the application will end, in its own words
+    copies: Copies = field(default_factory=Copies)
 
     @property
     def size(self) -> int:
         """Processors held now (0 before the start and after the end)."""
         return len(self.allocation)
+
+    @property
+    def preferred(self) -> Configuration:
+        """The size to start on: what the user asked for, or what a restart came to."""
+        return self.start_on or self.spec.initial
+
+    @property
+    def needed(self) -> int:
+        """Processors without which the job cannot run, as far as it is planned now."""
+        return self.start_on.size if self.start_on else self.spec.needed
+
+    def begin_again(self, reason: Reason) -> None:
+        """Nothing of the last start counts for the next one, except what was measured."""
+        self.answer = self.resize = self.end_reason = self.exit_code = None
+        self.called = self.warned = False
+        self.settle = self.aborts = 0
+        self.gave_up = ""
+        self.performance.moved_elsewhere()
+        if self.stays:
+            self.stays[-1].decision, self.stays[-1].reason = "restart", reason
 
     def holds(self) -> list[int]:
         """Allocated processors and those reserved for a granted expansion or dynamic request.

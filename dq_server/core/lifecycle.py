@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from dq_server.core import dependencies
+from dq_server.core import dependencies, restarting
 from dq_server.core.actions import Action, JobAccepted, JobFinished, KillJob, VacateProcessors
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import (
     HoldRequested,
     JobEnded,
+    JobGaveUp,
     JobStarted,
     JobSubmitted,
     KillRequested,
@@ -18,6 +19,7 @@ from dq_server.core.events import (
     ReleaseRequested,
 )
 from dq_server.core.jobs import ENDED, Job, JobState
+from dq_server.core.protection import torn_down
 from dq_server.core.reasons import Reason, because
 
 if TYPE_CHECKING:
@@ -73,7 +75,13 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
     if job.state is JobState.KILLING:
         assert job.end_reason is not None, "killing starts with a reason"
         failed = job.end_reason.code in ("node_lost", "walltime", "profile_overstays")
+        if restarting.may_restart(job):
+            restarting.interrupted(s, job, job.end_reason, now, actions)
+            s.schedule(now, actions)
+            return
         finish(s, job, JobState.FAILED if failed else JobState.KILLED, job.end_reason, now, actions)
+    elif job.spec.protection is not None and _interrupted(job, event):
+        restarting.interrupted(s, job, _why(event), now, actions)
     elif event.error:
         reason = because("launch_failed", why=event.error)
         finish(s, job, JobState.FAILED, reason, now, actions)
@@ -83,6 +91,25 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
         state = JobState.DONE if event.exit_code == 0 else JobState.FAILED
         finish(s, job, state, because("exit", exit_code=event.exit_code), now, actions)
     s.schedule(now, actions)
+
+
+def _interrupted(job: Job, event: JobEnded) -> bool:
+    """Whether a protected job's end may be somebody else's fault; one never launched just fails."""
+    return event.exit_code != 0 and not (event.error and job.state is JobState.STARTING)
+
+
+def _why(event: JobEnded) -> Reason:
+    if event.error:
+        return because("processes_lost", why=event.error)
+    code = "torn_down" if torn_down(event.exit_code) else "exit"
+    return because(code, exit_code=event.exit_code)
+
+
+def gave_up(s: Scheduler, event: JobGaveUp, now: float, actions: list[Action]) -> None:  # noqa: ARG001
+    """The application says why it will end; its end follows."""
+    job = _current(s, event.job, event.instance)
+    if job is not None and not job.gave_up:
+        job.gave_up = event.why
 
 
 def finish(
@@ -110,20 +137,27 @@ def _finish_one(
 ) -> None:
     job.move(to)
     state = s.state
+    job.end_s, job.end_reason = now, reason
+    dependencies.give_up(state, job)
+    state.restarting.pop(job.id, None)
+    state.ended.append(job.id)
+    give_up_processors(s, job, now, actions)
+    job.note(now, str(to), reason)
+    actions.append(JobFinished(job.id, to, reason))
+
+
+def give_up_processors(s: Scheduler, job: Job, now: float, actions: list[Action]) -> None:
+    """A job that is not active any more lets go of all it holds and asked for."""
+    state = s.state
     leaving = job.holds()
     s.charge(job, now)
     job.allocation, job.resize, job.dynamic, job.release = [], None, None, None
-    job.end_s, job.end_reason = now, reason
-    dependencies.give_up(state, job)
     state.active.pop(job.id, None)
     state.requests.pop(job.id, None)
     state.ledger.forget(job.id)
     if job.planned is not None:
         state.unplan(job)
-    state.ended.append(job.id)
     let_go(s, job, leaving, actions)
-    job.note(now, str(to), reason)
-    actions.append(JobFinished(job.id, to, reason))
 
 
 def let_go(s: Scheduler, job: Job, leaving: list[int], actions: list[Action]) -> None:
@@ -142,12 +176,13 @@ def vacated(s: Scheduler, event: ProcessorsVacated, now: float, actions: list[Ac
     pool = s.state.processors
     which = event.processors or [p for p, job in pool.vacating.items() if job == event.job]
     pool.vacated(which, event.job)
+    restarting.settle(s, now, actions)
     s.schedule(now, actions)
 
 
 def kill(s: Scheduler, job: Job, reason: Reason, now: float, actions: list[Action]) -> None:
     """Kill a job in any state but an end state."""
-    if job.state in (JobState.QUEUED, JobState.HELD, JobState.WAITING):
+    if job.state in (JobState.QUEUED, JobState.HELD, JobState.WAITING, JobState.RESTARTING):
         finish(s, job, JobState.KILLED, reason, now, actions)
         s.schedule(now, actions)
         return

@@ -59,6 +59,13 @@ class PerformanceData:
         if to not in self.order:
             self.order.append(to)
 
+    def moved_elsewhere(self) -> None:
+        """The job starts again, on any size: measure afresh, judge no resize."""
+        self.window.clear()
+        self.seen = 0
+        self.came_from = None
+        self.judged = self.proven = False
+
     def measured(self, samples: int) -> bool:
         """Whether the current stay has enough counted iterations."""
         return len(self.window) >= samples

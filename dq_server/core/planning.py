@@ -153,8 +153,8 @@ def plan_starts(
         if moldable and floor_s == now:
             smaller = adapted(taken, job, capacity, now)
         start_s = now if smaller else place(taken, job, capacity, floor_s)
-        planned.append(PlannedStart(job, start_s, smaller or job.spec.initial))
-        if start_s > now and job.spec.initial.size <= capacity:
+        planned.append(PlannedStart(job, start_s, smaller or job.preferred))
+        if start_s > now and job.preferred.size <= capacity:
             later += 1
             if drain_priority is not None and job.spec.priority >= drain_priority:
                 floor_s = start_s
@@ -163,7 +163,7 @@ def plan_starts(
 
 def place(taken: StepFunction, job: Job, capacity: int, after_s: float) -> float:
     """The earliest start of a job; its processors are taken from then on. +inf: none, no change."""
-    size, planned_s = job.spec.initial.size, job.spec.planned_on_s(job.spec.initial.size)
+    size, planned_s = job.preferred.size, job.spec.planned_on_s(job.preferred.size)
     duration_s = INF if planned_s is None else planned_s
     start_s = taken.earliest_window(capacity - size, duration_s, after_s)
     if start_s < INF:

@@ -102,6 +102,20 @@ TEMPLATES: dict[str, str] = {
     "killed_by_user": "killed by {user}",
     "launch_failed": "could not be started: {why}",
     "node_lost": "node {node} was lost",
+    "torn_down": "its processes were killed (exit code {exit_code})",
+    "processes_lost": "its processes were lost: {why}",
+    "gave_up": "the application gave up: {why}",
+    "restart": "restart {restarts} of {limit} from the copy of turn {step}: {why}",
+    "restart_afresh": "restart {restarts} of {limit} from the beginning, no copy was made yet:"
+    " {why}",
+    "restarts_used": "not restarted again after {restarts} restarts: {why}",
+    "restarting": "interrupted: it starts again once its nodes confirm that nothing of it is left",
+    "too_small_left": "the job's smallest size is {size}, the nodes that are up have {capacity}"
+    " processors",
+    "protected": "{count} copies in all, of turn {step} the last: {last_s:.3g} s for {mib:.4g} MiB,"
+    " {total_s:.3g} s in total",
+    "unprotected": "no copy of its data can be made, the last one stays: {why}",
+    "protected_again": "copies of its data are made again, the last of turn {step}",
     "walltime": "the walltime of {walltime_s:g} s was exceeded",
     "walltime_warning": "{left_s:g} s of the walltime of {walltime_s:g} s are left",
     "no_remap_point": "the application has not reached a remap point in {running_s:.0f} s since it"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dq_server.core import cluster, dynamic, events, lifecycle, profiles, resizing
+from dq_server.core import cluster, dynamic, events, lifecycle, profiles, resizing, restarting
 from dq_server.core.actions import Action, CallRemap, StartJob
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.events import Event
@@ -45,6 +45,8 @@ HANDLERS: dict[type, Handler] = {
     events.JobSubmitted: lifecycle.submitted,
     events.JobStarted: lifecycle.started,
     events.JobEnded: lifecycle.ended,
+    events.JobGaveUp: lifecycle.gave_up,
+    events.CopyMade: restarting.copy_made,
     events.ProcessorsVacated: lifecycle.vacated,
     events.KillRequested: lifecycle.kill_requested,
     events.HoldRequested: lifecycle.hold_requested,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from dq_server.core.errors import InvariantViolation, UnknownJob
 from dq_server.core.fairness import Ledger
 from dq_server.core.fairshare import Usage
-from dq_server.core.jobs import ACTIVE, ENDED, Job, JobState
+from dq_server.core.jobs import ACTIVE, Job, JobState
 from dq_server.core.processors import Processors
 
 
@@ -43,6 +43,7 @@ class State:
     ends: list[tuple[float, int, int]] = field(default_factory=list)
     # (planned end s, job, processors held) of the active jobs, ascending; end +inf: not known
     changing: dict[int, Job] = field(default_factory=dict)  # active, being resized or killed
+    restarting: dict[int, Job] = field(default_factory=dict)  # RESTARTING
     requests: OrderedDict[int, Job] = field(default_factory=OrderedDict)
     # jobs with a dynamic request that waits, in the order of asking
     profiles: OrderedDict[int, Job] = field(default_factory=OrderedDict)
@@ -137,12 +138,14 @@ class State:
                 raise InvariantViolation(f"job {job.id} waits for nobody")
             if any(job.id not in self.followers.get(k, ()) for k in job.unmet):
                 raise InvariantViolation(f"job {job.id} waits for {job.unmet} unknown to them")
+            if (job.state is JobState.RESTARTING) != (job.id in self.restarting):
+                raise InvariantViolation(f"job {job.id} is {job.state}, `restarting` disagrees")
             asked = job.dynamic
             waits = asked is not None and not asked.processors and job.state is not JobState.KILLING
             if waits != (job.id in self.requests):
                 raise InvariantViolation(f"job {job.id} asks for {asked}, `requests` disagrees")
-            if job.state in ENDED and (job.allocation or job.resize or job.dynamic):
-                raise InvariantViolation(f"job {job.id} has ended and still owns processors")
+            if job.state not in ACTIVE and (job.allocation or job.resize or job.dynamic):
+                raise InvariantViolation(f"job {job.id} is {job.state} and still owns processors")
             lives = job.state in (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
             if (lives and bool(job.spec.profile)) != (job.id in self.profiles):
                 raise InvariantViolation(f"job {job.id} is {job.state}, `profiles` disagrees")

@@ -29,6 +29,7 @@ _AGENT = (
 )  # fmt: skip
 _JOB = (
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
+    m.CopyMade, m.GaveUp,
 )  # fmt: skip
 MAY: dict[str, frozenset[type]] = {
     "user": frozenset(_USER),

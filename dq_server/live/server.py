@@ -22,7 +22,7 @@ from dq_server.core import actions as act
 from dq_server.core import events as ev
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import SchedulerError
-from dq_server.core.jobs import Job
+from dq_server.core.jobs import Job, JobState
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, snapshot, translate
 from dq_server.live.agents import AgentLink, Agents
@@ -162,8 +162,13 @@ class Server:
                     self.order(link, m.KillTree(action.job, action.instance))
             case act.VacateProcessors():
                 self.vacate(action.job, action.processors)
+                self._save_elsewhere(action)
             case act.JobFinished():
                 log.info("job %d %s: %s", action.job, action.state, action.reason.text)
+                self.access.dismiss_job(action.job)
+                self._forget_copies(action.job)
+            case act.JobRestarts():
+                log.warning("job %d: %s", action.job, action.reason.text)
                 self.access.dismiss_job(action.job)
             case act.WarnJob():
                 log.warning("job %d: %s", action.job, action.reason.text)
@@ -187,6 +192,8 @@ class Server:
             "DQ_JOB_INSTANCE": str(job.instance),
             "DQ_JOB_KEY": pair.secret,
         }
+        if job.spec.protection is not None:
+            env |= translate.protecting(job, self.access.server.public)[1]
         argv, cwd = list(job.spec.argv), job.spec.cwd
         self.order(link, m.Launch(job.id, job.instance, argv, cwd, env, places))
 
@@ -195,6 +202,9 @@ class Server:
         state = self.scheduler.state
         job = state.jobs.get(job_id)
         goes_on = job_id in state.active
+        save = None
+        if job is not None and job.state is JobState.RESTARTING:
+            save = self._copy_places(job)
         for link in self._agents_of(processors):
             names = {n.name for n in link.nodes}
             mine = [p for p in processors if state.processors.node_of[p] in names]
@@ -205,7 +215,26 @@ class Server:
                 self.apply(ev.ProcessorsVacated(job_id, tuple(mine)))
                 continue
             instance = job.instance if job is not None else 0
-            self.order(link, m.Vacate(job_id, instance, mine, pids if goes_on else []))
+            self.order(link, m.Vacate(job_id, instance, mine, pids if goes_on else [], save))
+
+    def _copy_places(self, job: Job) -> m.CopyPlaces:
+        return translate.protecting(job, self.access.server.public)[0]
+
+    def _save_elsewhere(self, action: act.VacateProcessors) -> None:
+        """Nodes that an interrupted job had left before may still hold copies of its data."""
+        job = self.scheduler.state.jobs.get(action.job)
+        if job is None or job.state is not JobState.RESTARTING:
+            return
+        asked = self._agents_of(action.processors)
+        for link in self.agents.by_name.values():
+            if link not in asked:
+                self.order(link, m.SaveCopies(job.id, action.instance, self._copy_places(job)))
+
+    def _forget_copies(self, job_id: int) -> None:
+        job = self.scheduler.state.jobs.get(job_id)
+        if job is not None and job.spec.protection is not None:
+            for link in self.agents.by_name.values():
+                self.order(link, m.ForgetCopies(job.id, self._copy_places(job)))
 
     def _agents_of(self, processors: tuple[int, ...]) -> list[AgentLink]:
         node_of = self.scheduler.state.processors.node_of

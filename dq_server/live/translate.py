@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.evolution.profile import EvolutionProfile
-from dq_server.core.jobs import Answer, JobKind, JobSpec, RequestAnswer
+from dq_server.core.jobs import Answer, Job, JobKind, JobSpec, RequestAnswer
 from dq_server.core.processors import Processors
+from dq_server.core.protection import Protection
 from dq_server.core.sizes import (
     ChainKind,
     Configuration,
@@ -19,6 +21,7 @@ from dq_server.core.sizes import (
 )
 
 SIZES_MAX = 10_000
+MEMORY = "/dev/shm"  # noqa: S108 - files in memory; below it a folder of our own
 
 # What a job inherits without being asked to: enough to find programs and to behave the same.
 ENV_ALLOWED = ("PATH", "HOME", "USER", "LANG", "TZ", "TERM", "SHELL", "VIRTUAL_ENV", "TMPDIR")
@@ -64,9 +67,42 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         after=tuple(dict.fromkeys(message.after)),
         after_any=tuple(dict.fromkeys(message.after_any)),
         profile=profile,
+        protection=_protection(message.protect),
     )
     spec.validate()
     return ev.JobSubmitted(spec)
+
+
+def _protection(asked: m.Protect | None) -> Protection | None:
+    if asked is None:
+        return None
+    every = asked.every_points, asked.every_s
+    return Protection(asked.how, *every, asked.folder, asked.restarts)
+
+
+def protecting(job: Job, cluster: str) -> tuple[m.CopyPlaces, dict[str, str]]:
+    """Where a protected job's copies go, and what its ranks are told; `cluster`: the server's key.
+
+    The key's short form keeps the jobs of two clusters apart that use the same folder or machine.
+    """
+    wanted = job.spec.protection
+    assert wanted is not None, "asked for protected jobs only"
+    tag = hashlib.sha256(cluster.encode()).hexdigest()[:12]
+    memory = f"{MEMORY}/dq-{tag}" if wanted.how == "partner" else ""
+    folder = f"{wanted.folder}/dq-{tag}-job-{job.id}" if wanted.folder else ""
+    env = {"DQ_PROTECT": wanted.how, "DQ_PROTECT_MEMORY": memory, "DQ_PROTECT_DIR": folder}
+    if wanted.every_points is not None:
+        env["DQ_PROTECT_POINTS"] = str(wanted.every_points)
+    if wanted.every_s is not None:
+        env["DQ_PROTECT_SECONDS"] = str(wanted.every_s)
+    if job.restarts:
+        env["DQ_COPIES_MADE"] = str(job.copies.count)
+    return m.CopyPlaces(memory, folder), env
+
+
+def copy_made(message: m.CopyMade, job: int, instance: int) -> ev.CopyMade:
+    """A report on a copy as an event."""
+    return ev.CopyMade(job, instance, message.step, message.took_s, message.nbytes, message.error)
 
 
 def _refuse_unrunnable(message: m.Submit) -> None:

@@ -40,6 +40,25 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
         "after_any": list(job.spec.after_any),
         "profile": [list(step) for step in job.spec.profile] or None,
         "scheduled": _scheduled_view(job),
+        "restarts": job.restarts,
+        "protection": protection_view(job),
+    }
+
+
+def protection_view(job: Job) -> dict[str, Any] | None:
+    """How a job is protected and what its copies have cost; None if it is not."""
+    wanted, copies = job.spec.protection, job.copies
+    if wanted is None:
+        return None
+    return {
+        "how": wanted.how,
+        "restarts_max": wanted.restarts,
+        "copies": copies.count,
+        "step": copies.step if copies.count else None,
+        "copy_s": copies.last_s,
+        "copies_total_s": copies.total_s,
+        "bytes": copies.nbytes,
+        "error": copies.error or None,
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from world import World, Wrong
 
 from dq_client import messages as m
-from dq_server.core import lifecycle
+from dq_server.core import lifecycle, restarting
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import InvariantViolation
 from dq_server.live import requests
@@ -48,7 +48,8 @@ def test_the_faults_do_happen():
     for fault in ("server dies", "agent n", "cut n"):
         assert fault in story
     journal = [entry for world in worlds for entry in world.store.safe]
-    for what in ('"expand"', '"shrink"', "node_lost", "resize_aborted", "killed_by_user"):
+    for what in ('"expand"', '"shrink"', "node_lost", "resize_aborted", "killed_by_user",
+                 "JobRestarts", "torn_down"):  # fmt: skip
         assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
             what.strip('"') in str(job.decisions)
             for world in worlds
@@ -95,6 +96,17 @@ def test_processors_that_a_job_does_not_give_back_are_caught(monkeypatch):
     monkeypatch.setattr(
         lifecycle, "let_go", lambda s, job, leaving, actions: right(s, job, leaving[1:], actions)
     )
+    caught()
+
+
+def test_a_restart_before_the_nodes_are_clear_is_caught(monkeypatch):
+    """Bug 6: an interrupted job does not wait for the word that its last start is gone."""
+
+    def at_once(s, now, actions):
+        for job in list(s.state.restarting.values()):
+            restarting._decide(s, job, now, actions)
+
+    monkeypatch.setattr(restarting, "settle", at_once)
     caught()
 
 

@@ -8,8 +8,9 @@ committed is gone with the server), processes, applications, and the user.
 Nothing here knows what the right decisions are. A run is right if
 
 * at every moment no two jobs have processes on one processor (`Machine.occupy`);
-* no job is started twice, and every job whose submission was acknowledged ends, done if nothing
-  happened to it;
+* no job is started twice, but protected ones after a loss, when nothing of their last start runs
+  any more; and every job whose submission was acknowledged ends once, done if nothing happened to
+  it;
 * in the end, when the faults are over, all processors are idle;
 * the state is at every restart, and in the end, what the journal says (`check_store`).
 """
@@ -47,6 +48,9 @@ FAULTS_S = 15.0
 HEAL_S = 120.0
 NODES = ("n1", "n2", "n3")
 PROCESSORS = 2
+
+
+ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "restarts_used")
 
 
 class Wrong(AssertionError):
@@ -151,7 +155,7 @@ class Machine:
     def __init__(self, world: World) -> None:
         self.world = world
         self.on: dict[int, tuple[int, int]] = {}  # processor -> job, instance
-        self.starts: dict[int, int] = {}  # job -> how often it was started
+        self.starts: set[tuple[int, int]] = set()  # job and instance
         self.pids: dict[int, tuple[int, int]] = {}
         self.processes: dict[tuple[int, int], Process] = {}
         self.unwanted: set[str] = set()  # proxies whose launcher has given up
@@ -267,6 +271,16 @@ class Line:
         self.world.lines.pop(self.identity, None)
 
 
+class NoCopies:
+    """Stands for CopyKeeper: applications that are played have no data."""
+
+    def save(self, *_: object) -> bool:
+        return True
+
+    def forget(self, *_: object) -> None:
+        """Nothing to remove."""
+
+
 class PlayedAgent(Agent):
     """The agent's logic over played processes."""
 
@@ -278,6 +292,7 @@ class PlayedAgent(Agent):
         line = Line(world, node, Principal("agent"), self.turn)
         super().__init__(Home(Path("/nowhere")), node, info, line, HEARTBEAT_S)  # type: ignore[arg-type]
         self.clock = lambda: world.now
+        self.copies = NoCopies()  # type: ignore[assignment]
         self.holdings = holdings  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -561,6 +576,7 @@ class World:
             clock=lambda: 1e9 + self.now,
             monotonic=lambda: self.now,
         )
+        self.last_server = self.server
         self.check_store()
         self.tick(self.server)
 
@@ -616,15 +632,20 @@ class World:
             self.later(0.1 if agent.departures.waiting else 0.25, lambda: self.agent_turn(agent))
 
     def launch(self, order: m.Launch) -> Process:
-        starts = self.machine.starts
-        starts[order.job] = starts.get(order.job, 0) + 1
-        if starts[order.job] > 1:
+        if (order.job, order.instance) in self.machine.starts:
+            raise Wrong(f"start {order.instance} of job {order.job} happens twice")
+        self.machine.starts.add((order.job, order.instance))
+        if order.instance > 1 and "DQ_PROTECT" not in order.env:
             raise Wrong(f"job {order.job} is started twice")
+        if self.beside_itself(order.job):
+            raise Wrong(f"job {order.job} is started again beside itself")
         self.pid += 1
         places = [p.processor for p in order.places]
         ends_s = self.now + self.rng.choice([0.05, 1.0, 4.0, 8.0])
         first = order.places[0].node
-        process = Process(order.job, order.instance, places, ends_s, 0, self.pid, first)
+        protected = "DQ_PROTECT" in order.env
+        code = self.rng.choice([0, 0, 0, 1, 9]) if protected and self.faults else 0
+        process = Process(order.job, order.instance, places, ends_s, code, self.pid, first)
         process.where = {place.processor: place.node for place in order.places}
         self.machine.processes[order.job, order.instance] = process
         self.machine.occupy(process, places)
@@ -639,6 +660,14 @@ class World:
             app = App(self, process, Line(self, f"job{order.job}", principal, lambda: None))
             self.later(0.1, app.turn)
         return process
+
+    def beside_itself(self, job: int) -> bool:
+        """Whether the job still runs where the server could know: on a node it has not lost.
+
+        A node that is only cut off goes on computing for nobody until its agent is heard again.
+        """
+        down = self.last_server.scheduler.state.processors.down
+        return any(j == job and p not in down for p, (j, _) in self.machine.on.items())
 
     def spread(self, process: Process, places: list[m.Place], first: str) -> None:
         """Ranks on other nodes belong to a proxy there, which that node's agent holds."""
@@ -660,10 +689,13 @@ class World:
 
     def wish(self, n: int) -> Wish:
         size = self.rng.choice([1, 1, 2, 3])
+        protect = m.Protect() if self.rng.random() < 0.4 else None
         if self.rng.random() < 0.5:
-            return Wish(m.Submit(f"r{n}", f"j{n}", ["rigid"], "/", "rigid", size))
+            body = m.Submit(f"r{n}", f"j{n}", ["rigid"], "/", "rigid", size, protect=protect)
+            return Wish(body)
         sizes = m.Sizes([1, 2, 3, 4])
-        return Wish(m.Submit(f"r{n}", f"j{n}", ["malleable"], "/", "malleable", size, sizes))
+        kind = "malleable"
+        return Wish(m.Submit(f"r{n}", f"j{n}", [kind], "/", kind, size, sizes, protect=protect))
 
     def user_turn(self) -> None:
         while (message := self.user.receive()) is not None:
@@ -723,6 +755,7 @@ class World:
         return (
             not state.active
             and not state.queue
+            and not state.restarting
             and state.idle == len(NODES) * PROCESSORS
             and not self.store.batch
         )
@@ -744,8 +777,13 @@ class World:
             job = state.jobs.get(wish.job)
             if job is None or job.end_s is None or job.end_reason is None:
                 raise Wrong(f"job {wish.job} was accepted and has not ended")
-            if job.end_reason.code not in ("exit", "killed_by_user", "node_lost", "launch_failed"):
+            if job.end_reason.code not in ENDS:
                 raise Wrong(f"job {wish.job} ended for {job.end_reason}")
+            protected = job.spec.protection
+            if protected and job.end_reason.code == "node_lost" and not wish.doomed:
+                raise Wrong(f"job {wish.job} is protected, and ended for {job.end_reason}")
+            if job.restarts > (protected.restarts if protected else 0):
+                raise Wrong(f"job {wish.job} was restarted {job.restarts} times")
             if job.end_reason.code == "killed_by_user" and not wish.doomed:
                 raise Wrong(f"job {wish.job} was killed by nobody")
         if len({wish.job for wish in self.wishes}) != len(self.wishes):

@@ -1,4 +1,7 @@
-"""On which size a queued job may start: its initial one, or a smaller one if that is allowed.
+"""On which size a queued job may start: its preferred one, or a smaller one if that is allowed.
+
+A job that is restarted continues on whatever legal size there is room for, whether moldable start
+is configured or not: it was running, and half of its processors now are better than all later.
 
 Moldable start (MEBF paper, section 3): a moldable or malleable job that does not fit on the size it
 prefers adapts to the idle processors, as long as they reach its smallest size.
@@ -14,18 +17,22 @@ ADAPTABLE = frozenset({JobKind.MOLDABLE, JobKind.MALLEABLE})
 
 def smallest_start(job: Job, moldable: bool) -> int:
     """The fewest processors that the job can start on."""
-    spec = job.spec
-    if moldable and spec.kind in ADAPTABLE:
-        return spec.configurations[0].size
-    return spec.initial.size
+    if _adapts(job, moldable):
+        return job.spec.configurations[0].size
+    return job.preferred.size
+
+
+def _adapts(job: Job, moldable: bool) -> bool:
+    if job.restarts:
+        return job.spec.kind is not JobKind.RIGID
+    return moldable and job.spec.kind in ADAPTABLE
 
 
 def fitting(job: Job, idle: int, moldable: bool) -> Configuration | None:
     """The configuration to start on with `idle` processors; None if they are too few."""
-    spec = job.spec
-    initial = spec.initial
-    if initial.size <= idle:
-        return initial
-    if not moldable or spec.kind not in ADAPTABLE:
+    preferred = job.preferred
+    if preferred.size <= idle:
+        return preferred
+    if not _adapts(job, moldable):
         return None
-    return largest_at_most(spec.configurations, idle)
+    return largest_at_most(job.spec.configurations, idle)

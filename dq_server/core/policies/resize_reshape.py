@@ -67,7 +67,7 @@ class ReshapeResize:
 def _make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:
     """Step 3: somebody waits."""
     idle, incoming = state.idle, state.incoming()
-    head_size = head.spec.needed
+    head_size = head.needed
     waiting = {"head": head.id, "head_size": head_size, "idle": idle, "incoming": incoming}
     needed = head_size - idle - incoming
     if needed <= 0:

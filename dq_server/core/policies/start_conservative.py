@@ -68,7 +68,7 @@ class ConservativeStart:
             start_s = self.promised.get(job.id, INF)
             if start_s < now:
                 return None
-            _take(taken, job, start_s, job.spec.initial.size)
+            _take(taken, job, start_s, job.preferred.size)
         return taken if taken.max(now, INF) <= state.processors.capacity else None
 
     def _seen_from(self, now: float) -> StepFunction:
@@ -86,7 +86,7 @@ class ConservativeStart:
                 before_s = self.promised[job.id]
                 if before_s <= now:
                     continue
-                _take(taken, job, before_s, -job.spec.initial.size)
+                _take(taken, job, before_s, -job.preferred.size)
                 start_s = self.promised[job.id] = place(taken, job, capacity, now)
                 moved = moved or start_s < before_s
 
@@ -98,13 +98,13 @@ class ConservativeStart:
             promised_s = self.promised[job.id]
             if promised_s <= now:
                 continue
-            _take(taken, job, promised_s, -job.spec.initial.size)
+            _take(taken, job, promised_s, -job.preferred.size)
             smaller = adapted(taken, job, capacity, now)
             if smaller is not None:
                 found[job.id] = smaller
                 self.promised[job.id] = now
             else:
-                _take(taken, job, promised_s, job.spec.initial.size)
+                _take(taken, job, promised_s, job.preferred.size)
         return found
 
     def _due(
@@ -117,7 +117,7 @@ class ConservativeStart:
             if self.promised[job.id] > now:
                 waiting = waiting or job
                 continue
-            configuration = smaller.get(job.id, job.spec.initial)
+            configuration = smaller.get(job.id, job.preferred)
             size = configuration.size
             reason = because("started", size=size, idle=idle)
             if waiting is not None:

@@ -101,7 +101,7 @@ def _beside(
     taken: StepFunction, job: Job, capacity: int, now: float, moldable: bool
 ) -> Configuration | None:
     """On what the job can start now beside everything taken; it is taken then."""
-    initial, planned_s = job.spec.initial, job.spec.planned_s
+    initial, planned_s = job.preferred, job.spec.planned_s
     end_s = INF if planned_s is None else now + planned_s
     if taken.max(now, end_s) + initial.size <= capacity:
         taken.add(now, end_s, initial.size)

@@ -66,6 +66,19 @@ def committed(server: Server, asked: Asked, body: m.Committed) -> m.ReplyBody:
     return m.Done()
 
 
+def copy_made(server: Server, asked: Asked, body: m.CopyMade) -> m.ReplyBody:
+    """A protected job has copied its data."""
+    who = asked.principal
+    server.apply(translate.copy_made(body, who.job, who.instance))
+    return m.Done()
+
+
+def gave_up(server: Server, asked: Asked, body: m.GaveUp) -> m.ReplyBody:
+    """The application says why it ends."""
+    server.apply(ev.JobGaveUp(asked.principal.job, asked.principal.instance, body.why))
+    return m.Done()
+
+
 def aborted(server: Server, asked: Asked, body: m.Aborted) -> m.ReplyBody:
     """A resize did not happen."""
     who = asked.principal
@@ -99,6 +112,8 @@ TABLE: Table = {
     m.RemapPoint: remap,
     m.Committed: committed,
     m.Aborted: aborted,
+    m.CopyMade: copy_made,
+    m.GaveUp: gave_up,
     m.DynamicRequest: dynamic_request,
     m.DynamicRelease: dynamic_release,
 }

@@ -1,0 +1,227 @@
+"""Protected jobs: a node's loss is a shrink, a crash is not for ever, nothing starts twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.actions import JobFinished, JobRestarts, VacateProcessors
+from dq_server.core.errors import InvalidSpec, InvalidTransition
+from dq_server.core.explain import explain
+from dq_server.core.jobs import JobState
+from dq_server.core.protection import Protection, torn_down
+
+DISK = Protection("disk")
+
+
+def codes(c, job):
+    return [reason.code for reason in explain(c.scheduler, job, c.now)]
+
+
+def test_a_lost_node_is_a_shrink(cluster):
+    c = cluster(4, per_node=2)
+    job = c.submit(1, 2, 4, start=4, protection=DISK)
+    c.do(ev.NodeLost("n02"))
+    assert job.state is JobState.KILLING
+    actions = c.end(job, 255)
+    assert [a.processors for a in actions if isinstance(a, VacateProcessors)] == [(0, 1)]
+    assert (job.state, job.size, job.instance, job.restarts) == (JobState.RUNNING, 2, 2, 1)
+    assert c.log.count(next(a for a in c.log if isinstance(a, JobRestarts))) == 1
+    assert "restart 1 of 3 from the beginning" in job.decisions[-2].reason.text
+    assert "node n02 was lost" in job.decisions[-2].reason.text
+    c.end(job)
+    assert job.state is JobState.DONE
+    assert c.scheduler.state.idle == 2
+
+
+def test_a_lost_first_node_too(cluster):
+    c = cluster(4, per_node=2)
+    job = c.submit(2, 4, start=4, protection=DISK)
+    c.do(ev.NodeLost("n01"))
+    assert (job.state, job.allocation, job.instance) == (JobState.RUNNING, [2, 3], 2)
+    c.do(ev.JobEnded(job.id, 1, 255))  # the first start's news comes late
+    assert job.state is JobState.RUNNING
+
+
+def test_without_protection_a_lost_node_is_the_end(cluster):
+    c = cluster(4, per_node=2)
+    job = c.submit(2, 4, start=4)
+    c.do(ev.NodeLost("n01"))
+    assert (job.state, job.end_reason.code) == (JobState.FAILED, "node_lost")
+
+
+def test_it_starts_again_only_when_its_nodes_are_clear(cluster):
+    c = cluster(4, per_node=2)
+    job = c.submit(1, 2, start=2, protection=DISK)  # on n01; n02 is idle all the time
+    c.do(ev.JobEnded(job.id, 1, 9), vacate=False)
+    assert (job.state, job.size, c.scheduler.state.idle) == (JobState.RESTARTING, 0, 2)
+    assert codes(c, job) == ["restarting", "torn_down"]
+    c.do(ev.ProcessorsVacated(job.id, (0,)))
+    assert job.state is JobState.RESTARTING
+    c.do(ev.ProcessorsVacated(job.id, (1,)))
+    assert (job.state, job.instance) == (JobState.RUNNING, 2)
+
+
+def test_an_exit_code_of_its_own_is_believed_once_its_nodes_have_spoken(cluster):
+    c = cluster(4, per_node=2)
+    failed, unlucky = (c.submit(2, protection=DISK) for _ in range(2))
+    for job in (failed, unlucky):
+        c.do(ev.JobEnded(job.id, 1, 1), vacate=False)
+        assert job.state is JobState.RESTARTING
+    c.do(ev.ProcessorsVacated(failed.id))
+    assert (failed.state, failed.end_reason.code) == (JobState.FAILED, "exit")
+    c.do(ev.NodeLost("n02"))  # where the other one ran: that is what made its ranks give up
+    assert (unlucky.state, unlucky.allocation) == (JobState.RUNNING, [0, 1])
+
+
+def test_what_the_application_says_counts(cluster):
+    c = cluster(2)
+    job = c.submit(2, protection=DISK)
+    c.do(ev.JobGaveUp(job.id, 1, "no copy can be used"))
+    c.end(job, 137)
+    assert job.state is JobState.FAILED
+    assert "no copy can be used" in job.end_reason.text
+
+
+def test_restarts_are_bounded(cluster):
+    c = cluster(2)
+    job = c.submit(2, protection=Protection("disk", restarts=2))
+    for _ in range(3):
+        c.end(job, 9)
+    assert (job.state, job.instance) == (JobState.FAILED, 3)
+    assert "not restarted again after 2 restarts" in job.end_reason.text
+    assert sum(isinstance(a, JobFinished) for a in c.log) == 1
+
+
+def test_too_few_processors_left_for_its_smallest_size(cluster):
+    c = cluster(4, per_node=2)
+    job = c.submit(3, 4, start=4, protection=DISK)
+    c.do(ev.NodeLost("n02"))
+    c.end(job, 255)
+    assert job.state is JobState.QUEUED
+    assert codes(c, job) == ["too_small_left"]
+    assert (
+        "smallest size is 3, the nodes that are up have 2" in explain(c.scheduler, job, 0)[0].text
+    )
+    c.do(ev.NodeJoined("n02", 2))
+    assert (job.state, job.size) == (JobState.RUNNING, 4)
+
+
+@pytest.mark.parametrize("start", ["fcfs", "easy", "conservative", "reservations"])
+def test_every_start_policy_takes_what_is_left(cluster, start):
+    c = cluster(4, per_node=2, start=start)
+    job = c.submit(1, 2, 4, start=4, protection=DISK, estimate_s=100.0)
+    c.do(ev.NodeLost("n02"))
+    c.end(job, 255)
+    assert (job.state, job.size) == (JobState.RUNNING, 2)
+
+
+def test_back_in_its_place_in_the_queue(cluster):
+    c = cluster(2)
+    job, later = c.submit(2, protection=DISK), c.submit(2)
+    c.end(job, 9)
+    assert c.started == [job.id, job.id]
+    assert later.state is JobState.QUEUED
+
+
+def test_a_kill_is_a_kill(cluster):
+    c = cluster(2)
+    killed, settling = c.submit(1, protection=DISK), c.submit(1, protection=DISK)
+    c.do(ev.KillRequested(killed.id, "ada"))
+    c.do(ev.NodeLost("n01"))
+    assert (killed.state, killed.end_reason.code) == (JobState.FAILED, "node_lost")
+    c.do(ev.JobEnded(settling.id, 1, 9), vacate=False)
+    c.do(ev.KillRequested(settling.id, "ada"))
+    assert settling.state is JobState.KILLED
+    c.do(ev.ProcessorsVacated(settling.id))
+    assert settling.state is JobState.KILLED
+
+
+def test_a_walltime_is_the_end(cluster):
+    c = cluster(1)
+    job = c.submit(1, walltime_s=10.0, protection=DISK)
+    c.now = 11.0
+    c.do(ev.Tick())
+    c.end(job, 143)
+    assert (job.state, job.end_reason.code) == (JobState.FAILED, "walltime")
+
+
+def test_a_resize_under_way_is_forgotten(cluster):
+    c = cluster(4, per_node=2, samples=1, discard=0)
+    job = c.submit(2, 4, protection=DISK)
+    assert c.point(job, 1.0, carry_out=False).what == "expand"
+    c.end(job, 9)
+    assert (job.state, job.size, job.resize, c.scheduler.state.idle) == (
+        JobState.RUNNING,
+        2,
+        None,
+        2,
+    )
+    c.seq.clear()
+    c.done.clear()
+    assert c.point(job, 1.0).what == "expand"
+    assert job.size == 4
+
+
+def test_a_launch_that_fails_is_the_end(cluster):
+    c = cluster(1)
+    job = c.submit(1, protection=DISK)
+    job.state = JobState.STARTING
+    c.do(ev.JobEnded(job.id, 1, 127, "no such program"))
+    assert (job.state, job.end_reason.code) == (JobState.FAILED, "launch_failed")
+
+
+def test_lost_processes_are_not_the_end(cluster):
+    c = cluster(1)
+    job = c.submit(1, protection=DISK)
+    c.do(ev.JobEnded(job.id, 1, -9, "agent n01 has lost the job's processes"))
+    assert (job.state, job.instance) == (JobState.RUNNING, 2)
+
+
+def test_copies_and_what_they_cost(cluster):
+    c = cluster(2)
+    job = c.submit(2, protection=DISK)
+    c.do(ev.CopyMade(job.id, 1, 3, 0.5, 1 << 20))
+    c.do(ev.CopyMade(job.id, 1, 6, 0.25, 1 << 20))
+    c.do(ev.CopyMade(job.id, 1, 9, 0.25, 0, "disk full"))
+    c.do(ev.CopyMade(job.id, 7, 9, 0.25, 0))  # of no start that there was
+    assert (job.copies.count, job.copies.step, job.copies.total_s) == (2, 6, 1.0)
+    reasons = {r.code: r.text for r in explain(c.scheduler, job, 0)}
+    assert "disk full" in reasons["unprotected"]
+    assert "2 copies in all, of turn 6 the last: 0.25 s for 1 MiB, 1 s in total" in str(reasons)
+    c.end(job, 9)
+    assert "from the copy of turn 6" in job.decisions[-2].reason.text
+
+
+def test_no_hold_in_between(cluster):
+    c = cluster(1)
+    job = c.submit(1, protection=DISK)
+    c.do(ev.JobEnded(job.id, 1, 9), vacate=False)
+    with pytest.raises(InvalidTransition, match="job 1 is restarting"):
+        c.do(ev.HoldRequested(job.id))
+    assert job.state is JobState.RESTARTING
+    c.do(ev.ProcessorsVacated(job.id))
+
+
+@pytest.mark.parametrize(
+    ("code", "torn"),
+    [(1, False), (2, False), (3, False), (5, False), (127, False), (9, True), (11, True),
+     (15, True), (75, True), (137, True), (255, True), (-9, True)],
+)  # fmt: skip
+def test_exit_codes_that_mean_a_violent_end(code, torn):
+    assert torn_down(code) is torn
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (Protection("tape"), "unknown protection 'tape'; known: disk, partner"),
+        (Protection("disk", every_points=0), "every 0 remap points"),
+        (Protection("disk", every_s=0.0), "every 0.0 seconds"),
+        (Protection("disk", folder="here"), "must be absolute"),
+        (Protection("disk", restarts=-1), "-1 restarts"),
+    ],
+)
+def test_a_senseless_protection_is_refused(cluster, wrong, says):
+    with pytest.raises(InvalidSpec, match=says):
+        cluster(1).submit(1, protection=wrong)
