@@ -62,8 +62,9 @@ class AnswerRequest:
 class CallRemap:
     """The scheduler would resize the job: it is wanted at a remap point, the sooner the better.
 
-    A shell that cannot pass this on ignores it: the job comes to its next remap point anyway and is
-    answered there.
+    Live, every iteration of a job ends with a remap point, at which the scheduler decides afresh:
+    there is nothing to carry out. A simulated job need not report remap points in between
+    (sim/applications.py): for it this is how it learns of the one that matters.
     """
 
     job: int

@@ -32,6 +32,7 @@ class SchedulerConfig:
     mebf_gamma         and its run time grows to at most this multiple
     mebf_share         what a job gives away at most when it shrinks, of its processors
     mebf_spare_ratio   Spare: an expansion must exceed this share of the job's processors
+    mebf_rho           scalability that a job is believed to have before it is measured (0: linear)
     mebf_also          what else to do with idle processors that nobody in the queue can use:
                        "", "expand" (expand+) or "shrink" (shrink+)
     moldable           moldable and malleable jobs may start smaller than they asked for
@@ -64,6 +65,7 @@ class SchedulerConfig:
     mebf_gamma: float = 2.0
     mebf_share: float = 0.4
     mebf_spare_ratio: float = 0.5
+    mebf_rho: float = 0.15
     mebf_also: str = ""
     reservation_depth: int = 5
     drain_priority: int | None = None
@@ -99,6 +101,8 @@ class SchedulerConfig:
             raise ConfigError("mebf_theta and mebf_share are shares, from 0 to 1")
         if self.mebf_gamma < 1 or self.mebf_spare_ratio < 0:
             raise ConfigError("mebf_gamma must be at least 1, mebf_spare_ratio 0 or more")
+        if not 0 <= self.mebf_rho < 1:
+            raise ConfigError(f"mebf_rho = {self.mebf_rho}: from 0 (linear) to below 1")
         if self.mebf_also not in ("", "expand", "shrink"):
             raise ConfigError(f'mebf_also = {self.mebf_also!r}: "", "expand" or "shrink"')
         if self.resize in MEBF_RESIZES and self.start not in ("easy", "fcfs"):

@@ -54,6 +54,8 @@ TEMPLATES: dict[str, str] = {
     "mebf_shrink": "job {head} waits: from {size} to {next_size}, {left_s:.0f} s are left",
     "mebf_continue": "other jobs are resized first, or nobody needs to be: stays on {size},"
     " {idle} are idle",
+    "mebf_no_estimate": "how long the job runs is not known, so it stays on {size}: submit it with"
+    " --estimate or --walltime",
     # dynamic requests
     "dyn_first": "{more} more processors granted, {idle} were idle; requests of running jobs come"
     " first",

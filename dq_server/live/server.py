@@ -172,6 +172,8 @@ class Server:
                 self.access.dismiss_job(action.job)
             case act.WarnJob():
                 log.warning("job %d: %s", action.job, action.reason.text)
+            case act.CallRemap():
+                pass  # it comes after every iteration, and sooner it cannot
             case act.JobAccepted() | act.AnswerRemap() | act.AnswerRequest():
                 pass  # the request that caused it answers
 

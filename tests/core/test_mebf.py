@@ -149,10 +149,13 @@ def test_the_plan_follows_a_resize(cluster):
     assert job.planned[0] == pytest.approx(100 + 900 * 0.5**0.9)
 
 
-def test_without_a_model_nobody_is_resized(cluster):
+def test_without_a_run_time_nobody_is_resized_without_a_model_one_is_assumed(cluster):
     c = cluster(8, resize="intensive", **MEBF)
-    job = c.submit(4, 8, kind="malleable", estimate_s=100.0)
+    job = c.submit(4, 8, kind="malleable")
     assert c.point(job, 1.0).what == "continue"
+    c.end(job)
+    job = c.submit(4, 8, kind="malleable", estimate_s=100.0)
+    assert c.point(job, 1.0).what == "expand"
 
 
 def test_overheads_are_the_papers_equations():

@@ -13,8 +13,10 @@ The start policy that belongs to it is EASY with moldable start. After each sche
 
 Every resize must be feasible (`_feasible`). Choices where the text is silent: jobs shrink only if
 together they make room for the head job; processors already on their way to it are counted; an
-expansion must bring the job's end forward, its cost included; jobs without a scalability model are
-never resized; a job's own run time estimate is what is left of its planned end.
+expansion must bring the job's end forward, its cost included; a job's own run time estimate is what
+is left of its planned end, and a job without any (no estimate, no walltime) is never resized. A job
+that does not say how it scales, as live ones, is believed to scale as it was measured, or, as long
+as it ran on one size only, with `mebf_rho`; its resizes cost what the last ones did.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from dq_server.core.planning import INF, free
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.fitting import smallest_start
 from dq_server.core.reasons import because
+from dq_server.core.scalability import Scalability
 from dq_server.core.sizes import Configuration, largest_at_most
 from dq_server.core.state import State
 
@@ -110,6 +113,8 @@ class MebfResize:
                 return Verdict(target, because("mebf_expand", idle=state.idle, **figures))
             assert head is not None
             return Verdict(target, because("mebf_shrink", head=head.id, **figures))
+        if job.spec.planned_s is None:
+            return Verdict(None, because("mebf_no_estimate", size=job.size))
         return Verdict(None, because("mebf_continue", size=job.size, idle=state.idle))
 
     def calls(self, state: State, config: SchedulerConfig, now: float) -> list[Job]:
@@ -205,14 +210,16 @@ class MebfResize:
             seen &= state.active.keys()
 
     def _take_in(self, job: Job, config: SchedulerConfig) -> None:
-        known, planned_s = job.spec.scalability, job.spec.planned_s
-        if known is None or planned_s is None:
+        planned_s = job.spec.planned_s
+        if planned_s is None:
             return
+        known = job.spec.scalability
+        rho = config.mebf_rho if known is None else known.rho
         size = job.size
         least = max(job.spec.configurations[0].size, size - int(config.mebf_share * size))
         target = _at_least(job, least) if least < size else None
         freed = size - target.size if target is not None else 0
-        candidate = _Candidate(job, known.rho, config.mebf_theta * planned_s, target, freed)
+        candidate = _Candidate(job, rho, config.mebf_theta * planned_s, target, freed)
         insort(self._expandable, candidate, key=_more_scalable_first)
         if freed:
             insort(self._shrinkable, candidate, key=_less_scalable_first)
@@ -227,16 +234,28 @@ def _less_scalable_first(candidate: _Candidate) -> tuple[float, int]:
     return -candidate.rho, candidate.job.id
 
 
+def _believed(job: Job, config: SchedulerConfig) -> Scalability:
+    """How a job scales that does not say so."""
+    times = {shape.size: time_s for shape, time_s in job.performance.known.items()}
+    if len(times) < 2:
+        return Scalability(job.size, config.mebf_rho)
+    return Scalability.fitted(times, min(times))
+
+
 def _feasible(job: Job, target: Configuration, config: SchedulerConfig, now: float) -> bool:
     """Algorithm 3, its second part (the first is `_Candidate.stands`).
 
     The estimated run time after the resize, its cost included, must not exceed gamma times the one
     without any resize.
     """
-    known = job.spec.scalability
-    assert known is not None and job.planned is not None and job.start_s is not None
+    assert job.planned is not None and job.start_s is not None
     size, end_s = job.size, job.planned[0]
-    cost_s = known.overhead_s(size, target.size)
+    known = job.spec.scalability
+    if known is None:
+        known = _believed(job, config)
+        cost_s = max(job.performance.redistribution.values(), default=0.0)
+    else:
+        cost_s = known.overhead_s(size, target.size)
     new_end_s = now + cost_s + (end_s - now) * known.ratio(target.size) / known.ratio(size)
     if target.size > size:
         return new_end_s < end_s

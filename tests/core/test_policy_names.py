@@ -1,0 +1,111 @@
+"""Each name of a policy set does what it says to jobs as they come from `dq submit`.
+
+Such jobs say nothing about how they scale; what a job gets is what a real one gets at its next
+remap point (tests/live/test_mebf_live.py has two of these stories with real ranks).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.policies.sets import SETS, named_config
+
+RANGE = range(1, 13)
+
+
+@pytest.fixture
+def under(cluster):
+    def make(name, processors, **more):
+        c = cluster(processors)
+        c.do(ev.Configured(named_config(name)))
+        return c
+
+    return make
+
+
+def grows(c):
+    """A job on 4 of all, at its remap points, while nobody waits."""
+    job = c.submit(*RANGE, start=4, kind="malleable", estimate_s=1000)
+    for _ in range(5):
+        c.point(job, 1.0)
+    return job.size
+
+
+@pytest.mark.parametrize(
+    ("name", "of_6", "of_7", "of_9"),
+    [
+        ("fcfs", 4, 4, 4),
+        ("easy", 4, 4, 4),
+        ("conservative", 4, 4, 4),
+        ("dfs", 4, 4, 4),
+        ("reshape", 5, 5, 5),  # probes the next size after its samples
+        ("mebf-handoff", 4, 4, 9),  # more than it has
+        ("mebf-spare", 4, 7, 9),  # more than half of what it has
+        ("mebf-intensive", 6, 7, 9),
+        ("mebf-expand+", 6, 7, 9),
+        ("mebf-shrink+", 6, 7, 9),
+    ],
+)
+def test_who_expands_when_nobody_waits(under, name, of_6, of_7, of_9):
+    assert [grows(under(name, n)) for n in (6, 7, 9)] == [of_6, of_7, of_9]
+
+
+def test_the_stories_name_every_set():
+    assert len(SETS) == 10
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_who_makes_room_for_whom(under, name):
+    """Ten processors, all held: a job for two of them waits."""
+    c = under(name, 10)
+    big = c.submit(*RANGE, start=10, kind="malleable", estimate_s=1000)
+    small = c.submit(2, estimate_s=100)
+    c.point(big, 1.0)
+    shrinks = name.startswith("mebf")
+    assert (big.size, small.size) == ((6, 2) if shrinks else (10, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("mebf-intensive", 8), ("mebf-expand+", 10), ("mebf-shrink+", 5)]
+)
+def test_idle_processors_that_nobody_who_waits_can_use(under, name, size):
+    """Two are idle, the head needs four, nobody can be backfilled."""
+    c = under(name, 10)
+    job = c.submit(*RANGE, start=8, kind="malleable", estimate_s=1000)
+    head = c.submit(4, estimate_s=100)
+    c.point(job, 1.0)
+    assert (job.size, head.size) == (size, 4 if name == "mebf-shrink+" else 0)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_who_is_backfilled(under, name):
+    c = under(name, 4)
+    c.submit(3, estimate_s=100)
+    c.submit(4, estimate_s=100)
+    short, long = c.submit(1, estimate_s=50), c.submit(1, estimate_s=500)
+    assert short.size == (0 if name in ("fcfs", "reshape") else 1)
+    assert long.size == 0
+
+
+def test_mebf_leaves_a_job_alone_whose_run_time_nobody_knows(under):
+    c = under("mebf-intensive", 6)
+    job = c.submit(*RANGE, start=4, kind="malleable")
+    answer = c.point(job, 1.0)
+    assert (answer.what, answer.reason.code) == ("continue", "mebf_no_estimate")
+
+
+def test_mebf_believes_measurements_more_than_its_assumption(under):
+    """Every iteration takes 10 s, on three as on six: more processors would gain nothing."""
+    c = under("mebf-intensive", 6)
+    job = c.submit(*RANGE, start=3, kind="malleable", estimate_s=1000)
+    assert c.point(job, 10.0).what == "expand"
+    for _ in range(5):
+        c.point(job, 10.0)
+    head = c.submit(2, estimate_s=10)
+    c.point(job, 10.0)
+    assert (job.size, head.size) == (6, 0), "it was resized before"
+    c.do(ev.KillRequested(head.id))
+    job.performance.known[job.spec.configurations[2]] = 10.0
+    c.do(ev.NodeJoined("more", 3))
+    assert (c.point(job, 10.0).what, job.size) == ("continue", 6)

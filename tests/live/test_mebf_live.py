@@ -1,0 +1,39 @@
+"""MEBF with real ranks: a running malleable job gives way to one that waits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(300)]
+
+GROWING = ["--", "python", "-m", "tests.live.growing"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "starts_on", "waiting", "shrinks_to"),
+    [
+        ("mebf-spare", 4, 1, 3),  # nothing is idle
+        ("mebf-shrink+", 3, 2, 2),  # one is idle and does not help the job that waits
+    ],
+)
+def test_a_malleable_job_is_shrunk_for_one_that_waits(
+    live, tmp_path, policy, starts_on, waiting, shrinks_to
+):
+    config = tmp_path / "config.toml"
+    config.write_text(f'[scheduler]\npolicy = "{policy}"\n')
+    live.up(4, "--config", config)
+    sizes = ["-n", starts_on, "--min", 1, "--max", starts_on, "--chain", "multiple"]
+    turns = ["--iterations", 30, "--seconds", 0.4]
+    job = live.submit(*sizes, "--estimate", "60s", *GROWING, *turns)
+    live.wait(job, lambda j: j["remap_points"] > 0)
+    other = live.submit("-n", waiting, "--kind", "rigid", "--estimate", "5s", "--", "sleep", "0.1")
+    assert live.wait_end(other)["state"] == "done"
+    end = live.wait_end(job)
+    assert end["state"] == "done", live.dq("logs", job, "--err", code=None)
+    assert [stay["processors"] for stay in end["sizes"]][:2] == [starts_on, shrinks_to]
+    story = json.loads(live.dq("why", job, "--json"))["story"]
+    shrink = next(line for line in story if line["what"] == "shrink")
+    assert (shrink["code"], shrink["figures"]["head"]) == ("mebf_shrink", other)
+    assert json.loads(live.dq("sim", "replay", live.home.journal, "--json"))["same"]
