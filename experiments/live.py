@@ -31,6 +31,11 @@ START_S = 1.5  # of a job, with its ranks' imports
 Job = dict[str, Any]
 
 
+def cluster_path(network: str) -> Path:
+    """The cluster file of a network, or of a path less its .toml."""
+    return HOSTFILES / f"{NETWORKS.get(network, network)}.toml"
+
+
 class ExperimentError(RuntimeError):
     """The cluster or a job failed; the message has what `dq` said."""
 
@@ -45,7 +50,7 @@ class LiveCluster:
         scheduler: Mapping[str, object] | None = None,
         fidelity: str = "paced",
     ) -> None:
-        self.file = HOSTFILES / f"{NETWORKS.get(network, network)}.toml"  # or a path less .toml
+        self.file = cluster_path(network)
         self.scheduler, self.fidelity = dict(scheduler or {}), fidelity
 
     def __enter__(self) -> LiveCluster:

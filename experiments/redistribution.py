@@ -18,6 +18,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from experiments.calibration import (
+    Calibration,
+    add_calibration_option,
+    calibrate,
+    in_words,
+    save_beside,
+)
 from experiments.live import NODE_GFLOPS, START_S, Job, LiveCluster, minutes, note
 from experiments.output import add_options, check_options, number, pyplot, table, write_csv
 
@@ -117,7 +124,7 @@ def verdict(app: str, points: Sequence[Point]) -> str:
     return f"below an iteration everywhere: {'yes' if most < 1 else 'NO'} (at most {most:.2f})"
 
 
-def as_json(points: Sequence[Point]) -> str:
+def as_json(points: Sequence[Point], calibrations: Sequence[Calibration]) -> str:
     rows = [
         {
             "app": p.app,
@@ -129,7 +136,14 @@ def as_json(points: Sequence[Point]) -> str:
         }
         for p in points
     ]
-    return json.dumps({"schema": 1, "experiment": "redistribution", "rows": rows})
+    return json.dumps(
+        {
+            "schema": 1,
+            "experiment": "redistribution",
+            "calibration": list(calibrations),
+            "rows": rows,
+        }
+    )
 
 
 def save(path: Path, points: Sequence[Point]) -> None:
@@ -162,11 +176,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_options(parser, quick="matmul and lu N = 2400, jacobi N = 4000")
     parser.add_argument("--app", choices=sorted(WORK), nargs="+", default=list(WORK))
     parser.add_argument("--n", type=int, help="instead of 4800 (jacobi: 8000)")
+    add_calibration_option(parser)
     options = parser.parse_args(argv)
     check_options(parser, options)
     orders = {app: order(app, options.n, quick=options.quick) for app in options.app}
     whole_s = sum(estimate_s(app, n) for app, n in orders.items())
     note(f"{', '.join(options.app)}: about {minutes(whole_s)}")
+    calibrations = calibrate(["fast"], options=options)
     points: list[Point] = []
     scheduler = {"samples": SAMPLES, "discard": DISCARD, "resize": "none"}
     with LiveCluster("fast", scheduler=scheduler) as c:
@@ -175,9 +191,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             points += measure(c, app, n)
     if options.csv:
         save(options.csv, points)
+        save_beside(options.csv, calibrations)
     if options.plot:
         draw(options.plot, points)
-    print(as_json(points) if options.json else as_text(points))
+    if options.json:
+        print(as_json(points, calibrations))
+    else:
+        print(as_text(points), in_words(calibrations), sep="\n")
     return 0
 
 

@@ -3,24 +3,35 @@
     python -m experiments.sweet_spot --quick
     python -m experiments.sweet_spot --app matmul --n 2400 4800 9600
     python -m experiments.sweet_spot --app lu --n 4800 --network fast slow
+    python -m experiments.sweet_spot --n 2400 --network fast --repeat 10
 
 A malleable job starts on 2 processors of 36 emulated ones and grows along 2, 4, 6, 9, 12, 16, 20,
 25 until growing no longer pays: the scheduler's sweet spot. The sizes it did not try are measured
 afterwards by jobs of a fixed size, and the knee of the whole curve (the last size before the first
-gain of at most the threshold) is compared with the scheduler's choice.
+gain of at most the threshold) is compared with the scheduler's choice. With --repeat the scheduler
+searches several times, each with a new job; the curve is the median over all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from experiments.calibration import (
+    Calibration,
+    add_calibration_option,
+    calibrate,
+    in_words,
+    save_beside,
+)
 from experiments.live import NETWORKS, NODE_GFLOPS, START_S, LiveCluster, minutes, note
 from experiments.output import add_options, check_options, number, pyplot, table, write_csv
 
@@ -46,7 +57,7 @@ class Curve:
     n: int
     network: str
     time_s: dict[int, float]
-    sweet_spot: int | None  # the scheduler's
+    found: tuple[int, ...]  # the scheduler's sweet spot, of every search
     redistribution_s: dict[int, float]  # arriving at this size
 
     @property
@@ -64,35 +75,46 @@ class Curve:
         return SIZES[-1]
 
     @property
-    def agrees(self) -> bool:
-        """Whether the scheduler's choice is the knee, or as good within the threshold."""
-        if self.sweet_spot is None:
-            return False
-        here, there = self.time_s[self.sweet_spot], self.time_s[self.knee]
-        return self.sweet_spot == self.knee or abs(1 - here / there) <= THRESHOLD
+    def sweet_spot(self) -> int:
+        """What the scheduler found most often."""
+        return statistics.mode(self.found)
+
+    def agrees(self, found: int) -> bool:
+        """Whether a choice of the scheduler is the knee, or as good within the threshold."""
+        here, there = self.time_s[found], self.time_s[self.knee]
+        return found == self.knee or abs(1 - here / there) <= THRESHOLD
+
+    @property
+    def agreeing(self) -> int:
+        """How many searches agree with the knee."""
+        return sum(map(self.agrees, self.found))
 
 
-def estimate_s(app: str, n: int, samples: int) -> float:
-    """How long a curve takes: every size, at the speed of its nodes."""
+def estimate_s(app: str, n: int, samples: int, repeat: int) -> float:
+    """How long a curve takes: every size, at the speed of its nodes; half of them once more."""
     alone_s = APPS[app] * n**3 / (NODE_GFLOPS * 1e9)
-    return sum(1.15 * alone_s / p * (samples + DISCARD) + 2 * START_S for p in SIZES)
+    each_s = [1.15 * alone_s / p * (samples + DISCARD) + 2 * START_S for p in SIZES]
+    return sum(each_s) + (repeat - 1) * sum(each_s[: len(SIZES) // 2])
 
 
-def measure(cluster: LiveCluster, app: str, n: int, network: str, samples: int) -> Curve:
+def measure(
+    cluster: LiveCluster, app: str, n: int, network: str, samples: int, repeat: int
+) -> Curve:
     """Let the scheduler find the sweet spot, then measure the sizes it did not try."""
     program = ["-m", f"apps.{app}", "--n", str(n)]
-    adaptive = cluster.submit(
-        [*program, "--iterations", str(ENDLESS)], "--sizes", ",".join(map(str, SIZES))
-    )
-    job = cluster.wait([adaptive], lambda job: is_settled(job, samples), limit_s=4 * 3600)[0]
-    cluster.dq("kill", str(adaptive))
-    cluster.wait([adaptive])
-    time_s: dict[int, float] = {}
+    times: dict[int, list[float]] = defaultdict(list)
     moved_s: dict[int, float] = {}
-    for stay in job["sizes"]:
-        if stay["iteration_time_s"] and stay["iterations"] >= samples:
-            time_s.setdefault(stay["processors"], stay["iteration_time_s"])
-        moved_s.setdefault(stay["processors"], stay["redistribution_time_s"])
+    found = []
+    for number_ in range(1, repeat + 1):
+        job = search(cluster, program, samples)
+        found.append(job["sweet_spot"] or job["processors"])
+        if repeat > 1:
+            note(f"search {number_} of {repeat}: {found[-1]}")
+        for stay in job["sizes"]:
+            if stay["iteration_time_s"] and stay["iterations"] >= samples:
+                times[stay["processors"]].append(stay["iteration_time_s"])
+            moved_s.setdefault(stay["processors"], stay["redistribution_time_s"])
+    time_s = {size: statistics.median(times[size]) for size in sorted(times)}
     for size in SIZES:
         worst = time_s[max(time_s)] > GIVE_UP * min(time_s.values())
         if size > max(time_s) and worst:
@@ -102,8 +124,17 @@ def measure(cluster: LiveCluster, app: str, n: int, network: str, samples: int) 
             fixed = cluster.submit([*program, *count], "--sizes", str(size))
             done = cluster.wait([fixed])[0]
             time_s[size] = done["sizes"][-1]["iteration_time_s"]
-    found = job["sweet_spot"] or job["processors"]
-    return Curve(app, n, network, dict(sorted(time_s.items())), found, moved_s)
+    return Curve(app, n, network, dict(sorted(time_s.items())), tuple(found), moved_s)
+
+
+def search(cluster: LiveCluster, program: Sequence[str], samples: int) -> dict[str, Any]:
+    """One job that grows until the scheduler has found its sweet spot; what `dq job` says then."""
+    sizes = ["--sizes", ",".join(map(str, SIZES))]
+    adaptive = cluster.submit([*program, "--iterations", str(ENDLESS)], *sizes)
+    job = cluster.wait([adaptive], lambda job: is_settled(job, samples), limit_s=4 * 3600)[0]
+    cluster.dq("kill", str(adaptive))
+    cluster.wait([adaptive])
+    return job
 
 
 def is_settled(job: dict[str, Any], samples: int) -> bool:
@@ -135,8 +166,9 @@ def as_text(curves: Sequence[Curve]) -> str:
         ]
         head = ["processors", "s/iteration", "gain %", f"thesis {name} %", ""]
         lines.append(table(head, rows))
-        verdict = "the same, within the threshold" if curve.agrees else "NOT the same"
-        lines.append(f"scheduler's sweet spot {curve.sweet_spot}, knee {curve.knee}: {verdict}")
+        found = ", ".join(map(str, curve.found))
+        verdict = f"{curve.agreeing} of {len(curve.found)} the same, within the threshold"
+        lines.append(f"scheduler's sweet spot {found}; knee {curve.knee}: {verdict}")
     lines += ["", differences()]
     return "\n".join(lines)
 
@@ -150,12 +182,13 @@ def differences() -> str:
     )
 
 
-def as_json(curves: Sequence[Curve]) -> str:
+def as_json(curves: Sequence[Curve], calibrations: Sequence[Calibration]) -> str:
     return json.dumps(
         {
             "schema": 1,
             "experiment": "sweet_spot",
             "threshold": THRESHOLD,
+            "calibration": list(calibrations),
             "curves": [
                 {
                     "app": c.app,
@@ -165,8 +198,10 @@ def as_json(curves: Sequence[Curve]) -> str:
                     "gain_percent": c.gains,
                     "thesis_gain_percent": THESIS[c.app][1],
                     "sweet_spot": c.sweet_spot,
+                    "found": c.found,
                     "knee": c.knee,
-                    "agrees": c.agrees,
+                    "agrees": c.agrees(c.sweet_spot),
+                    "agreeing": c.agreeing,
                     "redistribution_s": {str(k): v for k, v in c.redistribution_s.items()},
                 }
                 for c in curves
@@ -222,30 +257,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--n", type=int, nargs="+", help="sizes of the matrices")
     parser.add_argument("--network", choices=sorted(NETWORKS), nargs="+")
     parser.add_argument("--fidelity", choices=("paced", "contained"), default="paced")
+    parser.add_argument("--repeat", type=int, default=1, help="how often the scheduler searches")
+    add_calibration_option(parser)
     options = parser.parse_args(argv)
     check_options(parser, options)
+    if options.repeat < 1:
+        parser.error(f"--repeat {options.repeat}: once at least")
     samples = 2 if options.quick else 3
-    if options.quick:
-        runs = [("fast", n) for n in options.n or (1200, 2400)]
-        runs += [] if options.n else [("slow", 2400)]
-    else:
-        sizes = options.n or (1200, 2400, 4800)
-        runs = [(net, n) for net in options.network or ("fast", "slow") for n in sizes]
-    whole_s = sum(estimate_s(options.app, n, samples) for _, n in runs)
+    runs = chosen(options)
+    whole_s = sum(estimate_s(options.app, n, samples, options.repeat) for _, n in runs)
     note(f"{len(runs)} curves of {options.app}, about {minutes(whole_s)}")
     scheduler = {"samples": samples, "discard": DISCARD, "threshold": THRESHOLD}
+    networks = list(dict.fromkeys(net for net, _ in runs))
+    calibrations = calibrate(networks, fidelity=options.fidelity, options=options)
     curves = []
-    for network in dict.fromkeys(net for net, _ in runs):
+    for network in networks:
         with LiveCluster(network, scheduler=scheduler, fidelity=options.fidelity) as cluster:
             for n in (n for net, n in runs if net == network):
                 note(f"{options.app}, N = {n}, {network} network ...")
-                curves.append(measure(cluster, options.app, n, network, samples))
+                curve = measure(cluster, options.app, n, network, samples, options.repeat)
+                curves.append(curve)
     if options.csv:
         save(options.csv, curves)
+        save_beside(options.csv, calibrations)
     if options.plot:
         draw(options.plot, curves)
-    print(as_json(curves) if options.json else as_text(curves))
+    if options.json:
+        print(as_json(curves, calibrations))
+    else:
+        print(as_text(curves), in_words(calibrations), sep="\n")
     return 0
+
+
+def chosen(options: argparse.Namespace) -> list[tuple[str, int]]:
+    """Networks and sizes of the curves."""
+    if options.quick and not options.network:
+        runs = [("fast", n) for n in options.n or (1200, 2400)]
+        return runs + ([] if options.n else [("slow", 2400)])
+    sizes = options.n or ((1200, 2400) if options.quick else (1200, 2400, 4800))
+    return [(net, n) for net in options.network or ("fast", "slow") for n in sizes]
 
 
 if __name__ == "__main__":

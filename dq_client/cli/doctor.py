@@ -14,7 +14,7 @@ import click
 from dq_client.cli.job_commands import json_option
 from dq_client.cli.output import note, print_json
 from dq_client.cluster import read_cluster, usable_cores
-from dq_client.errors import DQError
+from dq_client.errors import DQError, UsageError
 from dq_client.home import Home
 from dq_client.mpi_probe import ProbeResult, can_resize, probe_mpi
 
@@ -74,11 +74,23 @@ def clean_up(as_json: bool) -> int:
     return 0
 
 
-def measure_emulation(file: str, fidelity: str, as_json: bool) -> int:
+def numbers_of_nodes(text: str) -> tuple[int, ...]:
+    """`--busy`: "1,9,36"."""
+    try:
+        counts = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--busy {text!r}: numbers of nodes, such as 1,9,36")
+    return counts
+
+
+def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: bool) -> int:
     """`--emulation`; exit code 1 if a node or link is not what was asked for."""
     from dq_client.cli.doctor_emulation import print_emulation, run_emulation_doctor
 
-    report = run_emulation_doctor(read_cluster(Path(file)), fidelity=fidelity, say=note)
+    cluster = read_cluster(Path(file))
+    report = run_emulation_doctor(cluster, fidelity=fidelity, busy=busy, say=note)
     if as_json:
         print_json(**report)
     else:
@@ -90,14 +102,17 @@ def measure_emulation(file: str, fidelity: str, as_json: bool) -> int:
 @click.option("--limit", type=float, default=30.0, help="Seconds for each trial of the MPI.")
 @click.option("--emulation", "cluster", help="Measure the emulated nodes of this cluster file.")
 @click.option("--fidelity", type=click.Choice(["paced", "contained", "auto"]), default="paced")
+@click.option("--busy", default="1,9,36", help="With --emulation: nodes that compute at once.")
 @click.option("--clean", is_flag=True, help="Remove what killed contained clusters have left.")
 @json_option
-def doctor(limit: float, cluster: str | None, fidelity: str, clean: bool, as_json: bool) -> int:
+def doctor(
+    limit: float, cluster: str | None, fidelity: str, busy: str, clean: bool, as_json: bool
+) -> int:
     """Try what this machine and its MPI can do. Exit code 1 if jobs cannot be resized here."""
     if clean:
         return clean_up(as_json)
     if cluster is not None:
-        return measure_emulation(cluster, fidelity, as_json)
+        return measure_emulation(cluster, fidelity, numbers_of_nodes(busy), as_json)
     facts = machine_facts()
     note("trying what this MPI can do, each trial in processes of its own")
     results = probe_mpi(limit)

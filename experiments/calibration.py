@@ -1,0 +1,81 @@
+"""What the emulated nodes really gave when a result was measured; kept beside the result.
+
+`dq doctor --emulation` measures the cluster file of an experiment before the experiment runs.
+Quick forms measure one number of busy nodes only, `--no-calibration` nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.live import ROOT, ExperimentError, cluster_path, note
+
+QUICK_BUSY = "9"
+LIMIT_S = 300
+
+Calibration = dict[str, Any]
+
+
+def add_calibration_option(parser: argparse.ArgumentParser) -> None:
+    """--no-calibration."""
+    parser.add_argument(
+        "--no-calibration", action="store_true", help="do not measure the nodes beforehand"
+    )
+
+
+def calibrate(
+    networks: Sequence[str], *, fidelity: str = "paced", options: argparse.Namespace
+) -> list[Calibration]:
+    """Measure the clusters of `networks`; none with --no-calibration.
+
+    Raises:
+        ExperimentError: a cluster cannot be measured. Nodes that are off are no error.
+    """
+    if options.no_calibration:
+        return []
+    return [_measure(network, fidelity, quick=options.quick) for network in networks]
+
+
+def _measure(network: str, fidelity: str, *, quick: bool) -> Calibration:
+    words = ["doctor", "--emulation", str(cluster_path(network)), "--fidelity", fidelity, "--json"]
+    words += ["--busy", QUICK_BUSY] if quick else []
+    note(f"measuring the nodes of the {network} network ...")
+    done = subprocess.run(
+        [sys.executable, "-m", "dq_client.cli.main", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    if not done.stdout:
+        raise ExperimentError(f"dq {' '.join(words)}: {done.stderr.strip()}")
+    found: Calibration = json.loads(done.stdout)
+    return found
+
+
+def in_words(calibrations: Sequence[Calibration]) -> str:
+    """A line for each cluster."""
+    return "\n".join(map(_line, calibrations))
+
+
+def _line(found: Calibration) -> str:
+    speeds = ", ".join(
+        f"{100 * row['error']:+.1f} % with {row['busy']} busy" for row in found["rows"]
+    )
+    link = found["link"]
+    linked = f"; link {100 * link['error']:+.1f} %" if link else ""
+    return f"nodes of {found['cluster']} ({found['mechanism']}), asked and given: {speeds}{linked}"
+
+
+def save_beside(result: Path, calibrations: Sequence[Calibration]) -> None:
+    """As JSON: RESULT.calibration.json."""
+    if calibrations:
+        path = result.with_name(result.name + ".calibration.json")
+        path.write_text(json.dumps({"schema": 1, "clusters": list(calibrations)}, indent=1) + "\n")
