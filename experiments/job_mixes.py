@@ -30,6 +30,7 @@ from dq_server.sim.applications import Iterating, Rigid
 from dq_server.sim.engine import Simulation
 from dq_server.sim.records import Records
 from dq_server.sim.workload import ListedJob, ListedWorkload
+from experiments.calibration import add_calibration_option
 from experiments.output import add_options, check_options, pyplot, table, write_csv
 
 PROCESSORS = 33
@@ -301,6 +302,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_options(parser, quick="with --live: smaller matrices")
     parser.add_argument("--mix", type=int, choices=sorted(MIXES), default=1)
     parser.add_argument("--live", action="store_true", help="real processes, see job_mixes_live")
+    add_calibration_option(parser)
     options = parser.parse_args(argv)
     check_options(parser, options)
     if options.live:

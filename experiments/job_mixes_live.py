@@ -25,6 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from dq_server.core.config import SchedulerConfig
+from experiments.calibration import (
+    Calibration,
+    add_calibration_option,
+    calibrate,
+    in_words,
+    save_beside,
+)
 from experiments.live import HOSTFILES, Job, LiveCluster, minutes, note
 from experiments.output import add_options, check_options, pyplot, table, write_csv
 from experiments.twin import simulate
@@ -227,7 +234,7 @@ def differences() -> str:
     )
 
 
-def as_json(mix: int, outcomes: Sequence[Outcome]) -> str:
+def as_json(mix: int, outcomes: Sequence[Outcome], calibrations: Sequence[Calibration]) -> str:
     def one(outcome: Outcome) -> dict[str, Any]:
         return {
             "title": outcome.title,
@@ -251,6 +258,7 @@ def as_json(mix: int, outcomes: Sequence[Outcome]) -> str:
             "experiment": "job_mixes_live",
             "mix": mix,
             "processors": PROCESSORS,
+            "calibration": list(calibrations),
             "runs": [one(outcome) for outcome in outcomes],
         }
     )
@@ -324,17 +332,20 @@ def compared(live: Outcome, twin: Outcome) -> str:
 
 
 def main_live(options: argparse.Namespace) -> int:
-    """The live form of `experiments.job_mixes`: needs mix, quick, json, csv and plot."""
+    """The live form of `experiments.job_mixes`, with its options."""
+    calibrations = calibrate(["fast"], options=options)
     outcomes = run_all(options.mix, quick=options.quick)
     twin = twin_of(MIXES[options.mix], outcomes[0])
     if options.csv:
         save(options.csv, [*outcomes, twin])
+        save_beside(options.csv, calibrations)
     if options.plot:
         draw(options.plot, options.mix, outcomes, twin)
     if options.json:
-        print(as_json(options.mix, [*outcomes, twin]))
+        print(as_json(options.mix, [*outcomes, twin], calibrations))
     else:
         print(as_text(options.mix, outcomes), compared(outcomes[0], twin), sep="\n")
+        print(in_words(calibrations))
     return 0
 
 
@@ -343,6 +354,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="experiments.job_mixes_live", description=__doc__)
     add_options(parser, quick="N = 1200 instead of 2400")
     parser.add_argument("--mix", type=int, choices=sorted(MIXES), default=1)
+    add_calibration_option(parser)
     options = parser.parse_args(argv)
     check_options(parser, options)
     return main_live(options)
