@@ -37,6 +37,7 @@ DEPARTURE_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processo
 OVER_MAX = 10_000
 UNSENT = "unsent"
 LOG_PIECE_BYTES = 256 << 10
+TORN_DOWN = 255  # mpiexec's own code for it, when it notices (proxies.py)
 
 
 class WrongServer(DQError):
@@ -339,11 +340,16 @@ class Agent:
     def _job_ended(self, held: Tree, code: int) -> None:
         r = held.record
         key = f"end {r.job}.{r.instance}"
-        if key not in self.reports and held.sweep():
-            log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
-            self.is_over(r.job, r.instance)
-            self.proxies.forget(r.job, r.instance)
-            self.reports.add(key, m.AppEnded(r.job, r.instance, code), held)
+        if key in self.reports:
+            return
+        well = self.proxies.all_well(r.job, r.instance) if code == 0 else True
+        if well is None or not held.sweep():
+            return
+        code = code if well else TORN_DOWN
+        log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
+        self.is_over(r.job, r.instance)
+        self.proxies.forget(r.job, r.instance)
+        self.reports.add(key, m.AppEnded(r.job, r.instance, code), held)
 
 
 def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:

@@ -6,6 +6,10 @@
 A proxy on one of the agent's own nodes needs no server. Each of the four messages may be lost with
 a server, so RemoteRun is repeated with every heartbeat: it passes through to the other agent, which
 starts nothing twice and tells an end again.
+
+MPICH 5.0.2's mpiexec looks at the exit codes of the first ranks alone, and only at those that it
+has: when a rank that joined later dies and the job is torn down, mpiexec may end with code 0. Its
+proxies know better: a job is done only if all of them have ended with 0, too.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dq.agent")
 
 ENDED_RUNS_MAX = 10_000
+LAST_WORDS_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
 
 
 class Proxies:
@@ -37,6 +42,9 @@ class Proxies:
         self._reading: dict[int, Caller] = {}
         self._callers: dict[str, Caller] = {}  # by run id
         self._ended_runs: dict[str, int] = {}  # of other agents: run -> exit code
+        self._torn: set[tuple[int, int]] = set()  # job, instance: a proxy ended badly
+        self._since_s: dict[tuple[int, int], float] = {}  # when their launchers had ended
+        self._well: dict[tuple[int, int], bool] = {}  # and how
 
     # --- who calls here -----------------------------------------------------------------------
 
@@ -100,9 +108,30 @@ class Proxies:
             caller.answer(error=order.error)
         elif caller is not None:
             caller.answer(exit_code=order.exit_code)
+            if order.exit_code:
+                self._torn.add(caller.of)
+
+    def all_well(self, job: int, instance: int) -> bool | None:
+        """Whether all proxies of a launcher that has ended have ended well; None: not known yet."""
+        of = job, instance
+        if of not in self._well:
+            now = self._agent.clock()
+            patient = now - self._since_s.setdefault(of, now) < LAST_WORDS_S
+            trees = [t for t in self._agent.holdings.of(*of) if t.is_proxy]
+            torn = of in self._torn or any(not t.killed and t.exit_code() for t in trees)
+            awaited = any(t.running() for t in trees) or any(
+                caller.of == of for caller in self._callers.values()
+            )
+            if patient and awaited and not torn:
+                return None
+            self._well[of] = not torn
+        return self._well[of]
 
     def forget(self, job: int, instance: int) -> None:
         """The job is over, its launcher gone: nobody waits for its proxies any more."""
+        self._torn.discard((job, instance))
+        self._since_s.pop((job, instance), None)
+        self._well.pop((job, instance), None)
         for run, caller in list(self._callers.items()):
             if caller.of == (job, instance):
                 caller.close()
@@ -143,6 +172,8 @@ class Proxies:
     def ended(self, held: Tree, code: int) -> None:
         """A proxy that ran here has ended."""
         run = held.record.run
+        if code and not held.killed:
+            self._torn.add((held.record.job, held.record.instance))
         caller = self._callers.pop(run, None)
         if caller is not None:
             caller.answer(exit_code=code)

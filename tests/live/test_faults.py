@@ -1,0 +1,244 @@
+"""A fault at each step of a resize: the job goes on at its old or its new size with every element
+right, or ends with a reason where MPI tears it down; the next resize works, and in the end all
+processors are idle and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import psutil
+import pytest
+
+from benchmarks import loss
+from dq_client import bringup
+from dq_client import messages as m
+from dq_client.cluster import local_cluster
+from dq_client.home import is_alive
+from tests.live.conftest import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(90)]
+
+PROGRAM = "tests.mpi.programs.session_faults"
+HEARTBEAT_S = "1"
+
+
+class Faults(Live):
+    """A cluster for many faults, one after the other."""
+
+    def __init__(self, root, cluster, config):
+        super().__init__(root / "home")
+        self.options = ["--heartbeat", HEARTBEAT_S, "--config", str(config)]
+        self.root, self.agents, self.resizes = root, cluster.agents(), {}
+        bringup.bring_up(self.home, cluster, self.options)
+
+    def ask(self, body):
+        connection = bringup.connect(self.home)
+        try:
+            return connection.call(body, 20.0).data
+        finally:
+            connection.close()
+
+    def start(self, size):
+        """A job at this size, running; its folder."""
+        folder = self.root / f"job{len(list(self.root.iterdir()))}"
+        folder.mkdir()
+        job = self.submit("-n", size, "--sizes", "1,2,3,4", "--", "python", "-m", PROGRAM, folder)
+        self.wait(job, lambda j: j["state"] == "running" and j["remap_points"] > 1)
+        return job, folder
+
+    def strike(self, job, folder, size, fault, *, mend=True):
+        """Order a resize that this fault disturbs, and start again what it killed."""
+        (folder / "struck").unlink(missing_ok=True)
+        (folder / "fault").write_text(fault)
+        self.dq("resize", job, size)
+        until(lambda: (folder / "struck").exists(), f"{fault} did not happen")
+        if mend:
+            self.mend(fault.partition(": ")[2])
+
+    def mend(self, what):
+        """Start again what was killed."""
+        if what == "server":
+            until(lambda: not self.serves(), "the server does not die")
+            bringup.start_server(self.home, self.options)
+        elif what.startswith("agent "):
+            name = what.split()[1]
+            until(lambda: name not in bringup.running_agents(self.home), "the agent does not die")
+            bringup.start_agents(self.home, {name: self.agents[name]})
+
+    def serves(self):
+        return is_alive(json.loads(self.home.server_file.read_text())["pid"])
+
+    def settled(self, job):
+        """How the resize that was ordered last ends, with a few turns more after it."""
+        self.resizes[job] = count = self.resizes.get(job, 0) + 1
+        outcomes = []
+
+        def settled():
+            story = self.ask(m.WhyQuery(job))["story"]
+            outcomes[:] = [d["what"] for d in story if d["what"] in EITHER]
+            return len(outcomes) == count
+
+        until(settled, "the resize was neither carried out nor given up")
+        seen = self.job(job)["remap_points"]
+        self.wait(job, lambda j: j["remap_points"] > seen + 3)
+        return outcomes[-1]
+
+    def resize(self, job, size):
+        """A resize that nothing disturbs."""
+        self.dq("resize", job, size)
+        assert self.settled(job) == "committed"
+
+    def idle(self):
+        return sum(node["idle"] for node in self.ask(m.NodesQuery()))
+
+    def finish(self, job, folder):
+        (folder / "stop").touch()
+        view = self.wait_end(job)
+        assert view["state"] == "done", self.dq("logs", job, "--err", code=None)
+        self.all_is_back(folder)
+        return json.loads(self.dq("logs", job).splitlines()[-1])
+
+    def ends_as_failed(self, job, why="the application ended with exit code"):
+        """MPI has torn it down, or the server has killed it."""
+        view = self.wait_end(job)
+        assert view["state"] == "failed"
+        assert why in view["reason"]
+
+    def all_is_back(self, folder):
+        """Every processor idle, and no process of the job."""
+        total = sum(node.processors for nodes in self.agents.values() for node in nodes)
+        until(lambda: self.idle() == total, "processors were lost")
+        until(lambda: not ranks_of(folder), f"left over: {ranks_of(folder)}")
+
+
+def ranks_of(folder):
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(folder) in process.cmdline():
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def until(what, otherwise, patience_s=30.0):
+    end = time.monotonic() + patience_s
+    while not what():
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    path = tmp_path_factory.mktemp("config") / "config.toml"
+    path.write_text('[scheduler]\nresize = "none"\n')  # nobody but `dq resize` moves the job
+    return path
+
+
+@pytest.fixture(scope="module")
+def one_machine(tmp_path_factory, config):
+    cluster = Faults(tmp_path_factory.mktemp("faults"), local_cluster(4), config)
+    yield cluster
+    cluster.clear()
+
+
+@pytest.fixture(scope="module")
+def two_nodes(tmp_path_factory, config):
+    """Two agents of two processors each: a job of two grows onto the other node."""
+    cluster = Faults(tmp_path_factory.mktemp("faults"), loss.two_nodes(), config)
+    yield cluster
+    cluster.clear()
+
+
+EITHER = {"committed", "aborted"}  # whichever came first, the server's return or the job's patience
+SURVIVED = {  # in an expansion to 3, then in a shrink to 2, and how both may end
+    "server dies once prepared": ("asked: server", "asked: server", EITHER),
+    "connection cut once prepared": ("asked: cut", "asked: cut", EITHER),
+    "an old rank's part cannot be packed": ("pack 1: raise", "pack 1: raise", {"aborted"}),
+    "nor that of who joins, who leaves": ("unpack 2: raise", "pack 2: raise", {"aborted"}),
+    "agent dies in redistribution": ("pack 0: agent local", "pack 0: agent local", {"committed"}),
+    "server dies before commit": ("told: server", "told: server", {"committed"}),
+    "server dies after commit": ("heard: server", "heard: server", {"committed"}),
+    "connection cut before commit": ("told: cut", "told: cut", {"committed"}),
+}
+
+
+@pytest.mark.parametrize("name", SURVIVED)
+def test_the_job_goes_on_with_right_data(one_machine, name):
+    cluster, (in_expansion, in_shrink, ends) = one_machine, SURVIVED[name]
+    job, folder = cluster.start(2)
+    cluster.strike(job, folder, 3, in_expansion)
+    ended = cluster.settled(job)
+    assert ended in ends
+    if ended == "aborted":
+        cluster.resize(job, 3)  # and the next one works
+    cluster.strike(job, folder, 2, in_shrink)
+    ended = cluster.settled(job)
+    assert ended in ends
+    if ended == "aborted":
+        cluster.resize(job, 2)
+    assert cluster.finish(job, folder)["sizes"] == [2, 3, 2]
+
+
+TORN_DOWN = {  # size before and after; MPI ends a job that loses a rank
+    "a new rank dies before it joins": (2, 4, "arrive 1: die"),
+    "a new rank dies once it has joined": (2, 3, "unpack 2: die"),
+    "an old rank dies in an expansion": (2, 3, "pack 1: die"),
+    "a leaving rank dies": (3, 2, "pack 2: die"),
+    "a staying rank dies in a shrink": (3, 2, "unpack 1: die"),
+}
+
+
+@pytest.mark.parametrize("name", TORN_DOWN)
+def test_a_rank_that_dies_ends_the_job_and_nothing_else(one_machine, name):
+    cluster, (before, after, fault) = one_machine, TORN_DOWN[name]
+    job, folder = cluster.start(before)
+    cluster.strike(job, folder, after, fault)
+    cluster.ends_as_failed(job)
+    cluster.all_is_back(folder)
+
+
+def test_a_node_that_refuses_new_ranks_leaves_the_job_as_it_is(two_nodes):
+    """Its agent finds no room on its disk for one more process."""
+    job, folder = two_nodes.start(2)
+    holdings = two_nodes.home.agent("n02") / "holdings"
+    holdings.rename(holdings.with_name("away"))
+    holdings.touch()
+    two_nodes.dq("resize", job, 3)
+    ended = two_nodes.settled(job)
+    story = two_nodes.ask(m.WhyQuery(job))["story"]
+    holdings.unlink()
+    holdings.with_name("away").rename(holdings)
+    assert ended == "aborted"
+    assert any(
+        "cannot start a process on n02" in d["text"] for d in story if d["what"] == "aborted"
+    )
+    two_nodes.resize(job, 3)
+    assert two_nodes.finish(job, folder)["sizes"] == [2, 3]
+
+
+def test_the_agent_of_the_new_node_dies_and_comes_back(two_nodes):
+    job, folder = two_nodes.start(2)
+    two_nodes.strike(job, folder, 3, "arrive 0: agent n02")
+    assert two_nodes.settled(job) == "committed"
+    two_nodes.strike(job, folder, 2, "pack 2: agent n02")
+    assert two_nodes.settled(job) == "committed"
+    assert two_nodes.finish(job, folder)["sizes"] == [2, 3, 2]
+
+
+def test_a_leaving_rank_on_another_node_dies(two_nodes):
+    job, folder = two_nodes.start(3)
+    two_nodes.strike(job, folder, 2, "pack 2: die")
+    two_nodes.ends_as_failed(job)
+    two_nodes.all_is_back(folder)
+
+
+def test_the_agent_of_the_new_node_dies_for_good(two_nodes):
+    job, folder = two_nodes.start(2)
+    two_nodes.strike(job, folder, 3, "arrive 0: agent n02", mend=False)
+    two_nodes.ends_as_failed(job, "node n02 was lost")
+    until(lambda: two_nodes.idle() == 2, "the other node's processors do not come back")
+    two_nodes.mend("agent n02")
+    two_nodes.all_is_back(folder)
