@@ -17,6 +17,9 @@ from pathlib import Path
 PERIOD_US = 100_000
 QUOTA_US_MIN = 1_000  # the kernel takes no less
 PERIOD_US_MAX = 1_000_000
+# The nodes together against whatever else the machine does: without a weight all of them count as
+# much as one other program. The largest that the kernel takes.
+WEIGHT = {"v1": ("cpu.shares", "262144"), "v2": ("cpu.weight", "10000")}
 STARTING_S = 5.0  # a program may start at full speed for so long
 JOIN_VARIABLE = "DQ_CGROUP"  # in ranks: the folder that has their node's group
 
@@ -39,6 +42,8 @@ class Hierarchy:
         if self.version == "v2":
             for folder in (self.base, top):
                 _write(folder / "cgroup.subtree_control", "+cpu")
+        name, weight = WEIGHT[self.version]
+        _write(top / name, weight)
         for node, share in cores.items():
             folder = top / node
             folder.mkdir(exist_ok=True)
