@@ -133,6 +133,11 @@ class JobSpec:
         requested = EvolutionProfile(self.profile)
         if self.initial.size != requested.steps[0][1]:
             raise InvalidSpec("a job with a profile starts on the processors of its first step")
+        if self.protection is not None:
+            raise InvalidSpec(
+                "a protected job may begin again at any time, a profile is a promise for certain"
+                " times: choose one of them"
+            )
         walltime_s = self.walltime_s
         if walltime_s is not None and walltime_s < requested.duration_s:
             raise InvalidSpec(

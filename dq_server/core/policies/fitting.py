@@ -17,12 +17,15 @@ ADAPTABLE = frozenset({JobKind.MOLDABLE, JobKind.MALLEABLE})
 
 def smallest_start(job: Job, moldable: bool) -> int:
     """The fewest processors that the job can start on."""
-    if _adapts(job, moldable):
+    # Asked of every job in a queue: most are rigid, and calls cost more than what they do.
+    if (moldable or job.restarts) and adapts(job, moldable):
         return job.spec.configurations[0].size
-    return job.preferred.size
+    shape = job.start_on or job.spec.initial
+    return shape.rows * shape.cols
 
 
-def _adapts(job: Job, moldable: bool) -> bool:
+def adapts(job: Job, moldable: bool) -> bool:
+    """Whether the job may start on less than it prefers."""
     if job.restarts:
         return job.spec.kind is not JobKind.RIGID
     return moldable and job.spec.kind in ADAPTABLE
@@ -33,6 +36,6 @@ def fitting(job: Job, idle: int, moldable: bool) -> Configuration | None:
     preferred = job.preferred
     if preferred.size <= idle:
         return preferred
-    if not _adapts(job, moldable):
+    if not adapts(job, moldable):
         return None
     return largest_at_most(job.spec.configurations, idle)

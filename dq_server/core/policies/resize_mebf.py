@@ -207,7 +207,7 @@ class MebfResize:
             if job.spec.kind is JobKind.MALLEABLE:
                 self._take_in(job, config)
         if len(seen) > 2 * len(state.active) + 64:
-            seen &= state.active.keys()
+            seen.intersection_update(state.active)
 
     def _take_in(self, job: Job, config: SchedulerConfig) -> None:
         planned_s = job.spec.planned_s

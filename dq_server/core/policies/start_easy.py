@@ -25,11 +25,11 @@ from itertools import takewhile
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
 from dq_server.core.policies.base import Start
-from dq_server.core.policies.fitting import ADAPTABLE, fitting, smallest_start
+from dq_server.core.policies.fitting import adapts, fitting, smallest_start
 from dq_server.core.policies.start_reservations import start_by_plan
 from dq_server.core.reasons import because
 from dq_server.core.shadow import Reservation, reserve
-from dq_server.core.sizes import Configuration
+from dq_server.core.sizes import Configuration, largest_at_most
 from dq_server.core.state import State
 from dq_server.core.waiting import WaitingIndex
 
@@ -164,18 +164,34 @@ class EasyStart:
         self, job: Job, idle: int, held: Reservation, now: float
     ) -> tuple[Configuration, bool] | None:
         """The configuration to backfill on, and whether it ends by the shadow time."""
-        configuration = fitting(job, idle, self._moldable)
-        if configuration is None:
-            return None
-        size = configuration.size
-        end_by_s = held.end_by(now)
-        if end_by_s >= now:
-            planned_s = job.spec.planned_on_s(size)
-            if planned_s is not None and now + planned_s <= end_by_s:
-                return configuration, True
-        if size <= held.extra_nodes:
+        spec, preferred = job.spec, job.preferred
+        size = preferred.size
+        may_adapt = bool(self._moldable or job.restarts) and adapts(job, self._moldable)
+        configuration = preferred
+        if size > idle:
+            smaller = largest_at_most(spec.configurations, idle) if may_adapt else None
+            if smaller is None:
+                return None
+            configuration, size = smaller, smaller.size
+        if self._in_time(job, size, held.end_by(now), now):
+            return configuration, True
+        extra = held.extra_nodes
+        if size <= extra:
             return configuration, False
-        if self._moldable and job.spec.kind in ADAPTABLE:
-            on_extra = fitting(job, held.extra_nodes, moldable=True)
+        if may_adapt and extra:
+            on_extra = largest_at_most(spec.configurations, extra)
             return None if on_extra is None else (on_extra, False)
         return None
+
+    def _in_time(self, job: Job, size: int, end_by_s: float, now: float) -> bool:
+        spec = job.spec
+        planned_s, known = spec.planned_s, spec.scalability
+        if end_by_s < now or planned_s is None:
+            return False
+        if known is None or size == spec.initial.size:
+            return now + planned_s <= end_by_s
+        # Most jobs need no closer look: on fewer processors they run no shorter.
+        if size < spec.initial.size and known.rho <= 1 and now + planned_s > end_by_s:
+            return False
+        planned_on_s = spec.planned_on_s(size)
+        return planned_on_s is not None and now + planned_on_s <= end_by_s
