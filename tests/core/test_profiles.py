@@ -286,7 +286,7 @@ def test_nothing_is_promised_while_nothing_is_granted(cluster):
         (((10, 1), (0, 2)), {}, InvalidSpec, "step 2: duration 0 is below 1"),
         (((10, 5),), {}, InfeasibleRequest, "asks for 5 processors, the cluster has 4"),
         (((10, 1),), {"walltime_s": 5.0}, InvalidSpec, "walltime of 5 s is shorter"),
-        (((10, 1),), {"protection": Protection()}, InvalidSpec, "choose one of them"),
+        (((10, 1),), {"protection": Protection("disk")}, InvalidSpec, "choose one of them"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cluster, profile, spec, error, says):
