@@ -19,7 +19,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import fill
 
 from dq_server.core.config import SchedulerConfig
@@ -31,19 +30,15 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.records import Records
 from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments.calibration import add_calibration_option
-from experiments.output import add_options, check_options, pyplot, table, write_csv
+from experiments.mix_runs import DYNAMIC, PROCESSORS, STATIC, Outcome, Ran, draw, save
+from experiments.output import add_options, check_options, table
 
-PROCESSORS = 33
 REDISTRIBUTION_S = 5.0
 THESIS_RULE = SchedulerConfig(samples=1, discard=0, threshold=0.0, settle=0)
 # Improvement in iteration time, percent, of N = 9600 on Ethernet.
 TABLE_1 = {(2, 4): 46.9, (4, 6): 20.9, (6, 9): 25.8, (9, 12): 9.4, (12, 16): 19.7, (16, 20): 4.1,
            (20, 25): 0.0}  # fmt: skip
 TABLE_2 = {(2, 4): 51.9, (4, 6): 11.3, (6, 9): 28.5, (9, 12): 12.6, (12, 16): 12.0, (16, 20): -20.5}
-# Start and end in seconds, as printed in Tables 3 and 4.
-DYNAMIC = ((0, 2853), (0, 2826), (0, 2913), (1498, 1906))
-STATIC = {6: ((0, 3616), (0, 3652), (0, 3622), (0, 408)),
-          9: ((0, 2746), (0, 2887), (0, 2965), (2965, 3373))}  # fmt: skip
 
 
 def spread(
@@ -99,50 +94,6 @@ MIX_2 = (
 MIXES = {1: MIX_1, 2: MIX_2}
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What became of a job, seconds; `steps`: (since, processors)."""
-
-    name: str
-    submit_s: float
-    start_s: float
-    end_s: float
-    steps: tuple[tuple[float, int], ...]
-
-    @property
-    def held_s(self) -> float:
-        """The thesis's "total time": without the wait."""
-        return self.end_s - self.start_s
-
-    @property
-    def turnaround_s(self) -> float:
-        """The usual one, with the wait."""
-        return self.end_s - self.submit_s
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One run of a mix."""
-
-    title: str
-    jobs: tuple[Ran, ...]
-
-    @property
-    def last_end_s(self) -> float:
-        """Makespan: the first job comes at 0."""
-        return max(job.end_s for job in self.jobs)
-
-    @property
-    def held_s(self) -> float:
-        """Sum of the thesis's total times."""
-        return sum(job.held_s for job in self.jobs)
-
-    @property
-    def mean_turnaround_s(self) -> float:
-        """Average over the jobs."""
-        return sum(job.turnaround_s for job in self.jobs) / len(self.jobs)
-
-
 def run(mix: Sequence[MixJob], static: int | None = None) -> Outcome:
     """Simulate a mix; `static`: growing jobs rigid on so many processors, all submitted at once."""
     jobs = [_listed(job, number, static) for number, job in enumerate(mix)]
@@ -186,7 +137,7 @@ def run_all(mix: int) -> list[Outcome]:
 def improvements(dynamic: Outcome, static: Outcome) -> tuple[float, float]:
     """As below Tables 3 and 4: total time (s), throughput (s per job: last end / jobs)."""
     count = len(dynamic.jobs)
-    return static.held_s - dynamic.held_s, (static.last_end_s - dynamic.last_end_s) / count
+    return static.held_s - dynamic.held_s, (static.makespan_s - dynamic.makespan_s) / count
 
 
 def printed_improvements(size: int) -> tuple[float, float]:
@@ -200,8 +151,6 @@ def as_text(mix: int, outcomes: Sequence[Outcome]) -> str:
     """Per run a table of the jobs; for mix 1 the thesis's beside it, and what the rule gained."""
     lines = []
     for outcome in outcomes:
-        size = int(outcome.title.split()[1]) if " " in outcome.title else None
-        printed = STATIC[size] if size else DYNAMIC
         head = ["job", "submitted", "start", "end", "without wait", "turnaround"]
         head += ["thesis start", "thesis end"] if mix == 1 else []
         head += ["processors"]
@@ -209,13 +158,14 @@ def as_text(mix: int, outcomes: Sequence[Outcome]) -> str:
         for number, job in enumerate(outcome.jobs):
             figures = (job.submit_s, job.start_s, job.end_s, job.held_s, job.turnaround_s)
             row = [job.name, *(f"{value:.0f}" for value in figures)]
-            row += [str(value) for value in printed[number]] if mix == 1 else []
+            row += [str(value) for value in outcome.printed[number]] if mix == 1 else []
             rows.append([*row, " ".join(str(size) for _, size in job.steps)])
         lines += [f"Job mix {mix}, {outcome.title} (seconds)", table(head, rows)]
-        lines += [f"makespan {outcome.last_end_s:.0f} s, mean turnaround"
+        lines += [f"makespan {outcome.makespan_s:.0f} s, mean turnaround"
                   f" {outcome.mean_turnaround_s:.0f} s", ""]  # fmt: skip
     for static in outcomes[1:]:
-        size = int(static.title.split()[1])
+        size = static.static
+        assert size is not None, "all runs but the first are static"
         ours, theirs = improvements(outcomes[0], static), printed_improvements(size)
         lines.append(
             f"Table {3 if size == 6 else 4}, gain over {static.title}, thesis's definitions:"
@@ -241,19 +191,9 @@ def as_json(mix: int, outcomes: Sequence[Outcome]) -> str:
     """The same figures as one object."""
     runs = []
     for outcome in outcomes:
-        run_of: dict[str, object] = {
-            "title": outcome.title,
-            "makespan_s": outcome.last_end_s,
-            "mean_turnaround_s": outcome.mean_turnaround_s,
-            "thesis_total_time_s": outcome.held_s,
-            "jobs": [
-                {name: getattr(job, name) for name in ("name", "submit_s", "start_s", "end_s",
-                 "held_s", "turnaround_s", "steps")}
-                for job in outcome.jobs
-            ],
-        }  # fmt: skip
-        if outcome is not outcomes[0]:
-            size = int(outcome.title.split()[1])
+        run_of = outcome.as_plain()
+        if outcome.static is not None:
+            size = outcome.static
             ours, theirs = improvements(outcomes[0], outcome), printed_improvements(size)
             names = ("total_time_s", "throughput_s_per_job")
             run_of["gain_of_reshape"] = dict(zip(names, ours, strict=True))
@@ -261,39 +201,6 @@ def as_json(mix: int, outcomes: Sequence[Outcome]) -> str:
         runs.append(run_of)
     body = {"schema": 1, "experiment": "job_mixes", "mix": mix, "processors": PROCESSORS}
     return json.dumps({**body, "runs": runs})
-
-
-def draw(path: Path, mix: int, outcomes: Sequence[Outcome]) -> None:
-    """Processors of every job over time, one panel per run, one time axis."""
-    plt = pyplot()
-    top = max(size for outcome in outcomes for job in outcome.jobs for _, size in job.steps)
-    figure, axes = plt.subplots(len(outcomes), 1, figsize=(10, 3.2 * len(outcomes) + 0.6),
-                                sharex=True, squeeze=False, layout="constrained")  # fmt: skip
-    for panel, outcome in zip(axes[:, 0], outcomes, strict=True):
-        for number, job in enumerate(outcome.jobs):
-            times = [since_s for since_s, _ in job.steps] + [job.end_s]
-            sizes = [size for _, size in job.steps]
-            shift = 0.12 * (number - len(outcome.jobs) / 2)  # equal sizes stay apart
-            levels = [size + shift for size in [*sizes, sizes[-1]]]
-            panel.step(times, levels, where="post", label=job.name, linewidth=1.8)
-        panel.set(ylabel="processors", ylim=(0, top * 1.35), title=outcome.title)
-        panel.grid(alpha=0.3)
-        panel.legend(fontsize=8, ncols=4, loc="upper right")
-    axes[-1, 0].set_xlabel("seconds")
-    figure.suptitle(f"Job mix {mix}, simulated (thesis, Figure {9 if mix == 1 else 10})")
-    figure.savefig(path, dpi=110)
-
-
-def save(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """One line per stay of a job on a size."""
-    rows = [
-        [outcome.title, job.name, job.submit_s, job.start_s, job.end_s, since_s, size]
-        for outcome in outcomes
-        for job in outcome.jobs
-        for since_s, size in job.steps
-    ]
-    head = ["run", "job", "submit_s", "start_s", "end_s", "since_s", "processors"]
-    write_csv(path, head, rows)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -313,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.csv:
         save(options.csv, outcomes)
     if options.plot:
-        draw(options.plot, options.mix, outcomes)
+        draw(options.plot, options.mix, outcomes, "simulated")
     show = as_json if options.json else as_text
     print(show(options.mix, outcomes))
     return 0

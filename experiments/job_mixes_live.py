@@ -33,10 +33,10 @@ from experiments.calibration import (
     save_beside,
 )
 from experiments.live import HOSTFILES, Job, LiveCluster, minutes, note
-from experiments.output import add_options, check_options, pyplot, table, write_csv
+from experiments.mix_runs import PROCESSORS, Outcome, Ran, draw, save
+from experiments.output import add_options, check_options, table
 from experiments.twin import simulate
 
-PROCESSORS = 33
 # Samples per size, and iterations before a job that gave way grows again: small, for short runs.
 SCHEDULER: dict[str, Any] = {"samples": 2, "discard": 1, "threshold": 0.05, "settle": 2}
 
@@ -71,48 +71,6 @@ MIX_2 = (
     Spec("Job 7", "matmul", 4, (4, 6, 9, 12, 16, 20, 25), 90, at=0.7),
 )
 MIXES = {1: MIX_1, 2: MIX_2}
-
-# Start and end in seconds, as printed.
-THESIS_DYNAMIC = {"Job 0": (0, 2853), "Job 1": (0, 2826), "Job 2": (0, 2913), "Job 3": (1498, 1906)}
-THESIS_STATIC = {
-    6: {"Job 0": (0, 3616), "Job 1": (0, 3652), "Job 2": (0, 3622), "Job 3": (0, 408)},
-    9: {"Job 0": (0, 2746), "Job 1": (0, 2887), "Job 2": (0, 2965), "Job 3": (2965, 3373)},
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What became of a job; seconds since the first submission."""
-
-    name: str
-    submit_s: float
-    start_s: float
-    end_s: float
-    steps: tuple[tuple[float, int], ...]  # (since, processors)
-
-    @property
-    def turnaround_s(self) -> float:
-        """From submission to end, the wait included."""
-        return self.end_s - self.submit_s
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One run of a mix."""
-
-    title: str
-    jobs: tuple[Ran, ...]
-    details: tuple[Job, ...]  # `dq job ID --json` of each
-
-    @property
-    def makespan_s(self) -> float:
-        """First submission to last end."""
-        return max(job.end_s for job in self.jobs)
-
-    @property
-    def mean_turnaround_s(self) -> float:
-        """Average over the jobs."""
-        return sum(job.turnaround_s for job in self.jobs) / len(self.jobs)
 
 
 def cluster_file(folder: Path) -> str:
@@ -172,16 +130,14 @@ def run_all(mix: int, *, quick: bool) -> list[Outcome]:
 def as_text(mix: int, outcomes: Sequence[Outcome]) -> str:
     lines = []
     for outcome in outcomes:
-        size = int(outcome.title.split()[-1]) if outcome.title.startswith("static") else None
-        printed = THESIS_STATIC[size] if size is not None else THESIS_DYNAMIC
         head = ["job", "submitted", "start", "end", "turnaround", "sizes"]
         head += ["thesis start", "thesis end"] if mix == 1 else []
         rows = []
-        for job in outcome.jobs:
+        for number, job in enumerate(outcome.jobs):
             sizes = " ".join(str(size) for _, size in job.steps)
             row = [job.name, *(f"{t:.1f}" for t in (job.submit_s, job.start_s, job.end_s))]
             row += [f"{job.turnaround_s:.1f}", sizes]
-            row += [str(t) for t in printed[job.name]] if mix == 1 else []
+            row += [str(t) for t in outcome.printed[number]] if mix == 1 else []
             rows.append(row)
         lines += ["", f"Job mix {mix}, {outcome.title} (seconds)", table(head, rows)]
         lines.append(
@@ -235,23 +191,6 @@ def differences() -> str:
 
 
 def as_json(mix: int, outcomes: Sequence[Outcome], calibrations: Sequence[Calibration]) -> str:
-    def one(outcome: Outcome) -> dict[str, Any]:
-        return {
-            "title": outcome.title,
-            "makespan_s": outcome.makespan_s,
-            "mean_turnaround_s": outcome.mean_turnaround_s,
-            "jobs": [
-                {
-                    "name": job.name,
-                    "submit_s": job.submit_s,
-                    "start_s": job.start_s,
-                    "end_s": job.end_s,
-                    "steps": job.steps,
-                }
-                for job in outcome.jobs
-            ],
-        }
-
     return json.dumps(
         {
             "schema": 1,
@@ -259,50 +198,9 @@ def as_json(mix: int, outcomes: Sequence[Outcome], calibrations: Sequence[Calibr
             "mix": mix,
             "processors": PROCESSORS,
             "calibration": list(calibrations),
-            "runs": [one(outcome) for outcome in outcomes],
+            "runs": [outcome.as_plain() for outcome in outcomes],
         }
     )
-
-
-def save(path: Path, outcomes: Sequence[Outcome]) -> None:
-    rows = [
-        [outcome.title, job.name, job.submit_s, job.start_s, job.end_s, since_s, size]
-        for outcome in outcomes
-        for job in outcome.jobs
-        for since_s, size in job.steps
-    ]
-    head = ["run", "job", "submit_s", "start_s", "end_s", "since_s", "processors"]
-    write_csv(path, head, rows)
-
-
-def draw(path: Path, mix: int, outcomes: Sequence[Outcome], twin: Outcome) -> None:
-    """Processors of every job over time, one panel per run; the simulation dashed in the first."""
-    plt = pyplot()
-    figure, axes = plt.subplots(
-        len(outcomes), 1, figsize=(11, 3.2 * len(outcomes)), sharex=True, layout="constrained",
-        squeeze=False,
-    )  # fmt: skip
-    top = max(size for outcome in outcomes for job in outcome.jobs for _, size in job.steps)
-    for ax, outcome in zip(axes[:, 0], outcomes, strict=True):
-        for number, job in enumerate(outcome.jobs):
-            times = [since_s for since_s, _ in job.steps] + [job.end_s]
-            # Beside each other where jobs have the same size.
-            sizes = [size + 0.12 * (number - 1) for _, size in job.steps]
-            ax.step(times, [*sizes, sizes[-1]], where="post", label=job.name, lw=1.8)
-            ax.plot(job.end_s, sizes[-1], "|", color="black", ms=9)
-        if ax is axes[0, 0]:
-            for number, job in enumerate(twin.jobs):
-                times = [since_s for since_s, _ in job.steps] + [job.end_s]
-                sizes = [size + 0.12 * (number - 1) for _, size in job.steps]
-                label = "simulated" if number == 0 else None
-                ax.step(times, [*sizes, sizes[-1]], "--", where="post", color=f"C{number}",
-                        lw=1, label=label)  # fmt: skip
-        ax.set(ylabel="processors", ylim=(0, top + 1), title=outcome.title)
-        ax.grid(alpha=0.3)
-        ax.legend(fontsize=8, ncols=2)
-    axes[-1, 0].set_xlabel("seconds")
-    figure.suptitle(f"Job mix {mix}, live (thesis, Figure {9 if mix == 1 else 10})")
-    figure.savefig(path, dpi=110)
 
 
 def twin_of(mix: Sequence[Spec], live: Outcome) -> Outcome:
@@ -340,7 +238,7 @@ def main_live(options: argparse.Namespace) -> int:
         save(options.csv, [*outcomes, twin])
         save_beside(options.csv, calibrations)
     if options.plot:
-        draw(options.plot, options.mix, outcomes, twin)
+        draw(options.plot, options.mix, outcomes, "live", twin)
     if options.json:
         print(as_json(options.mix, [*outcomes, twin], calibrations))
     else:

@@ -21,8 +21,8 @@ from dq_server.core.sizes import configurations, nearest_square
 from dq_server.sim.applications import Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import ListedJob, ListedWorkload
-from experiments.job_mixes import Ran
 from experiments.live import Job
+from experiments.mix_runs import Ran
 
 
 @dataclass(frozen=True, slots=True)
