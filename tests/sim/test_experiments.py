@@ -35,7 +35,7 @@ def test_job_mix_1_tells_the_story_of_figure_9():
     assert short.submit_s < short.start_s < short.submit_s + 300
     assert [round(job.end_s) for job in static_6.jobs] == [3616, 3652, 3622, 408]
     assert [round(job.end_s) for job in static_9.jobs[:3]] == [2746, 2887, 2965]
-    assert dynamic.makespan_s < static_9.last_end_s < static_6.last_end_s
+    assert dynamic.makespan_s < static_9.makespan_s < static_6.makespan_s
     assert dynamic.mean_turnaround_s < static_6.mean_turnaround_s
 
 
