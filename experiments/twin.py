@@ -1,8 +1,9 @@
 """A live job mix once more in simulation, with an application model fitted from the live run.
 
 The model: seconds per iteration by size (medians over all stays of jobs that run the same program;
-sizes never visited from a fit of a/p + b), seconds for a start and seconds for a resize (what is
-left of the jobs' run times when the iterations are taken off). The scheduler is the same code.
+sizes never visited from a fit of a/p + b), a factor for what the median leaves out (slow iterations,
+remap points), seconds for a start and seconds for a resize: these three by least squares over all
+stays of all jobs. The scheduler is the same code.
 """
 
 from __future__ import annotations
@@ -50,19 +51,26 @@ def fit(jobs: Sequence[Job]) -> Model:
     measured = {size: statistics.median(found) for size, found in times.items()}
     matrix = np.array([[1 / size, 1.0] for size in measured])
     over_p, constant = np.linalg.lstsq(matrix, np.array(list(measured.values())), rcond=None)[0]
-    start_s, resize_s = _overheads(jobs, measured)
-    return Model(measured, float(over_p), float(constant), start_s, resize_s)
+    slower, start_s, resize_s = _overheads(jobs, measured)
+    times_s = {size: slower * time_s for size, time_s in measured.items()}
+    return Model(times_s, slower * float(over_p), slower * float(constant), start_s, resize_s)
 
 
-def _overheads(jobs: Sequence[Job], measured: Mapping[int, float]) -> tuple[float, float]:
-    """Start and resize, by least squares from what the iterations leave of the run times."""
-    rows, left_s = [], []
+def _overheads(jobs: Sequence[Job], measured: Mapping[int, float]) -> tuple[float, float, float]:
+    """Factor on the median, start, resize: by least squares over all stays on a size.
+
+    A stay lasts (iterations x median) x factor, and a start or, not being the first, a resize.
+    """
+    rows, lasted_s = [], []
     for job in jobs:
-        computing_s = sum(s["iterations"] * measured.get(s["processors"], 0) for s in job["sizes"])
-        rows.append([1.0, max(0, len(job["sizes"]) - 1)])
-        left_s.append(job["end_s"] - job["start_s"] - computing_s)
-    start_s, resize_s = np.linalg.lstsq(np.array(rows), np.array(left_s), rcond=None)[0]
-    return max(0.0, float(start_s)), max(0.0, float(resize_s))
+        stays = job["sizes"]
+        ends_s = [*(stay["since_s"] for stay in stays[1:]), job["end_s"]]
+        for number, (stay, end_s) in enumerate(zip(stays, ends_s, strict=True)):
+            computing_s = stay["iterations"] * measured.get(stay["processors"], 0.0)
+            rows.append([computing_s, float(number == 0), float(number > 0)])
+            lasted_s.append(end_s - stay["since_s"])
+    slower, start_s, resize_s = np.linalg.lstsq(np.array(rows), np.array(lasted_s), rcond=None)[0]
+    return max(1.0, float(slower)), max(0.0, float(start_s)), max(0.0, float(resize_s))
 
 
 class Starting(Iterating):
