@@ -1,9 +1,9 @@
 """A live job mix once more in simulation, with an application model fitted from the live run.
 
 The model: seconds per iteration by size (medians over all stays of jobs that run the same program;
-sizes never visited from a fit of a/p + b), a factor for what the median leaves out (slow iterations,
-remap points), seconds for a start and seconds for a resize: these three by least squares over all
-stays of all jobs. The scheduler is the same code.
+sizes never visited from a fit of a/p + b), a factor for what the median leaves out (iterations that
+took longer, remap points), seconds for a start and seconds for a resize: these three by least
+squares over all stays of all jobs. The scheduler is the same code.
 """
 
 from __future__ import annotations
