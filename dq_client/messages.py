@@ -102,6 +102,7 @@ class Submit(Body, tag="submit", frozen=True):
     job_class: Text = ""
     priority: int = 0
     hold: bool = False
+    reservation: Text = ""  # the advance reservation to run in
     after: Jobs = []  # must have ended successfully first; 0: the last one submitted
     after_any: Jobs = []  # must have ended
     profile: Annotated[list[tuple[Count, Count]], Meta(max_length=10_000)] = []
@@ -174,6 +175,31 @@ class Resize(Body, tag="resize", frozen=True):
 
     job: Id
     size: Count
+
+
+class Reserve(Body, tag="reserve", frozen=True):
+    """Keep processors for jobs that name this reservation. `request` makes repeats harmless.
+
+    in_s  it begins so long after the server got this
+    user  whose jobs may run in it; empty: anybody's
+    """
+
+    request: Name
+    name: Ident
+    processors: Count
+    in_s: Seconds
+    duration_s: Seconds
+    user: Text = ""
+
+
+class CancelReservation(Body, tag="unreserve", frozen=True):
+    """The reservation is no more; its jobs go on as ordinary ones."""
+
+    name: Ident
+
+
+class ReservationsQuery(Body, tag="reservations", frozen=True):
+    """All reservations that are not over."""
 
 
 class LogsQuery(Body, tag="logs", frozen=True):
@@ -536,6 +562,9 @@ RequestBody = (
     | Hold
     | Release
     | Resize
+    | Reserve
+    | CancelReservation
+    | ReservationsQuery
     | LogsQuery
     | Stop
     | JobHello

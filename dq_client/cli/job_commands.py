@@ -111,6 +111,7 @@ class JobId(click.ParamType[int]):
     help="Where copies on disk go; all nodes must see it. Else the job's folder.",
 )  # fmt: skip
 @click.option("--restarts", type=int, help="How often to restart at most; with --protect, 3.")
+@click.option("--reservation", default="", help="Run inside this reservation (dq reserve).")
 @click.option("--hold", is_flag=True, help="Do not start before dq release.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
 @json_option
@@ -147,6 +148,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         job_class=o["job_class"],
         priority=o["priority"],
         hold=o["hold"],
+        reservation=o["reservation"],
         after=parse_jobs("--after", o["after"]),
         after_any=parse_jobs("--after-any", o["after_any"]),
         profile=parse_profile(o["profile"]) if o["profile"] else [],

@@ -32,6 +32,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "hold": ("job_commands", "hold", "Keep a queued job from starting."),
     "release": ("job_commands", "release", "Let a held job start."),
     "resize": ("job_commands", "resize", "Bring a job to a size at its next remap point."),
+    "reserve": ("reserve_commands", "reserve", "Keep processors for later, or cancel that."),
+    "reservations": ("reserve_commands", "reservations", "List reservations."),
     "watch": ("watch", "watch", "Follow jobs as they grow and shrink."),
     "top": ("watch", "top", "Follow nodes and jobs on the whole screen."),
     "report": ("report", "report", "Write a report as one HTML file."),

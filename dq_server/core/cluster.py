@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core import profiles, restarting
+from dq_server.core import advance, profiles, restarting
 from dq_server.core.actions import Action, WarnJob
 from dq_server.core.events import GrantsPaused, NodeJoined, NodeLost, Tick
 from dq_server.core.jobs import JobState
@@ -73,11 +73,17 @@ def tick(s: Scheduler, event: Tick, now: float, actions: list[Action]) -> None: 
             reason = because("walltime_warning", left_s=left_s, walltime_s=walltime_s)
             job.note(now, "warning", reason)
             actions.append(WarnJob(job.id, reason))
+    if s.state.booked:
+        for job, why in advance.in_the_way(s.state, now):
+            kill(s, job, why, now, actions)
     s.schedule(now, actions)
 
 
 def next_deadline(s: Scheduler, now: float) -> float | None:  # noqa: ARG001
-    """The earliest moment at which a walltime (or its warning), a time-out or a step is due."""
+    """The earliest moment at which a walltime (or its warning), a time-out or a step is due.
+
+    Also the beginning or end of an advance reservation.
+    """
     due: list[float] = []
     for job in s.state.active.values():
         walltime_s = job.spec.walltime_s
@@ -89,4 +95,5 @@ def next_deadline(s: Scheduler, now: float) -> float | None:  # noqa: ARG001
     waiting = (job.dynamic for job in s.state.requests.values())
     due += [asked.deadline_s for asked in waiting if asked and asked.deadline_s < float("inf")]
     due += profiles.deadlines(s)
+    due += advance.deadlines(s.state)
     return min(due, default=None)

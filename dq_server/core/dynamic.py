@@ -155,7 +155,7 @@ class _Outlook:
             s = self._s
             self._plan = plan_starts(
                 s.state,
-                s.order.ordered(s.state, self._now),
+                s.state.line(self._now),
                 self._now,
                 depth=s.config.dfs.reservation_delay_depth,
                 drain_priority=s.config.drain_priority,
@@ -238,9 +238,10 @@ def _try(
     """Grant a request if it may be granted now; otherwise the reason why not."""
     state, more = s.state, request.more
     processors = state.processors.find(more, one_node=s.config.dfs.one_node)
-    promised = state.idle >= more and free(state, now, _end(job, now)) < more
+    promised = state.idle >= more and free(state, now, _end(job, now), job) < more
     if (processors is None or promised) and s.grant.may_change:
-        where = ", promised to jobs with a profile" if promised else ", not all on one node"
+        whom = "a reservation" if state.booked else "jobs with a profile"
+        where = f", promised to {whom}" if promised else ", not all on one node"
         where = where if state.idle >= more else ""
         return because("dyn_too_few", more=more, idle=state.idle, where=where)
     delays = outlook.delays(job, more) if s.grant.measures else []

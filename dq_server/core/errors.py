@@ -30,6 +30,10 @@ class UnknownJob(SchedulerError):
     """No job with this id."""
 
 
+class UnknownReservation(SchedulerError):
+    """No advance reservation with this name."""
+
+
 class UnknownNode(SchedulerError):
     """No node with this name."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import JobSpec
+from dq_server.core.state import AdvanceReservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,20 @@ class DynamicReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationMade:
+    """Processors shall be kept for somebody (advance.py)."""
+
+    reservation: AdvanceReservation
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationCancelled:
+    """They need not be kept any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class GrantsPaused:
     """From now on no processor is granted to anybody, until the same event says otherwise.
 
@@ -234,6 +249,8 @@ Event = (
     | ResizeRequested
     | DynamicRequested
     | DynamicReleased
+    | ReservationMade
+    | ReservationCancelled
     | GrantsPaused
     | Tick
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core import dependencies, profiles
+from dq_server.core import advance, dependencies, profiles
 from dq_server.core.jobs import ENDED, Job, JobKind, JobState
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.fitting import smallest_start
@@ -33,16 +33,18 @@ def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
 
 def _waiting(s: Scheduler, job: Job, now: float) -> list[Reason]:
     idle, size = s.state.idle, smallest_start(job, moldable=False)
-    head = next(iter(s.order.ordered(s.state, now)), job)
+    head = next(iter(s.state.line(now)), job)
     if s.state.paused:
         return [because("paused", why=s.state.paused)]
     if job.spec.profile:
         return profiles.explain(s, job, now)
+    if job.spec.reservation in s.state.booked:
+        return [advance.explain(s, job, now)]
     capacity = s.state.processors.capacity
     reasons = [because("waits_for_processors", size=size, idle=idle)]
     if size > capacity:
         reasons = [because("too_small_left", size=size, capacity=capacity)]
-    elif size <= idle and s.state.profiles:
+    elif size <= idle and s.state.spoken_for:
         planned_s = job.spec.planned_s
         usable = free(s.state, now, INF if planned_s is None else now + planned_s)
         reasons = [because("waits_for_profiles", size=size, idle=idle, free=usable)]

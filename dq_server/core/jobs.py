@@ -76,7 +76,7 @@ class JobSpec:
     given); `scalability`, if known, says how it changes with the size. `profile`: steps (seconds,
     processors) of an evolving job whose evolution is known, both whole numbers (profiles.py).
     `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
-    in whatever way.
+    in whatever way. `reservation`: the advance reservation to run in (advance.py).
     """
 
     name: str
@@ -101,6 +101,7 @@ class JobSpec:
     after: tuple[int, ...] = ()
     after_any: tuple[int, ...] = ()
     protection: Protection | None = None
+    reservation: str = ""
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -291,6 +292,7 @@ class Job:
     resizes: int = 0  # committed ones
     charged_s: float | None = None  # until then its use of processors is in State.usage
     keep_decisions: int = 400
+    inside: str = ""  # the advance reservation that it runs in
     unmet: list[int] = field(default_factory=list)  # jobs that must end before it is queued
     called: bool = False  # asked to come to a remap point (CallRemap), not there yet
     scheduled: ScheduledProfile | None = None  # what was promised to its profile (profiles.py)

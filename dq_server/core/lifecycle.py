@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from dq_server.core import dependencies, restarting
+from dq_server.core import advance, dependencies, restarting
 from dq_server.core.actions import Action, JobAccepted, JobFinished, KillJob, VacateProcessors
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import (
@@ -25,6 +25,11 @@ from dq_server.core.reasons import Reason, because
 if TYPE_CHECKING:
     from dq_server.core.scheduler import Scheduler
 
+# A job that is killed for one of these has failed: nobody asked for it.
+KILLED_FOR_CAUSE = frozenset(
+    {"node_lost", "walltime", "profile_overstays", "reservation_begins", "reservation_over"}
+)
+
 
 def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Action]) -> None:
     """A new job enters the queue; the same request id again yields the same job."""
@@ -39,6 +44,8 @@ def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Actio
         raise InfeasibleRequest(
             f"the job asks for {spec.needed} processors, the cluster has {capacity}"
         )
+    if spec.reservation:
+        advance.admit(state, spec, now)
     waits = dependencies.unmet(s, spec) if spec.after or spec.after_any else []
     job = Job(state.next_job, spec, JobState.HELD, now, keep_decisions=s.config.keep_decisions)
     job.unmet = waits
@@ -74,7 +81,7 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
     job.exit_code = event.exit_code
     if job.state is JobState.KILLING:
         assert job.end_reason is not None, "killing starts with a reason"
-        failed = job.end_reason.code in ("node_lost", "walltime", "profile_overstays")
+        failed = job.end_reason.code in KILLED_FOR_CAUSE
         if restarting.may_restart(job):
             restarting.interrupted(s, job, job.end_reason, now, actions)
             s.schedule(now, actions)
@@ -152,6 +159,7 @@ def give_up_processors(s: Scheduler, job: Job, now: float, actions: list[Action]
     leaving = job.holds()
     s.charge(job, now)
     job.allocation, job.resize, job.dynamic, job.release = [], None, None, None
+    job.inside = ""
     state.active.pop(job.id, None)
     state.requests.pop(job.id, None)
     state.ledger.forget(job.id)

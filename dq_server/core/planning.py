@@ -70,14 +70,22 @@ def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
 def running(state: State, now: float, *, to_promise: bool = False) -> StepFunction:
     """Processors that are not available, over time from `now` on, if all jobs end as planned.
 
-    What was scheduled for profiles (profiles.py) is taken. To promise them something new they are
-    looked at differently: those that wait have nothing yet, what is being vacated or due to be
-    released by a profile is free, and another job past its planned end is expected to take as long
-    again as it is late.
+    What was scheduled for profiles (profiles.py) and advance reservations is taken; jobs that run
+    inside a reservation hold processors of that. To promise profiles something new they are looked
+    at differently: those that wait have nothing yet, what is being vacated or due to be released by
+    a profile is free, and another job past its planned end is expected to take as long again as it
+    is late.
     """
     base, ends = 0, []
     soon = nextafter(now, INF)
+    inside = 0
     for end_s, job_id, held in state.ends:
+        within = state.booked.get(state.active[job_id].inside)
+        if within is not None and within.end_s > now:
+            inside += held
+            continue
+        if within is not None:
+            end_s = now
         if job_id in state.profiles:
             if to_promise:
                 continue
@@ -90,7 +98,7 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
     ends.sort()
     known = sum(held for _, held in ends)
     profiled = sum(_held_by_profile(job, now) for job in state.profiles.values())
-    gone = state.processors.capacity - state.idle - known - base - profiled
+    gone = state.processors.capacity - state.idle - known - base - profiled - inside
     if gone > 0 and not to_promise:  # vacating: back at any moment
         ends.insert(0, (soon, gone))
         known += gone
@@ -105,6 +113,8 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
     for job in state.profiles.values():
         if job.scheduled is not None and (not to_promise or job.id in state.active):
             job.scheduled.take_rest_from(taken)
+    for r in state.booked.values():
+        taken.add(max(now, r.start_s), r.end_s, r.processors)
     return taken
 
 
@@ -121,11 +131,18 @@ def _beyond_profile(job: Job, held: int, now: float) -> tuple[float, int]:
     return (now if job.behind_s is None else job.behind_s), extra
 
 
-def free(state: State, now: float, until_s: float) -> int:
-    """Idle processors that can be used until then: they were not promised to a profile."""
+def free(state: State, now: float, until_s: float, job: Job | None = None) -> int:
+    """Idle processors that can be used until then: they were not promised to anybody.
+
+    By `job`, if that is said: one inside a reservation has what that has left.
+    """
     idle = state.idle
-    if not idle or not state.profiles:
+    if not idle or not state.spoken_for:
         return idle
+    if job is not None and job.inside:
+        name = job.inside
+        held = sum(len(j.holds()) for j in state.active.values() if j.inside == name)
+        return min(idle, state.booked[name].processors - held)
     most = running(state, now).max(now, max(until_s, nextafter(now, INF)))
     return max(0, min(idle, state.processors.capacity - int(most)))
 

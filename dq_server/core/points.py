@@ -41,6 +41,7 @@ def resizable(state: State) -> Iterable[Job]:
             and job.spec.kind is JobKind.MALLEABLE
             and job.remap_points
             and job.resize is None
+            and not job.inside
         ):
             yield job
 

@@ -70,8 +70,8 @@ def serve(s: Scheduler, now: float, actions: list[Action]) -> list[Start]:
 def _place_waiting(s: Scheduler, now: float) -> None:
     """Make and renew the promises of the waiting jobs, see the module's docstring."""
     state, capacity, rule = s.state, s.state.processors.capacity, fit_rule(s.config.fit)
-    line = list(s.order.ordered(state, now))
-    while not line[-1].spec.profile:
+    line = list(state.line(now))
+    while line and not line[-1].spec.profile:
         line.pop()
     from_s = ceil(now)
     taken = running(state, now, to_promise=True).on_whole_seconds(from_s)

@@ -93,8 +93,20 @@ TEMPLATES: dict[str, str] = {
     " after {grace_s:g} s",
     "profile_overstays": "the job holds {size} processors, its profile gives it {due}, and the"
     " {grace_s:g} s of grace are over",
+    # advance reservations
+    "started_inside": "inside reservation {reservation}, on {size} of {idle} idle processors",
+    "reservation_later": "reservation {reservation} begins in {in_s:.0f} s",
+    "reservation_short": "of reservation {reservation} {left_s:.0f} s are left, less than the"
+    " walltime",
+    "reservation_full": "the job needs {size} processors; of the {processors} of reservation"
+    " {reservation} its jobs hold {held}, {idle} are idle, and jobs start in their order",
+    "inside_reservation": "a job inside a reservation ({reservation}) keeps its size {size}",
+    "shrink_for_reservation": "reservation {reservation} begins in {in_s:.0f} s: from {size} to"
+    " {next_size}",
+    "reservation_begins": "past its planned end, and reservation {reservation} begins",
+    "reservation_over": "reservation {reservation} is over",
     "waits_for_profiles": "the job needs {size} processors; of {idle} idle ones {free} can be used"
-    " for as long as it runs, the others are promised to profiles",
+    " for as long as it runs, the others are promised to others: profiles, reservations",
     # resizes
     "resize_under_way": "the ranks for {next_size} are starting, the job goes on with {size}",
     "resize_committed": "{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core import dynamic, profiles
+from dq_server.core import advance, dynamic, profiles
 from dq_server.core.actions import Action, AnswerRemap
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import RemapPoint, ResizeAborted, ResizeCommitted, ResizeRequested
@@ -133,7 +133,7 @@ def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
         return Verdict(None, because("paused", why=s.state.paused))
     if job.wanted is not None:
         target, size = job.wanted, job.size
-        idle = free(s.state, now, planned_end(job))
+        idle = free(s.state, now, planned_end(job), job)
         if target.size <= size + idle:
             job.wanted = None
             return Verdict(target, because("user_resize", size=size, next_size=target.size))
@@ -147,6 +147,10 @@ def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
         return dynamic.verdict(job)
     if job.spec.kind is not JobKind.MALLEABLE:
         return Verdict(None, because("not_malleable", kind=str(job.spec.kind)))
+    if s.state.booked:
+        reserved = advance.verdict(s, job, now)
+        if reserved is not None:
+            return reserved
     return s.resize.decide(s.state, job, s.config, now)
 
 

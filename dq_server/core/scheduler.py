@@ -8,7 +8,8 @@ Theory of operation. Events fall into four families, one module each: the life o
 (lifecycle.py), remap points and resizes (resizing.py), what applications ask for (dynamic.py),
 nodes and time (cluster.py). After any
 event that may have freed processors or added work, one scheduling pass serves the dynamic requests
-(dynamic.py) and the profiles known in advance (profiles.py), and asks the order and the start
+(dynamic.py) and the profiles known in advance (profiles.py), starts what
+has an advance reservation (advance.py), and asks the order and the start
 policy who else starts now.
 """
 
@@ -17,7 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dq_server.core import cluster, dynamic, events, lifecycle, profiles, resizing, restarting
+from dq_server.core import (
+    advance,
+    cluster,
+    dynamic,
+    events,
+    lifecycle,
+    profiles,
+    resizing,
+    restarting,
+)
 from dq_server.core.actions import Action, CallRemap, StartJob
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.events import Event
@@ -57,6 +67,8 @@ HANDLERS: dict[type, Handler] = {
     events.ResizeRequested: resizing.resize_requested,
     events.DynamicRequested: dynamic.requested,
     events.DynamicReleased: dynamic.released,
+    events.ReservationMade: advance.made,
+    events.ReservationCancelled: advance.cancelled,
 }
 
 
@@ -125,8 +137,12 @@ class Scheduler:
         if state.profiles:
             for start in profiles.serve(self, now, actions):
                 self._start(start, now, actions)
+        if state.booked:
+            for start in advance.starts(self, now):
+                start.job.inside = start.job.spec.reservation
+                self._start(start, now, actions)
         if state.queue and (state.idle or self.start.promised is not None):
-            queue = self.order.ordered(state, now)
+            queue = state.line(now)
             starts = self.start.choose(state, queue, self.config, now)
             if self.start.promised is not None:
                 state.promised = self.start.promised

@@ -27,6 +27,21 @@ def submission_order(state: State, now: float) -> Iterable[Job]:  # noqa: ARG001
     return state.queue.values()
 
 
+@dataclass(frozen=True, slots=True)
+class AdvanceReservation:
+    """`processors` are kept from `start_s` to `end_s` for jobs that name it (advance.py).
+
+    user  whose jobs may; empty: anybody's
+    """
+
+    name: str
+    processors: int
+    start_s: float
+    end_s: float
+    user: str = ""
+    request_id: str = ""
+
+
 @dataclass(slots=True)
 class State:
     """Everything the scheduler knows."""
@@ -48,6 +63,8 @@ class State:
     # jobs with a dynamic request that waits, in the order of asking
     profiles: OrderedDict[int, Job] = field(default_factory=OrderedDict)
     # jobs with a known evolution that wait, start or run, in order of submission or release
+    booked: dict[str, AdvanceReservation] = field(default_factory=dict)  # not over yet, by name
+    begun: set[str] = field(default_factory=set)  # those of `booked` whose beginning was noticed
     promised: dict[int, float] = field(default_factory=dict)
     # waiting job -> start s that a policy promised it; +inf: not in sight
     usage: Usage = field(default_factory=Usage)  # kept if the order policy `charges`
@@ -69,14 +86,22 @@ class State:
     def head(self, now: float) -> Job | None:
         """The job at the head of the queue, as the order policy has it.
 
-        A job that was promised its start does not wait for anybody to make room (profiles.py).
+        Nobody makes room for jobs that wait for an advance reservation, nor for one that was
+        promised its start (profiles.py).
         """
         if not self.queue:
             return None
-        line = self.ordered(self, now)
-        if not self.profiles:
-            return next(iter(line))
-        return next((job for job in line if job.scheduled is None), None)
+        return next((job for job in self.line(now) if job.scheduled is None), None)
+
+    def line(self, now: float) -> Iterable[Job]:
+        """The queue as the order policy has it, without the jobs that wait for a reservation."""
+        line, booked = self.ordered(self, now), self.booked
+        return [job for job in line if job.spec.reservation not in booked] if booked else line
+
+    @property
+    def spoken_for(self) -> bool:
+        """Whether processors that are idle now may be promised to somebody later."""
+        return bool(self.profiles or self.booked)
 
     @property
     def idle(self) -> int:
@@ -127,6 +152,10 @@ class State:
         self.processors.check(self._owned())
         if self.ends != sorted(j.planned for j in self.active.values() if j.planned):
             raise InvariantViolation("`ends` is not the sorted plan of the active jobs")
+        for r in self.booked.values():
+            inside = sum(len(job.holds()) for job in self.active.values() if job.inside == r.name)
+            if inside > r.processors:
+                raise InvariantViolation(f"{inside} processors held inside {r}")
         for job in self.jobs.values():
             if (job.state is JobState.QUEUED) != (job.id in self.queue):
                 raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")

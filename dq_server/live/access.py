@@ -22,6 +22,7 @@ DOMAIN = "dq"
 _USER = (
     m.Hello, m.Submit, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery,
     m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
+    m.Reserve, m.CancelReservation, m.ReservationsQuery,
 )  # fmt: skip
 _AGENT = (
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.Vacated, m.RemoteRun,

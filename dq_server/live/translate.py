@@ -64,6 +64,7 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         priority=message.priority,
         request_id=message.request,
         hold=message.hold,
+        reservation=message.reservation,
         after=tuple(dict.fromkeys(message.after)),
         after_any=tuple(dict.fromkeys(message.after_any)),
         profile=profile,

@@ -36,6 +36,7 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
         "exit_code": job.exit_code,
         "reason": job.end_reason.text if job.end_reason else None,
         "argv": list(job.spec.argv),
+        "reservation": job.spec.reservation,
         "after": list(job.spec.after),
         "after_any": list(job.spec.after_any),
         "profile": [list(step) for step in job.spec.profile] or None,
@@ -156,6 +157,26 @@ def timeline_view(state: State, now: float) -> dict[str, Any]:
         steps.append([job.end_s if job.end_s is not None else now, 0])
         lines.append({"id": job.id, "name": job.spec.name, "state": str(job.state), "steps": steps})
     return {"now_s": now, "capacity": state.processors.capacity, "jobs": lines}
+
+
+def reservations_view(state: State) -> list[dict[str, Any]]:
+    """Advance reservations by start, with the jobs that run in them or wait for them."""
+    views = []
+    for r in sorted(state.booked.values(), key=lambda r: (r.start_s, r.name)):
+        running = [job.id for job in state.active.values() if job.inside == r.name]
+        waiting = [job.id for job in state.queue.values() if job.spec.reservation == r.name]
+        views.append(
+            {
+                "name": r.name,
+                "processors": r.processors,
+                "start_s": r.start_s,
+                "end_s": r.end_s,
+                "user": r.user,
+                "running": running,
+                "waiting": waiting,
+            }
+        )
+    return views
 
 
 def counts(state: State) -> dict[str, int]:

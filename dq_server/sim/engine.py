@@ -14,7 +14,7 @@ jobs that wait or run, beside some numbers per job in Records.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
@@ -22,10 +22,10 @@ from typing import Any
 from dq_server.core import actions as act
 from dq_server.core.anonymous import AnonymousProcessors
 from dq_server.core.config import SchedulerConfig
-from dq_server.core.events import Event, JobStarted, JobSubmitted, NodeJoined, Tick
+from dq_server.core.events import Event, JobStarted, JobSubmitted, NodeJoined, ReservationMade, Tick
 from dq_server.core.processors import Processors
 from dq_server.core.scheduler import Scheduler
-from dq_server.core.state import State
+from dq_server.core.state import AdvanceReservation, State
 from dq_server.sim.applications import OTHERS, Application, Asking
 from dq_server.sim.feedback import Feedback
 from dq_server.sim.records import Records
@@ -45,6 +45,7 @@ class Simulation:
         config: SchedulerConfig,
         *,
         processors: Processors | None = None,
+        reservations: Iterable[AdvanceReservation] = (),
     ) -> None:
         self.workload = workload
         self.records = Records(workload, nodes)
@@ -72,6 +73,10 @@ class Simulation:
         }
         for action in self.scheduler.handle(NodeJoined("cluster", nodes), 0.0):
             raise AssertionError(f"an empty cluster has nothing to do: {action}")
+        for reservation in reservations:
+            self.scheduler.handle(ReservationMade(reservation), 0.0)
+            self.at(reservation.start_s, Tick())
+            self.at(reservation.end_s, Tick())
 
     # -- what applications use -------------------------------------------------------------------
 

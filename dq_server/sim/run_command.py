@@ -18,7 +18,7 @@ from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, as_json, as_table, write_csv
 from dq_server.sim.swf import read_swf
 from dq_server.sim.toml_workload import read_toml
-from dq_server.sim.workload import RigidWorkload, Workload
+from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 
@@ -102,9 +102,10 @@ def run(
             config.validate()
         _check_outputs(csv, plot)
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
+        reserved = jobs.reservations if isinstance(jobs, ListedWorkload) else ()
         runs = []
         for policy, config in configs.items():
-            records = Simulation(jobs, nodes, config).run()
+            records = Simulation(jobs, nodes, config, reservations=reserved).run()
             runs.append(Run(policy, records, records.metrics()))
     except (WorkloadError, SchedulerError) as error:
         raise InputError(str(error)) from error

@@ -20,6 +20,8 @@ numbers, which the scheduler carries out (sim/profiled.py), and may have `remap_
 two of its remap points (default: it comes when it is called), and `redistribution_s`.
 `after` and `after_any` list jobs, by their place in the file from 1 on, that must have ended
 (successfully, or in whatever way) before this one may start.
+`reservation` names a [[reservation]] of the file to run in (core/advance.py); such a table has
+name, processors, start_s, duration_s, and perhaps user. All are known from the beginning.
 Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
 """
 
@@ -35,6 +37,7 @@ from dq_server.core.errors import InvalidSpec
 from dq_server.core.evolution.profile import EvolutionProfile
 from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scalability import Scalability
+from dq_server.core.state import AdvanceReservation
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving
@@ -44,7 +47,7 @@ from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
 _NUMBERS |= {"granted_s", "timeout_s", "remap_s"}
 _WHOLE = {"processors", "min", "max", "iterations", "priority", "more"}
-_TEXTS = {"name", "kind", "user", "group", "account", "class", "qos"}
+_TEXTS = {"reservation", "name", "kind", "user", "group", "account", "class", "qos"}
 _KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s", "profile"}
 _KNOWN |= {"after", "after_any"}
 _ASKING = {"more", "ask_at_s", "granted_s", "timeout_s"}
@@ -74,7 +77,32 @@ def read_toml(path: Path) -> ListedWorkload:
             jobs.append(_job(table, number))
         except (ValueError, InvalidSpec) as error:
             raise WorkloadError(f"{where}: job {number}: {error}") from error
-    return ListedWorkload(path.name, jobs)
+    try:
+        reservations = [_reservation(table) for table in data.get("reservation", [])]
+    except (ValueError, TypeError) as error:
+        raise WorkloadError(f"{path}: [[reservation]]: {error}") from error
+    return ListedWorkload(path.name, jobs, reservations)
+
+
+def _reservation(table: dict[str, Any]) -> AdvanceReservation:
+    kinds = {"name": str, "user": str, "processors": int, "start_s": float, "duration_s": float}
+    for key, value in table.items():
+        wanted = kinds.get(key)
+        if wanted is None:
+            raise ValueError(f"unknown key {key!r}; known: {', '.join(kinds)}")
+        if type(value) is not wanted and not (wanted is float and type(value) is int):
+            raise ValueError(f"{key} = {value!r}: not of the right kind")
+    missing = kinds.keys() - {"user"} - table.keys()
+    if missing:
+        raise ValueError(f"{min(missing)} is missing")
+    start_s = float(table["start_s"])
+    return AdvanceReservation(
+        table["name"],
+        table["processors"],
+        start_s,
+        start_s + table["duration_s"],
+        table.get("user", ""),
+    )
 
 
 def _job(table: dict[str, Any], number: int) -> ListedJob:
@@ -110,6 +138,7 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
         job_class=table.get("class", ""),
         qos=table.get("qos", ""),
         priority=table.get("priority", 0),
+        reservation=table.get("reservation", ""),
         scalability=known,
         profile=profile,
     )

@@ -16,6 +16,7 @@ from typing import Protocol
 from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scalability import Scalability
 from dq_server.core.sizes import Configuration, nearest_square
+from dq_server.core.state import AdvanceReservation
 from dq_server.sim.applications import Application, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.swf import SwfLog
@@ -93,10 +94,15 @@ class ListedJob:
 
 
 class ListedWorkload:
-    """A few jobs, each described by itself. See Workload."""
+    """A few jobs, each described by itself, and what is reserved beside them. See Workload."""
 
-    def __init__(self, name: str, jobs: Sequence[ListedJob]) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        jobs: Sequence[ListedJob],
+        reservations: Sequence[AdvanceReservation] = (),
+    ) -> None:
+        self.name, self.reservations = name, tuple(reservations)
         self.jobs = sorted(jobs, key=lambda job: job.submit_s)
         self.submit_s = [job.submit_s for job in self.jobs]
         self.notes: dict[str, int] = {}

@@ -48,6 +48,9 @@ def about(job: int) -> list[m.RequestBody]:
         m.Hold(3),
         m.Release(4),
         m.Resize(job, 1),
+        m.Reserve("q", "r", 1, 1e6, 60.0),
+        m.ReservationsQuery(),
+        m.CancelReservation("r"),
         m.JobHello(m.PROTOCOL, SIZE),
         m.RemapPoint(1, SIZE, 0, 1.0),
         m.DynamicRequest(1, 1),
@@ -72,6 +75,7 @@ def about(job: int) -> list[m.RequestBody]:
 USER = {
     m.Hello, m.Submit, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery,
     m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
+    m.Reserve, m.CancelReservation, m.ReservationsQuery,
 }  # fmt: skip
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.Vacated, m.RemoteRun,

@@ -204,7 +204,7 @@ class MebfResize:
                 break
             seen.add(job_id)
             job = state.active[job_id]
-            if job.spec.kind is JobKind.MALLEABLE:
+            if job.spec.kind is JobKind.MALLEABLE and not job.inside:
                 self._take_in(job, config)
         if len(seen) > 2 * len(state.active) + 64:
             seen.intersection_update(state.active)

@@ -67,7 +67,7 @@ class EasyStart:
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
-        if state.profiles:
+        if state.spoken_for:
             self._memo = None
             return start_by_plan(state, queue, now, depth=1, moldable=self._moldable)
         memo = self._memo

@@ -36,7 +36,7 @@ class FcfsStart:
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
-        if state.profiles:
+        if state.spoken_for:
             return self._beside_profiles(state, queue, now)
         idle = state.idle
         starts: list[Start] = []

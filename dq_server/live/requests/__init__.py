@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dq_client import messages as m
-from dq_server.core.errors import SchedulerError, UnknownJob, UnknownNode
+from dq_server.core.errors import SchedulerError, UnknownJob, UnknownNode, UnknownReservation
 from dq_server.live.access import Principal
 from dq_server.live.requests import agents, applications, users
 from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol
@@ -23,7 +23,7 @@ def answer(
     """Carry out a request; a refusal becomes an Error with one clear line."""
     try:
         return TABLE[type(request.body)](server, Asked(identity, principal, request), request.body)
-    except (UnknownJob, UnknownNode) as e:
+    except (UnknownJob, UnknownNode, UnknownReservation) as e:
         return m.Error("not_found", str(e))
     except SchedulerError as e:
         return m.Error("refused", str(e))

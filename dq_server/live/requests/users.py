@@ -9,6 +9,7 @@ import msgspec
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.actions import JobAccepted
+from dq_server.core.state import AdvanceReservation
 from dq_server.live import translate, views
 from dq_server.live.requests.asked import VERSION, Asked, Table, the_job
 
@@ -100,6 +101,39 @@ def resize(server: Server, asked: Asked, body: m.Resize) -> m.ReplyBody:  # noqa
     return m.Done()
 
 
+def reserve(server: Server, asked: Asked, body: m.Reserve) -> m.ReplyBody:  # noqa: ARG001
+    """Make an advance reservation."""
+    start_s = server.now() + body.in_s
+    server.apply(
+        ev.ReservationMade(
+            AdvanceReservation(
+                body.name,
+                body.processors,
+                start_s,
+                start_s + body.duration_s,
+                body.user,
+                body.request,
+            )
+        )
+    )
+    return m.Done()
+
+
+def unreserve(server: Server, asked: Asked, body: m.CancelReservation) -> m.ReplyBody:  # noqa: ARG001
+    """Cancel an advance reservation."""
+    server.apply(ev.ReservationCancelled(body.name))
+    return m.Done()
+
+
+def reservations_query(
+    server: Server,
+    asked: Asked,  # noqa: ARG001
+    body: m.ReservationsQuery,  # noqa: ARG001
+) -> m.ReplyBody:
+    """All advance reservations."""
+    return m.Data(views.reservations_view(server.scheduler.state))
+
+
 def logs_query(server: Server, asked: Asked, body: m.LogsQuery) -> m.ReplyBody | None:
     """Ask the agent that started the job; its answer becomes the reply."""
     job = the_job(server, body.job)
@@ -136,6 +170,9 @@ TABLE: Table = {
     m.Hold: hold,
     m.Release: release,
     m.Resize: resize,
+    m.Reserve: reserve,
+    m.CancelReservation: unreserve,
+    m.ReservationsQuery: reservations_query,
     m.LogsQuery: logs_query,
     m.Stop: stop,
 }

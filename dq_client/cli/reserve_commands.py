@@ -1,0 +1,110 @@
+"""Advance reservations: `dq reserve`, `dq reservations`."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from datetime import datetime, timedelta
+
+import click
+
+from dq_client import messages as m
+from dq_client.cli.job_commands import ask, json_option, server
+from dq_client.cli.output import clock, note, print_json, table
+from dq_client.cli.values import parse_time
+from dq_client.errors import UsageError
+
+CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+
+
+def seconds_until(text: str, now: datetime) -> float:
+    """`now`, `+10m`, `14:30` (today or tomorrow) or `2026-05-01T14:30`, as seconds from `now`."""
+    if text == "now":
+        return 0.0
+    if text.startswith("+"):
+        return parse_time("--start", text[1:])
+    found = CLOCK.fullmatch(text)
+    if found is not None:
+        at = now.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
+        return (at + timedelta(days=at < now) - now).total_seconds()
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"--start {text}: give now, +10m, 14:30 or a date and time as 2026-05-01T14:30"
+        ) from None
+    in_s = (at.astimezone() - now).total_seconds()
+    if in_s < 0:
+        raise UsageError(f"--start {text}: that is in the past")
+    return in_s
+
+
+@click.command()
+@click.option("-n", "processors", type=click.IntRange(min=1), help="How many processors.")
+@click.option("--start", help="now, +10m, 14:30 or 2026-05-01T14:30.")
+@click.option("--duration", help="How long: 90s, 10m, 2h.")
+@click.option("--name", help="What jobs call it: dq submit --reservation NAME.")
+@click.option("--user", default="", help="Whose jobs may run in it; anybody's if not given.")
+@click.option("--cancel", metavar="NAME", help="Cancel a reservation instead of making one.")
+@json_option
+def reserve(
+    processors: int | None,
+    start: str | None,
+    duration: str | None,
+    name: str | None,
+    user: str,
+    cancel: str | None,
+    as_json: bool,
+) -> None:
+    """Keep processors free for later; prints the reservation's name.
+
+    Nobody else gets processors that they would still hold then. It is refused if running jobs are
+    not expected to be out of the way.
+    """
+    making = {"-n": processors, "--start": start, "--duration": duration}
+    if cancel is not None:
+        if any((*making.values(), name, user)):
+            raise UsageError("--cancel NAME goes with no other option")
+        name = cancel
+        body: m.RequestBody = m.CancelReservation(name)
+    elif processors is None or start is None or duration is None:
+        missing = next(option for option, value in making.items() if value is None)
+        raise UsageError(f"{missing} is missing: dq reserve -n 4 --start +1h --duration 10m")
+    else:
+        in_s = seconds_until(start, datetime.now().astimezone())
+        duration_s = parse_time("--duration", duration)
+        name = name or f"r{time.strftime('%m%d')}-{uuid.uuid4().hex[:4]}"
+        body = m.Reserve(uuid.uuid4().hex, name, processors, in_s, duration_s, user)
+    with server() as connection:
+        connection.call(body)
+    if as_json:
+        print_json(reservation={"name": name})
+    elif cancel is not None:
+        note(f"reservation {name} is cancelled")
+    else:
+        print(name)
+
+
+@click.command()
+@json_option
+def reservations(as_json: bool) -> None:
+    """List reservations that are not over, the earliest first."""
+    with server() as connection:
+        found = ask(connection, m.ReservationsQuery())
+    if as_json:
+        print_json(reservations=found)
+        return
+    rows = [
+        (
+            r["name"],
+            r["processors"],
+            clock(r["start_s"]),
+            clock(r["end_s"]),
+            r["user"] or "anybody",
+            " ".join(map(str, r["running"])) or "-",
+            " ".join(map(str, r["waiting"])) or "-",
+        )
+        for r in found
+    ]
+    print(table(("NAME", "PROCS", "BEGINS", "ENDS", "FOR", "RUNNING", "WAITING"), rows))

@@ -1,0 +1,171 @@
+"""Advance reservations: nobody is in the way, members run inside, and everything ends in time."""
+
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.errors import InfeasibleRequest, InvalidSpec, UnknownReservation
+from dq_server.core.explain import explain
+from dq_server.core.jobs import JobState
+from dq_server.core.state import AdvanceReservation
+from dq_server.live import snapshot
+
+
+def reserve(c, processors, start_s, end_s, name="r", **more):
+    c.do(ev.ReservationMade(AdvanceReservation(name, processors, start_s, end_s, **more)))
+
+
+def at(c, time_s):
+    c.now = time_s
+    c.do(ev.Tick())
+
+
+def codes(c, job):
+    return [r.code for r in explain(c.scheduler, job, c.now)]
+
+
+@pytest.mark.parametrize("start", ["fcfs", "easy", "conservative", "reservations"])
+def test_only_who_is_out_of_the_way_in_time_starts(cluster, start):
+    c = cluster(4, start=start, resize="none")
+    reserve(c, 3, 100, 200)
+    jlong, jshort = c.submit(2, estimate_s=150), c.submit(2, estimate_s=100)
+    jone, small = c.submit(1, walltime_s=1000), c.submit(1, estimate_s=100)
+    jendless = c.submit(2)
+    if start == "fcfs":  # the first that cannot start stops the rest
+        assert c.started == []
+        c.do(ev.KillRequested(jlong.id))
+        assert c.started == [jshort.id, jone.id, small.id]
+        return
+    assert jlong.state is jendless.state is JobState.QUEUED
+    assert jshort.state is jone.state is small.state is JobState.RUNNING
+    assert codes(c, jlong)[-1] in ("waits_for_processors", "waits_for_profiles")
+    c.now = 100
+    c.end(jshort)
+    c.end(small)
+    at(c, 100)
+    assert jlong.state is JobState.QUEUED
+    at(c, 200)
+    assert jlong.state is JobState.RUNNING
+
+
+def test_members_run_inside_and_end_with_the_reservation(cluster):
+    c = cluster(4)
+    reserve(c, 3, 100, 200)
+    first = c.submit(2, reservation="r")
+    second, third = (c.submit(1, reservation="r", walltime_s=w) for w in (50, 100))
+    assert codes(c, first) == ["reservation_later"]
+    at(c, 100)
+    assert [first.state, second.state, third.state] == [*[JobState.RUNNING] * 2, JobState.QUEUED]
+    assert codes(c, third) == ["reservation_full"]
+    ordinary = c.submit(2)
+    c.now = 150
+    c.end(second)
+    assert codes(c, third) == ["reservation_short"]  # 100 s of walltime, 50 s left
+    assert ordinary.state is JobState.QUEUED
+    at(c, 200)
+    assert first.state is JobState.KILLING and first.end_reason.code == "reservation_over"
+    assert third.state is JobState.RUNNING  # nobody ahead fits: it is an ordinary job now
+    c.end(first, -9)
+    assert first.state is JobState.FAILED
+    assert ordinary.state is JobState.RUNNING
+
+
+def test_a_job_past_its_planned_end_is_killed_when_it_is_in_the_way(cluster):
+    c = cluster(4)
+    late, early = c.submit(2, estimate_s=90), c.submit(1, estimate_s=90)
+    reserve(c, 2, 100, 200)
+    at(c, 100)
+    assert (late.state, early.state) == (JobState.RUNNING, JobState.KILLING)  # 1 idle, 2 wanted
+    assert early.end_reason.code == "reservation_begins"
+
+
+def test_a_reservation_is_refused_if_running_jobs_will_be_in_the_way(cluster):
+    c = cluster(4)
+    c.submit(2)
+    with pytest.raises(InfeasibleRequest, match=r"asks for 3 .* 2 are free .* give back 0"):
+        reserve(c, 3, 100, 200)
+    with pytest.raises(InfeasibleRequest, match="the cluster has 4"):
+        reserve(c, 5, 100, 200)
+    with pytest.raises(InvalidSpec, match="over already"):
+        c.now = 300
+        reserve(c, 1, 100, 200)
+    with pytest.raises(InvalidSpec, match="at least one processor"):
+        reserve(c, 0, 400, 500)
+    assert not c.scheduler.state.booked
+    reserve(c, 2, 400, 500, request_id="q")
+    reserve(c, 2, 400, 500, request_id="q")  # sent again
+    with pytest.raises(InvalidSpec, match="there is a reservation named r"):
+        reserve(c, 1, 400, 500)
+    with pytest.raises(InfeasibleRequest, match="0 are free"):
+        reserve(c, 3, 499, 600, name="other")
+    reserve(c, 2, 500, 600, name="next")
+
+
+def test_who_may_run_inside(cluster):
+    c = cluster(4)
+    reserve(c, 2, 100, 200, user="ada")
+    for spec, text in [
+        ({"user": "bob"}, "for user ada"),
+        ({"user": "ada", "walltime_s": 101.0}, "longer than reservation r"),
+    ]:
+        with pytest.raises(InfeasibleRequest, match=text):
+            c.submit(1, reservation="r", **spec)
+    with pytest.raises(InfeasibleRequest, match="reservation r has 2"):
+        c.submit(3, reservation="r", user="ada")
+    with pytest.raises(UnknownReservation, match="no reservation x"):
+        c.submit(1, reservation="x")
+    assert not c.scheduler.state.jobs
+
+
+def test_after_a_cancellation_its_jobs_are_ordinary(cluster):
+    c = cluster(4)
+    reserve(c, 3, 100, 200)
+    member, blocked = c.submit(2, reservation="r"), c.submit(2)
+    assert blocked.state is JobState.QUEUED
+    with pytest.raises(UnknownReservation):
+        c.do(ev.ReservationCancelled("x"))
+    c.do(ev.ReservationCancelled("r"))
+    assert member.state is blocked.state is JobState.RUNNING
+
+
+def test_a_malleable_job_gives_way_in_time_and_does_not_grow_into_it(cluster):
+    c = cluster(4, samples=1, discard=0)
+    job = c.submit(1, 2, 4)
+    assert c.point(job, 10.0).what == "expand"
+    assert c.point(job, 5.0).what == "expand"
+    reserve(c, 3, 100, 200)
+    assert c.point(job, 3.0).what == "continue"  # no hurry yet
+    c.now = 60
+    answer = c.point(job, 3.0)
+    assert (answer.what, job.size, answer.reason.code) == ("shrink", 1, "shrink_for_reservation")
+    at(c, 100)
+    member = c.submit(3, reservation="r")
+    assert member.state is JobState.RUNNING
+    assert [c.point(job, 10.0).what for _ in range(5)] == ["continue"] * 5
+    c.end(member)
+    assert [c.point(job, 10.0).what for _ in range(2)] == ["continue"] * 2
+    at(c, 200)
+    assert c.point(job, 10.0).what == "expand"
+
+
+def test_requests_of_running_jobs_respect_it(cluster):
+    c = cluster(4)
+    job = c.submit(1, 4, kind="evolving", walltime_s=150)
+    short = c.submit(1, 4, kind="evolving", walltime_s=90)
+    reserve(c, 2, 100, 200)
+    c.do(ev.DynamicRequested(job.id, 1, 1, 2))
+    assert job.request_answer.what == "rejected"
+    assert "promised to a reservation" in job.request_answer.reason.text
+    c.do(ev.DynamicRequested(short.id, 1, 1, 2))
+    assert short.request_answer.what == "granted"
+
+
+def test_wakeups_and_a_snapshot(cluster):
+    c = cluster(4)
+    reserve(c, 3, 100, 200)
+    c.submit(1, reservation="r")
+    assert c.scheduler.next_wakeup(0.0) == 100
+    at(c, 100)
+    again, _ = snapshot.decode(snapshot.encode(c.scheduler, 100.0))
+    assert again.state.booked == c.scheduler.state.booked
+    assert again.job(1).inside == "r"
+    assert again.next_wakeup(100.0) == 200
