@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 from mpi4py import MPI
@@ -37,12 +37,18 @@ from resize_lib.descriptors import (
 )
 from resize_lib.emulation import Emulation, LinkRate
 from resize_lib.grid import Grid
-from resize_lib.processes import choose_backend, idle_bcast
+from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
+from resize_lib.protection.errors import ProtectionError
+from resize_lib.protection.generations import Copy
+from resize_lib.protection.protector import Protector
 from resize_lib.redistribution import Arena
 from resize_lib.resizing import Bearings, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
 
 T = TypeVar("T")
+
+
+LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/protection.py
 
 
 class Retired(SystemExit):
@@ -83,7 +89,9 @@ class Session:
         mine = places[comm.rank] if places else None
         self.emulation = Emulation.on(mine, self.bearings.link)
         self.grid = self.make_grid(comm)
-        self._joining = self.spawned  # until it has its share of the data
+        self.protector = Protector.from_environment(self)
+        self._copy = None if self.spawned else self._restart(comm)
+        self._joining = self.spawned or self._copy is not None  # until it has its share of the data
 
     def _first_bearings(self, comm: MPI.Intracomm) -> Bearings:
         """Where the job stands at its start: as the server says, or as MPI says."""
@@ -100,6 +108,26 @@ class Session:
                     bearings.link = LinkRate(welcome.link_mbit, latency_us, duplex)
         found: Bearings = idle_bcast(comm, bearings)
         return found
+
+    def _restart(self, comm: MPI.Intracomm) -> Copy | None:
+        """The copy of its data that a job goes on from that was interrupted; collective."""
+        if self.protector is None:
+            return None
+        try:
+            copy = self.protector.begin(comm)
+        except ProtectionError as e:
+            self._give_up(str(e))
+        if copy is not None:
+            self.bearings.step = copy.step
+        return copy
+
+    def _give_up(self, why: str) -> NoReturn:
+        """End the job for a reason that its owner shall read; in all ranks."""
+        if self.rank == 0:
+            say(why)
+            self.server().report(m.GaveUp(why[:4000]))
+        idle_barrier(self.comm)
+        self.backend.abort(1)
 
     def make_grid(self, comm: MPI.Intracomm) -> Grid:
         """The grid of the bearings on `comm` (collective); emulated where the nodes are."""
@@ -216,7 +244,10 @@ class Session:
         A rank that joins starts at the turn that the job has reached.
         """
         if self._joining:
-            join(self)
+            if self._copy is None:
+                join(self)
+            else:
+                self._restore(self._copy)
             self._joining = False
         pacer = self.emulation.pacer if self.emulation is not None else None
         while count is None or self.bearings.step < count:
@@ -231,6 +262,13 @@ class Session:
             last = count is not None and self.bearings.step >= count
             if self.bearings.managed:
                 self._remap_point(elapsed_s, last=last)
+
+    def _restore(self, copy: Copy) -> None:
+        assert self.protector is not None, "copies are for protected jobs"
+        try:
+            self.protector.restore(copy)
+        except ProtectionError as e:
+            self._give_up(str(e))
 
     # --- evolving -------------------------------------------------------------------------------
 
@@ -301,16 +339,21 @@ class Session:
         slowest = self._slowest(elapsed_s)
         b = self.bearings
         b.seq += 1
-        told: tuple[m.RemapAnswer, str] | None = None
+        told: tuple[m.RemapAnswer, str, bool] | None = None
         if self.rank == 0:
             preparing = b.expanding.resize_id if b.expanding is not None else 0
             point = m.RemapPoint(
                 b.seq, self.size, b.resize_id, slowest, b.redistribution_s, b.step, preparing
             )
-            told = advise(self, self.server().remap(point), slowest, last=last)
+            answer, what = advise(self, self.server().remap(point), slowest, last=last)
+            moves = what in ("take in", "expand", "shrink")
+            due = self.protector is not None and not last and self.protector.due(resizing=moves)
+            told = answer, what, due
         told = idle_bcast(self.comm, told)
         assert told is not None
-        answer, what = told
+        answer, what, due = told
+        if self.protector is not None:
+            self.protector.remap_point(make=due)
         b.redistribution_s = 0.0
         known, stands = b.asked, answer.asked
         if known is not None and stands is not None and stands.request == known.request:
@@ -345,6 +388,8 @@ class Session:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
+        if error is not None and self.protector is not None and not isinstance(error, Retired):
+            self._say_why(error)
         if self.link is not None:
             self.link.close()
             self.link = None
@@ -355,3 +400,16 @@ class Session:
             if isinstance(error.code, str):
                 say(error.code)
             self.backend.abort(error.code if isinstance(error.code, int) else 1)
+
+    def _say_why(self, error: BaseException) -> None:
+        """Of a protected job: does it fail by itself, or has this rank lost the others?"""
+        if isinstance(error, MPI.Exception):
+            say(f"rank {self.rank} has lost the others: {error}")
+            self.backend.abort(LOST_THE_OTHERS)
+        if not isinstance(error, SystemExit):
+            why = f"{type(error).__name__}: {error}"
+        elif error.code:
+            why = error.code if isinstance(error.code, str) else f"exit code {error.code}"
+        else:
+            return
+        self.server().report(m.GaveUp(f"{why} (rank {self.rank})"[:4000]))

@@ -27,6 +27,7 @@ from resize_lib.declared import Move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.emulation import LinkRate
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
+from resize_lib.protection.state import CopyState
 from resize_lib.redistribution import (
     InvalidRedistributionError,
     Placement,
@@ -56,6 +57,7 @@ class Bearings:
     old_cols: int = 0
     link: LinkRate | None = None  # emulated links
     expanding: m.RemapAnswer | None = None  # its new ranks are starting
+    copies: CopyState = field(default_factory=CopyState)  # of a protected job
 
     @property
     def processors(self) -> list[int]:

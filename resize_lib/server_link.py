@@ -78,6 +78,17 @@ class ServerLink:
         except DQError as e:
             say(f"the server did not take note of a resize: {e}")
 
+    def report(self, body: m.CopyMade | m.GaveUp) -> None:
+        """Report something that the job does not depend on; not to a server that is away."""
+        if time.monotonic() < self._quiet_until:
+            return
+        try:
+            self._connection.call(body, ANSWER_WITHIN_S)
+        except NoServer:
+            self._quiet_until = time.monotonic() + QUIET_S
+        except DQError as e:
+            say(f"the server did not take note of {type(body).__name__}: {e}")
+
     def close(self) -> None:
         """Close the socket."""
         self._connection.close()

@@ -1,0 +1,153 @@
+"""Whole copies in a folder: each a folder of parts and a manifest, written last.
+
+    FOLDER/INSTANCE.NUMBER/part-00003     what rank 3 had (partfile.py)
+    FOLDER/INSTANCE.NUMBER/manifest       JSON: step, grid, size and checksum of every part, and a
+                                          checksum of the manifest itself
+
+A copy without a manifest is none: its writers were interrupted. A manifest appears all at once and
+only after all parts are there, so a copy with one is complete; whether it is still sound is found
+out by its checksums. Two copies are kept. The older makes room before the next one is written, so
+that a folder never holds more than two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from resize_lib.descriptors import DescriptorError, ProcessGrid
+from resize_lib.protection.errors import ProtectionError
+from resize_lib.protection.partfile import checksum_of
+
+KEPT = 2
+MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A complete copy: `parts` are size and checksum of each rank's file."""
+
+    folder: Path
+    step: int
+    grid: ProcessGrid
+    parts: tuple[tuple[int, int], ...]
+
+    def part(self, rank: int) -> Path:
+        """The file of one rank."""
+        return part_path(self.folder, rank)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all parts."""
+        return sum(size for size, _ in self.parts)
+
+    def check_part(self, rank: int) -> str:
+        """What is wrong with a part; empty if it is sound."""
+        path = self.part(rank)
+        try:
+            found = checksum_of(path)
+        except OSError as e:
+            return f"{path}: {e.strerror}"
+        if found != self.parts[rank]:
+            return f"{path}: damaged (its checksum is not the manifest's)"
+        return ""
+
+
+def name_of(instance: int, number: int) -> str:
+    """Folder of the copy `number` that start `instance` of the job makes."""
+    return f"{instance}.{number}"
+
+
+def part_path(folder: Path, rank: int) -> Path:
+    """The file of one rank in a copy's folder."""
+    return folder / f"part-{rank:05}"
+
+
+def write_manifest(copy: Copy, *, sync: bool) -> None:
+    """Declare a copy complete. OSError if that is impossible."""
+    grid = [copy.grid.rows, copy.grid.cols]
+    body = {"format": 1, "step": copy.step, "grid": grid, "parts": [list(p) for p in copy.parts]}
+    text = json.dumps({**body, "sum": _sum(body)})
+    draft = copy.folder / f".{MANIFEST}.{os.getpid()}"
+    try:
+        with draft.open("w") as f:
+            f.write(text)
+            f.flush()
+            if sync:
+                os.fsync(f.fileno())
+        if sync:
+            _sync_folder(copy.folder)  # the parts' names
+        draft.replace(copy.folder / MANIFEST)
+        if sync:
+            _sync_folder(copy.folder)
+            _sync_folder(copy.folder.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read_copy(folder: Path) -> Copy:
+    """The copy in a folder, its parts not looked at. ProtectionError if the manifest is damaged."""
+    try:
+        found = json.loads((folder / MANIFEST).read_text())
+        claimed = found.pop("sum")
+        if claimed != _sum(found):
+            raise ProtectionError(f"{folder}: the manifest is damaged")
+        parts = tuple((int(size), int(total)) for size, total in found["parts"])
+        copy = Copy(folder, int(found["step"]), ProcessGrid(*found["grid"]), parts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DescriptorError) as e:
+        raise ProtectionError(f"{folder}: the manifest is damaged: {e}") from e
+    if len(parts) != copy.grid.size:
+        raise ProtectionError(f"{folder}: {len(parts)} parts for a grid of {copy.grid.size}")
+    return copy
+
+
+def complete_copies(folder: Path) -> list[Path]:
+    """Folders of the copies that were completed, newest first."""
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return []
+    found = [entry for entry in entries if _order(entry) and (entry / MANIFEST).exists()]
+    return sorted(found, key=_order, reverse=True)
+
+
+def make_room(folder: Path, kept: int = KEPT - 1) -> None:
+    """Remove all but the newest `kept` complete copies, and what never became complete."""
+    keep = complete_copies(folder)[:kept]
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if _order(entry) and entry not in keep:
+            (entry / MANIFEST).unlink(missing_ok=True)  # first, so that it never counts half gone
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def check_private(folder: Path) -> None:
+    """Refuse a folder that others can write: values in it come back as Python objects."""
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise ProtectionError(f"{folder}: belongs to somebody else, or others can write there")
+
+
+def _order(entry: Path) -> tuple[int, ...]:
+    """Sorts copies by age; empty for what is none."""
+    words = entry.name.split(".")
+    return tuple(map(int, words)) if len(words) == 2 and all(w.isdecimal() for w in words) else ()
+
+
+def _sum(body: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,211 @@
+"""What a session does about copies: when one is due, how all ranks make it, how they get it back.
+
+A copy is made between two turns of the loop, in the same collective order on every rank: make room,
+write the parts, tell each other how it went, hand parts to partners, and only then declare it
+complete. Whatever fails (a full disk, a folder that is gone) leaves the last copy as it was, and
+the job goes on and says so.
+
+How often: as the user said; else so that copies take at most a twentieth of the time. A copy is
+also made before every resize, because a fault in its middle takes the whole job down, and with
+partners after it, because parts on nodes that the job has left are out of its reach.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpi4py import MPI
+
+from dq_client import messages as m
+from resize_lib.declared import Matrix, Parcel
+from resize_lib.protection import generations, partfile
+from resize_lib.protection.errors import ProtectionError
+from resize_lib.protection.exchange import fetch_for_partners
+from resize_lib.protection.generations import Copy
+from resize_lib.protection.partners import leaders
+from resize_lib.protection.restore import choose, restore_all
+from resize_lib.protection.restoring import pack_for_itself
+from resize_lib.protection.state import CopyState
+from resize_lib.redistribution.agreement import gather_texts
+from resize_lib.server_link import say
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+
+SHARE_OF_TIME = 1 / 20  # of the run time for copies, unless the user says how often
+VALUES = "values of rs.value"  # in rank 0's part; no name of an application has a space before it
+
+
+class Protector:
+    """Makes the copies of one session, and finds them after a restart."""
+
+    def __init__(self, session: Session) -> None:
+        e = os.environ
+        self.session = session
+        self.job, self.instance = int(e["DQ_JOB_ID"]), int(e["DQ_JOB_INSTANCE"])
+        own = Path(e.get("DQ_HOME", "."), "jobs", str(self.job), "copies")
+        self.disk = Path(e.get("DQ_PROTECT_DIR") or own)
+        self.memory = e.get("DQ_PROTECT_MEMORY", "")
+        points, seconds = e.get("DQ_PROTECT_POINTS"), e.get("DQ_PROTECT_SECONDS")
+        self.every_points = int(points) if points else None
+        self.every_s = float(seconds) if seconds else None
+        made = e.get("DQ_COPIES_MADE")  # only after a restart
+        self.made = None if made is None else int(made)
+        self._last_s = time.monotonic()
+
+    @classmethod
+    def from_environment(cls, session: Session) -> Protector | None:
+        """As the launch said; None if the job is not protected."""
+        return cls(session) if os.environ.get("DQ_PROTECT") else None
+
+    @property
+    def state(self) -> CopyState:
+        """Shared by all ranks."""
+        return self.session.bearings.copies
+
+    # --- making copies ----------------------------------------------------------------------
+
+    def due(self, *, resizing: bool) -> bool:
+        """On rank 0: whether a copy is to be made now, before the next turn or the resize."""
+        s, b = self.state, self.session.bearings
+        if s.step == b.step:
+            return False
+        if resizing or (self.memory and s.step >= 0 and s.resize_id != b.resize_id):
+            return True
+        since_s = time.monotonic() - self._last_s
+        if self.every_points is not None:
+            return s.points + 1 >= self.every_points
+        if self.every_s is not None:
+            return since_s >= self.every_s
+        return since_s >= s.took_s * (1 / SHARE_OF_TIME - 1)
+
+    def remap_point(self, *, make: bool) -> None:
+        """At every remap point, collective: make a copy if rank 0 said so."""
+        self.state.points += 1
+        if make:
+            self.make()
+
+    def make(self) -> None:
+        """Copy everything declared; collective. Never raises for what a disk may do."""
+        session, s = self.session, self.state
+        begin = time.monotonic()
+        s.number += 1
+        name = generations.name_of(self.instance, s.number)
+        folder = self._folder() / name
+        error, nbytes = "", 0
+        try:
+            nbytes = self._make(folder)
+        except ProtectionError as e:  # on every rank
+            error = str(e)
+            shutil.rmtree(folder, ignore_errors=True)
+        self._last_s = time.monotonic()
+        s.took_s, s.points = self._last_s - begin, 0
+        if not error:
+            s.step, s.resize_id = session.bearings.step, session.bearings.resize_id
+        if session.rank == 0:
+            report = m.CopyMade(session.bearings.step, s.took_s, nbytes, error[:4000])
+            session.server().report(report)
+            if error and error != s.error:
+                say(f"no copy of the job's data can be made, the last one stays: {error}")
+        s.error = error
+
+    def _folder(self) -> Path:
+        if not self.memory:
+            return self.disk
+        return Path(self.memory, self.session.places[self.session.rank].host, str(self.job))
+
+    def _make(self, folder: Path) -> int:
+        session = self.session
+        comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.bearings.grid
+        hosts = [place.host if self.memory else "" for place in session.places]
+        leads = rank in leaders(hosts)
+        found, error = (0, 0), ""
+        try:
+            if leads:
+                _private_folder(folder.parent)
+                generations.make_room(folder.parent)
+            blocks = self._blocks()
+            path = generations.part_path(folder, rank)
+            found = partfile.write_part(path, grid, rank, blocks, sync=not self.memory)
+        except Exception as e:  # an application's pack may raise anything
+            error = _story(e)
+        parts = _agree(comm, error, f"{found[0]} {found[1]}")
+        copy = Copy(folder, session.step, grid, tuple(_two(text) for text in parts))
+        error = fetch_for_partners(comm, hosts, copy) if self.memory else ""
+        _agree(comm, error)
+        error = ""
+        try:
+            if leads:
+                generations.write_manifest(copy, sync=not self.memory)
+        except OSError as e:
+            error = _story(e)
+        _agree(comm, error)
+        if rank == 0 and self.memory:
+            generations.make_room(self.disk, kept=0)  # what an earlier start left there
+        return copy.nbytes
+
+    def _blocks(self) -> dict[str, partfile.Block]:
+        session = self.session
+        grid, rank = session.bearings.grid, session.rank
+        blocks: dict[str, partfile.Block] = {}
+        for name, item in session.declared.items():
+            if isinstance(item, Parcel):
+                pieces = pack_for_itself(item.desc, item.value, grid, rank)
+                blocks[name] = partfile.BytesBlock(pieces)
+            else:
+                order = item.order if isinstance(item, Matrix) else "C"
+                blocks[name] = partfile.ArrayBlock(item.desc, item.local, order)
+        if rank == 0:
+            values = {name: held.value for name, held in session.values.items()}
+            blocks[VALUES] = partfile.BytesBlock([MPI.pickle.dumps(values)])
+        return blocks
+
+    # --- getting them back ------------------------------------------------------------------
+
+    def begin(self, comm: MPI.Intracomm) -> Copy | None:
+        """At the start of the program, collective: the copy to go on from; None: the beginning.
+
+        Raises:
+            ProtectionError: copies were made and none can be used.
+        """
+        if self.made is None:
+            return None
+        return choose(comm, self.disk, self.made)
+
+    def restore(self, copy: Copy) -> None:
+        """Give everything declared its share of the copy; collective."""
+        values = restore_all(self.session, copy, VALUES)
+        for name, value in values.items():
+            if name in self.session.values:
+                self.session.values[name].value = value
+        self.state.step = copy.step
+        self._last_s = time.monotonic()
+
+
+def _private_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    generations.check_private(folder)
+
+
+def _agree(comm: MPI.Intracomm, error: str, text: str = "") -> list[str]:
+    """Every rank's text, if no rank has an error; else the same ProtectionError on all."""
+    texts: list[str] = gather_texts(comm, f"!{error}" if error else text)
+    for rank, said in enumerate(texts):
+        if said.startswith("!"):
+            raise ProtectionError(f"{said[1:]} (rank {rank})")
+    return texts
+
+
+def _story(e: Exception) -> str:
+    if isinstance(e, OSError):
+        return f"{e.filename or 'a file'}: {e.strerror}"
+    return str(e) if isinstance(e, ProtectionError) else f"{type(e).__name__}: {e}"
+
+
+def _two(text: str) -> tuple[int, int]:
+    size, total = text.split()
+    return int(size), int(total)
