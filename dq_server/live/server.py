@@ -14,6 +14,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
+from itertools import islice
 
 from dq_client import codec
 from dq_client import messages as m
@@ -43,6 +44,7 @@ LOG_TICKETS_MAX = 1000
 SNAPSHOT_EVENTS = 5000
 RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
+COPIES_FORGOTTEN_MAX = 1000  # of the jobs that ended last
 GOES_DOWN = "the server is going down"
 
 Outlet = Callable[[bytes, bytes], None]  # identity of a connection, frame
@@ -236,6 +238,14 @@ class Server:
         job = self.scheduler.state.jobs.get(job_id)
         if job is not None and job.spec.protection is not None:
             for link in self.agents.by_name.values():
+                self.order(link, m.ForgetCopies(job.id, self._copy_places(job)))
+
+    def forget_copies_on(self, link: AgentLink) -> None:
+        """An agent that was away when jobs ended still holds their copies in memory."""
+        state = self.scheduler.state
+        for job_id in islice(reversed(state.ended), COPIES_FORGOTTEN_MAX):
+            job = state.jobs[job_id]
+            if job.spec.protection is not None and job.spec.protection.how == "partner":
                 self.order(link, m.ForgetCopies(job.id, self._copy_places(job)))
 
     def _agents_of(self, processors: tuple[int, ...]) -> list[AgentLink]:

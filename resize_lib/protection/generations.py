@@ -115,9 +115,12 @@ def complete_copies(folder: Path) -> list[Path]:
     return sorted(found, key=_order, reverse=True)
 
 
-def make_room(folder: Path, kept: int = KEPT - 1) -> None:
-    """Remove all but the newest `kept` complete copies, and what never became complete."""
-    keep = complete_copies(folder)[:kept]
+def make_room(folder: Path, kept: int = KEPT - 1, coming: str = "") -> None:
+    """Remove all but the newest `kept` complete copies, and what never became complete.
+
+    `coming`: the copy that room is made for; other ranks may be writing it already.
+    """
+    keep = [*complete_copies(folder)[:kept], folder / coming]
     try:
         entries = list(folder.iterdir())
     except OSError:

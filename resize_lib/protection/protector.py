@@ -127,7 +127,7 @@ class Protector:
         try:
             if leads:
                 _private_folder(folder.parent)
-                generations.make_room(folder.parent)
+                generations.make_room(folder.parent, coming=folder.name)
             blocks = self._blocks()
             path = generations.part_path(folder, rank)
             found = partfile.write_part(path, grid, rank, blocks, sync=not self.memory)

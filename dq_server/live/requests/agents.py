@@ -25,6 +25,7 @@ def agent_hello(server: Server, asked: Asked, body: m.AgentHello) -> m.ReplyBody
     # Before the orders that follow: they count only in this session.
     welcome = m.Welcome(m.PROTOCOL, VERSION, server.epoch, "agent", session)
     server.reply(asked.identity, asked.request_id, welcome)
+    server.forget_copies_on(link)
     join_new(server, link)
     server.resume()
     return None
