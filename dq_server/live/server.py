@@ -41,7 +41,12 @@ log = logging.getLogger("dq.server")
 complain = Seldom(log)
 
 LOG_TICKETS_MAX = 1000
-SNAPSHOT_EVENTS = 5000
+# A snapshot is taken so many events after the last one: what is replayed at a start takes 50 µs an
+# event. But while one takes long, because there are many jobs, at most 1/SNAPSHOT_SHARE of the time
+# goes into them; until there are so many events that the next start would suffer.
+SNAPSHOT_EVENTS = 1000
+SNAPSHOT_EVENTS_MAX = 50_000
+SNAPSHOT_SHARE = 200
 RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
 COPIES_FORGOTTEN_MAX = 1000  # of the jobs that ended last
@@ -75,6 +80,7 @@ class Server:
         self.monotonic, self._clock = monotonic, clock
         self._now, self._ahead_s = 0.0, 0.0
         self._seq = self._kept = 0  # the last event, and the one of the last snapshot
+        self._keep_from_s = 0.0  # no snapshot earlier
         self.epoch = journal.next_epoch()
         self.agents = Agents()
         self.started_s = monotonic()
@@ -121,11 +127,21 @@ class Server:
         """Take a snapshot if anything happened since the last one; between turns only."""
         if self._seq == self._kept:
             return
+        begin = self.monotonic()
         try:
             self.journal.save_snapshot(self._seq, snapshot.encode(self.scheduler, self._now))
         except Exception:  # the events are there; only the next start takes longer
             log.exception("no snapshot of event %d", self._seq)
         self._kept = self._seq  # also if it failed: tried again as many events later
+        now = self.monotonic()
+        self._keep_from_s = now + SNAPSHOT_SHARE * (now - begin)
+
+    def _keep_at_times(self) -> None:
+        since = self._seq - self._kept
+        if since < SNAPSHOT_EVENTS:
+            return
+        if since >= SNAPSHOT_EVENTS_MAX or self.monotonic() >= self._keep_from_s:
+            self.keep()
 
     def now(self) -> float:
         """Seconds since the epoch; never goes back, and goes on if the system clock was set back.
@@ -358,8 +374,7 @@ class Server:
         self._outbox.clear()
         self._requests.clear()
         self.outbox_bytes = 0
-        if self._seq - self._kept >= SNAPSHOT_EVENTS:
-            self.keep()
+        self._keep_at_times()
 
     def _refuse_turn(self, why: str) -> None:
         """The batch could not be saved: refuse its requests and forget what they did."""

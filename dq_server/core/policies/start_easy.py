@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
@@ -31,7 +32,9 @@ from dq_server.core.reasons import because
 from dq_server.core.shadow import Reservation, reserve
 from dq_server.core.sizes import Configuration, largest_at_most
 from dq_server.core.state import State
-from dq_server.core.waiting import WaitingIndex
+
+if TYPE_CHECKING:
+    from dq_server.core.waiting import WaitingIndex
 
 LONG_QUEUE = 64
 INF = float("inf")
@@ -56,7 +59,7 @@ class EasyStart:
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
         self._in_order = config.order == "fcfs"
-        self._index = WaitingIndex(config.moldable)
+        self._index: WaitingIndex | None = None
         self._memo: _Memo | None = None
 
     def choose(
@@ -111,9 +114,14 @@ class EasyStart:
             return jobs
         if not idle:
             return ()
-        self._index.sync(state)
+        index = self._index
+        if index is None:
+            from dq_server.core.waiting import WaitingIndex  # numpy: a server starts without it
+
+            index = self._index = WaitingIndex(self._moldable)
+        index.sync(state)
         memo.reservation = held = reserve(state, starts, idle, memo.needed, now)
-        passing = self._index.candidates(idle, now, held.end_by(now), held.extra_nodes)
+        passing = index.candidates(idle, now, held.end_by(now), held.extra_nodes)
         return (job for job in passing if job.id > memo.head.id)
 
     def _newcomers(self, state: State, memo: _Memo, now: float) -> list[Start]:
