@@ -14,6 +14,7 @@ from dq_server.core.evolution import (
     Plan,
     ProfileError,
     fit_rule,
+    plan_ahead,
     plan_offline,
 )
 from dq_server.sim.one_line import InputError, OneLineCommand
@@ -107,13 +108,24 @@ def as_table(profiles: list[EvolutionProfile], plan: Plan) -> str:
     help="How a profile may change to fit: flattened to its peak (rigid), not at all (noX), steps "
     "expanded to twice their duration (2X) or without limit (infX), +c: compacted.",
 )
+@click.option(
+    "--horizon",
+    type=click.IntRange(min=0),
+    metavar="SECONDS",
+    help="How long before it begins a step becomes known; until then the application's largest "
+    "step is reserved for it.  [default: all are known]",
+)
 @click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
-def plan(profiles: Path, nodes: int, fit: str, json_wanted: bool) -> None:
+def plan(profiles: Path, nodes: int, fit: str, horizon: int | None, json_wanted: bool) -> None:
     """Plan applications whose needs are known in advance.
 
     PROFILES is a JSON file: a list of applications in the order they queue, each a list of steps
     [duration_s, nodes]. (Klein & Pérez, Scheduling evolving applications, 2011.)
     """
     requested = load_profiles(profiles, nodes)
-    planned = plan_offline(requested, nodes, fit_rule(fit))
+    rule = fit_rule(fit)
+    if horizon is None:
+        planned = plan_offline(requested, nodes, rule)
+    else:
+        planned = plan_ahead(requested, nodes, rule, horizon)
     click.echo(as_json(planned) if json_wanted else as_table(requested, planned))

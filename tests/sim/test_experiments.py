@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from experiments import job_mixes, mebf
+from dq_server.core.evolution import FIT_RULES
+from dq_server.sim.generators.klein_perez import draw_tests
+from experiments import job_mixes, limited_horizon, mebf
 
 
 def sizes(outcome, number):
@@ -67,3 +69,10 @@ def test_mebf_case():
     found = [(mebf.SCENARIOS[0], case, result)]
     assert json.loads(mebf.as_json(found))["cases"][0]["workload"] == "small"
     assert "small" in mebf.as_text(found)
+
+
+def test_knowing_less_far_ahead_costs_time():
+    rows = dict(limited_horizon.run(draw_tests(1, 10), FIT_RULES["2X"]))
+    makespans = [rows[name][0] for name in ("all", "7200 s", "3600 s", "600 s", "rigid")]
+    assert makespans == sorted(makespans)
+    assert makespans[0] < 0.8 * makespans[-1]

@@ -173,3 +173,17 @@ def test_a_missing_folder_or_binary_file_is_one_line(tmp_path: Path) -> None:
         assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert str(path) in done.stderr
         assert message in done.stderr
+
+
+def test_a_horizon_delays_what_only_knowledge_makes_room_for(tmp_path: Path) -> None:
+    queue = json.dumps([[[30, 1], [30, 1], [5, 4]], [[60, 3]]])
+
+    def second(*options: str) -> float:
+        done = plan(tmp_path, queue, "--nodes", "4", "--fit", "noX", "--json", *options)
+        assert done.exit_code == 0
+        start_s: float = json.loads(done.stdout)["scheduled"][1]["start_s"]
+        return start_s
+
+    assert (second(), second("--horizon", "30"), second("--horizon", "29")) == (0, 0, 65)
+    refused = plan(tmp_path, queue, "--nodes", "4", "--horizon", "-1")
+    assert (refused.exit_code, refused.stdout) == (2, "")

@@ -2,12 +2,13 @@
 
 `profile` says what an application asks for and gets, `rules` names the ways to place it, `fit` and
 `compact` place one application, `plan` a queue of them, `online` those that arrive over time,
-`mapping` turns node counts into node ids and `metrics` measures a plan.
+`horizon` says what is known of each at a time, `mapping` turns node counts into node ids and
+`metrics` measures a plan.
 """
 
 from dq_server.core.evolution.mapping import MappingError, NodeMap, map_nodes
 from dq_server.core.evolution.metrics import PlanMetrics, measure
-from dq_server.core.evolution.online import OnlinePlanner, PlannerError
+from dq_server.core.evolution.online import OnlinePlanner, PlannerError, plan_ahead
 from dq_server.core.evolution.plan import Plan, check_plan, place, plan_offline
 from dq_server.core.evolution.profile import (
     EvolutionProfile,
@@ -38,5 +39,6 @@ __all__ = [
     "map_nodes",
     "measure",
     "place",
+    "plan_ahead",
     "plan_offline",
 ]

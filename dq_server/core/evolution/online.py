@@ -6,16 +6,21 @@ before its profile did, was killed or withdrawn), those still waiting are placed
 order of arrival, each while all others keep their place: as its old place is still open, nobody's
 completion gets later than promised, and nobody starves.
 
+With a limited horizon (horizon.py) what an application will need becomes known as it runs:
+`advance` takes that in, and those still waiting are placed again as well.
+
 Times never run backwards. Whoever drives this (server or simulator) tells it of early ends; an
 application that overstays a step must be killed, as its nodes are promised to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from math import inf
 
 from dq_server.core.errors import SchedulerError
-from dq_server.core.evolution.plan import place
+from dq_server.core.evolution.horizon import known_at_start, reveal, seen
+from dq_server.core.evolution.plan import Plan, place
 from dq_server.core.evolution.profile import EvolutionProfile, ScheduledProfile
 from dq_server.core.evolution.rules import FitRule
 from dq_server.core.stepfunction import StepFunction
@@ -28,9 +33,11 @@ class PlannerError(SchedulerError):
 class OnlinePlanner:
     """Scheduled profiles of the applications that wait or run on `n_nodes` nodes."""
 
-    def __init__(self, n_nodes: int, rule: FitRule, now: float = 0) -> None:
+    def __init__(self, n_nodes: int, rule: FitRule, now: float = 0, horizon_s: float = inf) -> None:
         self.n_nodes = n_nodes
         self.rule = rule
+        self.horizon_s = inf if rule.rigid else horizon_s
+        self._seen: dict[Hashable, int] = {}  # steps known; the same keys
         self._resource = StepFunction(now)  # the sum of all scheduled profiles, from now on
         self._requested: dict[Hashable, EvolutionProfile] = {}  # in order of arrival
         self._scheduled: dict[Hashable, ScheduledProfile] = {}  # the same keys
@@ -57,12 +64,42 @@ class OnlinePlanner:
         if app in self._requested:
             raise PlannerError(f"{app!r} was submitted before")
         self._check_time(now)
-        placed = place(requested, self._resource, self.n_nodes, self.rule, now)
+        known = known_at_start(requested, self.horizon_s)
+        placed = place(seen(requested, known), self._resource, self.n_nodes, self.rule, now)
         placed.take_from(self._resource)
         self._resource.forget_before(now)
-        self._requested[app] = requested
+        self._requested[app], self._seen[app] = requested, known
         self._scheduled[app] = placed
         return placed
+
+    def next_reveal(self) -> float:
+        """When the next step becomes known; +inf: all are."""
+        return min((self._reveal_s(app) for app in self._seen), default=inf)
+
+    def _reveal_s(self, app: Hashable) -> float:
+        known = self._seen[app]
+        if known == len(self._requested[app].steps) or self.rule.rigid:
+            return inf
+        return self._scheduled[app].begin_of(known) - self.horizon_s
+
+    def advance(self, now: float) -> None:
+        """Take in what has become known by `now`, in order of time, then of arrival."""
+        self._check_time(now)
+        while (at := self.next_reveal()) <= now:
+            self._resource.forget_before(max(at, self.now))
+            for app in [app for app in self._seen if self._reveal_s(app) <= at]:
+                self._scheduled[app] = reveal(
+                    self._requested[app],
+                    self._seen[app],
+                    self._scheduled[app],
+                    self._resource,
+                    self.n_nodes,
+                    self.rule.expand_limit,
+                    self.now,
+                )
+                self._seen[app] += 1
+            self._improve(self.now)
+        self._resource.forget_before(now)
 
     def remove(self, app: Hashable, now: float) -> dict[Hashable, ScheduledProfile]:
         """`app` ended (early or in time), was killed or withdrawn: free what it still had.
@@ -72,7 +109,7 @@ class OnlinePlanner:
         self._known(app)
         self._check_time(now)
         self._resource.forget_before(now)
-        del self._requested[app]
+        del self._requested[app], self._seen[app]
         gone = self._scheduled.pop(app)
         if gone.end_s <= now:
             return {}
@@ -84,7 +121,8 @@ class OnlinePlanner:
         for app in self.waiting(now):
             old = self._scheduled[app]
             old.give_back(self._resource)
-            new = place(self._requested[app], self._resource, self.n_nodes, self.rule, now)
+            view = seen(self._requested[app], self._seen[app])
+            new = place(view, self._resource, self.n_nodes, self.rule, now)
             new.take_from(self._resource)
             if new != old:
                 self._scheduled[app] = changed[app] = new
@@ -97,3 +135,22 @@ class OnlinePlanner:
     def _known(self, app: Hashable) -> None:
         if app not in self._requested:
             raise PlannerError(f"{app!r} is not planned")
+
+
+def plan_ahead(
+    profiles: Sequence[EvolutionProfile], n_nodes: int, rule: FitRule, horizon_s: int
+) -> Plan:
+    """All applications queued at time 0, in order, each known only `horizon_s` seconds ahead.
+
+    What came of it: the profiles as they were held in the end.
+    """
+    planner = OnlinePlanner(n_nodes, rule, 0, horizon_s)
+    for app, requested in enumerate(profiles):
+        planner.submit(app, requested, 0)
+    while (at := planner.next_reveal()) < inf:
+        planner.advance(max(at, planner.now))
+    scheduled = tuple(planner.scheduled(app) for app in range(len(profiles)))
+    held = StepFunction()
+    for one in scheduled:
+        one.take_from(held)
+    return Plan(scheduled, held)
