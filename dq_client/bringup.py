@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import psutil
@@ -20,6 +21,9 @@ from dq_client.cluster import Cluster
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.home import Home, is_alive
+
+if TYPE_CHECKING:
+    from dq_client.emulation.slowed import HowSlowed
 
 PATIENCE_S = 20.0
 
@@ -69,11 +73,17 @@ def start_agent(home: Home, name: str, nodes: list[m.NodeInfo], interface: str =
     return process.pid
 
 
-def start_agents(home: Home, agents: dict[str, list[m.NodeInfo]], interface: str = "lo") -> None:
+def start_agents(
+    home: Home,
+    agents: dict[str, list[m.NodeInfo]],
+    interface: str = "lo",
+    slowed: HowSlowed | None = None,
+) -> None:
     """Start many agents in the background, all forked from one process that ends at once."""
     words = ["-m", "dq_client.agent", "--fleet", "--interface", interface]
     process = _start(home, "fleet", words, stdin=subprocess.PIPE)
-    process.communicate(msgspec.json.encode(agents), timeout=PATIENCE_S)
+    wanted = {"agents": agents, "slowed": slowed}
+    process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
     if process.returncode != 0:
         raise _said(home, "fleet", process.returncode)
 
@@ -105,17 +115,24 @@ def _said(home: Home, what: str, code: int) -> DQError:
     return UsageError(text) if code == UsageError.exit_code else DQError(f"{what}: {text}")
 
 
-def start_contained(home: Home, cluster: Cluster) -> None:
+def start_contained(home: Home, cluster: Cluster, mechanism: str) -> None:
     """Start the agents of contained nodes: each limited by the kernel, not by the library."""
-    from dq_client.emulation import cgroups, contained
+    from dq_client.emulation import contained, governor, slowed
 
     cores = {n.name: n.processors * (n.core_share or 1.0) for n in cluster.nodes}
-    groups = contained.make_groups(home, cores)
     nodes = [msgspec.structs.replace(n, core_share=None) for n in cluster.nodes]
+    contained.record(home, [])
+    if mechanism == "governor":
+        start_agents(home, {n.name: [n] for n in nodes}, slowed=slowed.by_governor(home, cores))
+        wait_until(
+            lambda: governor.running(home) is not None,
+            PATIENCE_S,
+            f"the governor did not start: see {home.log / 'governor.err'}",
+        )
+        return
+    groups = contained.make_groups(home, cores)
     if os.geteuid() != 0:  # no namespaces: the library shapes the links
-        contained.record(home, [])
-        os.environ[cgroups.JOIN_VARIABLE] = groups
-        start_agents(home, {n.name: [n] for n in nodes})
+        start_agents(home, {n.name: [n] for n in nodes}, slowed=slowed.by_groups(groups))
         return
     rate = cluster.link.rate_mbit if cluster.link is not None else None
     nodes = [msgspec.structs.replace(n, link_mbit=None, link_latency_us=None) for n in nodes]
@@ -133,20 +150,24 @@ def bring_up(
 
     `mechanism`: how emulated nodes are slowed (emulation.mechanism).
     """
-    if mechanism == "contained":
+    by_kernel = mechanism in ("contained", "governor")
+    if by_kernel:
         from dq_client.emulation import contained
 
         home.create()
         contained.remove_of(home)
         (home.root / "contained").touch()
+    if mechanism == "contained":
         server_options = [*server_options, "--address", contained.server_address(home)]
     info = start_server(home, server_options)
     try:
-        if mechanism == "contained":
-            start_contained(home, cluster)
+        if by_kernel:
+            start_contained(home, cluster, mechanism)
         else:
             start_agents(home, cluster.agents())
         _wait_for_nodes(home, {n.name for n in cluster.nodes})
+        if by_kernel:
+            contained.record(home, [int(info["pid"]) for info in running_agents(home).values()])
     except BaseException:
         _tear_down(home)
         raise

@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from dq_client import keys
 from dq_client.agent.agent import Agent
 from dq_client.agent.keeper import PR_SET_CHILD_SUBREAPER
 from dq_client.connection import Connection
+from dq_client.emulation.slowed import HowSlowed, Slowed, of_node
 from dq_client.errors import DQError, NoServer, UsageError
 from dq_client.home import Home, write_private
 from dq_client.launch import raise_open_file_limit
@@ -59,28 +59,36 @@ def one(options: argparse.Namespace) -> int:
     return 0
 
 
+class Fleet(msgspec.Struct):
+    """Agents by name, and how their nodes are slowed if the kernel does that."""
+
+    agents: dict[str, list[NodeInfo]]
+    slowed: HowSlowed | None = None
+
+
 def fleet(described: bytes, interface: str) -> int:
-    """Fork one agent per entry of a JSON object (name: nodes) and leave them to themselves.
+    """Fork one agent per entry of a Fleet and leave them to themselves.
 
     A Python start takes a good part of a second of processor time, a fork some milliseconds: what
     36 emulated nodes need to come up on two cores.
     """
     home = Home.default()
-    agents = msgspec.json.decode(described, type=dict[str, list[NodeInfo]])
+    wanted = msgspec.json.decode(described, type=Fleet)
     home.log.mkdir(mode=0o700, exist_ok=True)
-    for name, nodes in agents.items():
+    for name in wanted.agents:
         if os.fork() == 0:
             os.setsid()
             with (home.log / f"agent-{name}.err").open("wb") as err:
                 os.dup2(err.fileno(), 1)
                 os.dup2(err.fileno(), 2)
-            os._exit(_in_fleet(home, name, nodes, interface))
+            os._exit(_in_fleet(home, name, wanted, interface))
     return 0
 
 
-def _in_fleet(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> int:
+def _in_fleet(home: Home, name: str, wanted: Fleet, interface: str) -> int:
     try:
-        serve(home, name, nodes, interface)
+        slowed = None if wanted.slowed is None else of_node(home, name, wanted.slowed)
+        serve(home, name, wanted.agents[name], interface, slowed)
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", name)
         print(f"dq agent: {e}", file=sys.stderr, flush=True)  # noqa: T201
@@ -90,16 +98,19 @@ def _in_fleet(home: Home, name: str, nodes: list[NodeInfo], interface: str) -> i
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """An agent in namespaces of its own: what it cannot find out, and what its ranks need."""
+    """An agent in namespaces of its own: what it cannot find out."""
 
     pid: int  # its number on the host
     server: dict[str, Any]  # the server's file: its process cannot be seen from here
-    environment: dict[str, str]
-    each_beat: Callable[[], None]
 
 
 def serve(
-    home: Home, name: str, nodes: list[NodeInfo], interface: str, inside: Inside | None = None
+    home: Home,
+    name: str,
+    nodes: list[NodeInfo],
+    interface: str,
+    slowed: Slowed | None = None,
+    inside: Inside | None = None,
 ) -> None:
     """Run one agent until it is retired."""
     home.create()
@@ -125,8 +136,8 @@ def serve(
     server = _server(home) if inside is None else inside.server
     agent = Agent(home, name, nodes, _connect(home, server), interface=interface)
     agent.heartbeat_s = server.get("heartbeat_s", agent.heartbeat_s)
-    if inside is not None:
-        agent.environment, agent.each_beat = inside.environment, inside.each_beat
+    if slowed is not None:
+        agent.environment, agent.each_beat = slowed.environment, slowed.each_beat
     signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "retired", True))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
     agent.wake, wakes = socket.socketpair()

@@ -60,7 +60,7 @@ class Agent:
     reports: Reports = field(default_factory=Reports)
     over: dict[int, int] = field(default_factory=dict)  # job -> instance that must not start now
     environment: dict[str, str] = field(default_factory=dict)  # set for every rank
-    each_beat: Callable[[], None] = field(default=lambda: None)
+    each_beat: Callable[[], object] = field(default=lambda: None)
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     holdings: Holdings = field(init=False)
     departures: Departures = field(init=False)

@@ -36,6 +36,18 @@ def belonging(pids: list[int], job: int, instance: int, home: Path) -> list[int]
     return [pid for pid in pids if marks <= _environment(pid)]
 
 
+def of_home(home: Path) -> list[int]:
+    """Processes on this machine that any agent of the home started, keepers included."""
+    mark = os.fsencode(f"DQ_HOME={home}")
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [
+        pid
+        for pid in pids
+        if mark in (found := _environment(pid))
+        and any(word.startswith(b"DQ_AGENT=") for word in found)
+    ]
+
+
 def _environment(pid: int) -> set[bytes]:
     try:
         return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))

@@ -101,7 +101,9 @@ def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: 
 @click.command()
 @click.option("--limit", type=float, default=30.0, help="Seconds for each trial of the MPI.")
 @click.option("--emulation", "cluster", help="Measure the emulated nodes of this cluster file.")
-@click.option("--fidelity", type=click.Choice(["paced", "contained", "auto"]), default="paced")
+@click.option(
+    "--fidelity", type=click.Choice(["paced", "contained", "governor", "auto"]), default="paced"
+)
 @click.option("--busy", default="1,9,36", help="With --emulation: nodes that compute at once.")
 @click.option("--clean", is_flag=True, help="Remove what killed contained clusters have left.")
 @json_option

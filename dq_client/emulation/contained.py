@@ -20,11 +20,18 @@ from pathlib import Path
 
 import psutil
 
-from dq_client.emulation import cgroups, network
+from dq_client.agent import tree
+from dq_client.emulation import cgroups, governor, network
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home, is_alive
 
-RECORDS = Path("/run/dq-emulation" if os.geteuid() == 0 else f"/tmp/dq-emulation-{os.getuid()}")  # noqa: S108
+# Root of a user namespace cannot write to /run.
+_RUN = Path("/run")
+RECORDS = (
+    _RUN / "dq-emulation"
+    if os.geteuid() == 0 and os.access(_RUN, os.W_OK)
+    else Path(f"/tmp/dq-emulation-{os.getuid()}")  # noqa: S108
+)
 GONE_S = 5.0
 
 
@@ -90,12 +97,24 @@ def remove(tag: str) -> None:
     deadline = time.monotonic() + GONE_S
     while any(is_alive(*agent) for agent in _agents(tag)) and time.monotonic() < deadline:
         time.sleep(0.01)
+    owner = _owner(tag)
+    if owner is not None:
+        governor.end(owner)
+        _kill_jobs(owner)
     hierarchy = cgroups.find()
     if hierarchy is not None:
         hierarchy.remove(tag)
     if os.geteuid() == 0 and tag in network.clusters():
         network.Network(tag, None).remove()
     (RECORDS / f"{tag}.json").unlink(missing_ok=True)
+
+
+def _kill_jobs(home: Home) -> None:
+    """End what the agents have started: without namespaces it outlives them."""
+    deadline = time.monotonic() + GONE_S
+    while (left := tree.of_home(home.root)) and time.monotonic() < deadline:
+        tree.kill(left)
+        time.sleep(0.01)
 
 
 def remove_of(home: Home) -> None:

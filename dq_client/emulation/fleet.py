@@ -20,6 +20,7 @@ import msgspec
 
 from dq_client.agent.__main__ import Inside, serve
 from dq_client.emulation import cgroups, contained, namespaces, network
+from dq_client.emulation.slowed import NAP, Slowed
 from dq_client.home import Home
 from dq_client.messages import NodeInfo
 
@@ -109,13 +110,13 @@ def _live(
         network.run_batch("tc", net.shaping(network.INTERFACE))
         environment = {
             cgroups.JOIN_VARIABLE: wanted.groups,
-            "DQ_WAIT": "nap",  # a rank that polls would spend its node's share on waiting
+            **NAP,
             "UCX_TLS": "tcp,self",
             "UCX_NET_DEVICES": network.INTERFACE,
         }
         group = Path(wanted.groups) / node.name
-        inside = Inside(pid, server, environment, lambda: cgroups.enclose(group))
-        serve(home, node.name, [node], network.INTERFACE, inside)
+        slowed = Slowed(environment, lambda: cgroups.enclose(group))
+        serve(home, node.name, [node], network.INTERFACE, slowed, Inside(pid, server))
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", node.name)
         print(f"dq agent: {e}", file=sys.stderr, flush=True)  # noqa: T201

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mpi4py import MPI
 
-from dq_client.emulation import cgroups
+from dq_client.emulation import joining
 from dq_client.messages import Place
 from resize_lib import pacing
 from resize_lib.emulation.link import Link
@@ -37,7 +37,7 @@ class Emulation:
     def on(place: Place | None, rate: LinkRate | None) -> Emulation | None:
         """Install what `place` asks for in this process; None if it asks for nothing."""
         if place is not None:
-            cgroups.join(place.node)  # contained nodes: start-up was at full speed, this is not
+            joining.join(place.node)  # contained nodes: start-up was at full speed, this is not
         share = place.core_share if place is not None else None
         if share is None and rate is None:
             return None

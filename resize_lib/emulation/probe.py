@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import resize_lib
+from dq_client.emulation import joining
 from resize_lib.linalg import blas
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def link(rs: Session) -> tuple[float, float]:
     """Rate (MB/s) and latency (µs) between the job's two ranks."""
     if rs.size != 2:
         raise SystemExit(f"a link has two ends: run on 2 nodes, not {rs.size}")
-    _leave_group()
+    joining.leave()  # the link is to be measured, not the quota of the sender
     small_s = _half_round_trip(rs, np.zeros(8, np.uint8))
     large_s = _half_round_trip(rs, np.zeros(LINK_BYTES, np.uint8))
     return LINK_BYTES / (large_s - small_s) / 1e6, small_s * 1e6
@@ -102,15 +101,6 @@ def main() -> int:
         if rs.rank == 0:
             print(json.dumps(result), flush=True)  # noqa: T201
     return 0
-
-
-def _leave_group() -> None:
-    """Leave the control group: the link is to be measured, not the quota of the sender."""
-    from dq_client.emulation import cgroups
-
-    top = os.environ.get(cgroups.JOIN_VARIABLE)
-    if top:
-        cgroups.put(Path(top).parent, 0)
 
 
 if __name__ == "__main__":

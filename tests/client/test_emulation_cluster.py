@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dq_client.cluster import Cluster, read_cluster
-from dq_client.emulation import cgroups, contained, mechanism, network
+from dq_client.emulation import cgroups, contained, governor, mechanism, network
 from dq_client.emulation.fitting import require_fit
 from dq_client.errors import UsageError
 
@@ -76,13 +76,18 @@ def test_paced_says_what_it_leaves_out(opteron: Cluster) -> None:
     assert "not slowed" in chosen.words
 
 
-def test_without_privileges_auto_is_paced_and_contained_is_refused(
+def test_without_control_groups_auto_is_paced_and_contained_has_a_governor(
     opteron: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contained.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(cgroups, "find", lambda: None)
+    monkeypatch.setattr(governor, "what_is_missing", lambda: "")
     assert mechanism.choose(opteron, "auto").name == "paced"
-    with pytest.raises(UsageError, match=r"no control groups.*--fidelity paced"):
+    chosen = mechanism.choose(opteron, "contained")
+    assert chosen.name == "governor"
+    assert "not modelled" in chosen.words
+    monkeypatch.setattr(governor, "what_is_missing", lambda: "the kernel is too old")
+    with pytest.raises(UsageError, match=r"no control groups.*too old.*--fidelity paced"):
         mechanism.choose(opteron, "contained")
 
 
