@@ -24,6 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from dq_client import bringup
 from dq_client import messages as m
 from dq_client.cluster import Cluster, local_cluster
@@ -65,16 +67,18 @@ class Bench:
     def kill_server(self) -> None:
         os.kill(self.home.server()["pid"], signal.SIGKILL)
 
-    def start_server(self) -> tuple[float, float]:
-        """Seconds until it answers, and until it has reconciled with its agents."""
+    def start_server(self) -> tuple[float, float, float]:
+        """Seconds until it answers, and until it has reconciled with its agents; and the processor
+        time until it answers, which says more where other programs are busy."""
         begin = time.monotonic()
         bringup.start_server(self.home, ["--heartbeat", str(HEARTBEAT_S)])
         self.connection.close()  # the old one would wait for its next attempt to reconnect
         self.connection = bringup.connect(self.home)
         self.ask(m.StatusQuery())
         serving_s = time.monotonic() - begin
+        times = psutil.Process(self.home.server()["pid"]).cpu_times()
         until(lambda: not self.ask(m.StatusQuery())["paused"], "the agents never came back")
-        return serving_s, time.monotonic() - begin
+        return serving_s, time.monotonic() - begin, times.user + times.system
 
     def restart_agent(self, name: str) -> None:
         bringup.start_agents(self.home, {name: self.cluster.agents()[name]})
@@ -161,7 +165,7 @@ def server_kills(bench: Bench, kills: int, jobs: int, seed: int = 1) -> dict[str
     until(lambda: len(bench.runs()) >= jobs + 2, "not every job has written to the ledger")
     before = {job: bench.runs()[job] for job in long + resizing}
     short: list[int] = []
-    serving, reconciled = [], []
+    serving, reconciled, cpu = [], [], []
     for _ in range(kills):
         for _ in range(rng.randrange(3)):
             short.append(bench.submit(SHORT))
@@ -170,6 +174,7 @@ def server_kills(bench: Bench, kills: int, jobs: int, seed: int = 1) -> dict[str
         times = bench.start_server()
         serving.append(times[0])
         reconciled.append(times[1])
+        cpu.append(times[2])
     bench.wait_for(short, ENDED)
     states, runs = bench.states(), bench.runs()
     resizes = sum(bench.ask(m.JobQuery(job))["remap_points"] for job in resizing)
@@ -188,6 +193,7 @@ def server_kills(bench: Bench, kills: int, jobs: int, seed: int = 1) -> dict[str
         "remap_points": resizes,
         **spread("serving_s", serving),
         **spread("reconciled_s", reconciled),
+        **spread("cpu_until_serving_s", cpu),
     }
 
 

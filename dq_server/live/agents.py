@@ -44,11 +44,15 @@ class Agents:
 
     by_name: dict[str, AgentLink] = field(default_factory=dict)
     by_node: dict[str, AgentLink] = field(default_factory=dict)
+    _by_identity: dict[bytes, AgentLink] = field(default_factory=dict)
 
     def hello(self, message: m.AgentHello, identity: bytes, now: float, session: int) -> AgentLink:
         """An agent reports; the newest report under a name counts."""
         link = AgentLink(message.agent, identity, message.nodes, now, message.pid, session)
-        self.by_name[message.agent] = link
+        before = self.by_name.get(message.agent)
+        if before is not None:
+            self._by_identity.pop(before.identity, None)
+        self.by_name[message.agent] = self._by_identity[identity] = link
         for node in message.nodes:
             self.by_node[node.name] = link
         link.holdings = message.holdings
@@ -56,7 +60,7 @@ class Agents:
 
     def of_identity(self, identity: bytes) -> AgentLink | None:
         """The agent behind a connection."""
-        return next((a for a in self.by_name.values() if a.identity == identity), None)
+        return self._by_identity.get(identity)
 
     def silent(self, now: float, limit_s: float) -> list[AgentLink]:
         """Agents not heard of for longer than `limit_s`."""
@@ -65,10 +69,37 @@ class Agents:
     def forget(self, link: AgentLink) -> list[str]:
         """The agent is lost; a new hello brings it back. Returns the nodes that nobody has now."""
         self.by_name.pop(link.name, None)
+        self._by_identity.pop(link.identity, None)
         lost = [node.name for node in link.nodes if self.by_node.get(node.name) is link]
         for name in lost:
             del self.by_node[name]
         return lost
+
+
+class Launchers:
+    """Which active jobs have their first node, where they are launched, on a node.
+
+    Hundreds of agents ask with every heartbeat, so not all jobs are looked through each time.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._on: dict[str, dict[int, None]] = {}
+        for job in state.active.values():
+            self.add(job)
+
+    def add(self, job: Job) -> None:
+        """The job starts."""
+        node = self._state.processors.node_of[job.first_processor]
+        self._on.setdefault(node, {})[job.id] = None
+
+    def on(self, node: str) -> list[Job]:
+        """Its jobs in the order of starting; those that have ended are forgotten."""
+        active, node_of = self._state.active, self._state.processors.node_of
+        jobs = [active[i] for i in self._on.get(node, ()) if i in active]
+        jobs = [job for job in jobs if node_of[job.first_processor] == node]
+        self._on[node] = dict.fromkeys(job.id for job in jobs)
+        return jobs
 
 
 def reconcile(server: Server, link: AgentLink) -> None:
@@ -77,8 +108,8 @@ def reconcile(server: Server, link: AgentLink) -> None:
     nodes = state.processors.nodes
     mine = {p for n in link.nodes if n.name in nodes for p in nodes[n.name].processors}
     started = {(h.job, h.instance): h for h in link.holdings if h.first}
-    for job in list(state.active.values()):
-        if job.first_processor in mine:
+    for node in link.nodes:
+        for job in server.launchers.on(node.name):
             _reconcile_first(server, link, job, started.get((job.id, job.instance)), now)
     for holding in link.holdings:
         if holding.running and _shall_end(state, holding):

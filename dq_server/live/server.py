@@ -26,7 +26,7 @@ from dq_server.core.errors import SchedulerError
 from dq_server.core.jobs import Job, JobState
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, snapshot, translate
-from dq_server.live.agents import AgentLink, Agents
+from dq_server.live.agents import AgentLink, Agents, Launchers
 from dq_server.live.journal import (
     Entry,
     JournalError,
@@ -116,6 +116,7 @@ class Server:
         self._now = max(self._now, last_s)
         self._seq = self._kept + count
         self.scheduler = scheduler
+        self.launchers = Launchers(scheduler.state)
         self.places = translate.Places(scheduler.state.processors)
         for link in self.agents.by_name.values():
             self.places.learn(link.nodes)
@@ -174,7 +175,9 @@ class Server:
     def _carry_out(self, action: act.Action) -> None:
         match action:
             case act.StartJob():
-                self.launch(self.scheduler.job(action.job))
+                job = self.scheduler.job(action.job)
+                self.launchers.add(job)
+                self.launch(job)
             case act.KillJob():
                 for link in self._agents_of(action.processors):
                     self.order(link, m.KillTree(action.job, action.instance))

@@ -1,0 +1,215 @@
+"""The agents and applications of benchmarks.load: played, but on real sockets with real keys."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from dq_client import codec, keys
+from dq_client import messages as m
+from dq_client.home import Home
+from dq_client.keys import KeyPair
+from dq_client.launch import raise_open_file_limit
+
+HEARTBEAT_S = 2.0
+REMAP_S = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What shall be played."""
+
+    home: str
+    agents: int
+    processors: int  # of each
+    lasts_s: float  # a rigid job
+
+
+class Line:
+    """A socket with a key; tells how long answers take."""
+
+    def __init__(self, stage: Stage, pair: KeyPair) -> None:
+        self.socket = stage.context.socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.curve_serverkey = stage.public.encode()
+        self.socket.curve_publickey = pair.public.encode()
+        self.socket.curve_secretkey = pair.secret.encode()
+        self.socket.connect(stage.address)
+        self.stage = stage
+        self.asked: dict[str, float] = {}
+        stage.open(self)
+
+    def send(self, body: m.RequestBody) -> str:
+        request = f"r{next(self.stage.numbers)}"
+        self.socket.send(codec.encode(m.Request(request, body)))
+        return request
+
+    def hear(self, message: Any) -> None:
+        raise NotImplementedError
+
+
+class PlayedAgent(Line):
+    """Starts nothing, and says that it ran."""
+
+    def __init__(self, stage: Stage, number: int) -> None:
+        super().__init__(stage, stage.agent_key)
+        self.name, self.session = f"a{number:04}", 0
+        self.holdings: dict[tuple[int, int], m.Holding] = {}
+        nodes = [m.NodeInfo(self.name, stage.plan.processors, self.name)]
+        self.hello = self.send(m.AgentHello(m.PROTOCOL, self.name, nodes))
+
+    def beat(self) -> None:
+        request = self.send(m.Heartbeat(self.session, list(self.holdings.values())))
+        self.asked[request] = time.monotonic()
+        self.stage.later(HEARTBEAT_S, self.beat)
+
+    def hear(self, message: Any) -> None:
+        if isinstance(message, m.Order):
+            self.order(message.body)
+        elif message.id == self.hello:
+            assert isinstance(message.body, m.Welcome), message.body
+            self.session = message.body.session
+            self.stage.welcomed += 1
+            self.stage.later(HEARTBEAT_S * (self.stage.welcomed % 100) / 100, self.beat)
+        elif message.id in self.asked:
+            self.stage.heartbeats.append(time.monotonic() - self.asked.pop(message.id))
+        if isinstance(message, m.Reply) and isinstance(message.body, m.Error):
+            self.stage.error(message.body.text)
+
+    def order(self, body: Any) -> None:
+        if isinstance(body, m.Vacate):
+            self.send(m.Vacated(body.job, body.processors))
+        elif isinstance(body, m.Launch):
+            of = body.job, body.instance
+            if of in self.holdings:
+                return
+            self.holdings[of] = m.Holding(*of, True, 1, 0.0, True)
+            self.send(m.AppStarted(*of, 1))
+            if body.env.get("LOAD") == "malleable":
+                PlayedApplication(self.stage, body)
+            elif self.stage.counting:
+                self.stage.later(self.stage.plan.lasts_s, lambda: self.end(of))
+            else:
+                self.stage.first.append(lambda: self.end(of))
+
+    def end(self, of: tuple[int, int]) -> None:
+        self.holdings.pop(of, None)
+        self.stage.ended += 1
+        self.send(m.AppEnded(*of, 0))
+
+
+class PlayedApplication(Line):
+    """Comes to a remap point a second and carries out what it is told, at once."""
+
+    def __init__(self, stage: Stage, launch: m.Launch) -> None:
+        super().__init__(stage, keys.pair_of(launch.env["DQ_JOB_KEY"]))
+        self.size, self.done, self.seq = len(launch.places), 0, 0
+        self.point = ""
+        self.remap()
+
+    def remap(self) -> None:
+        self.seq += 1
+        self.point = self.send(m.RemapPoint(self.seq, self.size, self.done, 1.0 / self.size))
+        self.asked[self.point] = time.monotonic()
+        self.stage.later(REMAP_S, self.remap)
+
+    def hear(self, message: Any) -> None:
+        begin = self.asked.pop(message.id, None)
+        body = message.body
+        if isinstance(body, m.Error):
+            self.stage.error(body.text)
+        if begin is None or not isinstance(body, m.RemapAnswer):
+            return
+        self.stage.decisions.append(time.monotonic() - begin)
+        if body.what != "continue":
+            sign = 1 if body.what == "expand" else -1
+            self.size += sign * len(body.places)
+            self.done = body.resize_id
+            self.send(m.Committed(body.resize_id, 0.01))
+
+
+class Stage:
+    """All that is played, in one loop."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        home = Home(Path(plan.home))
+        self.address = home.server()["address"]
+        self.public = keys.load(home.keys, "server").public
+        self.agent_key = keys.load(home.keys, "agent")
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.context.set(zmq.MAX_SOCKETS, plan.agents + 2000)
+        self.numbers = itertools.count(1)
+        self.lines: dict[zmq.Socket[bytes], Line] = {}
+        self.poller = zmq.Poller()
+        self.heap: list[tuple[float, int, Callable[[], None]]] = []
+        self.welcomed = 0
+        self.counting = False
+        self.first: list[Callable[[], None]] = []  # ends of what runs while the queue is filled
+        self.count()
+
+    def count(self) -> None:
+        """From now on the figures count."""
+        self.heartbeats: list[float] = []
+        self.decisions: list[float] = []
+        self.errors: dict[str, int] = {}
+        self.ended = 0
+
+    def open(self, line: Line) -> None:
+        self.lines[line.socket] = line
+        self.poller.register(line.socket, zmq.POLLIN)
+
+    def later(self, delay_s: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self.heap, (time.monotonic() + delay_s, next(self.numbers), what))
+
+    def error(self, text: str) -> None:
+        self.errors[text[:80]] = self.errors.get(text[:80], 0) + 1
+
+    def turn(self) -> None:
+        for socket, _ in self.poller.poll(2):
+            line = self.lines[socket]
+            while True:
+                try:
+                    frame = socket.recv(zmq.NOBLOCK)
+                except zmq.Again:
+                    break
+                line.hear(codec.decode_from_server(frame))
+        now = time.monotonic()
+        while self.heap and self.heap[0][0] <= now:
+            heapq.heappop(self.heap)[2]()
+
+
+def peers(plan: Plan, pipe: Pipe) -> None:
+    """Play until told to stop. Says "ready" once all agents are welcome."""
+    raise_open_file_limit()
+    stage = Stage(plan)
+    for number in range(plan.agents):
+        PlayedAgent(stage, number)
+        if number % 20 == 19:
+            stage.turn()
+    while stage.welcomed < plan.agents:
+        stage.turn()
+    pipe.send("ready")
+    while True:
+        stage.turn()
+        if not pipe.poll(0):
+            continue
+        told = pipe.recv()
+        if told == "stop":
+            return
+        if told == "tell":
+            pipe.send({name: getattr(stage, name)
+                       for name in ("heartbeats", "decisions", "ended", "errors")})  # fmt: skip
+        if told == "count":
+            stage.counting = True
+            for n, end in enumerate(stage.first):
+                stage.later(plan.lasts_s * n / len(stage.first), end)
+            stage.count()
