@@ -49,10 +49,9 @@ class Agents:
     def hello(self, message: m.AgentHello, identity: bytes, now: float, session: int) -> AgentLink:
         """An agent reports; the newest report under a name counts."""
         link = AgentLink(message.agent, identity, message.nodes, now, message.pid, session)
-        before = self.by_name.get(message.agent)
-        if before is not None:
-            self._by_identity.pop(before.identity, None)
-        self.by_name[message.agent] = self._by_identity[identity] = link
+        self._hang_up(self.by_name.get(message.agent))
+        self.by_name[message.agent] = link
+        self._by_identity.setdefault(identity, link)  # who speaks is who it said it was first
         for node in message.nodes:
             self.by_node[node.name] = link
         link.holdings = message.holdings
@@ -62,6 +61,10 @@ class Agents:
         """The agent behind a connection."""
         return self._by_identity.get(identity)
 
+    def _hang_up(self, link: AgentLink | None) -> None:
+        if link is not None and self._by_identity.get(link.identity) is link:
+            del self._by_identity[link.identity]
+
     def silent(self, now: float, limit_s: float) -> list[AgentLink]:
         """Agents not heard of for longer than `limit_s`."""
         return [a for a in self.by_name.values() if now - a.last_seen > limit_s]
@@ -69,7 +72,7 @@ class Agents:
     def forget(self, link: AgentLink) -> list[str]:
         """The agent is lost; a new hello brings it back. Returns the nodes that nobody has now."""
         self.by_name.pop(link.name, None)
-        self._by_identity.pop(link.identity, None)
+        self._hang_up(link)
         lost = [node.name for node in link.nodes if self.by_node.get(node.name) is link]
         for name in lost:
             del self.by_node[name]
