@@ -301,7 +301,9 @@ def draw(path: Path, found: Found) -> None:
             papers = [(case.paper or {}).get(policy) for case, _ in here]
             marks = [(x, y) for x, y in zip(at, papers, strict=True) if y is not None]
             panel.plot(*zip(*marks, strict=True), "kx") if marks else None
-        panel.set_xticks(range(len(here)), [case.name for case, _ in here], fontsize=7)
+        names = [case.name.replace(", ", "\n") for case, _ in here]
+        panel.set_xticks(range(len(here)), names, fontsize=7)
+        panel.set_ylim(top=1.25 * panel.get_ylim()[1])  # room for the legend
         panel.set(title=title, ylabel="% better than EASY")
         panel.legend(fontsize=7)
     for panel in list(axes.flat)[len(titles) :]:
