@@ -60,6 +60,16 @@ def state(cluster):
     return files, others
 
 
+def settled(cluster, others_most, patience_s=10.0):
+    """`state` once what served ranks that have left is gone as well, or patience is at an end."""
+    end = time.monotonic() + patience_s
+    while True:
+        files, others = state(cluster)
+        if others <= others_most or time.monotonic() > end:
+            return files, others
+        time.sleep(0.1)
+
+
 def assert_flat(marks):
     """Open files and memory (±5 %) of the largest rank in the last third as in the first.
 
@@ -89,7 +99,7 @@ def resized(live, tmp_path, count, seed):
         settle_at(stop, size)
         if size == 2 and before is None:
             before = state(live)
-    after = state(live)
+    after = settled(live, before[1] + 4)
     stop.touch()
     end = live.wait_end(job)
     assert end["state"] == "done", live.dq("logs", job, "--err", code=None)
