@@ -102,6 +102,7 @@ class Submit(Body, tag="submit", frozen=True):
     job_class: Text = ""
     priority: int = 0
     hold: bool = False
+    app_name: Text = ""  # jobs with the same one learn from each other's runs
     reservation: Text = ""  # the advance reservation to run in
     after: Jobs = []  # must have ended successfully first; 0: the last one submitted
     after_any: Jobs = []  # must have ended

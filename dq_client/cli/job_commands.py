@@ -111,6 +111,10 @@ class JobId(click.ParamType[int]):
     help="Where copies on disk go; all nodes must see it. Else the job's folder.",
 )  # fmt: skip
 @click.option("--restarts", type=int, help="How often to restart at most; with --protect, 3.")
+@click.option(
+    "--app-name", default="",
+    help="Program and problem by name: what earlier jobs of it have measured is not probed again.",
+)  # fmt: skip
 @click.option("--reservation", default="", help="Run inside this reservation (dq reserve).")
 @click.option("--hold", is_flag=True, help="Do not start before dq release.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
@@ -148,6 +152,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         job_class=o["job_class"],
         priority=o["priority"],
         hold=o["hold"],
+        app_name=o["app_name"],
         reservation=o["reservation"],
         after=parse_jobs("--after", o["after"]),
         after_any=parse_jobs("--after-any", o["after_any"]),

@@ -40,6 +40,9 @@ class SchedulerConfig:
     drain_priority     a waiting job of at least this priority is first and stops all other starts
     fit                how a profile known in advance is placed: rigid noX 2X 2X+c infX infX+c
     profile_grace_s    a job that holds more than its profile says for so long is killed
+    history            whose jobs learn from earlier runs: "named" (dq submit --app-name), "always"
+                       (else by program and arguments), "never"
+    history_tolerance  by how much a measured time may differ from the history's, relatively
     dependency_failed  what becomes of a job that can never start because one it must follow failed:
                        "cancel" or "hold"
     priority           weights, for order = "priority" and "fairshare"
@@ -71,6 +74,8 @@ class SchedulerConfig:
     drain_priority: int | None = None
     fit: str = "2X+c"
     profile_grace_s: float = 60.0
+    history: str = "named"
+    history_tolerance: float = 0.25
     dependency_failed: str = "cancel"
     priority: PriorityConfig = field(default_factory=PriorityConfig)
     dfs: DfsConfig = field(default_factory=DfsConfig)
@@ -90,6 +95,10 @@ class SchedulerConfig:
         if not self.profile_grace_s >= 0:
             raise ConfigError(f"profile_grace_s = {self.profile_grace_s}: 0 s or more")
         fit_rule(self.fit)
+        if self.history not in ("named", "always", "never"):
+            raise ConfigError(f'history = {self.history!r}: "named", "always" or "never"')
+        if not self.history_tolerance > 0:
+            raise ConfigError(f"history_tolerance = {self.history_tolerance}: above 0 (0.25: 25 %)")
         if self.dependency_failed not in ("cancel", "hold"):
             raise ConfigError(f'dependency_failed = {self.dependency_failed!r}: "cancel" or "hold"')
         self.dfs.validate()

@@ -77,6 +77,7 @@ class JobSpec:
     processors) of an evolving job whose evolution is known, both whole numbers (profiles.py).
     `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
     in whatever way. `reservation`: the advance reservation to run in (advance.py).
+    `application`: jobs with the same name learn from each other's runs (history.py).
     """
 
     name: str
@@ -102,6 +103,7 @@ class JobSpec:
     after_any: tuple[int, ...] = ()
     protection: Protection | None = None
     reservation: str = ""
+    application: str = ""
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""

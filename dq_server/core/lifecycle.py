@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from dq_server.core import advance, dependencies, restarting
+from dq_server.core import advance, dependencies, history, restarting
 from dq_server.core.actions import Action, JobAccepted, JobFinished, KillJob, VacateProcessors
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import (
@@ -55,6 +55,7 @@ def submitted(s: Scheduler, event: JobSubmitted, now: float, actions: list[Actio
     if spec.request_id:
         state.by_request[spec.request_id] = job.id
     actions.append(JobAccepted(job.id))
+    history.prefer(s, job, now)
     dependencies.enter(state, job)
     if job.state is JobState.QUEUED:
         s.schedule(now, actions)
@@ -145,6 +146,7 @@ def _finish_one(
     job.move(to)
     state = s.state
     job.end_s, job.end_reason = now, reason
+    history.remember(s, job, to)
     dependencies.give_up(state, job)
     state.restarting.pop(job.id, None)
     state.ended.append(job.id)

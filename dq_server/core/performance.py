@@ -17,6 +17,16 @@ from statistics import median
 from dq_server.core.sizes import Configuration
 
 
+@dataclass(frozen=True, slots=True)
+class AppHistory:
+    """What earlier runs of one application have shown (history.py). Times in seconds."""
+
+    times: dict[Configuration, float] = field(default_factory=dict)
+    sweet_spot: Configuration | None = None
+    worse: Configuration | None = None
+    runs: int = 0
+
+
 @dataclass(slots=True)
 class PerformanceData:
     """Measurements of one job. Times in seconds, keyed by configuration."""
@@ -31,6 +41,9 @@ class PerformanceData:
     proven: bool = False  # that expansion led to a configuration that had paid before
     sweet_spot: Configuration | None = None
     worse: Configuration | None = None  # the configuration that did not pay
+    recalled: dict[Configuration, float] = field(default_factory=dict)
+    # those of `known` that earlier runs measured and this one has not
+    mistrusts: bool = False  # this run has shown that the history no longer holds
 
     def record(
         self, at: Configuration, iteration_time_s: float, *, samples: int, discard: int

@@ -93,6 +93,16 @@ TEMPLATES: dict[str, str] = {
     " after {grace_s:g} s",
     "profile_overstays": "the job holds {size} processors, its profile gives it {due}, and the"
     " {grace_s:g} s of grace are over",
+    # earlier runs
+    "history_known": "earlier runs of {application} ({runs}) have measured {sizes} processors;"
+    " {spot}",
+    "history_differs": "{time_s:.4g} s per iteration on {size}, {expected_s:.4g} s in earlier runs:"
+    " more than {pct:g} % apart, they are not relied on any more",
+    # a fitted model
+    "model_probe": "{time_s:.4g} s per iteration on {size}; {model} through {points} sizes expects"
+    " {next_time_s:.4g} s on {next_size}: try that",
+    "model_found": "{points} sizes were tried: the sweet spot is {size} with {time_s:.4g} s",
+    "model_no_room": "the next size {next_size} needs {more} more than can be had now",
     # advance reservations
     "started_inside": "inside reservation {reservation}, on {size} of {idle} idle processors",
     "reservation_later": "reservation {reservation} begins in {in_s:.0f} s",

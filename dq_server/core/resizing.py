@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core import advance, dynamic, profiles
+from dq_server.core import advance, dynamic, history, profiles
 from dq_server.core.actions import Action, AnswerRemap
 from dq_server.core.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.events import RemapPoint, ResizeAborted, ResizeCommitted, ResizeRequested
@@ -52,7 +52,7 @@ def remap_point(s: Scheduler, event: RemapPoint, now: float, actions: list[Actio
         answer = _still_preparing(job, job.resize, event.seq, now)
     else:
         _settle_pending(s, job, event, now, actions)
-        _record(s, job, event)
+        _record(s, job, event, now)
         answer = _decide(s, job, event.seq, now)
     job.answer = answer
     actions.append(AnswerRemap(job.id, job.instance, answer))
@@ -91,12 +91,13 @@ def _settle_pending(
         _abort(s, job, pending, "the application went on without it", now, actions)
 
 
-def _record(s: Scheduler, job: Job, event: RemapPoint) -> None:
+def _record(s: Scheduler, job: Job, event: RemapPoint, now: float) -> None:
     config, configuration = s.config, job.configuration
     assert configuration is not None
     job.performance.record(
         configuration, event.iteration_time_s, samples=config.samples, discard=config.discard
     )
+    history.check(s, job, now)
     job.settle = max(0, job.settle - 1)
     stay = job.stays[-1] if job.stays else None
     if stay is not None:
@@ -108,8 +109,8 @@ def _decide(s: Scheduler, job: Job, seq: int, now: float) -> Answer:
     verdict = _verdict(s, job, now)
     current = job.configuration
     assert current is not None
-    if verdict.finds_sweet_spot:
-        job.performance.sweet_spot, job.performance.worse = verdict.target, current
+    if verdict.sweet_spot is not None:
+        job.performance.sweet_spot, job.performance.worse = verdict.sweet_spot, verdict.worse
     if verdict.judged:
         job.performance.judged = True
     target = verdict.target

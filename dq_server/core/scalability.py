@@ -50,3 +50,71 @@ class Scalability:
         change = abs(after - before)
         redistribution = self.alpha * change + self.beta / (before + after)
         return self.scale_s * (redistribution + self.per_processor * change)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTime:
+    """Time of an iteration on p processors: T(p) = serial_s + parallel_s / p + per_processor_s * p.
+
+    Work that every processor repeats, work that is shared, and communication that grows with their
+    number: the least that can tell a sweet spot. No coefficient is negative, so the curve has one
+    minimum, and a few noisy points cannot bend it the other way.
+    """
+
+    serial_s: float
+    parallel_s: float
+    per_processor_s: float
+
+    def time_s(self, size: int) -> float:
+        """Predicted seconds of one iteration."""
+        return self.serial_s + self.parallel_s / size + self.per_processor_s * size
+
+    def __str__(self) -> str:
+        return f"{self.serial_s:.3g} + {self.parallel_s:.3g}/p + {self.per_processor_s:.3g}*p s"
+
+    @classmethod
+    def fitted(cls, times_s: Mapping[int, float]) -> RunTime:
+        """Least squares of the relative errors over measured times by size, none negative.
+
+        Three coefficients are few: every choice of those that are not zero is tried, the fewest and
+        the shared work first, and a further one must improve the fit. Two sizes are met exactly by
+        two coefficients; serial work is preferred to growing communication then, because the next
+        size tried will tell them apart.
+        """
+        rows = [(1 / t, 1 / (p * t), p / t) for p, t in times_s.items()]
+        best, least = (min(times_s.values()), 0.0, 0.0), float("inf")
+        for terms in ((1,), (0,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
+            if len(terms) > len(rows):
+                break
+            found = _least_squares([[row[k] for k in terms] for row in rows])
+            if found is None or min(found) < 0:
+                continue
+            chosen = dict(zip(terms, found, strict=True))
+            all_three = (chosen.get(0, 0.0), chosen.get(1, 0.0), chosen.get(2, 0.0))
+            error = sum(
+                (sum(a * x for a, x in zip(row, all_three, strict=True)) - 1) ** 2 for row in rows
+            )
+            if error < least - 1e-12:
+                best, least = all_three, error
+        return cls(*best)
+
+
+def _least_squares(rows: list[list[float]]) -> list[float] | None:
+    """The x that brings rows @ x closest to 1, by the normal equations; None: not determined."""
+    n = len(rows[0])
+    scale = [sum(row[k] ** 2 for row in rows) ** 0.5 for k in range(n)]
+    scaled = [[row[k] / scale[k] for k in range(n)] for row in rows]
+    system = [
+        [*(sum(row[i] * row[k] for row in scaled) for k in range(n)), sum(row[i] for row in scaled)]
+        for i in range(n)
+    ]
+    for k in range(n):
+        pivot = max(range(k, n), key=lambda i: abs(system[i][k]))
+        system[k], system[pivot] = system[pivot], system[k]
+        if abs(system[k][k]) < 1e-12:
+            return None
+        for i in range(n):
+            if i != k:
+                factor = system[i][k] / system[k][k]
+                system[i] = [a - factor * b for a, b in zip(system[i], system[k], strict=True)]
+    return [system[k][n] / system[k][k] / scale[k] for k in range(n)]

@@ -23,6 +23,7 @@ from dq_server.core import (
     cluster,
     dynamic,
     events,
+    history,
     lifecycle,
     profiles,
     resizing,
@@ -175,6 +176,7 @@ class Scheduler:
         if job.spec.kind is not JobKind.RIGID:
             job.stays.append(Stay(configuration, now))
         job.note(now, "start", start.reason)
+        history.recall(self, job, now)
         actions.append(
             StartJob(job.id, job.instance, tuple(job.allocation), configuration, start.reason)
         )

@@ -19,6 +19,7 @@ from dq_server.core.errors import InvariantViolation, UnknownJob
 from dq_server.core.fairness import Ledger
 from dq_server.core.fairshare import Usage
 from dq_server.core.jobs import ACTIVE, Job, JobState
+from dq_server.core.performance import AppHistory
 from dq_server.core.processors import Processors
 
 
@@ -67,6 +68,8 @@ class State:
     begun: set[str] = field(default_factory=set)  # those of `booked` whose beginning was noticed
     promised: dict[int, float] = field(default_factory=dict)
     # waiting job -> start s that a policy promised it; +inf: not in sight
+    history: OrderedDict[str, AppHistory] = field(default_factory=OrderedDict)
+    # application -> what its runs have shown, the least recently run first (history.py)
     usage: Usage = field(default_factory=Usage)  # kept if the order policy `charges`
     ledger: Ledger = field(default_factory=Ledger)  # delays charged to waiting jobs
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from hashlib import sha256
 
 from dq_client import messages as m
 from dq_server.core import events as ev
@@ -64,6 +65,7 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         priority=message.priority,
         request_id=message.request,
         hold=message.hold,
+        application=message.app_name,
         reservation=message.reservation,
         after=tuple(dict.fromkeys(message.after)),
         after_any=tuple(dict.fromkeys(message.after_any)),
@@ -104,6 +106,12 @@ def protecting(job: Job, cluster: str) -> tuple[m.CopyPlaces, dict[str, str]]:
 def copy_made(message: m.CopyMade, job: int, instance: int) -> ev.CopyMade:
     """A report on a copy as an event."""
     return ev.CopyMade(job, instance, message.step, message.took_s, message.nbytes, message.error)
+
+
+def program(message: m.Submit) -> str:
+    """A name for the program with its arguments and folder, for jobs that do not give one."""
+    words = "\0".join((message.cwd, *message.argv))
+    return f"{message.name}:{sha256(words.encode()).hexdigest()[:16]}"
 
 
 def _refuse_unrunnable(message: m.Submit) -> None:

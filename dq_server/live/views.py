@@ -36,6 +36,7 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
         "exit_code": job.exit_code,
         "reason": job.end_reason.text if job.end_reason else None,
         "argv": list(job.spec.argv),
+        "application": job.spec.application,
         "reservation": job.spec.reservation,
         "after": list(job.spec.after),
         "after_any": list(job.spec.after_any),

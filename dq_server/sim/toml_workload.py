@@ -22,6 +22,7 @@ two of its remap points (default: it comes when it is called), and `redistributi
 (successfully, or in whatever way) before this one may start.
 `reservation` names a [[reservation]] of the file to run in (core/advance.py); such a table has
 name, processors, start_s, duration_s, and perhaps user. All are known from the beginning.
+Jobs with the same `application` learn from each other's runs (core/history.py).
 Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
 """
 
@@ -47,7 +48,7 @@ from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
 _NUMBERS |= {"granted_s", "timeout_s", "remap_s"}
 _WHOLE = {"processors", "min", "max", "iterations", "priority", "more"}
-_TEXTS = {"reservation", "name", "kind", "user", "group", "account", "class", "qos"}
+_TEXTS = {"reservation", "application", "name", "kind", "user", "group", "account", "class", "qos"}
 _KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s", "profile"}
 _KNOWN |= {"after", "after_any"}
 _ASKING = {"more", "ask_at_s", "granted_s", "timeout_s"}
@@ -139,6 +140,7 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
         qos=table.get("qos", ""),
         priority=table.get("priority", 0),
         reservation=table.get("reservation", ""),
+        application=table.get("application", ""),
         scalability=known,
         profile=profile,
     )

@@ -6,7 +6,7 @@ import pytest
 
 from dq_server.core.evolution import FIT_RULES
 from dq_server.sim.generators.klein_perez import draw_tests
-from experiments import job_mixes, limited_horizon, mebf
+from experiments import job_mixes, limited_horizon, mebf, probing
 
 
 def sizes(outcome, number):
@@ -76,3 +76,17 @@ def test_knowing_less_far_ahead_costs_time():
     makespans = [rows[name][0] for name in ("all", "7200 s", "3600 s", "600 s", "rigid")]
     assert makespans == sorted(makespans)
     assert makespans[0] < 0.8 * makespans[-1]
+
+
+def test_probing_tries_fewer_sizes_and_says_where_it_loses(capsys, tmp_path):
+    table = tmp_path / "probing.csv"
+    assert probing.main(["--json", "--csv", str(table)]) == 0
+    body = json.loads(capsys.readouterr().out)
+    runs = {(r["times"], r["selector"]): r for r in body["runs"]}
+    for name in ("matmul (Table 1)", "LU (Table 2)"):
+        chain, model = runs[name, "chain"], runs[name, "model"]
+        assert model["last"] == chain["last"] == 16
+        assert model["probes"] < chain["probes"]
+        assert model["total_s"] < chain["total_s"]
+    assert "bumpy" in body["verdict"] and "matmul" not in body["verdict"]
+    assert len(table.read_text().splitlines()) == 1 + len(runs)

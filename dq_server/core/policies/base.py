@@ -37,7 +37,8 @@ class Verdict:
     target: Configuration | None
     reason: Reason
     processors: tuple[int, ...] = ()
-    finds_sweet_spot: bool = False  # the shrink undoes an expansion that did not pay
+    sweet_spot: Configuration | None = None  # it was found, and `worse` did not pay
+    worse: Configuration | None = None
     judged: bool = False  # the last expansion was looked at and paid
 
 

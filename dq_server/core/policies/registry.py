@@ -14,6 +14,7 @@ from dq_server.core.policies.grant_never import NeverGrant
 from dq_server.core.policies.order_fcfs import FcfsOrder
 from dq_server.core.policies.order_priority import FairshareOrder, PriorityOrder
 from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, spare
+from dq_server.core.policies.resize_model import ModelResize
 from dq_server.core.policies.resize_none import NoResize
 from dq_server.core.policies.resize_reshape import ReshapeResize
 from dq_server.core.policies.start_conservative import ConservativeStart
@@ -37,6 +38,7 @@ STARTS: dict[str, Callable[[SchedulerConfig], StartPolicy]] = {
 RESIZES: dict[str, Callable[[SchedulerConfig], ResizePolicy]] = {
     "none": lambda _: NoResize(),
     "reshape": lambda _: ReshapeResize(),
+    "reshape-model": lambda _: ModelResize(),
     "handoff": lambda _: MebfResize(handoff),
     "spare": lambda _: MebfResize(spare),
     "intensive": lambda _: MebfResize(intensive),

@@ -45,12 +45,9 @@ class ReshapeResize:
         assert current is not None, "only a running job has remap points"
         head = state.head(now)
         if head is not None:
-            return _make_room(state, job, current, head)
+            return make_room(state, job, current, head)
         if not job.performance.measured(config.samples):
-            have = len(job.performance.window)
-            return Verdict(
-                None, because("measuring", size=job.size, have=have, want=config.samples)
-            )
+            return measuring(job, config)
         undo = _undo_expansion(job, current, config)
         return undo or replace(_expand(state, job, current, config, now), judged=True)
 
@@ -64,7 +61,13 @@ class ReshapeResize:
         return ()
 
 
-def _make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:
+def measuring(job: Job, config: SchedulerConfig) -> Verdict:
+    """The samples of this stay are not complete."""
+    have = len(job.performance.window)
+    return Verdict(None, because("measuring", size=job.size, have=have, want=config.samples))
+
+
+def make_room(state: State, job: Job, current: Configuration, head: Job) -> Verdict:
     """Step 3: somebody waits."""
     idle, incoming = state.idle, state.incoming()
     head_size = head.needed
@@ -120,7 +123,7 @@ def _undo_expansion(job: Job, current: Configuration, config: SchedulerConfig) -
         gain_pct=100 * gain,
         threshold_pct=100 * must_exceed,
     )
-    return Verdict(previous, reason, finds_sweet_spot=True)
+    return Verdict(previous, reason, sweet_spot=previous, worse=current)
 
 
 def _expand(
@@ -136,7 +139,7 @@ def _expand(
     points = expand_points(state, idle, config.threshold)
     if not points:
         return _probe(job, current, idle, config)
-    point = _funded(points, idle).get(job.id)
+    point = funded(points, idle).get(job.id)
     if point is None:
         best = points[0]
         return Verdict(
@@ -156,7 +159,7 @@ def _expand(
     )
 
 
-def _funded(points: list[ExpandPoint], idle: int) -> dict[int, ExpandPoint]:
+def funded(points: list[ExpandPoint], idle: int) -> dict[int, ExpandPoint]:
     """The idle processors go to the points in order, one point per job."""
     funded: dict[int, ExpandPoint] = {}
     for point in points:

@@ -19,6 +19,7 @@ SETS: dict[str, dict[str, Any]] = {
     "easy": {"order": "fcfs", "start": "easy", "resize": "none"},
     "conservative": {"order": "fcfs", "start": "conservative", "resize": "none"},
     "reshape": {"order": "fcfs", "start": "fcfs", "resize": "reshape"},
+    "reshape-model": {"order": "fcfs", "start": "fcfs", "resize": "reshape-model"},
     "dfs": {
         "order": "fcfs",
         "start": "reservations",

@@ -26,6 +26,8 @@ def submit(server: Server, asked: Asked, body: m.Submit) -> m.ReplyBody:  # noqa
         last = max(state.jobs, default=0)
         named = {name: [k or last for k in getattr(body, name)] for name in ("after", "after_any")}
         body = msgspec.structs.replace(body, **named)
+    if server.scheduler.config.history == "always" and not body.app_name:
+        body = msgspec.structs.replace(body, app_name=translate.program(body))
     capacity = state.processors.capacity
     actions = server.apply(translate.submission(body, server.user, capacity))
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))

@@ -1,0 +1,128 @@
+"""ReSHAPE with a fitted model: fewer sizes are tried on the way to the sweet spot.
+
+Source: ReSHAPE thesis, future work ("prediction for sizes not yet tried"); the model is
+scalability.RunTime. Steps 1 to 3 of resize_reshape.py hold, and so does everything once a sweet
+spot was found. Until then steps 4 and 5 are replaced:
+
+* While only one size is known: the next larger one, as in the chain.
+* Else fit the model and walk the legal sizes on it as the chain would walk them: up, as long as the
+  next size gains more than `threshold`. Where that ends is tried next, up or down, but no more than
+  REACH times the largest size known so far: a curve through few points says little about far sizes.
+* A proposal that was measured already must be confirmed: the next larger size is tried, too, unless
+  a larger one is known not to pay. Then the sweet spot is where the walk over the measured sizes
+  alone ends, and the job goes there.
+
+Every trial measures a new size, so it ends after at most as many as there are sizes. It loses to
+the chain where time is not a smooth function of the size: the fit then misses a size that is better
+than its neighbours, and where the sweet spot is near the start it tries a size beyond it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dq_server.core.config import SchedulerConfig
+from dq_server.core.jobs import Job
+from dq_server.core.planning import INF, free
+from dq_server.core.points import expand_points
+from dq_server.core.policies.base import Verdict
+from dq_server.core.policies.resize_reshape import ReshapeResize, funded, make_room, measuring
+from dq_server.core.reasons import because
+from dq_server.core.scalability import RunTime
+from dq_server.core.sizes import Configuration
+from dq_server.core.state import State
+
+REACH = 4
+
+
+class ModelResize(ReshapeResize):
+    """See the module's docstring."""
+
+    def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
+        """See ResizePolicy."""
+        data, current = job.performance, job.configuration
+        assert current is not None, "only a running job has remap points"
+        if data.sweet_spot is not None or data.recalled or len(data.known) < 2:
+            return super().decide(state, job, config, now)
+        head = state.head(now)
+        if head is not None:
+            return make_room(state, job, current, head)
+        if not data.measured(config.samples):
+            return measuring(job, config)
+        if job.settle:
+            return Verdict(None, because("settling", left=job.settle))
+        return replace(_search(state, job, current, config, now), judged=True)
+
+
+def _search(
+    state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
+) -> Verdict:
+    known = job.performance.known
+    model = RunTime.fitted({c.size: time_s for c, time_s in known.items()})
+    legal = job.spec.configurations
+    largest = max(c.size for c in known)
+    smallest = min(known, key=lambda c: c.size)
+    reach = min(REACH * largest, _room(state, job, config, now))
+    usable = [c for c in legal if c in known or smallest.size < c.size <= reach]
+    predicted = {c: model.time_s(c.size) for c in usable}
+    end = walk(predicted, config.threshold)
+    target = _doubtful(usable, known, end, config.threshold) if end in known else end
+    if target is None:
+        return _found(job, current, config)
+    reason = because(
+        "model_probe",
+        size=current.size,
+        time_s=known[current],
+        points=len(known),
+        next_size=target.size,
+        next_time_s=predicted[target],
+        model=str(model),
+    )
+    return Verdict(target, reason)
+
+
+def walk(times_s: dict[Configuration, float], threshold: float) -> Configuration:
+    """Where the chain would end: up, as long as the next size gains more than the threshold."""
+    sizes = sorted(times_s, key=lambda c: c.size)
+    at = sizes[0]
+    for larger in sizes[1:]:
+        if 1 - times_s[larger] / times_s[at] <= threshold:
+            break
+        at = larger
+    return at
+
+
+def _doubtful(
+    usable: list[Configuration],
+    known: dict[Configuration, float],
+    spot: Configuration,
+    threshold: float,
+) -> Configuration | None:
+    """The size that must be tried before `spot`, which was measured, is the sweet spot."""
+    larger = [c for c in usable if c.size > spot.size]
+    if any(c in known and 1 - known[c] / known[spot] <= threshold for c in larger):
+        return None
+    return next((c for c in larger if c not in known), None)
+
+
+def _found(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict:
+    """Nothing is left to try: go to the sweet spot, or wait if it may lie beyond what is idle."""
+    known = job.performance.known
+    spot = walk(known, config.threshold)
+    beyond = [c for c in job.spec.configurations if c.size > spot.size]
+    worse = min((c for c in beyond if c in known), key=lambda c: c.size, default=None)
+    if not beyond:
+        return Verdict(spot, because("largest_size", size=spot.size))
+    if worse is None and spot == current:
+        more = beyond[0].size - current.size
+        return Verdict(None, because("model_no_room", next_size=beyond[0].size, more=more))
+    reason = because("model_found", size=spot.size, time_s=known[spot], points=len(known))
+    return Verdict(spot, reason, sweet_spot=spot, worse=worse)
+
+
+def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
+    """The largest size that the idle processors allow, beside what other jobs are known to gain."""
+    idle = free(state, now, job.planned[0] if job.planned else INF)
+    others = [p for p in expand_points(state, idle, config.threshold) if p.job is not job]
+    taken = sum(p.added for p in funded(others, idle).values())
+    return job.size + idle - taken

@@ -1,0 +1,98 @@
+"""What earlier runs of an application have shown: offered, checked, mistrusted, kept."""
+
+import pytest
+
+from dq_server.core.errors import ConfigError
+from dq_server.core.jobs import JobState
+from dq_server.live import snapshot
+
+SIZES = (1, 2, 4, 6, 9)
+TIMES = {1: 10.0, 2: 6.0, 4: 4.0, 6: 3.9, 9: 3.9}  # 4 -> 6 does not pay
+RULE = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}
+
+
+def run(c, times=TIMES, points=12, **spec):
+    """One whole run; the sizes it went through."""
+    job = c.submit(*SIZES, **{"application": "lu", **spec})
+    c.run(job, times, points)
+    sizes = [stay.configuration.size for stay in job.stays]
+    c.end(job)
+    return job, sizes
+
+
+def codes(job):
+    return [d.reason.code for d in job.decisions if d.what == "history"]
+
+
+def test_the_next_run_jumps_to_the_sweet_spot_and_probes_nothing(cluster):
+    c = cluster(9, **RULE)
+    assert run(c)[1] == [1, 2, 4, 6, 4]
+    job, sizes = run(c)
+    assert sizes == [1, 4]
+    assert codes(job) == ["history_known"]
+    text = next(d.reason.text for d in job.decisions if d.what == "history")
+    assert text == (
+        "earlier runs of lu (1) have measured 1, 2, 4, 6 processors; the sweet spot is 4"
+    )
+    assert c.scheduler.state.history["lu"].runs == 2
+    assert run(c, application="other")[1] == [1, 2, 4, 6, 4]
+    assert run(c, application="")[1] == [1, 2, 4, 6, 4]
+
+
+def test_with_moldable_start_it_starts_there_unless_somebody_waits(cluster):
+    c = cluster(9, moldable=True, **RULE)
+    run(c)
+    assert run(c)[1] == [4]
+    c.submit(9)
+    waits, job = c.submit(9), c.submit(*SIZES, application="lu")
+    assert (waits.state, job.start_on) == (JobState.QUEUED, None)
+
+
+def test_a_run_that_was_cut_short_hands_on_what_it_knows(cluster):
+    c = cluster(9, **RULE)
+    assert run(c, points=2)[1] == [1, 2, 4]  # 4 was never measured
+    assert run(c)[1] == [1, 2, 4, 6, 4]
+    assert c.scheduler.state.history["lu"].sweet_spot.size == 4
+
+
+def test_other_times_are_not_believed(cluster):
+    c = cluster(9, **RULE)
+    run(c)
+    slower = {size: 2 * t for size, t in TIMES.items()} | {6: 4.0, 9: 3.0}
+    job, sizes = run(c, slower)
+    assert sizes == [1, 2, 4, 6, 9]
+    assert codes(job) == ["history_known", "history_differs"]
+    assert c.scheduler.state.history["lu"].times[job.spec.configurations[4]] == 3.0
+    assert c.scheduler.state.history["lu"].sweet_spot is None
+    near = {size: 1.2 * t for size, t in slower.items()}  # within the tolerance
+    assert run(c, near)[1] == [1, 9]
+
+
+def test_failed_runs_and_never_teach_nothing(cluster):
+    c = cluster(9, **RULE)
+    job = c.submit(*SIZES, application="lu")
+    c.run(job, TIMES, 8)
+    c.end(job, 1)
+    assert not c.scheduler.state.history
+    c = cluster(9, history="never", **RULE)
+    run(c)
+    assert run(c)[1] == [1, 2, 4, 6, 4]
+    with pytest.raises(ConfigError, match="history = 'seldom'"):
+        cluster(1, history="seldom")
+    with pytest.raises(ConfigError, match="history_tolerance"):
+        cluster(1, history_tolerance=0)
+
+
+def test_sizes_that_are_not_legal_now_are_left_out(cluster):
+    c = cluster(9, **RULE)
+    run(c)
+    job = c.submit(1, 2, 6, application="lu")
+    c.run(job, TIMES, 6)
+    assert [stay.configuration.size for stay in job.stays] == [1, 6]
+
+
+def test_a_snapshot_keeps_it(cluster):
+    c = cluster(9, **RULE)
+    run(c)
+    again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
+    assert again.state.history == c.scheduler.state.history

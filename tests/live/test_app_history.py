@@ -1,0 +1,31 @@
+"""History across runs, with real ranks: the second run of an application, after a restart of the
+server, goes straight to the sweet spot that the first one found."""
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+
+
+def test_the_next_run_does_not_probe_again(live, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text(
+        "[scheduler]\nsamples = 1\ndiscard = 0\nthreshold = 0.0\nsettle = 0\n"
+        "history_tolerance = 100\n"  # whatever this machine does between the two runs
+    )
+    live.up(4, "--config", config)
+    words = ("-n", 1, "--sizes", "1,2,4", "--app-name", "grow-320", "--", "python", "-m",
+             "tests.live.growing", "--n", 320, "--iterations", 50, "--seconds", 0.4)  # fmt: skip
+    first = live.wait_end(live.submit(*words))
+    assert first["state"] == "done"
+    assert [s["processors"] for s in first["sizes"]] == [1, 2, 4]
+    live.dq("down")
+    live.up(4, "--config", config)
+    job = live.submit(*words)
+    second = live.wait_end(job)
+    assert second["application"] == "grow-320"
+    assert [s["processors"] for s in second["sizes"]] == [1, 4]
+    story = json.loads(live.dq("why", job, "--json"))["story"]
+    known = next(d for d in story if d["code"] == "history_known")
+    assert known["figures"]["runs"] == 1
