@@ -25,13 +25,20 @@ from dq_client.emulation import cgroups, governor, network
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home, is_alive
 
-# Root of a user namespace cannot write to /run.
-_RUN = Path("/run")
-RECORDS = (
-    _RUN / "dq-emulation"
-    if os.geteuid() == 0 and os.access(_RUN, os.W_OK)
-    else Path(f"/tmp/dq-emulation-{os.getuid()}")  # noqa: S108
-)
+
+def _records() -> Path:
+    """The folder of this user's records. Root of a user namespace is not root: /run tells."""
+    run = Path("/run")
+    if os.geteuid() == 0 and os.access(run, os.W_OK):
+        return run / "dq-emulation"
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        first, outside, count = map(int, line.split())
+        if first <= os.getuid() < first + count:
+            return Path(tempfile.gettempdir()) / f"dq-emulation-{outside + os.getuid() - first}"
+    raise DQError("this process's user is not known outside of its user namespace")
+
+
+RECORDS = _records()
 GONE_S = 5.0
 
 
