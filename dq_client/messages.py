@@ -97,6 +97,7 @@ class Submit(Body, tag="submit", frozen=True):
     inherited: Env = {}  # the submitter's environment; the server takes what it allows
     walltime_s: Seconds | None = None
     estimate_s: Seconds | None = None
+    group: Text = ""
     account: Text = ""
     qos: Text = ""
     job_class: Text = ""

@@ -92,6 +92,7 @@ class JobId(click.ParamType[int]):
 @click.option("--name", help="A name for people.")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
 @click.option("--priority", type=int, default=0)
+@click.option("--group", default="")
 @click.option("--account", default="")
 @click.option("--qos", default="")
 @click.option("--class", "job_class", default="")
@@ -147,6 +148,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         inherited=dict(os.environ),
         walltime_s=parse_walltime(o["walltime"]) if o["walltime"] else None,
         estimate_s=parse_walltime(o["estimate"]) if o["estimate"] else None,
+        group=o["group"],
         account=o["account"],
         qos=o["qos"],
         job_class=o["job_class"],

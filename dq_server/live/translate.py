@@ -59,6 +59,7 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         walltime_s=message.walltime_s,
         estimate_s=message.estimate_s,
         user=user,
+        group=message.group,
         account=message.account,
         job_class=message.job_class,
         qos=message.qos,

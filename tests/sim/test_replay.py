@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.sizes import configurations
+from dq_server.core.state import AdvanceReservation
 from dq_server.live.journal import Journal, event_as_json
 from dq_server.sim.cli import sim
 from dq_server.sim.journal import plain_actions, read_journal
@@ -132,3 +134,36 @@ def test_the_journals_jobs_under_another_policy(journal):
     # four iterations of 8 s on one processor, and five seconds beside them
     assert run["makespan_s"] == pytest.approx(32.0)
     assert replay(journal, "--policy", "nonsense")[0] == 2
+
+
+def test_dependencies_reservations_and_history_are_replayed(tmp_path):
+    r = Recorder(tmp_path / "journal.db")
+    rule = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0, "confirm_vacated": False}
+    r.do(ev.Configured(SchedulerConfig(**rule)))
+    r.do(ev.NodeJoined("n1", 4))
+    booked = AdvanceReservation("r", 4, 100.0, 200.0)
+    r.do(ev.ReservationMade(booked))
+    named = JobSpec("a", JobKind.MALLEABLE, CHAIN[0], CHAIN, walltime_s=50.0, application="lu")
+    r.do(ev.JobSubmitted(named))
+    r.do(ev.JobSubmitted(replace(named, after=(1,))))
+    r.do(ev.JobSubmitted(replace(named, application="", walltime_s=10.0, reservation="r")))
+    sizes = []
+    for job in (1, 2):
+        r.do(ev.JobStarted(job, 1))
+        size, done = 1, 0
+        for seq, seconds in enumerate([8.0, 4.0, 4.0, 4.0], 1):
+            r.now += 1
+            answer = r.do(ev.RemapPoint(job, 1, seq, size, done, seconds))[-1].answer
+            sizes.append(answer.configuration.size)
+            if answer.what != "continue":
+                size, done = answer.configuration.size, answer.resize_id
+                r.do(ev.ResizeCommitted(job, 1, done, 0.5))
+        r.do(ev.JobEnded(job, 1, 0))
+    assert sizes == [2, 4, 2, 2, 2, 2, 2, 2], "the second run probes nothing"
+    r.now = 100.0
+    r.do(ev.Tick())
+    assert r.scheduler.job(3).inside == "r"
+    r.do(ev.ReservationCancelled("r"))
+    r.journal.close()
+    result = CliRunner().invoke(sim, ["replay", str(tmp_path / "journal.db")])
+    assert (result.exit_code, "all with the same actions" in result.stdout) == (0, True)

@@ -1,0 +1,26 @@
+"""`order = "priority"`, live: the queue stands by score, whatever the order of submission."""
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+
+def test_jobs_start_by_score(live, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text(
+        '[scheduler]\norder = "priority"\nresize = "none"\n'
+        "[scheduler.priority]\nwait_per_hour = 0.0\nsize_per_processor = 0.0\n"
+        "groups = { lab = 3 }\naccounts = { thesis = 2 }\nclasses = { batch = -5 }\n"
+        "qos = { urgent = 100 }\n"
+    )
+    live.up(1, "--config", config)
+    live.submit("-n", 1, "--", "sleep", 4)
+    wanted = [
+        ("--class", "batch"), (), ("--account", "thesis"), ("--group", "lab"),
+        ("--priority", 50), ("--qos", "urgent"),
+    ]  # fmt: skip
+    jobs = [live.submit("-n", 1, *words, "--", "true") for words in wanted]
+    assert live.job(jobs[0])["state"] == "queued", "all are submitted while the first runs"
+    ended = [live.wait_end(job) for job in jobs]
+    starts = [view["start_s"] for view in ended]
+    assert starts == sorted(starts, reverse=True)
