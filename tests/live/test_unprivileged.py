@@ -43,7 +43,8 @@ rate_mbit = 1000
 DQ = f'set -e; dq() {{ {sys.executable} -m dq_client.cli.main "$@"; }}\n'
 LIFE = """
 dq up --cluster "$1" --fidelity "$2" --detach --json
-dq submit --sizes 1,3 --wait -- python -m apps.matmul --n 300 --iterations 25 --check > "$DQ_HOME/id"
+work="python -m apps.matmul --n 300 --iterations 25 --check"
+dq submit --sizes 1,3 --wait -- $work > "$DQ_HOME/id"
 dq logs last
 dq down
 """
