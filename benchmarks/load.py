@@ -21,7 +21,6 @@ import os
 import signal
 import tempfile
 import time
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +48,8 @@ class Submitter:
         self.line = Connection(info["address"], public, keys.load(home.keys, "user"))
         self.sent: dict[str, float] = {}
         self.acknowledged: list[float] = []  # seconds each
-        self.jobs: deque[int] = deque()
         self.refused: dict[str, int] = {}
-        self.count = 0
+        self.count = self.answered = 0
 
     def submit(self, **more: Any) -> None:
         self.count += 1
@@ -68,6 +66,7 @@ class Submitter:
                 begin = self.sent.pop(message.id)
                 if isinstance(message.body, m.Submitted):
                     self.acknowledged.append(time.monotonic() - begin)
+                    self.answered += 1
                 else:
                     why = str(message.body)[:80]
                     self.refused[why] = self.refused.get(why, 0) + 1
@@ -184,19 +183,23 @@ def _measure(
     return {
         "flooded_per_s": filled,
         "acknowledged_per_s": stream,
+        "submitted": submitter.count,
+        "acknowledged": submitter.answered,
+        "unanswered": len(submitter.sent),
         "refused": submitter.refused,
         **spread("submission", submitter.acknowledged),
         **spread("heartbeat", told["heartbeats"]),
         **spread("decision", told["decisions"]),
         "heartbeats": len(told["heartbeats"]),
         "decisions": len(told["decisions"]),
-        "jobs_ended_per_s": told["ended"] / seconds,
+        "ended": told["ended"],
         "errors": told["errors"],
         "queued": status["jobs"]["queued"],
+        "on_the_books": sum(status["jobs"].values()),
         "agents": len(status["agents"]),
         "server_cores": busy,
         "memory_mib": [round(x) for x in watch.memory_mib],
-        "journal_mib": home.journal.stat().st_size / 2**20,
+        "journal_mib": sum(f.stat().st_size for f in home.root.glob("journal*")) / 2**20,
     }
 
 
