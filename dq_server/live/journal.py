@@ -7,6 +7,7 @@ it again; each must lead to the same actions as the first time.
 
     events(seq, time, type, body, actions)      body and actions as JSON; seq without gaps
     snapshot(seq, sum, body)                    one row: the state after event seq (snapshot.py)
+    ended(job, body)                            what there is to say of each job that has ended
     meta(key, value)                            schema, epoch
 
 Commits survive the death of the process. Those that somebody relies on also survive that of the
@@ -82,6 +83,12 @@ class Store(Protocol):
     def append(self, time: float, event: Event, body: str, actions: list[Action]) -> None:
         """Add an event (`body`: its text) to the batch; JournalError if that is impossible."""
 
+    def archive(self, job: int, body: bytes) -> None:
+        """Add what shall be known of an ended job to the batch; after the event of its end."""
+
+    def archived(self, job: int) -> bytes | None:
+        """What was archived of a job; None if nothing was."""
+
     def commit(self) -> None:
         """Make the batch safe. On JournalError nothing of it is."""
 
@@ -138,6 +145,7 @@ class Journal:
             "CREATE TABLE IF NOT EXISTS snapshot"
             " (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER, sum BLOB, body BLOB)"
         )
+        db.execute("CREATE TABLE IF NOT EXISTS ended (job INTEGER PRIMARY KEY, body BLOB)")
         found = self.meta("schema")
         if found is None:
             db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
@@ -182,6 +190,24 @@ class Journal:
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
         self._flush |= _relied_on(actions)
+
+    def archive(self, job: int, body: bytes) -> None:
+        """Add what shall be known of an ended job to the batch; after the event of its end."""
+        if self._broken:
+            raise JournalError(self._broken)
+        try:
+            self._db.execute("INSERT OR REPLACE INTO ended VALUES (?, ?)", (job, body))
+        except sqlite3.Error as e:
+            self._broken = f"{self.path}: cannot be written ({e})"
+            raise JournalError(self._broken) from e
+
+    def archived(self, job: int) -> bytes | None:
+        """What was archived of a job; None if nothing was."""
+        try:
+            row = self._db.execute("SELECT body FROM ended WHERE job = ?", (job,)).fetchone()
+        except sqlite3.Error as e:
+            raise JournalError(f"{self.path}: cannot be read ({e})") from e
+        return None if row is None else bytes(row[0])
 
     def commit(self) -> None:
         """Make the batch safe. On JournalError nothing of it is."""

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
+import msgspec
+
 from dq_client import codec
 from dq_client import messages as m
 from dq_client.errors import DQError
@@ -25,7 +27,7 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import SchedulerError
 from dq_server.core.jobs import Job, JobState
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import access, snapshot, translate
+from dq_server.live import access, snapshot, translate, views
 from dq_server.live.agents import AgentLink, Agents, Launchers
 from dq_server.live.journal import (
     Entry,
@@ -186,6 +188,7 @@ class Server:
                 self._save_elsewhere(action)
             case act.JobFinished():
                 log.info("job %d %s: %s", action.job, action.state, action.reason.text)
+                self._archive(action.job)
                 self.access.dismiss_job(action.job)
                 self._forget_copies(action.job)
             case act.JobRestarts():
@@ -197,6 +200,18 @@ class Server:
                 pass  # it comes after every iteration, and sooner it cannot
             case act.JobAccepted() | act.AnswerRemap() | act.AnswerRequest():
                 pass  # the request that caused it answers
+
+    def _archive(self, job_id: int) -> None:
+        """Keep what queries say of an ended job: the scheduler forgets it (keep_ended)."""
+        job = self.scheduler.state.jobs.get(job_id)
+        if job is None:  # keep_ended = 0
+            return
+        view = views.job_view(job, self.scheduler.state)
+        why = views.why_view(self.scheduler, job, self._now)
+        try:
+            self.journal.archive(job_id, msgspec.json.encode({"job": view, "why": why}))
+        except JournalError as e:
+            self._unsaved = self._unsaved or e
 
     # --- orders -----------------------------------------------------------------------------
 

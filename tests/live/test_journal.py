@@ -15,10 +15,11 @@ from dq_client import messages as m
 from dq_client.errors import Refused, UsageError
 from dq_client.home import Home
 from dq_server.core import events as ev
+from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.sizes import Configuration, configurations
 from dq_server.live import snapshot
-from dq_server.live.access import Access
+from dq_server.live.access import Access, Principal
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
 from dq_server.live.server import Server, replay, restored
 
@@ -253,3 +254,37 @@ def test_full_disk_live(live):
     assert connection.call(m.JobsQuery()).data == kept
     connection.close()
     assert live.wait_end(live.submit("--", "true"))["state"] == "done"
+
+
+def test_a_job_that_the_scheduler_has_forgotten_is_told_of(tmp_path):
+    """With keep_ended = 1 the first of two jobs is forgotten; a new server knows it, too."""
+    home = Home(tmp_path / "home")
+    home.create()
+    keys.ensure(home.keys)
+    told = []
+
+    def start():
+        access = Access(home.keys)
+        config = SchedulerConfig(keep_ended=1)
+        return Server(Journal(home.journal), access, lambda _, f: told.append(f), config)
+
+    def ask(server, body):
+        server.receive(b"user", Principal("user"), codec.encode(m.Request("q", body)))
+        server.let_out()
+        return codec.decode_from_server(told.pop()).body
+
+    server = start()
+    server.apply(ev.NodeJoined("n1", 1))
+    for n in (1, 2):
+        assert ask(server, submission(f"r{n}")) == m.Submitted(n)
+        server.apply(ev.JobEnded(n, 1, n))
+        server.apply(ev.ProcessorsVacated(n, (0,)))
+    assert list(server.scheduler.state.jobs) == [2]
+    before = ask(server, m.JobQuery(1)), ask(server, m.WhyQuery(1))
+    assert before[0].data["exit_code"] == 1
+    assert before[1].data["story"][0]["what"] == "start"
+    assert ask(server, m.JobQuery(3)) == m.Error("not_found", "no job 3")
+    server.journal.close()
+    server = start()
+    assert (ask(server, m.JobQuery(1)), ask(server, m.WhyQuery(1))) == before
+    server.journal.close()

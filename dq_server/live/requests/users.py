@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.actions import JobAccepted
+from dq_server.core.errors import UnknownJob
 from dq_server.core.state import AdvanceReservation
 from dq_server.live import translate, views
 from dq_server.live.requests.asked import VERSION, Asked, Table, the_job
@@ -35,7 +36,20 @@ def submit(server: Server, asked: Asked, body: m.Submit) -> m.ReplyBody:  # noqa
 
 def job_query(server: Server, asked: Asked, body: m.JobQuery) -> m.ReplyBody:  # noqa: ARG001
     """One job."""
-    return m.Data(views.job_view(the_job(server, body.job), server.scheduler.state))
+    try:
+        job = the_job(server, body.job)
+    except UnknownJob as unknown:
+        return m.Data(_archived(server, body.job, unknown)["job"])
+    return m.Data(views.job_view(job, server.scheduler.state))
+
+
+def _archived(server: Server, job_id: int, unknown: UnknownJob) -> dict[str, Any]:
+    """An ended job that the scheduler has forgotten, as it was; raises `unknown` otherwise."""
+    found = server.journal.archived(job_id)
+    if found is None:
+        raise unknown
+    view: dict[str, Any] = msgspec.json.decode(found)
+    return view
 
 
 def jobs_query(server: Server, asked: Asked, body: m.JobsQuery) -> m.ReplyBody:  # noqa: ARG001
@@ -50,7 +64,11 @@ def nodes_query(server: Server, asked: Asked, body: m.NodesQuery) -> m.ReplyBody
 
 def why_query(server: Server, asked: Asked, body: m.WhyQuery) -> m.ReplyBody:  # noqa: ARG001
     """Why a job is where it is."""
-    return m.Data(views.why_view(server.scheduler, the_job(server, body.job), server.now()))
+    try:
+        job = the_job(server, body.job)
+    except UnknownJob as unknown:
+        return m.Data(_archived(server, body.job, unknown)["why"])
+    return m.Data(views.why_view(server.scheduler, job, server.now()))
 
 
 def status_query(server: Server, asked: Asked, body: m.StatusQuery) -> m.ReplyBody:  # noqa: ARG001
