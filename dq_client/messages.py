@@ -350,6 +350,10 @@ class GaveUp(Body, tag="gaveup", frozen=True):
     why: Text
 
 
+class WorkDone(Body, tag="workdone", frozen=True):
+    """The program of a protected job has left its session in order: what follows is its end."""
+
+
 class Aborted(Body, tag="aborted", frozen=True):
     """The resize did not happen; the application goes on at its old size."""
 
@@ -575,6 +579,7 @@ RequestBody = (
     | Aborted
     | CopyMade
     | GaveUp
+    | WorkDone
     | DynamicRequest
     | DynamicRelease
     | AgentHello

@@ -388,8 +388,12 @@ class Session:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        if error is not None and self.protector is not None and not isinstance(error, Retired):
-            self._say_why(error)
+        well = error is None or (isinstance(error, SystemExit) and not error.code)
+        if self.protector is not None and not isinstance(error, Retired):
+            if not well and error is not None:
+                self._say_why(error)
+            elif self.rank == 0 and self.bearings.seq:
+                self.server().farewell()
         if self.link is not None:
             self.link.close()
             self.link = None

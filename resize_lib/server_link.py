@@ -12,6 +12,7 @@ from dq_client.errors import DQError, NoServer
 from dq_client.keys import pair_of
 
 ANSWER_WITHIN_S = 3.0
+FAREWELL_WITHIN_S = 60.0
 QUIET_S = 5.0  # after a time-out the server is left alone for so long
 
 
@@ -88,6 +89,13 @@ class ServerLink:
             self._quiet_until = time.monotonic() + QUIET_S
         except DQError as e:
             say(f"the server did not take note of {type(body).__name__}: {e}")
+
+    def farewell(self) -> None:
+        """The work of a protected job is done: to be heard, or it would be done again."""
+        try:
+            self._connection.call(m.WorkDone(), FAREWELL_WITHIN_S)
+        except DQError as e:
+            say(f"the server does not know that the work is done: {e}")
 
     def close(self) -> None:
         """Close the socket."""

@@ -26,6 +26,8 @@ def parse_protection(o: dict[str, Any]) -> m.Protect | None:
         seconds = parse_time("--protect-every", every)
     if points == 0:
         raise UsageError("--protect-every 0: give a number of remap points from 1, or 30s, 5m")
+    if o["restarts"] is not None and o["restarts"] < 0:
+        raise UsageError(f"--restarts {o['restarts']}: 0 or more")
     folder: Path | None = o["protect_dir"]
     if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"--protect-dir {folder}: no folder that can be written; make it first")

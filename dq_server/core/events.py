@@ -71,6 +71,18 @@ class JobGaveUp:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkDone:
+    """A protected job's program has left its session in order.
+
+    MPICH 5.0.2's launcher ends with code 0 when a rank that joined later is killed, so that an exit
+    code of 0 alone does not say that a job is done.
+    """
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
 class CopyMade:
     """A protected job has copied its data, or tried to (`error`).
 
@@ -239,6 +251,7 @@ Event = (
     | JobEnded
     | JobGaveUp
     | CopyMade
+    | WorkDone
     | ProcessorsVacated
     | RemapPoint
     | ResizeCommitted

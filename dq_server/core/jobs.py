@@ -303,6 +303,7 @@ class Job:
     short: bool = False  # the processors of its step were not there when it came for them
     restarts: int = 0
     start_on: Configuration | None = None  # after a restart: the size to start on
+    work_done: bool = False  # the program of a protected job has left its session
     gave_up: str = ""  # why the application will end, in its own words
     copies: Copies = field(default_factory=Copies)
 
@@ -326,7 +327,7 @@ class Job:
         self.answer = self.resize = self.end_reason = self.exit_code = None
         self.called = self.warned = False
         self.settle = self.aborts = 0
-        self.gave_up = ""
+        self.gave_up, self.work_done = "", False
         self.performance.moved_elsewhere()
         if self.stays:
             self.stays[-1].decision, self.stays[-1].reason = "restart", reason

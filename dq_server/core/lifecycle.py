@@ -102,14 +102,21 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
 
 
 def _interrupted(job: Job, event: JobEnded) -> bool:
-    """Whether a protected job's end may be somebody else's fault; one never launched just fails."""
-    return event.exit_code != 0 and not (event.error and job.state is JobState.STARTING)
+    """Whether a protected job's end may be somebody else's fault; one never launched just fails.
+
+    One that came to remap points and ended well without a word (WorkDone) has lost a rank.
+    """
+    if event.exit_code == 0:
+        return job.answer is not None and not job.work_done
+    return not (event.error and job.state is JobState.STARTING)
 
 
 def _why(event: JobEnded) -> Reason:
     if event.error:
         return because("processes_lost", why=event.error)
-    code = "torn_down" if torn_down(event.exit_code) else "exit"
+    code = "vanished" if event.exit_code == 0 else "exit"
+    if torn_down(event.exit_code):
+        code = "torn_down"
     return because(code, exit_code=event.exit_code)
 
 

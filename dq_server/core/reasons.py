@@ -127,6 +127,7 @@ TEMPLATES: dict[str, str] = {
     "launch_failed": "could not be started: {why}",
     "node_lost": "node {node} was lost",
     "torn_down": "its processes were killed (exit code {exit_code})",
+    "vanished": "it ended before its work was done, a rank was lost (exit code {exit_code})",
     "processes_lost": "its processes were lost: {why}",
     "gave_up": "the application gave up: {why}",
     "restart": "restart {restarts} of {limit} from the copy of turn {step}: {why}",

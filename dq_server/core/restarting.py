@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dq_server.core import dependencies, lifecycle
 from dq_server.core.actions import Action, JobRestarts
-from dq_server.core.events import CopyMade
+from dq_server.core.events import CopyMade, WorkDone
 from dq_server.core.jobs import Job, JobKind, JobState
 from dq_server.core.reasons import Reason, because
 from dq_server.core.sizes import largest_at_most
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dq_server.core.scheduler import Scheduler
 
 # Ends that were done to the job.
-NOT_ITS_FAULT = frozenset({"node_lost", "processes_lost", "torn_down"})
+NOT_ITS_FAULT = frozenset({"node_lost", "processes_lost", "torn_down", "vanished"})
 
 
 def may_restart(job: Job) -> bool:
@@ -61,6 +61,13 @@ def blame_node(s: Scheduler, node: str, reason: Reason) -> None:
     for job in s.state.restarting.values():
         if job.id in leaving and not job.gave_up:
             job.end_reason = reason
+
+
+def work_done(s: Scheduler, event: WorkDone, now: float, actions: list[Action]) -> None:  # noqa: ARG001
+    """Nothing is missing any more: an exit code of 0 means what it says."""
+    job = s.state.job(event.job)
+    if job.instance == event.instance:
+        job.work_done = True
 
 
 def copy_made(s: Scheduler, event: CopyMade, now: float, actions: list[Action]) -> None:  # noqa: ARG001

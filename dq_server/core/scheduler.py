@@ -58,6 +58,7 @@ HANDLERS: dict[type, Handler] = {
     events.JobEnded: lifecycle.ended,
     events.JobGaveUp: lifecycle.gave_up,
     events.CopyMade: restarting.copy_made,
+    events.WorkDone: restarting.work_done,
     events.ProcessorsVacated: lifecycle.vacated,
     events.KillRequested: lifecycle.kill_requested,
     events.HoldRequested: lifecycle.hold_requested,

@@ -30,7 +30,7 @@ _AGENT = (
 )  # fmt: skip
 _JOB = (
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
-    m.CopyMade, m.GaveUp,
+    m.CopyMade, m.GaveUp, m.WorkDone,
 )  # fmt: skip
 MAY: dict[str, frozenset[type]] = {
     "user": frozenset(_USER),

@@ -83,6 +83,21 @@ def test_what_the_application_says_counts(cluster):
     assert "no copy can be used" in job.end_reason.text
 
 
+def test_an_exit_code_of_0_does_not_say_that_the_work_is_done(cluster):
+    c = cluster(2)
+    job = c.submit(2, protection=DISK)
+    c.point(job, 1.0)
+    c.end(job)
+    assert (job.state, job.instance) == (JobState.RUNNING, 2)
+    assert "a rank was lost (exit code 0)" in job.decisions[-2].reason.text
+    c.seq.clear()
+    c.point(job, 1.0)
+    c.do(ev.WorkDone(job.id, 1))  # of the first start, late
+    c.do(ev.WorkDone(job.id, 2))
+    c.end(job)
+    assert job.state is JobState.DONE
+
+
 def test_restarts_are_bounded(cluster):
     c = cluster(2)
     job = c.submit(2, protection=Protection("disk", restarts=2))

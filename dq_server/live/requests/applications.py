@@ -79,6 +79,12 @@ def gave_up(server: Server, asked: Asked, body: m.GaveUp) -> m.ReplyBody:
     return m.Done()
 
 
+def work_done(server: Server, asked: Asked, body: m.WorkDone) -> m.ReplyBody:  # noqa: ARG001
+    """A protected job's program is about to end as it should."""
+    server.apply(ev.WorkDone(asked.principal.job, asked.principal.instance))
+    return m.Done()
+
+
 def aborted(server: Server, asked: Asked, body: m.Aborted) -> m.ReplyBody:
     """A resize did not happen."""
     who = asked.principal
@@ -114,6 +120,7 @@ TABLE: Table = {
     m.Aborted: aborted,
     m.CopyMade: copy_made,
     m.GaveUp: gave_up,
+    m.WorkDone: work_done,
     m.DynamicRequest: dynamic_request,
     m.DynamicRelease: dynamic_release,
 }

@@ -1,0 +1,218 @@
+"""Node loss is a shrink: a protected job loses a node, a rank, or its luck in the middle of a
+resize, starts again on what is left, and its result is right."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.loss import Bench, processes_of, two_nodes, until
+from dq_client import keys
+from dq_client import messages as m
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = [sys.executable, str(Path(__file__).with_name("protected.py"))]
+DISK = m.Protect("disk", every_points=1)
+PARTNER = m.Protect("partner", every_points=1)
+
+
+class Protected(Bench):
+    """Two nodes of two processors, and one job."""
+
+    def run(self, *arguments: str, protect: m.Protect, **more: Any) -> int:
+        env = {"PYTHONPATH": str(ROOT)}
+        return self.submit([*PROGRAM, *arguments], env=env, protect=protect, **more)
+
+    def view(self, job: int) -> dict[str, Any]:
+        return self.ask(m.JobQuery(job))
+
+    def copied(self, job: int, step: int) -> None:
+        def there() -> bool:
+            view = self.view(job)
+            assert view["end_s"] is None, view["reason"]
+            return (view["protection"]["step"] or 0) >= step
+
+        until(there, "no copy is made")
+
+    def kill_node(self, name: str) -> None:
+        """All its processes, the agent first; what it had in memory is gone, too."""
+        for pid in [self.agent_pid(name), *processes_of(self, name)]:
+            os.kill(pid, signal.SIGKILL)
+        for folder in Path("/dev/shm").glob(f"dq-*/{name}/*"):
+            if folder.parent.parent.name == self.memory():
+                shutil.rmtree(folder)
+
+    def memory(self) -> str:
+        """Name of this cluster's folder in memory."""
+        public = keys.load(self.home.keys, "server").public
+        return "dq-" + hashlib.sha256(public.encode()).hexdigest()[:12]
+
+    def running(self, program: str) -> dict[int, str]:
+        """Pids of a program that jobs run, with their nodes."""
+        found = {}
+        for node in ("n01", "n02"):
+            for pid in processes_of(self, node):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if any(word.endswith(program.encode()) for word in words[:2]):
+                    found[pid] = node
+        return found
+
+    def kill_rank(self) -> None:
+        os.kill(list(self.running("protected.py"))[-1], signal.SIGKILL)
+
+    def first_node(self) -> str:
+        """Where the job's launcher runs: which of the two depends on which came first."""
+        return next(iter(self.running("mpiexec").values()))
+
+    def right_end(self, job: int, *, restarts: int = 1) -> dict[str, Any]:
+        until(lambda: self.view(job)["end_s"] is not None, "the job never ends", 90)
+        view = self.view(job)
+        assert (view["state"], view["restarts"]) == ("done", restarts), view["reason"]
+        lines = (self.home.job(job) / "out").read_text().splitlines()
+        verdicts = [line for line in lines if line.startswith("data ")]
+        assert verdicts == ["data right"], "the result, and exactly once"
+        until(lambda: not (self.home.job(job) / "copies").exists(), "copies are left behind")
+        return view
+
+    def story(self, job: int) -> str:
+        return "\n".join(line["text"] for line in self.ask(m.WhyQuery(job))["story"])
+
+
+@pytest.fixture
+def bench(tmp_path_factory) -> Iterator[Protected]:
+    made = Protected(tmp_path_factory.mktemp("protect"), two_nodes())
+    memory = Path("/dev/shm", made.memory())
+    yield made
+    left = made.close()
+    held = list(memory.glob("*/*"))
+    shutil.rmtree(memory, ignore_errors=True)
+    assert left == 0, "processes were left behind"
+    assert not held, "copies were left in memory"
+
+
+@pytest.mark.parametrize(
+    ("first", "protect"), [(False, DISK), (True, PARTNER)], ids=["disk", "partner, first node"]
+)
+def test_a_lost_node_is_a_shrink(bench, first, protect):
+    job = bench.run("--turns", "25", protect=protect, initial=4, sizes=m.Sizes([1, 2, 4]))
+    bench.copied(job, 3)
+    home = bench.first_node()
+    node = home if first else {"n01": "n02", "n02": "n01"}[home]
+    bench.kill_node(node)
+    view = bench.right_end(job)
+    assert view["processors"] == 2
+    assert f"node {node} was lost" in bench.story(job)
+    assert "restart 1 of 3 from the copy of turn" in bench.story(job)
+    until(lambda: bench.idle() == 2, "processors were lost")
+    before, again = (line for line in _lines(bench, job) if line.startswith("begin "))
+    assert (before, again.split()[1]) == ("begin 4 at 0", "2")
+    assert int(again.split()[3]) >= 3, "it goes on where the copy was made"
+    bench.restart_agent(node)
+    until(lambda: bench.idle() == 4, "the node does not come back")
+
+
+def _lines(bench: Protected, job: int) -> list[str]:
+    return (bench.home.job(job) / "out").read_text().splitlines()
+
+
+def test_a_killed_rank_and_a_server_killed_meanwhile(bench):
+    job = bench.run("--turns", "20", protect=PARTNER, initial=4, kind="rigid")
+    bench.copied(job, 3)
+    bench.kill_rank()
+    bench.kill_server()
+    time.sleep(0.5)
+    bench.start_server()
+    view = bench.right_end(job)
+    assert view["processors"] == 4
+    until(lambda: bench.idle() == 4, "processors were lost")
+
+
+def test_killed_in_the_middle_of_a_resize(bench):
+    """The ranks of n02 die while the data moves there: it goes on from the copy before."""
+    job = bench.run("--turns", "60", "--die-in-resize", protect=m.Protect("disk", every_s=600.0),
+                    initial=2, sizes=m.Sizes([2, 4]))  # fmt: skip
+    bench.right_end(job)
+    story = bench.story(job)
+    assert "its processes were killed" in story or "a rank was lost" in story
+
+
+def test_the_older_copy_is_used_if_the_newest_is_damaged(bench):
+    job = bench.run("--turns", "10", "--stop-at", "5", protect=DISK, initial=4, kind="rigid")
+    bench.copied(job, 5)
+    newest = _copies(bench, job)[0]
+    body = bytearray((newest / "part-00002").read_bytes())
+    body[-3] ^= 1
+    (newest / "part-00002").write_bytes(body)
+    bench.kill_rank()
+    bench.right_end(job)
+    begins = [line for line in _lines(bench, job) if line.startswith("begin ")]
+    assert begins[1] == "begin 4 at 4"
+
+
+def _copies(bench: Protected, job: int) -> list[Path]:
+    """Folders of the two copies, newest first."""
+    found = list((bench.home.job(job) / "copies").iterdir())
+    assert len(found) == 2
+    return sorted(found, key=lambda folder: int(folder.name.split(".")[1]), reverse=True)
+
+
+def test_no_sound_copy_is_a_clear_end(bench):
+    job = bench.run("--turns", "10", "--stop-at", "5", protect=DISK, initial=2, kind="rigid")
+    bench.copied(job, 5)
+    for folder in _copies(bench, job):
+        (folder / "manifest").write_text("{}")
+    bench.kill_rank()
+    until(lambda: bench.view(job)["end_s"] is not None, "the job never ends")
+    view = bench.view(job)
+    assert (view["state"], view["restarts"]) == ("failed", 1)
+    assert "no copy of its data can be used" in view["reason"]
+    assert "manifest is damaged" in view["reason"]
+
+
+def test_a_folder_that_cannot_be_written_costs_the_copies_only(bench, tmp_path):
+    (tmp_path / "file").write_text("")
+    protect = m.Protect("disk", every_points=1, folder=str(tmp_path / "file"))
+    job = bench.run("--turns", "4", protect=protect, initial=2, kind="rigid")
+    until(lambda: bench.view(job)["end_s"] is not None, "the job never ends")
+    view = bench.view(job)
+    assert (view["state"], view["protection"]["copies"]) == ("done", 0)
+    assert "Not a directory" in view["protection"]["error"]
+    assert "no copy of its data can be made" in bench.story(job)
+    assert "Not a directory" in (bench.home.job(job) / "err").read_text()
+
+
+def test_a_program_that_fails_by_itself_is_not_restarted(bench):
+    job = bench.run("--turns", "4", "--fail-at", "2", protect=DISK, initial=4, kind="rigid")
+    until(lambda: bench.view(job)["end_s"] is not None, "the job never ends")
+    view = bench.view(job)
+    assert (view["state"], view["restarts"]) == ("failed", 0)
+    assert "the application gave up: ValueError: as asked" in view["reason"]
+
+
+def test_what_makes_no_sense_is_refused(live):
+    live.up(2)
+    for words, says in [
+        (["--protect", "tape"], "tape"),
+        (["--protect-every", "3"], "--protect-every needs --protect"),
+        (["--protect", "--protect-every", "soon"], "--protect-every soon"),
+        (["--protect", "--protect-every", "0"], "--protect-every 0"),
+        (["--protect", "--restarts", "-1"], "--restarts -1"),
+        (["--protect", "--protect-dir", "/nowhere/at/all"], "no folder that can be written"),
+    ]:
+        done = live.run("submit", *words, "--", "true")
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert says in done.stderr
+    job = live.submit("--protect", "partner", "--restarts", "1", "--", "true")
+    assert live.wait_end(job)["protection"]["how"] == "partner"
+    assert "partner, 0 of 1 restarts, 0 copies" in live.dq("job", job)
