@@ -256,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--app", choices=sorted(APPS), default="matmul")
     parser.add_argument("--n", type=int, nargs="+", help="sizes of the matrices")
     parser.add_argument("--network", choices=sorted(NETWORKS), nargs="+")
-    parser.add_argument("--fidelity", choices=("paced", "contained"), default="paced")
+    parser.add_argument("--fidelity", choices=("paced", "contained", "governor"), default="paced")
     parser.add_argument("--repeat", type=int, default=1, help="how often the scheduler searches")
     add_calibration_option(parser)
     options = parser.parse_args(argv)

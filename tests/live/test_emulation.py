@@ -41,12 +41,13 @@ def iteration_s(live: Live, n: int, size: int) -> float:
 def test_two_processors_are_faster_and_a_slow_link_takes_that_away(
     live: Live, tmp_path: Path
 ) -> None:
-    live.dq("up", "--cluster", cluster(tmp_path), "--detach")
-    alone, two = iteration_s(live, 600, 1), iteration_s(live, 600, 2)
-    assert two < 0.8 * alone
+    # Iterations of half a second: shorter ones drown in a busy machine's hiccups.
+    live.dq("up", "--cluster", cluster(tmp_path, share=0.05), "--detach")
+    alone, two = iteration_s(live, 900, 1), iteration_s(live, 900, 2)
+    assert two < 0.85 * alone
     live.dq("down")
-    live.dq("up", "--cluster", cluster(tmp_path, rate_mbit=10), "--detach")
-    assert iteration_s(live, 600, 2) > 1.5 * alone
+    live.dq("up", "--cluster", cluster(tmp_path, share=0.05, rate_mbit=20), "--detach")
+    assert iteration_s(live, 900, 2) > 1.5 * alone
 
 
 @pytest.mark.live
