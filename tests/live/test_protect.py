@@ -3,6 +3,7 @@ resize, starts again on what is left, and its result is right."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from benchmarks.loss import Bench, processes_of, two_nodes, until
@@ -47,8 +49,13 @@ class Protected(Bench):
 
     def kill_node(self, name: str) -> None:
         """All its processes, the agent first; what it had in memory is gone, too."""
-        for pid in [self.agent_pid(name), *processes_of(self, name)]:
-            os.kill(pid, signal.SIGKILL)
+        there = {self.agent_pid(name), *processes_of(self, name)}
+        # Ranks have the environment of their launcher's node: they are known by their parents.
+        for pid in list(there):
+            there |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
+        for pid in there:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for folder in Path("/dev/shm").glob(f"dq-*/{name}/*"):
             if folder.parent.parent.name == self.memory():
                 shutil.rmtree(folder)
