@@ -5,7 +5,6 @@ Its field `dfs` is a table of its own, [dfs] (dfs_settings.py).
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ def read_config(path: Path, required: bool) -> SchedulerConfig:
         return SchedulerConfig()
     except OSError as e:
         raise UsageError(f"{path}: {e.strerror}") from e
+    import tomllib  # most servers have no such file, and start sooner without it
+
     try:
         data: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
