@@ -99,6 +99,9 @@ class OneGrowth(ServerLink):
         assert isinstance(body, m.Committed), f"the job did not grow: {body.why}"
         self.redistribution_s = body.redistribution_time_s
 
+    def farewell(self) -> None:
+        """Nobody listens."""
+
     def close(self) -> None:
         """Nothing is open."""
 

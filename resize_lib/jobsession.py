@@ -389,10 +389,10 @@ class Session:
         where: TracebackType | None,
     ) -> None:
         well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if self.protector is not None and not isinstance(error, Retired):
-            if not well and error is not None:
+        if self.bearings.managed and not isinstance(error, Retired):
+            if not well and error is not None and self.protector is not None:
                 self._say_why(error)
-            elif self.rank == 0 and self.bearings.seq:
+            elif well and self.rank == 0 and self._owes_farewell():
                 self.server().farewell()
         if self.link is not None:
             self.link.close()
@@ -404,6 +404,12 @@ class Session:
             if isinstance(error.code, str):
                 say(error.code)
             self.backend.abort(error.code if isinstance(error.code, int) else 1)
+
+    def _owes_farewell(self) -> bool:
+        """Whether the server must hear that the work is done: exit code 0 may not mean it."""
+        if self.protector is not None:
+            return self.bearings.seq > 0
+        return self.bearings.resize_id > 0
 
     def _say_why(self, error: BaseException) -> None:
         """Of a protected job: does it fail by itself, or has this rank lost the others?"""

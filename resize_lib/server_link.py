@@ -91,7 +91,7 @@ class ServerLink:
             say(f"the server did not take note of {type(body).__name__}: {e}")
 
     def farewell(self) -> None:
-        """The work of a protected job is done: to be heard, or it would be done again."""
+        """The work is done: to be heard, or a job that was resized or protected is not done."""
         try:
             self._connection.call(m.WorkDone(), FAREWELL_WITHIN_S)
         except DQError as e:

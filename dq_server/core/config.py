@@ -25,6 +25,9 @@ class SchedulerConfig:
     settle             counted iterations before a job that gave processors away expands again
     confirm_vacated    released processors are granted again only once the node reports them empty;
                        the simulator, where processes do not exist, switches it off
+    farewells          a job that was resized is done only if its session has said that the work is
+                       (WorkDone): MPI may tear such a job down and still end with exit code 0.
+                       A server sets it; simulated applications have no sessions
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none
     walltime_warning_s how long before the walltime ends the owner is warned
@@ -60,6 +63,7 @@ class SchedulerConfig:
     threshold: float = 0.05
     settle: int = 3
     confirm_vacated: bool = True
+    farewells: bool = False
     keep_ended: int = 10_000
     keep_decisions: int = 400
     walltime_warning_s: float = 60.0

@@ -96,8 +96,11 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
     else:
         if job.state is JobState.STARTING:  # so short that the start signal came second
             job.move(JobState.RUNNING)
-        state = JobState.DONE if event.exit_code == 0 else JobState.FAILED
-        finish(s, job, state, because("exit", exit_code=event.exit_code), now, actions)
+        vanished = s.config.farewells and job.resizes > 0 and not job.work_done
+        well = event.exit_code == 0 and not vanished
+        code = "vanished" if event.exit_code == 0 and vanished else "exit"
+        reason = because(code, exit_code=event.exit_code)
+        finish(s, job, JobState.DONE if well else JobState.FAILED, reason, now, actions)
     s.schedule(now, actions)
 
 

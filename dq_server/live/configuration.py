@@ -26,7 +26,7 @@ def read_config(path: Path, required: bool) -> SchedulerConfig:
     except FileNotFoundError:
         if required:
             raise UsageError(f"{path}: no such configuration file") from None
-        return SchedulerConfig()
+        return SchedulerConfig(farewells=True)
     except OSError as e:
         raise UsageError(f"{path}: {e.strerror}") from e
     import tomllib  # most servers have no such file, and start sooner without it
@@ -40,6 +40,7 @@ def read_config(path: Path, required: bool) -> SchedulerConfig:
 
 def _scheduler(values: dict[str, Any]) -> SchedulerConfig:
     """`policy` names a complete set, as for `dq sim run`; every other setting overrides it."""
+    values = {"farewells": True, **values}  # the jobs of a server have sessions
     name = values.pop("policy", None)
     own = msgspec.convert(values, SchedulerConfig)
     if name is None:

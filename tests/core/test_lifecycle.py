@@ -63,6 +63,27 @@ def test_exit_codes(cluster, code, state):
     assert (job.state, job.exit_code, c.scheduler.state.idle) == (state, code, 1)
 
 
+@pytest.mark.parametrize(("done", "state"), [(True, JobState.DONE), (False, JobState.FAILED)])
+def test_a_resized_job_is_done_only_if_its_session_says_so(cluster, done, state):
+    """MPI may tear a job down that was resized, and still end with exit code 0."""
+    c = cluster(4, farewells=True, samples=1, discard=0)
+    job = c.submit(2, 4)
+    c.point(job, 1.0)
+    assert (job.size, job.resizes) == (4, 1)
+    if done:
+        c.do(ev.WorkDone(job.id, job.instance))
+    c.end(job, 0)
+    assert job.state is state
+    assert done or "a rank was lost" in job.end_reason.text
+
+
+def test_a_job_that_was_never_resized_is_believed(cluster):
+    c = cluster(4, farewells=True)
+    job = c.submit(2)
+    c.end(job, 0)
+    assert job.state is JobState.DONE
+
+
 def test_a_job_that_cannot_be_launched_fails_with_the_reason(cluster):
     c = cluster(1)
     job = c.submit(1)

@@ -136,5 +136,8 @@ class ScriptedLink(ServerLink):
             told = {"aborted": body.resize_id, "why": body.why}
         print(json.dumps(told), flush=True)
 
+    def farewell(self):
+        pass
+
     def close(self):
         pass
