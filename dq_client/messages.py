@@ -24,6 +24,7 @@ Path_ = Annotated[str, Meta(max_length=4000)]
 Argv = Annotated[list[Annotated[str, Meta(max_length=32_000)]], Meta(min_length=1, max_length=2000)]
 Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_length=500)]
 Count = Annotated[int, Meta(ge=0, le=10_000_000)]
+GridText = Annotated[str, Meta(max_length=13, pattern=r"\A[0-9]{1,6}x[0-9]{1,6}\Z")]
 Id = Annotated[int, Meta(ge=0, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 Jobs = Annotated[list[Id], Meta(max_length=1000)]
@@ -61,9 +62,12 @@ class Welcome(Body, tag="welcome", frozen=True):
 
 
 class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
-    """Legal sizes as the user gave them; the server makes configurations of them."""
+    """Legal sizes as the user gave them; the server makes configurations of them.
 
-    listed: Annotated[list[Count], Meta(max_length=10_000)] = []
+    `listed`: numbers, or grids of rows by columns, as "2x4".
+    """
+
+    listed: Annotated[list[Count | GridText], Meta(max_length=10_000)] = []
     min: Count | None = None
     max: Count | None = None
     chain: str = "square"
@@ -313,7 +317,9 @@ class DynamicAnswer(Body, tag="dynanswer", frozen=True):
 
 
 class RemapAnswer(Body, tag="remapanswer", frozen=True):
-    """continue, expand (by `places`), or shrink (off `places`); the new grid is rows x cols.
+    """continue, expand (by `places`), shrink (off `places`) or regrid (same places).
+
+    The new grid is rows x cols.
 
     `asked`: how the application's latest dynamic request stands.
     """

@@ -116,7 +116,8 @@ def _listed(job: MixJob, number: int, static: int | None) -> ListedJob:
     def make() -> Iterating | Rigid:
         if kind is JobKind.RIGID:
             return Rigid((job.iterations or 1) * job.times[initial])
-        return Iterating(job.iterations, job.times.__getitem__, lambda _a, _b: REDISTRIBUTION_S)
+        times = job.times
+        return Iterating(job.iterations, lambda at: times[at.size], lambda _a, _b: REDISTRIBUTION_S)
 
     return ListedJob(submit_s, spec, make, number)
 

@@ -75,7 +75,7 @@ def tried(name: str, selector: str, times: Mapping[int, float]) -> Tried:
     spec = JobSpec(name, JobKind.MALLEABLE, nearest_square(sizes[0]), configurations(sizes))
 
     def make() -> Iterating:
-        return Iterating(ITERATIONS, times.__getitem__, lambda _before, _after: REDISTRIBUTION_S)
+        return Iterating(ITERATIONS, lambda at: times[at.size], lambda _a, _b: REDISTRIBUTION_S)
 
     workload = ListedWorkload(name, [ListedJob(0.0, spec, make, 1)])
     records = Simulation(workload, sizes[-1], named_config(POLICIES[selector])).run()

@@ -79,12 +79,14 @@ class Starting(Iterating):
     __slots__ = ("startup_s",)
 
     def __init__(self, iterations: int, model: Model) -> None:
-        super().__init__(iterations, model.iteration_s, lambda _a, _b: model.resize_s)
+        super().__init__(
+            iterations, lambda at: model.iteration_s(at.size), lambda _a, _b: model.resize_s
+        )
         self.startup_s = model.start_s
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
         """See Application."""
-        self._size, self._done = len(action.processors), 0
+        self._at, self._done = action.configuration, 0
         self._go_on(sim, action.job, action.instance, now + self.startup_s)
 
 

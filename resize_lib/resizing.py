@@ -2,6 +2,7 @@
 
     expand   start new ranks → merge → tell them where things stand → redistribute → commit
     shrink   redistribute → the leavers leave → commit
+    regrid   redistribute → commit: the same ranks, another process grid
 
 New ranks take a good part of a second to start. An application with short iterations computes on
 meanwhile and takes them in at the first remap point that finds them ready; one with long iterations
@@ -94,9 +95,12 @@ def advise(
             return answer, "give up"
     if answer.what == "continue":
         return answer, "go on"
-    if last or not backend.can_resize:
+    can = backend.can_resize or answer.what == "regrid"
+    if last or not can:
         _aborted(session, answer, _LAST if last else backend.why_not)
         return answer, "give up"
+    if answer.what == "regrid":
+        return answer, "regrid"
     if answer.what == "shrink" or iteration_s >= PATIENT_FROM_S:
         return answer, answer.what
     try:
@@ -123,6 +127,8 @@ def carry_out(session: Session, answer: m.RemapAnswer, what: str) -> bool:
         b.expanding = begun
     elif what == "expand":
         expand(session, answer, begun=False)
+    elif what == "regrid":
+        regrid(session, answer)
     elif what == "shrink":
         return shrink(session, answer)
     return True
@@ -190,6 +196,21 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     session.grid = session.make_grid(comm)
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
+
+
+def regrid(session: Session, answer: m.RemapAnswer) -> None:
+    """View the same ranks as another grid. Collective; places and communicator stay."""
+    old, b = session.grid, session.bearings
+    comm = MPI.Intracomm(old.comm)  # without what an emulated grid adds to it
+    try:
+        _move(session, _everyone(b.rows, b.cols), _everyone(answer.rows, answer.cols), comm)
+    except RedistributionError as e:
+        _aborted(session, answer, str(e))
+        return
+    old.free()
+    b.rows, b.cols, b.resize_id = answer.rows, answer.cols, answer.resize_id
+    session.grid = session.make_grid(comm)
+    _committed(session, answer.resize_id, [])
 
 
 def _everyone(rows: int, cols: int) -> Placement:

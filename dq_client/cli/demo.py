@@ -78,7 +78,7 @@ class Demo:
             name="matmul",
             argv=self.argv,
             cwd=str(Path.cwd()),
-            sizes=m.Sizes(listed=self.sizes),
+            sizes=m.Sizes(listed=[*self.sizes]),
             inherited=dict(os.environ),
         )
         reply = connection.call(body)

@@ -70,7 +70,11 @@ class JobId(click.ParamType[int]):
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("-n", "initial", type=int, help="Processors to start on.")
-@click.option("--sizes", help="Legal sizes, as 2,4,6,9.")
+@click.option(
+    "--sizes",
+    help="Legal sizes, as 2,4,6,9; or grids, as 2x2,1x4,2x4,1x8: those of one size are tried, and"
+    " the fastest is used.",
+)
 @click.option("--min", "smallest", type=int, help="Smallest legal size.")
 @click.option("--max", "largest", type=int, help="Largest legal size.")
 @click.option(

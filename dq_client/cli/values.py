@@ -11,17 +11,22 @@ from dq_client.errors import UsageError
 
 TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
 PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
+GRID = re.compile(r"[0-9]{1,6}x[0-9]{1,6}")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def parse_sizes(text: str) -> list[int]:
-    """`2,4,6` as numbers."""
-    try:
-        sizes = [int(word) for word in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--sizes {text}: give numbers with commas between, as 2,4,6") from None
-    if any(size < 1 for size in sizes):
+def parse_sizes(text: str) -> list[int | str]:
+    """`2,4,6` as numbers; `2x4`, rows by columns, stays as it is."""
+    sizes: list[int | str] = []
+    for word in text.split(","):
+        try:
+            sizes.append(word.strip() if GRID.fullmatch(word.strip()) else int(word))
+        except ValueError:
+            raise UsageError(
+                f"--sizes {text}: give numbers with commas between, as 2,4,6, or grids, as 2x2,1x4"
+            ) from None
+    if any(int(side) < 1 for size in sizes for side in str(size).split("x")):
         raise UsageError(f"--sizes {text}: a size is at least 1")
     return sizes
 

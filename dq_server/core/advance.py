@@ -209,7 +209,7 @@ def verdict(s: Scheduler, job: Job, now: float) -> Verdict | None:
         short = taken - state.processors.capacity - state.incoming()
         if short <= 0:
             continue
-        legal, size = job.spec.configurations, job.size
+        legal, size = job.chain, job.size
         target = largest_at_most(legal, size - short) if size - short >= legal[0].size else None
         target = target or legal[0]
         if target.size < size:

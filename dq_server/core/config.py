@@ -43,6 +43,8 @@ class SchedulerConfig:
     drain_priority     a waiting job of at least this priority is first and stops all other starts
     fit                how a profile known in advance is placed: rigid noX 2X 2X+c infX infX+c
     profile_grace_s    a job that holds more than its profile says for so long is killed
+    grids              where a job tries the other grids of a size: "each" size it comes to, before
+                       it goes on; "spot": only the sweet spot, or the largest size; "never"
     history            whose jobs learn from earlier runs: "named" (dq submit --app-name), "always"
                        (else by program and arguments), "never"
     history_tolerance  by how much a measured time may differ from the history's, relatively
@@ -78,6 +80,7 @@ class SchedulerConfig:
     drain_priority: int | None = None
     fit: str = "2X+c"
     profile_grace_s: float = 60.0
+    grids: str = "each"
     history: str = "named"
     history_tolerance: float = 0.25
     dependency_failed: str = "cancel"
@@ -99,6 +102,8 @@ class SchedulerConfig:
         if not self.profile_grace_s >= 0:
             raise ConfigError(f"profile_grace_s = {self.profile_grace_s}: 0 s or more")
         fit_rule(self.fit)
+        if self.grids not in ("each", "spot", "never"):
+            raise ConfigError(f'grids = {self.grids!r}: "each", "spot" or "never"')
         if self.history not in ("named", "always", "never"):
             raise ConfigError(f'history = {self.history!r}: "named", "always" or "never"')
         if not self.history_tolerance > 0:

@@ -35,7 +35,7 @@ def prefer(s: Scheduler, job: Job, now: float) -> None:
     if known is None or not s.config.moldable or job.spec.kind not in ADAPTABLE or state.queue:
         return
     spot = known.sweet_spot
-    if spot in job.spec.configurations and spot.size <= free(state, now, INF):
+    if spot is not None and _legal(job, spot) and spot.size <= free(state, now, INF):
         job.start_on = spot
 
 
@@ -44,14 +44,14 @@ def recall(s: Scheduler, job: Job, now: float) -> None:
     known = _known(s, job)
     if known is None or job.spec.kind is not JobKind.MALLEABLE or job.instance > 1:
         return
-    data, legal = job.performance, job.spec.configurations
-    data.recalled = {c: time_s for c, time_s in known.times.items() if c in legal}
+    data = job.performance
+    data.recalled = {c: time_s for c, time_s in known.times.items() if _legal(job, c)}
     data.known = dict(data.recalled)
     spot = known.sweet_spot
     if spot in data.known:
         data.sweet_spot, data.worse = spot, known.worse
     if data.known:
-        sizes = ", ".join(str(c.size) for c in sorted(data.known, key=_size))
+        sizes = ", ".join(str(size) for size in sorted({c.size for c in data.known}))
         at = f"the sweet spot is {spot.size}" if spot in data.known else "no sweet spot was found"
         name = job.spec.application
         reason = because("history_known", application=name, runs=known.runs, sizes=sizes, spot=at)
@@ -70,6 +70,7 @@ def check(s: Scheduler, job: Job, now: float) -> None:
     for other in data.recalled:
         del data.known[other]
     data.recalled.clear()
+    data.kept.clear()
     data.sweet_spot = data.worse = None
     data.mistrusts = True
     figures = {"size": at.size, "time_s": time_s, "expected_s": expected_s}
@@ -100,5 +101,5 @@ def _known(s: Scheduler, job: Job) -> AppHistory | None:
     return s.state.history.get(name) if name and s.config.history != "never" else None
 
 
-def _size(configuration: Configuration) -> int:
-    return configuration.size
+def _legal(job: Job, configuration: Configuration) -> bool:
+    return configuration in job.spec.configurations or configuration in job.spec.other_grids

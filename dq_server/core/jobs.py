@@ -78,6 +78,8 @@ class JobSpec:
     `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
     in whatever way. `reservation`: the advance reservation to run in (advance.py).
     `application`: jobs with the same name learn from each other's runs (history.py).
+    `other_grids`: of sizes that may be viewed in several ways those beside the one among
+    `configurations`, in the order in which they are to be tried (policies/grids.py).
     """
 
     name: str
@@ -104,6 +106,7 @@ class JobSpec:
     protection: Protection | None = None
     reservation: str = ""
     application: str = ""
+    other_grids: tuple[Configuration, ...] = ()
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -114,6 +117,11 @@ class JobSpec:
             raise InvalidSpec(f"size {self.initial.size} is not among the legal sizes {legal}")
         if self.kind is JobKind.RIGID and len(self.configurations) > 1:
             raise InvalidSpec("a rigid job has exactly one size")
+        if self.other_grids and self.kind is not JobKind.MALLEABLE:
+            raise InvalidSpec(
+                f"{self.other_grids[0]} is a second grid of its size: only a malleable job tries"
+                f" several, a {self.kind} one has one"
+            )
         if self.profile:
             self._validate_profile()
         for name in ("walltime_s", "estimate_s"):
@@ -153,6 +161,10 @@ class JobSpec:
         """Processors without which the job can never run: of a profile the largest step's."""
         return max((size for _, size in self.profile), default=self.initial.size)
 
+    def grids_of(self, size: int) -> tuple[Configuration, ...]:
+        """The grids of a legal size, the preferred one first."""
+        return tuple(c for c in (*self.configurations, *self.other_grids) if c.size == size)
+
     def _legal(self, configuration: Configuration) -> bool:
         sizes = self.configurations
         if len(sizes) == 1:
@@ -180,6 +192,7 @@ class PendingResize:
     """A resize granted and not yet committed (DESIGN.md: prepare, then commit or abort).
 
     Expansion: `processors` are reserved for the job. Shrink: they are the ones to be released.
+    Regrid: none.
     """
 
     resize_id: int
@@ -217,7 +230,7 @@ class Answer:
     """The answer to one remap point, kept so that a repeated request gets the same one."""
 
     seq: int
-    what: str  # continue | expand | shrink
+    what: str  # continue | expand | shrink | regrid: the same processors on another grid
     resize_id: int
     processors: tuple[int, ...]
     configuration: Configuration
@@ -321,6 +334,16 @@ class Job:
     def needed(self) -> int:
         """Processors without which the job cannot run, as far as it is planned now."""
         return self.start_on.size if self.start_on else self.spec.needed
+
+    @property
+    def chain(self) -> tuple[Configuration, ...]:
+        """One configuration per legal size, ascending: on the grid to be used now."""
+        legal = self.spec.configurations
+        return tuple(map(self.on_best_grid, legal)) if self.spec.other_grids else legal
+
+    def on_best_grid(self, configuration: Configuration) -> Configuration:
+        """The same size on the grid that was kept for it, if several were tried."""
+        return self.performance.kept.get(configuration.size, configuration)
 
     def begin_again(self, reason: Reason) -> None:
         """Nothing of the last start counts for the next one, except what was measured."""

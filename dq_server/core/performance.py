@@ -44,6 +44,9 @@ class PerformanceData:
     recalled: dict[Configuration, float] = field(default_factory=dict)
     # those of `known` that earlier runs measured and this one has not
     mistrusts: bool = False  # this run has shown that the history no longer holds
+    kept: dict[int, Configuration] = field(default_factory=dict)
+    # size -> the grid to use there, once all of several were tried (policies/grids.py)
+    barred: list[Configuration] = field(default_factory=list)  # grids that could not be gone to
 
     def record(
         self, at: Configuration, iteration_time_s: float, *, samples: int, discard: int
@@ -66,11 +69,29 @@ class PerformanceData:
         self.window.clear()
         self.seen = 0
         self.redistribution[f"{from_}>{to}"] = redistribution_s
+        if to not in self.order:
+            self.order.append(to)
+        if to.size == from_.size:  # another grid: the expansion that led here is still to be judged
+            return
         self.came_from = from_ if to.size > from_.size else None
         self.judged = False
         self.proven = to in self.known
-        if to not in self.order:
-            self.order.append(to)
+
+    def keep(self, grid: Configuration) -> None:
+        """Of the grids of its size this one is to be used."""
+        self.kept[grid.size] = grid
+        if self.sweet_spot is not None and self.sweet_spot.size == grid.size:
+            self.sweet_spot = grid
+
+    def bar(self, grid: Configuration) -> None:
+        """The job could not go to this grid: it is not tried again."""
+        self.barred.append(grid)
+        if self.kept.get(grid.size) == grid:
+            del self.kept[grid.size]
+
+    def _set_aside(self, grid: Configuration) -> bool:
+        """Whether another grid is to be used at this size."""
+        return self.kept.get(grid.size, grid) != grid
 
     def moved_elsewhere(self) -> None:
         """The job starts again, on any size: measure afresh, judge no resize."""
@@ -97,7 +118,7 @@ class PerformanceData:
             return
         now_s = self.known.get(current, min(self.known.values()))
         for smaller, time_s in reversed(self.visited()):
-            if smaller.size < current.size:
+            if smaller.size < current.size and not self._set_aside(smaller):
                 yield smaller, time_s / now_s - 1.0
 
     def expand_candidates(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
@@ -109,7 +130,9 @@ class PerformanceData:
         if now_s is None:
             return
         for larger, time_s in self.visited():
-            if larger.size > current.size and self.allows(larger):
+            if larger.size <= current.size or self._set_aside(larger):
+                continue
+            if self.allows(larger):
                 yield larger, 1.0 - time_s / now_s
 
     def allows(self, configuration: Configuration) -> bool:

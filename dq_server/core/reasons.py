@@ -40,6 +40,11 @@ TEMPLATES: dict[str, str] = {
     "known_no_gain": "no larger size that is known and fits gains more than {threshold_pct:.1f} %",
     "expand_point_elsewhere": "the idle processors go to job {winner}, which gains"
     " {gain_pct:.1f} %",
+    "grid_probe": "{time_s:.4g} s per iteration on {grid}: try another grid of {size} processors,"
+    " {next_grid}",
+    "grid_kept": "of {tried} grids of {size} processors {grid} is used from now on:"
+    " {time_s:.4g} s per iteration, {other_time_s:.4g} s on {other_grid}; another one would have to"
+    " gain more than {threshold_pct:.1f} % over one before it",
     "settling": "gave way or failed to resize lately: {left} iterations before expanding again",
     "shrink_for_waiting": "job {head} waits for {head_size} processors, {idle} are idle; shrinking"
     " from {size} to {next_size} frees {freed} for a penalty of {penalty_pct:.1f} %",
@@ -121,6 +126,8 @@ TEMPLATES: dict[str, str] = {
     "resize_under_way": "the ranks for {next_size} are starting, the job goes on with {size}",
     "resize_committed": "{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
     "resize_aborted": "{size} to {next_size} did not happen: {why}",
+    "regrid_committed": "{grid} to {next_grid} done, {redistribution_s:.3g} s of redistribution",
+    "regrid_aborted": "{grid} to {next_grid} did not happen: {why}",
     # ends
     "exit": "the application ended with exit code {exit_code}",
     "killed_by_user": "killed by {user}",

@@ -1,6 +1,7 @@
 """Remap points and resizes: the transaction prepare, then commit or abort (DESIGN.md).
 
-prepare   a remap point is answered `expand` or `shrink`; an expansion's processors are reserved
+prepare   a remap point is answered `expand`, `shrink` or `regrid` (the same processors, another
+          grid); an expansion's processors are reserved
 commit    the application runs on its new size: processors are booked, or released
 abort     the application goes on at its old size: reserved processors return, nothing leaked
 
@@ -20,7 +21,7 @@ from dq_server.core.jobs import Answer, Job, JobKind, JobState, PendingResize, S
 from dq_server.core.lifecycle import let_go
 from dq_server.core.planning import free
 from dq_server.core.policies.base import Verdict
-from dq_server.core.reasons import because
+from dq_server.core.reasons import Figure, because
 from dq_server.core.sizes import Configuration
 
 if TYPE_CHECKING:
@@ -113,18 +114,28 @@ def _decide(s: Scheduler, job: Job, seq: int, now: float) -> Answer:
         job.performance.sweet_spot, job.performance.worse = verdict.sweet_spot, verdict.worse
     if verdict.judged:
         job.performance.judged = True
+    if verdict.kept is not None:
+        job.performance.keep(verdict.kept.grid)
+        if verdict.reason is not verdict.kept.reason:
+            job.note(now, "grid", verdict.kept.reason)
     target = verdict.target
     if target is None or target == current:
         job.note(now, "continue", verdict.reason)
         if job.stays:
             job.stays[-1].reason = verdict.reason
         return Answer(seq, "continue", 0, (), current, verdict.reason)
-    what = "expand" if target.size > current.size else "shrink"
+    what = _kind(current, target)
     pending = _prepare(s, job, seq, target, verdict.processors, now)
     job.note(now, what, verdict.reason)
     if job.stays:
         job.stays[-1].decision, job.stays[-1].reason = what, verdict.reason
     return Answer(seq, what, pending.resize_id, pending.processors, target, verdict.reason)
+
+
+def _kind(current: Configuration, target: Configuration) -> str:
+    if target.size == current.size:
+        return "regrid"
+    return "expand" if target.size > current.size else "shrink"
 
 
 def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
@@ -196,6 +207,8 @@ def _commit(
     if pending.expand:
         job.allocation.extend(pending.processors)
         s.state.plan(job, end_s)
+    elif not pending.processors:
+        s.state.plan(job, end_s)
     else:
         pool = s.state.processors
         job.allocation = pool.without(job.allocation, pending.processors)
@@ -205,13 +218,8 @@ def _commit(
             job.settle = s.config.settle
     job.performance.moved(before, pending.target, redistribution_s)
     job.stays.append(Stay(pending.target, now, redistribution_time_s=redistribution_s))
-    reason = because(
-        "resize_committed",
-        size=before.size,
-        next_size=pending.target.size,
-        redistribution_s=redistribution_s,
-    )
-    job.note(now, "committed", reason)
+    code, figures = _from_to("committed", before, pending.target)
+    job.note(now, "committed", because(code, redistribution_s=redistribution_s, **figures))
     s.schedule(now, actions)
 
 
@@ -248,16 +256,28 @@ def _abort(
 ) -> None:
     assert job.configuration is not None
     job.resize = None
-    job.aborts += 1
-    job.settle = max(job.settle, RETRY_FIRST * 2 ** min(job.aborts - 1, RETRY_DOUBLINGS))
+    if pending.target.size == job.size:
+        job.performance.bar(pending.target)
+    else:
+        job.aborts += 1
+        job.settle = max(job.settle, RETRY_FIRST * 2 ** min(job.aborts - 1, RETRY_DOUBLINGS))
     s.state.plan(job, planned_end(job))
     if pending.expand:
         let_go(s, job, list(pending.processors), actions)
     if job.stays:
         job.stays[-1].decision = "continue"
-    figures = {"size": job.configuration.size, "next_size": pending.target.size}
-    job.note(now, "aborted", because("resize_aborted", why=why, **figures))
+    code, figures = _from_to("aborted", job.configuration, pending.target)
+    job.note(now, "aborted", because(code, why=why, **figures))
     s.schedule(now, actions)
+
+
+def _from_to(
+    end: str, before: Configuration, after: Configuration
+) -> tuple[str, dict[str, Figure]]:
+    """Code and figures of the reason that tells how a resize ended."""
+    if before.size == after.size:
+        return f"regrid_{end}", {"grid": str(before), "next_grid": str(after)}
+    return f"resize_{end}", {"size": before.size, "next_size": after.size}
 
 
 def _pending(s: Scheduler, job_id: int, instance: int, resize_id: int) -> PendingResize | None:
@@ -296,7 +316,7 @@ def resize_requested(
         raise InvalidTransition(f"job {job.id} is {job.state}: only a running job can be resized")
     if job.spec.kind is not JobKind.MALLEABLE:
         raise InvalidTransition(f"job {job.id} is {job.spec.kind}, not malleable")
-    target = next((c for c in job.spec.configurations if c.size == event.size), None)
+    target = next((c for c in job.chain if c.size == event.size), None)
     if target is None:
         legal = ", ".join(str(c.size) for c in job.spec.configurations)
         raise InfeasibleRequest(f"size {event.size} is not among the job's legal sizes {legal}")

@@ -156,6 +156,8 @@ class Scheduler:
 
     def _start(self, start: Start, now: float, actions: list[Action]) -> None:
         job, configuration = start.job, start.configuration
+        if job.restarts:
+            configuration = job.on_best_grid(configuration)
         state = self.state
         job.move(JobState.STARTING)
         del state.queue[job.id]

@@ -7,6 +7,7 @@ grid of rows by columns; square grids gain more than their neighbours (ReSHAPE t
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from dq_server.core.errors import InvalidSpec
 
 ChainKind = Literal["square", "powers", "multiple"]
 _size = attrgetter("size")
+_GRID = re.compile(r"(\d{1,6})x(\d{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,6 +45,19 @@ def nearest_square(size: int) -> Configuration:
     while size % rows:
         rows -= 1
     return Configuration(rows, size // rows)
+
+
+def configuration(word: int | str) -> Configuration:
+    """What a user writes in a list of sizes: 8, nearest to a square, or 1x8, rows by columns."""
+    if isinstance(word, int):
+        return nearest_square(word)
+    found = _GRID.fullmatch(word)
+    if found is None:
+        raise InvalidSpec(f"{word!r} is no size: give a number as 8, or a grid as 2x4")
+    rows, cols = int(found[1]), int(found[2])
+    if rows < 1 or cols < 1:
+        raise InvalidSpec(f"{word}: a grid has at least one row and one column")
+    return Configuration(rows, cols)
 
 
 def size_chain(kind: ChainKind, smallest: int, largest: int, multiple: int = 1) -> tuple[int, ...]:
@@ -91,3 +106,19 @@ def largest_at_most(legal: Sequence[Configuration], size: int) -> Configuration 
 def configurations(sizes: Iterable[int]) -> tuple[Configuration, ...]:
     """One near-square configuration per size, ascending and without repeats."""
     return tuple(nearest_square(size) for size in sorted(set(sizes)))
+
+
+def grids(
+    listed: Iterable[Configuration],
+) -> tuple[tuple[Configuration, ...], tuple[Configuration, ...]]:
+    """One configuration per size, ascending: the one listed first; and the other grids, in order.
+
+    Where a size has several grids, the first is used until another has shown to be faster
+    (policies/grids.py).
+    """
+    first: dict[int, Configuration] = {}
+    others: dict[Configuration, None] = {}
+    for grid in listed:
+        if first.setdefault(grid.size, grid) != grid:
+            others[grid] = None
+    return tuple(sorted(first.values(), key=_size)), tuple(others)

@@ -16,7 +16,8 @@ from dq_server.core.protection import Protection
 from dq_server.core.sizes import (
     ChainKind,
     Configuration,
-    configurations,
+    configuration,
+    grids,
     nearest_square,
     size_chain,
 )
@@ -44,15 +45,16 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         if message.initial is not None or message.sizes != m.Sizes():
             raise InvalidSpec("a profile says the sizes of the job: give none beside it")
         EvolutionProfile(profile)
-        initial, legal = profile[0][1], [size for _, size in profile]
+        initial, legal = profile[0][1], [nearest_square(size) for _, size in profile]
     else:
         initial, legal = _sizes(message, kind, capacity)
-    chain = configurations(legal)
+    chain, other_grids = grids(legal)
     spec = JobSpec(
         name=message.name,
         kind=kind,
-        initial=nearest_square(initial),
+        initial=next((c for c in chain if c.size == initial), nearest_square(initial)),
         configurations=chain,
+        other_grids=other_grids,
         argv=tuple(message.argv),
         cwd=message.cwd,
         env=_inherited(message.inherited) | message.env,
@@ -132,21 +134,30 @@ def _refuse_unrunnable(message: m.Submit) -> None:
         raise InvalidSpec(f"a name of printable characters is needed, not {message.name!r}")
 
 
-def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[int]]:
+def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[Configuration]]:
     """Initial size and legal sizes, from what the user gave."""
     wish, initial = message.sizes, message.initial
     if initial == 0 or 0 in wish.listed:
         raise InvalidSpec("a job needs at least one processor, not 0")
+    listed = [configuration(word) for word in wish.listed]
     if kind is JobKind.RIGID:
-        if len(set(wish.listed)) > 1 or wish.min is not None or wish.max is not None:
+        if len(set(listed)) > 1 or wish.min is not None or wish.max is not None:
             raise InvalidSpec("a rigid job has exactly one size: give it with -n alone")
-        size = initial or (wish.listed[0] if wish.listed else 1)
-        return size, [size]
-    if wish.listed:
+        only = listed[0] if listed else nearest_square(initial or 1)
+        if initial is not None and only.size != initial:
+            only = nearest_square(initial)
+        return only.size, [only]
+    if listed:
         if wish.min is not None or wish.max is not None:
             raise InvalidSpec("give either a list of sizes or their minimum and maximum")
-        legal = sorted(set(wish.listed))
-        return (initial or legal[0]), legal
+        return (initial or min(c.size for c in listed)), listed
+    sizes = _sizes_of_chain(message, kind, capacity)
+    return (initial or min(sizes)), [nearest_square(size) for size in sizes]
+
+
+def _sizes_of_chain(message: m.Submit, kind: JobKind, capacity: int) -> list[int]:
+    """Legal sizes between a minimum and a maximum."""
+    wish, initial = message.sizes, message.initial
     smallest, largest = wish.min or 1, wish.max or max(capacity, wish.min or 1)
     if initial is not None and not smallest <= initial <= largest:
         if initial > capacity and wish.max is None:
@@ -163,7 +174,7 @@ def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[i
     legal += [size for size in ends if size is not None and size not in legal]
     if not legal:
         raise InvalidSpec(f"no legal size between {smallest} and {largest}")
-    return (initial or min(legal)), legal
+    return legal
 
 
 def _inherited(asked: dict[str, str]) -> dict[str, str]:

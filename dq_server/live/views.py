@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from dq_server.core.explain import explain
@@ -29,6 +30,12 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
         "sizes": [stay_view(stay) for stay in job.stays],
         "sweet_spot": sweet_spot.size if sweet_spot else None,
         "legal_sizes": [c.size for c in job.spec.configurations],
+        "legal_grids": [
+            grid(c)
+            for c in sorted(
+                (*job.spec.configurations, *job.spec.other_grids), key=attrgetter("size")
+            )
+        ],
         "nodes": sorted({node_of[p] for p in job.allocation}),
         "user": job.spec.user,
         "walltime_s": job.spec.walltime_s,
@@ -95,7 +102,7 @@ def jobs_view(state: State, *, active_only: bool) -> list[dict[str, Any]]:
         if active_only and job.end_s is not None:
             continue
         view = job_view(job, state)
-        for long in ("sizes", "argv", "legal_sizes", "profile", "scheduled"):
+        for long in ("sizes", "argv", "legal_sizes", "legal_grids", "profile", "scheduled"):
             del view[long]
         short.append(view)
     return short

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dq_server.core.actions import AnswerRemap, AnswerRequest, CallRemap, KillJob, StartJob
 from dq_server.core.events import JobEnded, RemapPoint, ResizeCommitted
+from dq_server.core.sizes import Configuration
 
 if TYPE_CHECKING:
     from dq_server.sim.engine import Simulation
@@ -70,39 +71,40 @@ class Rigid:
 
 
 class Iterating:
-    """`iterations` turns with a remap point between each two; the time of one depends on the size.
+    """`iterations` turns with a remap point between each two; the time of one depends on the grid.
 
-    iteration_s(size)                seconds of one iteration
+    iteration_s(configuration)       seconds of one iteration
     redistribution_s(before, after)  seconds that a resize takes
 
     If the scheduler waits for jobs to come by themselves (`Simulation.polls`), every remap point is
     reported. Else only the first one after a call: the others would be answered `continue`.
     """
 
-    __slots__ = ("_commit", "_done", "_end", "_next", "_resize_id", "_seq", "_since_s", "_size",
+    __slots__ = ("_at", "_commit", "_done", "_end", "_next", "_resize_id", "_seq", "_since_s",
                  "_step_s", "iteration_s", "iterations", "redistribution_s")  # fmt: skip
 
     def __init__(
         self,
         iterations: int,
-        iteration_s: Callable[[int], float],
+        iteration_s: Callable[[Configuration], float],
         redistribution_s: Callable[[int, int], float],
     ) -> None:
         self.iterations = iterations
         self.iteration_s = iteration_s
         self.redistribution_s = redistribution_s
-        self._size = self._done = self._seq = self._resize_id = 0
+        self._at: Configuration
+        self._done = self._seq = self._resize_id = 0
         self._since_s = self._step_s = 0.0  # `_done` iterations were over at `_since_s`
         self._end = self._next = self._commit = 0  # the events under way; 0: none
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
         """See Application."""
-        self._size, self._done = len(action.processors), 0
+        self._at, self._done = action.configuration, 0
         self._go_on(sim, action.job, action.instance, now)
 
     def _go_on(self, sim: Simulation, job: int, instance: int, since_s: float) -> None:
-        """Compute on `_size` processors from `since_s` on."""
-        self._since_s, self._step_s = since_s, self.iteration_s(self._size)
+        """Compute on the grid `_at` from `since_s` on."""
+        self._since_s, self._step_s = since_s, self.iteration_s(self._at)
         end_s = since_s + (self.iterations - self._done) * self._step_s
         self._end = sim.at(end_s, JobEnded(job, instance, 0), ENDS)
         if sim.polls:
@@ -117,7 +119,8 @@ class Iterating:
             return
         self._seq += 1
         at_s = max(now, self._since_s + (done - self._done) * self._step_s)
-        point = RemapPoint(job, instance, self._seq, self._size, self._resize_id, self._step_s, 0.0)
+        size = self._at.size
+        point = RemapPoint(job, instance, self._seq, size, self._resize_id, self._step_s, 0.0)
         self._next = sim.at(at_s, point, OTHERS)
 
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
@@ -134,10 +137,10 @@ class Iterating:
                 self._report(sim, action.job, action.instance, now)
             return
         sim.cancel(self._end)
-        before, self._size = self._size, answer.configuration.size
-        self._resize_id = answer.resize_id
-        cost_s = self.redistribution_s(before, self._size)
-        sim.resized(action.job, now if self._size > before else now + cost_s, self._size, before)
+        before, size = self._at.size, answer.configuration.size
+        self._at, self._resize_id = answer.configuration, answer.resize_id
+        cost_s = self.redistribution_s(before, size)
+        sim.resized(action.job, now if size > before else now + cost_s, size, before)
         commit = ResizeCommitted(action.job, action.instance, answer.resize_id, cost_s)
         self._commit = sim.at(now + cost_s, commit, OTHERS)
         self._go_on(sim, action.job, action.instance, now + cost_s)

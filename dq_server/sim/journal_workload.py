@@ -1,9 +1,10 @@
 """The jobs of a live journal as a workload, to simulate them under another policy.
 
 A job that reported remap points becomes an application with as many iterations, whose time on each
-size is the median of what was measured there; sizes it never ran on follow the scalability that
-fits the others best. Any other job lasts as long as it ran. Jobs that never ran to an end are left
-out and counted. Nodes are those that joined; their losses are not repeated.
+grid is the median of what was measured there; sizes it never ran on follow the scalability that
+fits the others best, other grids of a size take as long as the fastest that was measured. Any other
+job lasts as long as it ran. Jobs that never ran to an end are left out and counted. Nodes are those
+that joined; their losses are not repeated.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dq_server.core.actions import JobAccepted
 from dq_server.core.jobs import JobSpec
 from dq_server.core.scalability import Scalability
 from dq_server.core.scheduler import Scheduler
+from dq_server.core.sizes import Configuration
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import Entry
@@ -35,7 +37,7 @@ class _Life:
     start_s: float | None = None
     end_s: float | None = None
     points: int = 0
-    times: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    times: dict[Configuration, list[float]] = field(default_factory=lambda: defaultdict(list))
     costs_s: list[float] = field(default_factory=list)
 
 
@@ -54,7 +56,7 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
                 if isinstance(action, JobAccepted):
                     lives.setdefault(action.job, _Life(event.spec, now))
         elif isinstance(event, ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted):
-            _live_on(lives[event.job], event, now)
+            _live_on(lives[event.job], event, now, scheduler)
     if not nodes:
         raise WorkloadError(f"{path}: no node ever joined")
     whole = {number: life for number, life in lives.items() if _ran(life)}
@@ -66,7 +68,10 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
 
 
 def _live_on(
-    life: _Life, event: ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted, now: float
+    life: _Life,
+    event: ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted,
+    now: float,
+    scheduler: Scheduler,
 ) -> None:
     if isinstance(event, ev.JobStarted):
         life.start_s = now
@@ -74,7 +79,9 @@ def _live_on(
         life.end_s = now
     elif isinstance(event, ev.RemapPoint):
         life.points += 1
-        life.times[event.processors].append(event.iteration_time_s)
+        grid = scheduler.job(event.job).configuration
+        assert grid is not None, "who comes to a remap point runs"
+        life.times[grid].append(event.iteration_time_s)
     else:
         life.costs_s.append(event.redistribution_time_s)
 
@@ -96,7 +103,10 @@ def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
             life.submit_s, spec, lambda: Profiled(spec.profile, redistribution_s=cost_s), number
         )
     if life.points:
-        times = {size: median(seconds) for size, seconds in life.times.items()}
+        on_grid = {grid: median(seconds) for grid, seconds in life.times.items()}
+        times: dict[int, float] = {}  # by size
+        for grid, time_s in on_grid.items():
+            times[grid.size] = min(time_s, times.get(grid.size, time_s))
         nearest = min(times, key=lambda size: abs(size - spec.initial.size))
         known = Scalability.fitted(times, nearest)
         cost_s = median(life.costs_s) if life.costs_s else 0.0
@@ -105,7 +115,11 @@ def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
         iterations = life.points
 
         def make() -> Application:
-            return Iterating(iterations, times.__getitem__, lambda _before, _after: cost_s)
+            return Iterating(
+                iterations,
+                lambda at: on_grid.get(at, times[at.size]),
+                lambda _before, _after: cost_s,
+            )
 
         run_s = iterations * times[spec.initial.size]
         spec = replace(spec, scalability=replace(known, preferred=spec.initial.size))

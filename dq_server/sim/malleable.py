@@ -112,4 +112,4 @@ class MalleableWorkload:
         true = self._model(k, self._how.rho_error)
         iterations = self._how.iterations
         step_s = self._rigid.run_s[k] / iterations
-        return Iterating(iterations, lambda size: step_s * true.ratio(size), true.overhead_s)
+        return Iterating(iterations, lambda at: step_s * true.ratio(at.size), true.overhead_s)

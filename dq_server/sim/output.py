@@ -70,10 +70,11 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
         for k, submit_s, wait_s, turnaround_s, slowdown, held in columns:
             changes = records.resizes.get(k, ())
             expands = sum(change.size > change.before for change in changes)
+            shrinks = sum(change.size < change.before for change in changes)
             yield (
                 f"{number(k)},{submit_s:.15g},{records.start_s[k]:.15g},{records.end_s[k]:.15g},"
                 f"{records.processors[k]},{wait_s:.15g},{turnaround_s:.15g},{slowdown:.6g},"
-                f"{held:.15g},{expands},{len(changes) - expands},{STATES[records.state[k]]},"
+                f"{held:.15g},{expands},{shrinks},{STATES[records.state[k]]},"
                 f"{run.policy}\n"
             )
 

@@ -165,7 +165,8 @@ class Records:
             "utilization": float(self.processor_s.sum() / capacity_s) if capacity_s else 0.0,
             "backfilled": self.backfilled,
             "expands": expands,
-            "shrinks": len(changes) - expands,
+            "shrinks": sum(change.size < change.before for change in changes),
+            "regrids": sum(change.size == change.before for change in changes),
             "failed": sum(self.state[k] != 0 for k in self.ran.tolist()),
         }
 

@@ -7,9 +7,11 @@
     processors = 4                # to start on
     sizes = [2, 4, 6, 9, 12]      # legal ones; or min and max; a rigid job has none of these
     iterations = 50               # with times_s: seconds of one iteration on each size
-    times_s = { 2 = 100, 4 = 53, 6 = 42, 9 = 31, 12 = 28 }
+    times_s = { 2 = 100, 4 = 53, 6 = 42, 9 = 31, 12 = 28 }  # also 1x4 = 60: on this grid
     redistribution_s = 3          # what a resize costs, default 0
 
+A size is a number, whose grid is the one nearest to a square, or a grid: "2x4". A size with several
+grids is used on the first until another has shown to be faster (core/policies/grids.py).
 Instead of iterations and times_s: `run_s`, the run time on `processors`; then `rho` says how it
 scales (core/scalability.py) and `iterations` (default 100) how many remap points there are.
 An evolving job asks for processors once it runs (sim/evolving.py): `run_s`, `more`, `ask_at_s`, a
@@ -30,7 +32,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,14 @@ from dq_server.core.errors import InvalidSpec
 from dq_server.core.evolution.profile import EvolutionProfile
 from dq_server.core.jobs import JobKind, JobSpec
 from dq_server.core.scalability import Scalability
+from dq_server.core.sizes import Configuration, grids
+from dq_server.core.sizes import configuration as parsed
 from dq_server.core.state import AdvanceReservation
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving
 from dq_server.sim.profiled import Profiled
-from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
+from dq_server.sim.workload import ListedJob, ListedWorkload
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
 _NUMBERS |= {"granted_s", "timeout_s", "remap_s"}
@@ -113,10 +117,12 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
         table = _with_sizes_of_profile(table, kind)
     elif "remap_s" in table:
         raise ValueError("remap_s: for jobs with a profile")
-    sizes = _sizes(table)
+    listed = _sizes(table)
+    sizes = sorted({grid.size for grid in listed})
     if kind is JobKind.RIGID and len(sizes) > 1:
         raise ValueError('a rigid job has one size; give kind = "malleable" or "moldable"')
     start = table.get("processors", sizes[0])
+    chain, others = grids(listed)
     if start not in sizes:
         raise ValueError(f"processors = {start} is not among the legal sizes {sizes}")
     profile = tuple((duration_s, size) for duration_s, size in table.get("profile", ()))
@@ -125,12 +131,13 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
     elif kind is JobKind.EVOLVING:
         make, run_s, known = _evolving(table, start)
     else:
-        make, run_s, known = _application(table, sizes, start)
+        make, run_s, known = _application(table, (*chain, *others), start)
     spec = JobSpec(
         name=table.get("name", f"job {number}"),
         kind=kind,
-        initial=configuration(start),
-        configurations=tuple(configuration(size) for size in sizes),
+        initial=next(grid for grid in chain if grid.size == start),
+        configurations=chain,
+        other_grids=others,
         estimate_s=table.get("estimate_s", run_s),
         walltime_s=table.get("walltime_s"),
         user=table.get("user", ""),
@@ -170,22 +177,25 @@ def _check_types(table: dict[str, Any]) -> None:
             raise ValueError(f"{key} = {value!r}: a text is needed")
 
 
-def _sizes(table: dict[str, Any]) -> list[int]:
-    """The legal sizes, ascending."""
+def _sizes(table: dict[str, Any]) -> list[Configuration]:
+    """The legal sizes as grids, as they are listed."""
     if "sizes" in table and ("min" in table or "max" in table):
         raise ValueError("give either sizes or min and max")
     if "sizes" in table:
         sizes = table["sizes"]
-        if not isinstance(sizes, list) or not all(type(s) is int and s >= 1 for s in sizes):
-            raise ValueError(f"sizes = {sizes!r}: a list of whole numbers from 1 is needed")
-        sizes = sorted(set(sizes))
+        if not isinstance(sizes, list) or not all(
+            type(s) is str or (type(s) is int and s >= 1) for s in sizes
+        ):
+            raise ValueError(
+                f'sizes = {sizes!r}: a list of whole numbers from 1, or grids as "2x4", is needed'
+            )
     elif "max" in table:
         sizes = list(range(max(1, table.get("min", 1)), table["max"] + 1))
     else:
         sizes = [table.get("processors", 1)]
-    if not sizes or sizes[0] < 1:
+    if not sizes or (type(sizes[0]) is int and sizes[0] < 1):
         raise ValueError("a job needs at least one processor")
-    return sizes
+    return [parsed(word) for word in sizes]
 
 
 def _with_sizes_of_profile(table: dict[str, Any], kind: JobKind) -> dict[str, Any]:
@@ -234,33 +244,37 @@ def _evolving(
 
 
 def _application(
-    table: dict[str, Any], sizes: list[int], start: int
+    table: dict[str, Any], legal: Sequence[Configuration], start: int
 ) -> tuple[Callable[[], Application], float, Scalability | None]:
-    """What makes the application, its run time on the starting size, and its scalability."""
+    """What makes the application, its run time on the starting size, and its scalability.
+
+    `legal`: all grids that the job may run on, of each size the first one first.
+    """
     if asking := _ASKING & table.keys():
         raise ValueError(f"{', '.join(sorted(asking))}: for jobs of kind evolving")
     cost_s = float(table.get("redistribution_s", 0.0))
     if "times_s" in table:
         if "run_s" in table or "rho" in table or "iterations" not in table:
             raise ValueError("times_s goes with iterations, and without run_s and rho")
-        times = _times(table["times_s"], sizes)
+        times = _times(table["times_s"], legal)
         turns = _at_least_one(table["iterations"])
 
         def measured() -> Application:
             return Iterating(turns, times.__getitem__, lambda _before, _after: cost_s)
 
-        return measured, turns * times[start], Scalability.fitted(times, start)
+        first = {grid.size: times[grid] for grid in reversed(legal)}
+        return measured, turns * first[start], Scalability.fitted(first, start)
     if "run_s" not in table:
         raise ValueError("how long does it run? give run_s, or iterations and times_s")
     run_s = float(table["run_s"])
-    if len(sizes) == 1:
+    if len(legal) == 1:
         return lambda: Rigid(run_s), run_s, None
     known = Scalability(start, float(table.get("rho", 0.0)))
     turns = _at_least_one(table.get("iterations", DEFAULT_ITERATIONS))
 
     def modelled() -> Application:
         return Iterating(
-            turns, lambda size: run_s / turns * known.ratio(size), lambda _before, _after: cost_s
+            turns, lambda at: run_s / turns * known.ratio(at.size), lambda _before, _after: cost_s
         )
 
     return modelled, run_s, known
@@ -272,16 +286,27 @@ def _at_least_one(iterations: int) -> int:
     return iterations
 
 
-def _times(given: object, sizes: list[int]) -> dict[int, float]:
+def _times(given: object, legal: Sequence[Configuration]) -> dict[Configuration, float]:
+    """By grid: its own time, else that of its size."""
     if not isinstance(given, dict):
         raise InvalidSpec("times_s gives seconds by size: { 2 = 100, 4 = 53 }")
-    times: dict[int, float] = {}
+    of_size: dict[int, float] = {}
+    of_grid: dict[Configuration, float] = {}
     for size, seconds in given.items():
         positive = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not size.isdigit() or not positive or not 0 <= seconds < float("inf"):
+        if not positive or not 0 <= seconds < float("inf"):
             raise ValueError(f"times_s: {size} = {seconds!r} is not seconds by size")
-        times[int(size)] = float(seconds)
-    missing = [size for size in sizes if size not in times]
+        if size.isdecimal():
+            of_size[int(size)] = float(seconds)
+        else:
+            of_grid[parsed(size)] = float(seconds)
+    if unknown := of_grid.keys() - set(legal):
+        raise ValueError(f"times_s: {min(unknown)} is not among the grids of the sizes")
+    missing = [
+        str(grid) if of_grid else grid.size
+        for grid in legal
+        if grid not in of_grid and grid.size not in of_size
+    ]
     if missing:
         raise ValueError(f"times_s has no time for {missing}")
-    return times
+    return {g: of_grid[g] if g in of_grid else of_size[g.size] for g in legal}

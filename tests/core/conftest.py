@@ -12,7 +12,7 @@ from dq_server.core.actions import Action, AnswerRemap, JobAccepted, StartJob, V
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Answer, Job, JobKind, JobSpec
 from dq_server.core.scheduler import Scheduler
-from dq_server.core.sizes import configurations
+from dq_server.core.sizes import configuration, grids
 
 
 class Cluster:
@@ -40,11 +40,15 @@ class Cluster:
                 self.do(ev.ProcessorsVacated(action.job, action.processors))
         return actions
 
-    def submit(self, *sizes: int, start: int | None = None, **spec: object) -> Job:
+    def submit(self, *sizes: int | str, start: int | None = None, **spec: object) -> Job:
+        """Sizes as users give them: 4, or "1x4"."""
         kind = JobKind(str(spec.pop("kind", "malleable" if len(sizes) > 1 else "rigid")))
-        chain = configurations(sizes)
-        initial = next(c for c in chain if c.size == (start or sizes[0]))
-        job = JobSpec(str(spec.pop("name", "job")), kind, initial, chain, **spec)  # type: ignore[arg-type]
+        listed = [configuration(size) for size in sizes]
+        chain, others = grids(listed)
+        initial = next(c for c in chain if c.size == (start or listed[0].size))
+        job = JobSpec(
+            str(spec.pop("name", "job")), kind, initial, chain, other_grids=others, **spec
+        )  # type: ignore[arg-type]
         accepted = self.do(ev.JobSubmitted(job))
         return self.scheduler.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
 

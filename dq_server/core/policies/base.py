@@ -28,6 +28,14 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptGrid:
+    """All grids of a size were tried: this one is used there from now on."""
+
+    grid: Configuration
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a job shall do at its remap point; without a target it continues as it is.
 
@@ -40,6 +48,7 @@ class Verdict:
     sweet_spot: Configuration | None = None  # it was found, and `worse` did not pay
     worse: Configuration | None = None
     judged: bool = False  # the last expansion was looked at and paid
+    kept: KeptGrid | None = None
 
 
 @dataclass(frozen=True, slots=True)

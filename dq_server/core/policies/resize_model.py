@@ -12,6 +12,8 @@ spot was found. Until then steps 4 and 5 are replaced:
   a larger one is known not to pay. Then the sweet spot is where the walk over the measured sizes
   alone ends, and the job goes there.
 
+Of a size with several grids only the best counts; they are tried as under the chain (grids.py).
+
 Every trial measures a new size, so it ends after at most as many as there are sizes. It loses to
 the chain where time is not a smooth function of the size: the fit then misses a size that is better
 than its neighbours, and where the sweet spot is near the start it tries a size beyond it.
@@ -25,6 +27,7 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
 from dq_server.core.planning import INF, free
 from dq_server.core.points import expand_points
+from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.resize_reshape import ReshapeResize, funded, make_room, measuring
 from dq_server.core.reasons import because
@@ -42,24 +45,36 @@ class ModelResize(ReshapeResize):
         """See ResizePolicy."""
         data, current = job.performance, job.configuration
         assert current is not None, "only a running job has remap points"
-        if data.sweet_spot is not None or data.recalled or len(data.known) < 2:
+        if data.sweet_spot is not None or data.recalled or len({c.size for c in data.known}) < 2:
             return super().decide(state, job, config, now)
         head = state.head(now)
         if head is not None:
-            return make_room(state, job, current, head)
+            room = make_room(state, job, current, head)
+            return room if room.target else grids.beside(room, job, current, config)
         if not data.measured(config.samples):
             return measuring(job, config)
+        trial = grids.trial(job, current, config)
+        if trial is not None:
+            return trial
         if job.settle:
             return Verdict(None, because("settling", left=job.settle))
-        return replace(_search(state, job, current, config, now), judged=True)
+        at = grids.best(job, current, config)
+        verdict = replace(_search(state, job, at, config, now), judged=True)
+        if verdict.target in (None, at):
+            back = grids.back(job, current, config)
+            if back is not None:
+                return replace(
+                    back, judged=True, sweet_spot=verdict.sweet_spot, worse=verdict.worse
+                )
+        return grids.keeping(verdict, job, current, config)
 
 
 def _search(
     state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
 ) -> Verdict:
-    known = job.performance.known
+    known = best_grids(job, current)
     model = RunTime.fitted({c.size: time_s for c, time_s in known.items()})
-    legal = job.spec.configurations
+    legal = [next((k for k in known if k.size == c.size), c) for c in job.chain]
     largest = max(c.size for c in known)
     smallest = min(known, key=lambda c: c.size)
     reach = min(REACH * largest, _room(state, job, config, now))
@@ -68,7 +83,7 @@ def _search(
     end = walk(predicted, config.threshold)
     target = _doubtful(usable, known, end, config.threshold) if end in known else end
     if target is None:
-        return _found(job, current, config)
+        return _found(job, current, known, config)
     reason = because(
         "model_probe",
         size=current.size,
@@ -79,6 +94,21 @@ def _search(
         model=str(model),
     )
     return Verdict(target, reason)
+
+
+def best_grids(job: Job, current: Configuration) -> dict[Configuration, float]:
+    """Of each size that was measured the time on its best grid, which is `current` on its size."""
+    data = job.performance
+    if not job.spec.other_grids:
+        return data.known
+    fastest: dict[int, Configuration] = {}
+    for grid, time_s in data.known.items():
+        held = fastest.setdefault(grid.size, grid)
+        if time_s < data.known[held]:
+            fastest[grid.size] = grid
+    fastest |= data.kept
+    fastest[current.size] = current
+    return {grid: data.known[grid] for grid in fastest.values()}
 
 
 def walk(times_s: dict[Configuration, float], threshold: float) -> Configuration:
@@ -105,9 +135,13 @@ def _doubtful(
     return next((c for c in larger if c not in known), None)
 
 
-def _found(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict:
+def _found(
+    job: Job,
+    current: Configuration,
+    known: dict[Configuration, float],
+    config: SchedulerConfig,
+) -> Verdict:
     """Nothing is left to try: go to the sweet spot, or wait if it may lie beyond what is idle."""
-    known = job.performance.known
     spot = walk(known, config.threshold)
     beyond = [c for c in job.spec.configurations if c.size > spot.size]
     worse = min((c for c in beyond if c in known), key=lambda c: c.size, default=None)

@@ -11,7 +11,8 @@ Source: ReSHAPE thesis, 3.4.4, its pseudo-code in its order:
 Choices where the text is silent: processors already on their way (vacating, granted shrinks) count
 for the waiting job, so that no one shrinks in vain; a job waits for its samples before steps 4 and
 5 but never before step 3; a gain must exceed `threshold`; a job that gave way settles before it
-expands again (hysteresis).
+expands again (hysteresis). Where a size has several grids, they are tried before step 4, which
+judges the best of them (grids.py). That takes nothing from anybody, so waiting jobs do not stop it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
 from dq_server.core.planning import INF, free
 from dq_server.core.points import ExpandPoint, choose_shrinks, expand_points, shrink_points
+from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
 from dq_server.core.reasons import because
 from dq_server.core.sizes import Configuration
@@ -45,11 +47,21 @@ class ReshapeResize:
         assert current is not None, "only a running job has remap points"
         head = state.head(now)
         if head is not None:
-            return make_room(state, job, current, head)
+            room = make_room(state, job, current, head)
+            return room if room.target else grids.beside(room, job, current, config)
         if not job.performance.measured(config.samples):
             return measuring(job, config)
-        undo = _undo_expansion(job, current, config)
-        return undo or replace(_expand(state, job, current, config, now), judged=True)
+        trial = grids.trial(job, current, config)
+        if trial is not None:
+            return trial
+        undo = _undo_expansion(job, grids.best(job, current, config), config)
+        if undo is not None:
+            return undo
+        back = grids.back(job, current, config)
+        if back is not None:
+            return replace(back, judged=True)
+        going_on = replace(_expand(state, job, current, config, now), judged=True)
+        return grids.keeping(going_on, job, current, config)
 
     def calls(
         self,
@@ -172,7 +184,7 @@ def funded(points: list[ExpandPoint], idle: int) -> dict[int, ExpandPoint]:
 def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig) -> Verdict:
     """Step 5, nobody has data beyond its size: try the next larger one."""
     data = job.performance
-    larger = next((c for c in job.spec.configurations if c.size > current.size), None)
+    larger = next((c for c in job.chain if c.size > current.size), None)
     if larger is None:
         return Verdict(None, because("largest_size", size=current.size))
     if not data.allows(larger):

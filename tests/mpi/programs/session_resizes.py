@@ -60,9 +60,12 @@ def main():
 
 
 def where(rs, script):
-    """The job stands where the last resize that was carried out put it."""
+    """The job stands where the last resize that was carried out put it, and on that grid."""
     done = rs.bearings.resize_id
     places = script.moves[done - 1].after if done else script.start
+    if done:
+        move = script.moves[done - 1]
+        assert (rs.grid.rows, rs.grid.cols) == (move.rows, move.cols), done
     assert rs.processors == tuple(p.processor for p in places), (done, rs.processors)
     found = rs.comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
     assert found == [p.host for p in places], (done, found)

@@ -14,7 +14,10 @@ from resize_lib.server_link import ServerLink
 
 @dataclass(frozen=True)
 class Move:
-    """expand by `places` or shrink off them, onto rows x cols; `after`: the job's, if it works."""
+    """expand by `places`, shrink off them or regrid, onto rows x cols.
+
+    `after`: the job's places, if it works.
+    """
 
     what: str
     places: tuple[m.Place, ...]
@@ -40,6 +43,9 @@ class Script:
         staying = tuple(p for p in self.now if p not in leaving)
         self._add(Move("shrink", leaving, rows, cols, staying), works)
 
+    def regrid(self, rows, cols, *, works=True):
+        self._add(Move("regrid", (), rows, cols, self.now), works)
+
     def _add(self, move, works):
         self.moves.append(move)
         if works:
@@ -56,16 +62,26 @@ def some_grid(chance, size):
     return rows, size // rows
 
 
+def another_grid(chance, move):
+    """Of the size that a move has led to, which has more than one."""
+    while (found := some_grid(chance, move.rows * move.cols)) == (move.rows, move.cols):
+        pass
+    return found
+
+
 def random_moves(seed, count, size, hosts):
     """To processors that the job did not start on, to one that is not rank 0's, then at random."""
     chance, script = random.Random(seed), Script(size, hosts)
     script.expand(script.free[:3], *some_grid(chance, size + 3))
+    script.regrid(*another_grid(chance, script.moves[-1]))
     script.shrink(range(size), *some_grid(chance, 3))  # every processor it started on
     script.shrink([0, 1], 1, 1)
     script.expand(script.pool[:1], 2, 1)  # where it was before
     while len(script.moves) < count:
         now = len(script.now)
-        if now == 1 or (now < 8 and chance.random() < 0.5):
+        if now > 1 and chance.random() < 0.25:
+            script.regrid(*another_grid(chance, script.moves[-1]))
+        elif now == 1 or (now < 8 and chance.random() < 0.5):
             places = chance.sample(script.free, chance.randint(1, 8 - now))
             script.expand(places, *some_grid(chance, now + len(places)))
         else:
@@ -80,6 +96,7 @@ FAULTS = {
     (7, 1): ("unpack", 5),  # a joining rank
     (1, 2): ("pack", 0),  # a rank that leaves
     (2, 1): ("unpack", 1),  # a rank that stays
+    (1, 4): ("unpack", 2),  # nobody comes or goes
 }
 
 
@@ -91,6 +108,8 @@ def faulty_moves(size, hosts):
     script.expand(script.free[:3], 7, 1, works=False)
     script.shrink([0, 2], 1, 2, works=False)
     script.shrink([0, 2], 2, 1, works=False)
+    script.regrid(1, 4, works=False)
+    script.regrid(4, 1)
     if "localhost" not in hosts:
         script.expand([script.free[0], m.Place(9, "node9", "nosuch")], 2, 3, works=False)
     script.expand(script.free[:2], 2, 3)
