@@ -172,6 +172,7 @@ class Proxies:
     def ended(self, held: Tree, code: int) -> None:
         """A proxy that ran here has ended."""
         run = held.record.run
+        log.info("job %d.%d: a proxy ended with %d", held.record.job, held.record.instance, code)
         if code and not held.killed:
             self._torn.add((held.record.job, held.record.instance))
         caller = self._callers.pop(run, None)
