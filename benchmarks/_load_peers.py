@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
@@ -30,7 +31,7 @@ class Plan:
     home: str
     agents: int
     processors: int  # of each
-    lasts_s: float  # a rigid job
+    rate: float  # ends of rigid jobs a second, the oldest first
 
 
 class Line:
@@ -63,8 +64,12 @@ class PlayedAgent(Line):
         super().__init__(stage, stage.agent_key)
         self.name, self.session = f"a{number:04}", 0
         self.holdings: dict[tuple[int, int], m.Holding] = {}
-        nodes = [m.NodeInfo(self.name, stage.plan.processors, self.name)]
-        self.hello = self.send(m.AgentHello(m.PROTOCOL, self.name, nodes))
+        self.say_hello()
+
+    def say_hello(self) -> None:
+        nodes = [m.NodeInfo(self.name, self.stage.plan.processors, self.name)]
+        holdings = list(self.holdings.values())
+        self.hello = self.send(m.AgentHello(m.PROTOCOL, self.name, nodes, holdings))
 
     def beat(self) -> None:
         request = self.send(m.Heartbeat(self.session, list(self.holdings.values())))
@@ -76,11 +81,14 @@ class PlayedAgent(Line):
             self.order(message.body)
         elif message.id == self.hello:
             assert isinstance(message.body, m.Welcome), message.body
+            if not self.session:
+                self.stage.welcomed += 1
+                self.stage.later(HEARTBEAT_S * (self.stage.welcomed % 100) / 100, self.beat)
             self.session = message.body.session
-            self.stage.welcomed += 1
-            self.stage.later(HEARTBEAT_S * (self.stage.welcomed % 100) / 100, self.beat)
         elif message.id in self.asked:
             self.stage.heartbeats.append(time.monotonic() - self.asked.pop(message.id))
+            if isinstance(message.body, m.Error):
+                self.say_hello()
         if isinstance(message, m.Reply) and isinstance(message.body, m.Error):
             self.stage.error(message.body.text)
 
@@ -95,10 +103,8 @@ class PlayedAgent(Line):
             self.send(m.AppStarted(*of, 1))
             if body.env.get("LOAD") == "malleable":
                 PlayedApplication(self.stage, body)
-            elif self.stage.counting:
-                self.stage.later(self.stage.plan.lasts_s, lambda: self.end(of))
             else:
-                self.stage.first.append(lambda: self.end(of))
+                self.stage.running.append((self, of))
 
     def end(self, of: tuple[int, int]) -> None:
         self.holdings.pop(of, None)
@@ -152,8 +158,8 @@ class Stage:
         self.poller = zmq.Poller()
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.welcomed = 0
-        self.counting = False
-        self.first: list[Callable[[], None]] = []  # ends of what runs while the queue is filled
+        self.running: deque[tuple[PlayedAgent, tuple[int, int]]] = deque()
+        self.began_s = float("inf")  # nothing ends while the queue is filled
         self.count()
 
     def count(self) -> None:
@@ -185,6 +191,9 @@ class Stage:
         now = time.monotonic()
         while self.heap and self.heap[0][0] <= now:
             heapq.heappop(self.heap)[2]()
+        while self.running and self.ended < self.plan.rate * (now - self.began_s):
+            agent, of = self.running.popleft()
+            agent.end(of)
 
 
 def peers(plan: Plan, pipe: Pipe) -> None:
@@ -209,7 +218,5 @@ def peers(plan: Plan, pipe: Pipe) -> None:
             pipe.send({name: getattr(stage, name)
                        for name in ("heartbeats", "decisions", "ended", "errors")})  # fmt: skip
         if told == "count":
-            stage.counting = True
-            for n, end in enumerate(stage.first):
-                stage.later(plan.lasts_s * n / len(stage.first), end)
+            stage.began_s = time.monotonic()
             stage.count()

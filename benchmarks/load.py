@@ -138,8 +138,7 @@ def run(
         config.write_text(CONFIG.format(keep=keep))
         info = bringup.start_server(home, ["--config", str(config)])
         pid = int(str(info["pid"]))
-        lasts_s = (agents * PROCESSORS - 2 * applications) / rate
-        plan = Plan(str(home.root), agents, PROCESSORS, lasts_s)
+        plan = Plan(str(home.root), agents, PROCESSORS, rate)
         here, there = multiprocessing.Pipe()
         played = multiprocessing.get_context("spawn").Process(target=peers, args=(plan, there))
         played.start()

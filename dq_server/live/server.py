@@ -85,7 +85,8 @@ class Server:
         self._keep_from_s = 0.0  # no snapshot earlier
         self.epoch = journal.next_epoch()
         self.agents = Agents()
-        self.started_s = monotonic()
+        self.started_s = self._waits_from_s = self._ticked_s = monotonic()
+        self._away_from_s = heartbeat_s / 2  # ticks come more often
         self.stopping = False
         self.drain = False  # a stop waits for its jobs to end
         self.log_tickets: dict[int, tuple[bytes, str, str]] = {}
@@ -348,13 +349,14 @@ class Server:
     def tick(self) -> None:
         """What time alone brings about."""
         now = self.monotonic()
+        self._forgive(now)
         deadline = self.scheduler.next_wakeup(self._now)
         if deadline is not None and deadline <= self.now():
             self.apply(ev.Tick())
         for link in self.agents.silent(now, self.lost_after_s):
             for node in self.agents.forget(link):
                 self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
-        if now - self.started_s > max(self.lost_after_s, RETURN_S):
+        if now - self._waits_from_s > max(self.lost_after_s, RETURN_S):
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
                     self.lose(known.name, "its agent has not come back")
@@ -363,6 +365,18 @@ class Server:
             for link in self.agents.by_name.values():
                 self.order(link, m.Retire())
             self.stopping = True
+
+    def _forgive(self, now: float) -> None:
+        """If this server was away (stopped, starved, a hung disk), nobody was silent meanwhile.
+
+        What agents said in the meantime still waits to be read, behind whatever else came.
+        """
+        away_s, self._ticked_s = now - self._ticked_s, now
+        if away_s > self._away_from_s:
+            log.warning("the server was away for %.1f s", away_s)
+            for link in self.agents.by_name.values():
+                link.last_seen += away_s
+            self._waits_from_s += away_s
 
     def resume(self) -> None:
         """Grants go on once every node that is up has its agent."""

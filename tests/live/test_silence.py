@@ -1,0 +1,68 @@
+"""When an agent counts as lost, and when not: the server alone, under a clock of the test."""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_client import codec, keys
+from dq_client import messages as m
+from dq_client.home import Home
+from dq_server.live.access import Access, Principal
+from dq_server.live.journal import Journal
+from dq_server.live.server import Server
+
+TICK_S = 0.25
+
+
+class Clocked:
+    """A server with one agent of one node."""
+
+    def __init__(self, home):
+        self.now = 1000.0
+        self.server = Server(
+            Journal(home.journal), Access(home.keys), lambda *_: None,
+            heartbeat_s=2.0, heartbeats_missed=3,
+            clock=lambda: self.now, monotonic=lambda: self.now,
+        )  # fmt: skip
+        hello = m.AgentHello(m.PROTOCOL, "a", [m.NodeInfo("n1", 1, "n1")])
+        frame = codec.encode(m.Request("q", hello))
+        self.server.receive(b"a", Principal("agent"), frame)
+        self.server.let_out()
+
+    def is_up(self):
+        return self.server.scheduler.state.processors.nodes["n1"].up
+
+    def attend(self, seconds):
+        for _ in range(int(seconds / TICK_S)):
+            self.now += TICK_S
+            self.server.tick()
+            self.server.let_out()
+
+
+@pytest.fixture
+def clocked(tmp_path):
+    home = Home(tmp_path / "home")
+    home.create()
+    keys.ensure(home.keys)
+    made = Clocked(home)
+    yield made
+    made.server.journal.close()
+
+
+def test_an_agent_that_is_silent_for_three_heartbeats_is_lost(clocked):
+    clocked.attend(5)
+    assert clocked.is_up()
+    clocked.attend(1)
+    assert not clocked.is_up()
+
+
+def test_nobody_was_silent_while_the_server_itself_was_away(clocked):
+    """A server that was stopped for an hour has not read what the agents said meanwhile."""
+    clocked.attend(3)
+    clocked.now += 3600
+    clocked.server.tick()
+    assert clocked.is_up()
+    clocked.attend(2)
+    assert clocked.is_up()
+    clocked.attend(1)
+    assert not clocked.is_up(), "but then its silence goes on counting"
