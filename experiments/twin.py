@@ -2,8 +2,9 @@
 
 The model: seconds per iteration by size (medians over all stays of jobs that run the same program;
 sizes never visited from a fit of a/p + b), a factor for what the median leaves out (iterations that
-took longer, remap points), seconds for a start and seconds for a resize: these three by least
-squares over all stays of all jobs. The scheduler is the same code.
+took longer, remap points), seconds for a start per rank (they start one after the other on the few
+cores that there really are) and seconds for a resize: these three by least squares over all stays
+of all jobs. The scheduler is the same code.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Model:
     measured: Mapping[int, float]
     over_p: float
     constant: float
-    start_s: float
+    start_per_rank_s: float
     resize_s: float
 
     def iteration_s(self, size: int) -> float:
@@ -57,9 +58,10 @@ def fit(jobs: Sequence[Job]) -> Model:
 
 
 def _overheads(jobs: Sequence[Job], measured: Mapping[int, float]) -> tuple[float, float, float]:
-    """Factor on the median, start, resize: by least squares over all stays on a size.
+    """Factor on the median, start per rank, resize: by least squares over all stays on a size.
 
-    A stay lasts (iterations x median) x factor, and a start or, not being the first, a resize.
+    A stay lasts (iterations x median) x factor, and the start of its ranks or, not being the first,
+    a resize.
     """
     rows, lasted_s = [], []
     for job in jobs:
@@ -67,7 +69,8 @@ def _overheads(jobs: Sequence[Job], measured: Mapping[int, float]) -> tuple[floa
         ends_s = [*(stay["since_s"] for stay in stays[1:]), job["end_s"]]
         for number, (stay, end_s) in enumerate(zip(stays, ends_s, strict=True)):
             computing_s = stay["iterations"] * measured.get(stay["processors"], 0.0)
-            rows.append([computing_s, float(number == 0), float(number > 0)])
+            started = stay["processors"] if number == 0 else 0
+            rows.append([computing_s, float(started), float(number > 0)])
             lasted_s.append(end_s - stay["since_s"])
     slower, start_s, resize_s = np.linalg.lstsq(np.array(rows), np.array(lasted_s), rcond=None)[0]
     return max(1.0, float(slower)), max(0.0, float(start_s)), max(0.0, float(resize_s))
@@ -76,18 +79,20 @@ def _overheads(jobs: Sequence[Job], measured: Mapping[int, float]) -> tuple[floa
 class Starting(Iterating):
     """An iterating application that takes time to start."""
 
-    __slots__ = ("startup_s",)
+    __slots__ = ("start_per_rank_s",)
 
     def __init__(self, iterations: int, model: Model) -> None:
         super().__init__(
             iterations, lambda at: model.iteration_s(at.size), lambda _a, _b: model.resize_s
         )
-        self.startup_s = model.start_s
+        self.start_per_rank_s = model.start_per_rank_s
 
     def start(self, sim: Simulation, action: StartJob, now: float) -> None:
         """See Application."""
         self._at, self._done = action.configuration, 0
-        self._go_on(sim, action.job, action.instance, now + self.startup_s)
+        self._go_on(
+            sim, action.job, action.instance, now + self.start_per_rank_s * len(action.processors)
+        )
 
 
 def simulate(

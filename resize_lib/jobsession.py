@@ -44,18 +44,9 @@ from resize_lib.protection.protector import Protector
 from resize_lib.redistribution import Arena
 from resize_lib.resizing import Bearings, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
+from resize_lib.session_end import SessionEnd
 
 T = TypeVar("T")
-
-
-LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/protection.py
-
-
-class Retired(SystemExit):
-    """Raised in a rank that leaves the job: unwinds the program, exit code 0."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
 
 
 class Session:
@@ -92,6 +83,7 @@ class Session:
         self.protector = Protector.from_environment(self)
         self._copy = None if self.spawned else self._restart(comm)
         self._joining = self.spawned or self._copy is not None  # until it has its share of the data
+        self._end = SessionEnd(self)
 
     def _first_bearings(self, comm: MPI.Intracomm) -> Bearings:
         """Where the job stands at its start: as the server says, or as MPI says."""
@@ -362,7 +354,7 @@ class Session:
         if settles and self._pending():
             b.asked = None  # joining ranks hear of it, too
         if not carry_out(self, answer, what):
-            raise Retired
+            raise self._end.retired()
 
     def _slowest(self, elapsed_s: float) -> float:
         """The longest time any rank took; waits asleep where cores are scarce."""
@@ -388,38 +380,4 @@ class Session:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if self.bearings.managed and not isinstance(error, Retired):
-            if not well and error is not None and self.protector is not None:
-                self._say_why(error)
-            elif well and self.rank == 0 and self._owes_farewell():
-                self.server().farewell()
-        if self.link is not None:
-            self.link.close()
-            self.link = None
-        if isinstance(error, Retired):
-            self.backend.leave()
-        if isinstance(error, SystemExit) and error.code:
-            # One rank gives up: the others would wait for it for ever.
-            if isinstance(error.code, str):
-                say(error.code)
-            self.backend.abort(error.code if isinstance(error.code, int) else 1)
-
-    def _owes_farewell(self) -> bool:
-        """Whether the server must hear that the work is done: exit code 0 may not mean it."""
-        if self.protector is not None:
-            return self.bearings.seq > 0
-        return self.bearings.resize_id > 0
-
-    def _say_why(self, error: BaseException) -> None:
-        """Of a protected job: does it fail by itself, or has this rank lost the others?"""
-        if isinstance(error, MPI.Exception):
-            say(f"rank {self.rank} has lost the others: {error}")
-            self.backend.abort(LOST_THE_OTHERS)
-        if not isinstance(error, SystemExit):
-            why = f"{type(error).__name__}: {error}"
-        elif error.code:
-            why = error.code if isinstance(error.code, str) else f"exit code {error.code}"
-        else:
-            return
-        self.server().report(m.GaveUp(f"{why} (rank {self.rank})"[:4000]))
+        self._end.leave(error)

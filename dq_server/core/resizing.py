@@ -50,6 +50,8 @@ def remap_point(s: Scheduler, event: RemapPoint, now: float, actions: list[Actio
     job.called = False
     job.last_remap_s = now
     if job.resize is not None and event.preparing == job.resize.resize_id:
+        if job.stays:
+            job.stays[-1].iterations += 1  # done, though disturbed: its time does not count
         answer = _still_preparing(job, job.resize, event.seq, now)
     else:
         _settle_pending(s, job, event, now, actions)

@@ -6,7 +6,7 @@ from dq_server.core.config import SchedulerConfig
 from experiments.twin import fit, simulate
 
 TIMES_S = {4: 1.0, 6: 0.7, 9: 0.5}
-SLOWER, START_S, RESIZE_S = 1.1, 2.0, 0.4
+SLOWER, START_S, RESIZE_S = 1.1, 0.5, 0.4
 
 
 def lived(name, *stays):
@@ -15,7 +15,7 @@ def lived(name, *stays):
     for number, (size, count) in enumerate(stays):
         told = {"processors": size, "iterations": count, "iteration_time_s": TIMES_S[size]}
         sizes.append({**told, "since_s": now_s})
-        now_s += SLOWER * count * TIMES_S[size] + (START_S if number == 0 else RESIZE_S)
+        now_s += SLOWER * count * TIMES_S[size] + (START_S * size if number == 0 else RESIZE_S)
     return {
         "name": name, "submit_s": 100.0, "start_s": 100.0, "end_s": now_s,
         "legal_sizes": [4, 6, 9], "sizes": sizes,
@@ -27,7 +27,7 @@ JOBS = [lived("a", (4, 3), (6, 4), (9, 30)), lived("b", (4, 20)), lived("c", (6,
 
 def test_what_was_put_in_comes_out():
     model = fit(JOBS)
-    assert model.start_s == pytest.approx(START_S)
+    assert model.start_per_rank_s == pytest.approx(START_S)
     assert model.resize_s == pytest.approx(RESIZE_S)
     assert [model.iteration_s(size) for size in TIMES_S] == pytest.approx([1.1, 0.77, 0.55])
     assert 0.55 < model.iteration_s(8) < 0.77

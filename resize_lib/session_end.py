@@ -1,0 +1,88 @@
+"""How a rank's program leaves its session, and what the server hears of it.
+
+Exit code 0 does not mean that the work is done: when a rank of a resized job is killed, MPI may
+take the others down and end well. So rank 0 says farewell when its program ends by itself, be it
+at the end of the `with` block or, for a program without one, of the interpreter.
+"""
+
+from __future__ import annotations
+
+import atexit
+from typing import TYPE_CHECKING
+
+from mpi4py import MPI
+
+from dq_client import messages as m
+from resize_lib.server_link import say
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+
+LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/protection.py
+
+
+class Retired(SystemExit):
+    """Raised in a rank that leaves the job: unwinds the program, exit code 0."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class SessionEnd:
+    """How one session ends; `session` is still whole when this is called upon."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        atexit.register(self._without_block)
+
+    def retired(self) -> Retired:
+        """What is raised in a rank that the job goes on without: it says nothing more."""
+        atexit.unregister(self._without_block)
+        return Retired()
+
+    def leave(self, error: BaseException | None) -> None:
+        """The `with` block ends, with this error if any. Does not return where it aborts."""
+        atexit.unregister(self._without_block)
+        s = self._session
+        well = error is None or (isinstance(error, SystemExit) and not error.code)
+        if s.bearings.managed and not isinstance(error, Retired):
+            if not well and error is not None and s.protector is not None:
+                self._say_why(error)
+            elif well:
+                self._farewell()
+        if s.link is not None:
+            s.link.close()
+            s.link = None
+        if isinstance(error, Retired):
+            s.backend.leave()
+        if isinstance(error, SystemExit) and error.code:
+            # One rank gives up: the others would wait for it for ever.
+            if isinstance(error.code, str):
+                say(error.code)
+            s.backend.abort(error.code if isinstance(error.code, int) else 1)
+
+    def _without_block(self) -> None:
+        """The interpreter ends: an uncaught exception has aborted the job before."""
+        if self._session.bearings.managed:
+            self._farewell()
+
+    def _farewell(self) -> None:
+        """The work is done, where exit code 0 alone would not tell the server."""
+        s = self._session
+        owed = s.bearings.seq > 0 if s.protector is not None else s.bearings.resize_id > 0
+        if s.rank == 0 and owed:
+            s.server().farewell()
+
+    def _say_why(self, error: BaseException) -> None:
+        """Of a protected job: does it fail by itself, or has this rank lost the others?"""
+        s = self._session
+        if isinstance(error, MPI.Exception):
+            say(f"rank {s.rank} has lost the others: {error}")
+            s.backend.abort(LOST_THE_OTHERS)
+        if not isinstance(error, SystemExit):
+            why = f"{type(error).__name__}: {error}"
+        elif error.code:
+            why = error.code if isinstance(error.code, str) else f"exit code {error.code}"
+        else:
+            return
+        s.server().report(m.GaveUp(f"{why} (rank {s.rank})"[:4000]))
