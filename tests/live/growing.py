@@ -1,6 +1,7 @@
 """A matmul that gains from every processor, whatever the machine: it sleeps what it would compute.
 
-The product is real and checked; only the time per iteration is made: seconds / processors.
+The product is real and checked; only the time per iteration is made: seconds / processors, and
+with --flat that for each row of the grid.
 """
 
 import argparse
@@ -18,6 +19,7 @@ def main() -> int:
     parser.add_argument("--n", type=int, default=300)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.2)
+    parser.add_argument("--flat", action="store_true", help="a grid of one row is the fastest")
     o = parser.parse_args()
     with resize_lib.session(checksums=True) as rs:
         A = rs.matrix("A", o.n, o.n, block=32, init=uniform(1))
@@ -27,7 +29,7 @@ def main() -> int:
         for _ in rs.iterations(o.iterations):
             matmul(rs.grid, A.desc, A.local, B.desc, B.local, C.desc, C.local)
             turns.value += 1
-            time.sleep(o.seconds / rs.size)
+            time.sleep(o.seconds / rs.size * (rs.grid.rows if o.flat else 1))
         assert turns.value == o.iterations, "a value did not survive a resize"
         a, b, c = (A.desc, A.local), (B.desc, B.local), (C.desc, C.local)
         return verdict(
