@@ -177,10 +177,11 @@ class Release(Body, tag="release", frozen=True):
 
 
 class Resize(Body, tag="resize", frozen=True):
-    """Bring a job to this size at its next remap point."""
+    """Bring a job to this size at its next remap point; `rows`: of the grid, 0: any."""
 
     job: Id
     size: Count
+    rows: Count = 0
 
 
 class Reserve(Body, tag="reserve", frozen=True):

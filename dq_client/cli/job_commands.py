@@ -22,6 +22,7 @@ from dq_client.cli.values import (
     parse_env,
     parse_jobs,
     parse_profile,
+    parse_size,
     parse_sizes,
     parse_walltime,
 )
@@ -370,10 +371,12 @@ release = _simple("release", m.Release, "is in the queue", "Let a held job start
 
 @click.command()
 @click.argument("job_id", type=JobId(), metavar="ID")
-@click.argument("size", type=click.IntRange(min=1), metavar="N")
-def resize(job_id: int, size: int) -> None:
-    """Bring a job to N processors at its next remap point."""
+@click.argument("wanted", metavar="N")
+def resize(job_id: int, wanted: str) -> None:
+    """Bring a job to N processors at its next remap point; also to one of its grids, as 2x4."""
+    size, rows = parse_size(wanted)
     with server() as connection:
         number = resolve(connection, job_id)
-        connection.call(m.Resize(number, size))
-    note(f"job {number}: {size} processors at its next remap point")
+        connection.call(m.Resize(number, size, rows))
+    grid = f" as {wanted}" if rows else ""
+    note(f"job {number}: {size} processors{grid} at its next remap point")

@@ -16,7 +16,7 @@ JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def parse_sizes(text: str) -> list[int | str]:
+def parse_sizes(text: str, option: str = "--sizes") -> list[int | str]:
     """`2,4,6` as numbers; `2x4`, rows by columns, stays as it is."""
     sizes: list[int | str] = []
     for word in text.split(","):
@@ -24,11 +24,23 @@ def parse_sizes(text: str) -> list[int | str]:
             sizes.append(word.strip() if GRID.fullmatch(word.strip()) else int(word))
         except ValueError:
             raise UsageError(
-                f"--sizes {text}: give numbers with commas between, as 2,4,6, or grids, as 2x2,1x4"
+                f"{option} {text}: give numbers with commas between, as 2,4,6, or grids, as 2x2,1x4"
             ) from None
     if any(int(side) < 1 for size in sizes for side in str(size).split("x")):
-        raise UsageError(f"--sizes {text}: a size is at least 1")
+        raise UsageError(f"{option} {text}: a size is at least 1")
     return sizes
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """`8`, or `2x4`: processors and rows, 0 if they were not given."""
+    sizes = parse_sizes(text, "N") if "," not in text else []
+    if not sizes:
+        raise UsageError(f"N {text}: one size, as 8 or 2x4")
+    size = sizes[0]
+    if isinstance(size, int):
+        return size, 0
+    rows, cols = map(int, size.split("x"))
+    return rows * cols, rows
 
 
 def parse_walltime(text: str) -> float:

@@ -25,7 +25,7 @@ STATE_STYLE = {
     "failed": "bold red",
     "killed": "bold magenta",
 }
-DECISION_STYLE = {"expand": "green", "shrink": "yellow"}
+DECISION_STYLE = {"expand": "green", "shrink": "yellow", "regrid": "cyan"}
 BAR_WIDTH = 16
 
 

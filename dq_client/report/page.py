@@ -226,7 +226,7 @@ def _run_cards(report: Report) -> Markup:
         card("mean wait", seconds(times.mean_wait_s), "submission to start"),
         card("mean turnaround", seconds(times.mean_turnaround_s), "submission to end"),
         card("processors in use", used, "of those there were"),
-        card("resizes", str(resizes), "expansions and shrinks"),
+        card("resizes", str(resizes), "expansions, shrinks, changes of the grid"),
     )
 
 

@@ -214,4 +214,7 @@ def walked(job: Job) -> str:
         return f"{done} {('once', 'twice')[n - 1] if n < 3 else f'{n} times'}"
 
     way = size_walk(job, 12)
-    return f"It ran on {way} processors: {often('expanded', grown)}, {often('shrunk', shrunk)}."
+    done = [often("expanded", grown), often("shrunk", shrunk)]
+    if (regrids := len(sizes) - 1 - grown - shrunk) > 0:
+        done.append(often("its grid changed", regrids))
+    return f"It ran on {way} processors: {', '.join(done)}."

@@ -175,10 +175,14 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class ResizeRequested:
-    """A user wants the job on this many processors, at its next remap point."""
+    """A user wants the job on this many processors, at its next remap point.
+
+    `rows`: of the grid, which must be one of the job's; 0: the one that is used at this size.
+    """
 
     job: int
     size: int
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ TEMPLATES: dict[str, str] = {
     "resize_policy_none": "resizing is switched off",
     "not_malleable": "a {kind} job is not resized by the scheduler",
     "user_resize": "asked for by the user: from {size} to {next_size}",
+    "user_regrid": "asked for by the user: from {grid} to {next_grid}",
     "user_resize_waits": "the user asked for {next_size}: {more} more are needed, {idle} are idle",
     "stale_answer": "this remap point was answered before",
     "mebf_expand": "{idle} are idle, {left_s:.0f} s are left: from {size} to {next_size}",

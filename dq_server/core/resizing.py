@@ -150,6 +150,9 @@ def _verdict(s: Scheduler, job: Job, now: float) -> Verdict:
         idle = free(s.state, now, planned_end(job), job)
         if target.size <= size + idle:
             job.wanted = None
+            if target.size == size and target != job.configuration:
+                grid = str(job.configuration)
+                return Verdict(target, because("user_regrid", grid=grid, next_grid=str(target)))
             return Verdict(target, because("user_resize", size=size, next_size=target.size))
         more = target.size - size
         return Verdict(
@@ -318,8 +321,16 @@ def resize_requested(
         raise InvalidTransition(f"job {job.id} is {job.state}: only a running job can be resized")
     if job.spec.kind is not JobKind.MALLEABLE:
         raise InvalidTransition(f"job {job.id} is {job.spec.kind}, not malleable")
-    target = next((c for c in job.chain if c.size == event.size), None)
-    if target is None:
+    grids = job.spec.grids_of(event.size)
+    if grids and event.rows:
+        target = next((c for c in grids if c.rows == event.rows), None)
+        if target is None:
+            legal = ", ".join(map(str, grids))
+            asked = f"{event.rows}x{event.size // event.rows}"
+            raise InfeasibleRequest(f"{asked} is not among the job's grids of its size: {legal}")
+    elif grids:
+        target = job.on_best_grid(grids[0])
+    else:
         legal = ", ".join(str(c.size) for c in job.spec.configurations)
         raise InfeasibleRequest(f"size {event.size} is not among the job's legal sizes {legal}")
     if event.size > s.state.processors.capacity:

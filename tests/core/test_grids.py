@@ -3,9 +3,11 @@
 import pytest
 
 from dq_server.core import events as ev
-from dq_server.core.errors import InvalidSpec, SchedulerError
+from dq_server.core.errors import InfeasibleRequest, InvalidSpec, SchedulerError
 from dq_server.core.jobs import JobState
+from dq_server.core.protection import Protection
 from dq_server.core.sizes import Configuration, configuration, grids
+from dq_server.live import snapshot
 
 RULE = {"samples": 1, "discard": 0, "threshold": 0.05, "settle": 0}
 SIZES = (2, "2x2", "1x4", "2x4", "1x8", "4x2")
@@ -183,6 +185,34 @@ def test_user_resizes_come_to_the_kept_grid(cluster):
         c.do(ev.ResizeRequested(job.id, size))
         c.point(job, FLAT_PAYS[str(job.configuration)])
         assert str(job.configuration) == grid
+    c.do(ev.ResizeRequested(job.id, 8, 4))
+    assert c.point(job, 3.0).what == "regrid"
+    assert job.configuration == Configuration(4, 2)
+    story = [d.reason.text for d in job.decisions]
+    assert "asked for by the user: from 1x8 to 4x2" in story
+    with pytest.raises(InfeasibleRequest, match=r"8x1 is not among .*: 2x4, 1x8, 4x2"):
+        c.do(ev.ResizeRequested(job.id, 8, 8))
+    assert job.wanted is None
+
+
+def test_a_snapshot_holds_what_was_kept_and_what_failed(cluster):
+    c = cluster(8, **RULE)
+    job = c.submit(*SIZES)
+    run(c, job, FLAT_PAYS, 10)
+    job.performance.bar(Configuration(4, 2))
+    again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
+    assert again.job(job.id).performance == job.performance
+    assert again.job(job.id).spec == job.spec
+
+
+def test_an_interrupted_job_starts_again_on_the_grid_that_was_kept(cluster):
+    c = cluster(8, per_node=4, **RULE)
+    job = c.submit(2, "2x2", "1x4", protection=Protection("disk"))
+    times = {"1x2": 10.0, "2x2": 6.0, "1x4": 5.0}
+    run(c, job, times, 4)
+    assert job.configuration == Configuration(1, 4)
+    c.do(ev.JobEnded(job.id, job.instance, 255))
+    assert (job.restarts, job.configuration) == (1, Configuration(1, 4))
 
 
 def test_the_grid_listed_first_comes_first():

@@ -714,7 +714,7 @@ class World:
         if self.rng.random() < 0.5:
             body = m.Submit(f"r{n}", f"j{n}", ["rigid"], "/", "rigid", size, protect=protect)
             return Wish(body)
-        sizes = m.Sizes([1, 2, 3, 4])
+        sizes = m.Sizes([1, 2, "2x1", 3, 4, "4x1"])
         kind = "malleable"
         return Wish(m.Submit(f"r{n}", f"j{n}", [kind], "/", kind, size, sizes, protect=protect))
 

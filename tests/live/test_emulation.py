@@ -59,11 +59,11 @@ def test_a_job_grows_over_emulated_nodes_and_computes_the_right_product(
     path = cluster(tmp_path)
     path.write_text(f'{path.read_text()}duplex = "{duplex}"\n')
     live.dq("up", "--cluster", path, "--detach")
-    job = live.submit("--sizes", "1,2,4,6", "--", "python", "-m", "apps.matmul", "--n", 480,
+    job = live.submit("--sizes", "1,2,2x1,4,6", "--", "python", "-m", "apps.matmul", "--n", 480,
                       "--iterations", 60, "--check")  # fmt: skip
     view = live.wait_end(job)
     assert view["state"] == "done"
-    assert len(view["sizes"]) > 1
+    assert [stay["grid"] for stay in view["sizes"]][:3] == [[1, 1], [1, 2], [2, 1]]
     assert json.loads(live.dq("logs", job))["ok"]
 
 

@@ -17,21 +17,23 @@ def fixed(live, tmp_path):
 
 
 def walk(cluster, job, sizes):
-    """Bring a running job to each size in turn."""
+    """Bring a running job to each size, or grid, in turn."""
     for size in sizes:
         cluster.wait(job, lambda j: j["remap_points"] > 0)
         cluster.dq("resize", job, size)
-        cluster.wait(job, lambda j, size=size: j["processors"] == size)
+        cluster.wait(
+            job, lambda j, size=size: size in (j["processors"], "{}x{}".format(*j["grid"]))
+        )
 
 
 @pytest.mark.parametrize("app", ["matmul", "lu"])
 def test_the_result_is_right_after_growing_and_shrinking(fixed, app):
-    job = fixed.submit("-n", 2, "--sizes", "1,2,3,4", "--", "python", "-m", f"apps.{app}",
+    job = fixed.submit("-n", 2, "--sizes", "1,2,3,4,4x1", "--", "python", "-m", f"apps.{app}",
                        "--n", 900, "--block", 24, "--iterations", 250, "--check")  # fmt: skip
-    walk(fixed, job, [4, 1, 3])
+    walk(fixed, job, [4, "4x1", 1, 3])
     end = fixed.wait_end(job)
     assert end["state"] == "done", fixed.dq("logs", job, "--err")
-    assert [s["processors"] for s in end["sizes"]] == [2, 4, 1, 3]
+    assert [s["processors"] for s in end["sizes"]] == [2, 4, 4, 1, 3]
     found = json.loads(fixed.dq("logs", job))
     assert found["ok"]
     assert found["processors"] == 3

@@ -117,7 +117,7 @@ def release(server: Server, asked: Asked, body: m.Release) -> m.ReplyBody:  # no
 
 def resize(server: Server, asked: Asked, body: m.Resize) -> m.ReplyBody:  # noqa: ARG001
     """Bring a job to a size at its next remap point."""
-    server.apply(ev.ResizeRequested(the_job(server, body.job).id, body.size))
+    server.apply(ev.ResizeRequested(the_job(server, body.job).id, body.size, body.rows))
     return m.Done()
 
 
