@@ -16,6 +16,8 @@ from mpi4py import MPI
 FIRST_SLEEP_S = 20e-6
 LONGEST_SLEEP_S = 2e-3
 GROWTH = 1.5
+LENGTH = 8  # bytes
+FIRST_MESSAGE = 1024
 
 
 def idle_wait(request: MPI.Request) -> None:
@@ -34,17 +36,22 @@ def idle_barrier(comm: MPI.Intracomm) -> None:
 def idle_bcast(comm: MPI.Intracomm, value: Any = None, root: int = 0) -> Any:
     """Broadcast a picklable `value` from `root` (collective); waiting ranks sleep.
 
-    The length goes first, so that a receiver needs to know nothing. Pickle travels only between
-    the ranks of one job, which already trust each other's code.
+    The first message has the length and what fits beside it: a short value, the answer at a remap
+    point among them, takes one message. Pickle travels only between the ranks of one job, which
+    already trust each other's code.
     """
+    payload = bytes(MPI.pickle.dumps(value)) if comm.rank == root else b""
+    first = bytearray(FIRST_MESSAGE)
     if comm.rank == root:
-        payload = bytearray(MPI.pickle.dumps(value))
-        length = bytearray(len(payload).to_bytes(8, "little"))
-        idle_wait(comm.Ibcast([length, MPI.BYTE], root))
-        idle_wait(comm.Ibcast([payload, MPI.BYTE], root))
+        first[:LENGTH] = len(payload).to_bytes(LENGTH, "little")
+        beside = payload[: FIRST_MESSAGE - LENGTH]
+        first[LENGTH : LENGTH + len(beside)] = beside
+    idle_wait(comm.Ibcast([first, MPI.BYTE], root))
+    length = int.from_bytes(first[:LENGTH], "little")
+    rest = bytearray(max(0, length - len(first) + LENGTH))
+    if rest:
+        rest[:] = payload[FIRST_MESSAGE - LENGTH :] or rest
+        idle_wait(comm.Ibcast([rest, MPI.BYTE], root))
+    if comm.rank == root:
         return value
-    length = bytearray(8)
-    idle_wait(comm.Ibcast([length, MPI.BYTE], root))
-    payload = bytearray(int.from_bytes(length, "little"))
-    idle_wait(comm.Ibcast([payload, MPI.BYTE], root))
-    return MPI.pickle.loads(payload)
+    return MPI.pickle.loads((first[LENGTH:] + rest)[:length])

@@ -82,6 +82,11 @@ def test_node_grown_onto_released_and_grown_onto_again(recipe):
     assert told["where"][1:] == [recipe.hosts[-1]] * 3
 
 
+def test_values_of_any_length_reach_every_rank():
+    ended, told = story(ONE_HOST, "values_of_any_length", ranks=3)
+    assert (ended.code, told["right"]) == (0, [True] * 3), ended.err
+
+
 def test_new_ranks_stand_in_the_order_their_hosts_were_named():
     ended, told = story(LABELS, "order")
     assert ended.code == 0, ended.err

@@ -82,6 +82,17 @@ def same_node_again(hosts):
     show(comm, where=where(comm))
 
 
+def values_of_any_length(hosts):
+    """Broadcasts that fit into one message, just do or do not, and that need more; any root."""
+    comm = BACKEND.start()
+    right = True
+    for length in (0, 1, *range(1000, 1020), 100_000):
+        for root in range(comm.size):
+            sent = "x" * length + str(root)
+            right &= idle_bcast(comm, sent if comm.rank == root else None, root) == sent
+    show(comm, right=comm.allgather(right))
+
+
 def order(hosts):
     """A host named twice, with another in between: ranks stand as named."""
     wanted = [hosts[1], hosts[2], hosts[1], hosts[0]]
