@@ -286,6 +286,7 @@ class RemapPoint(Body, tag="remap", frozen=True):
     redistribution_time_s: Seconds = 0.0
     step: Id = 0
     preparing: Id = 0  # a granted expansion whose ranks are still starting
+    iterations: Count = 1
 
 
 class DynamicRequest(Body, tag="dynrequest", frozen=True):

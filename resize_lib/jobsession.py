@@ -48,6 +48,10 @@ from resize_lib.session_end import SessionEnd
 
 T = TypeVar("T")
 
+# While new ranks start, a job with short turns looks for them so often at most.
+QUIET_S = 0.05
+MOST_QUIET_TURNS = 10
+
 
 class Session:
     """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`.
@@ -83,6 +87,7 @@ class Session:
         self.protector = Protector.from_environment(self)
         self._copy = None if self.spawned else self._restart(comm)
         self._joining = self.spawned or self._copy is not None  # until it has its share of the data
+        self._turns = self._quiet_turns = 0  # since the last remap point; without one
         self._end = SessionEnd(self)
 
     def _first_bearings(self, comm: MPI.Intracomm) -> Bearings:
@@ -328,22 +333,33 @@ class Session:
 
     def _remap_point(self, elapsed_s: float, *, last: bool) -> None:
         """Report the iteration, and do what the server says. Collective."""
+        self._turns += 1
+        if self._turns <= self._quiet_turns and not last:
+            return
         slowest = self._slowest(elapsed_s)
         b = self.bearings
         b.seq += 1
-        told: tuple[m.RemapAnswer, str, bool] | None = None
+        told: tuple[m.RemapAnswer, str, bool, int] | None = None
         if self.rank == 0:
             preparing = b.expanding.resize_id if b.expanding is not None else 0
             point = m.RemapPoint(
-                b.seq, self.size, b.resize_id, slowest, b.redistribution_s, b.step, preparing
+                b.seq,
+                self.size,
+                b.resize_id,
+                slowest,
+                b.redistribution_s,
+                b.step,
+                preparing,
+                self._turns,
             )
             answer, what = advise(self, self.server().remap(point), slowest, last=last)
             moves = what in ("take in", "expand", "shrink")
             due = self.protector is not None and not last and self.protector.due(resizing=moves)
-            told = answer, what, due
+            told = answer, what, due, self._quiet(what, slowest)
         told = idle_bcast(self.comm, told)
         assert told is not None
-        answer, what, due = told
+        answer, what, due, self._quiet_turns = told
+        self._turns = 0
         if self.protector is not None:
             self.protector.remap_point(make=due)
         b.redistribution_s = 0.0
@@ -355,6 +371,15 @@ class Session:
             b.asked = None  # joining ranks hear of it, too
         if not carry_out(self, answer, what):
             raise self._end.retired()
+
+    def _quiet(self, what: str, iteration_s: float) -> int:
+        """For how many turns nobody asks. Few cores start ranks and compute: each turn's agreement
+        then waits for whichever rank has lost its core.
+        """
+        begun = what == "begin" or (what == "go on" and self.bearings.expanding is not None)
+        if not begun or self.protector is not None:
+            return 0
+        return min(MOST_QUIET_TURNS, int(QUIET_S / max(iteration_s, 1e-9)))
 
     def _slowest(self, elapsed_s: float) -> float:
         """The longest time any rank took; waits asleep where cores are scarce."""

@@ -119,6 +119,8 @@ class RemapPoint:
     redistribution_time_s of the resize that came before this iteration, 0 if none did
     preparing             the granted expansion whose new ranks are still starting (0: none): it
                           stays granted, and the iteration, slowed by their start, does not count
+    iterations            done since the remap point before: a job that prepares an expansion does
+                          not ask after each of its short iterations
     """
 
     job: int
@@ -129,6 +131,7 @@ class RemapPoint:
     iteration_time_s: float
     redistribution_time_s: float = 0.0
     preparing: int = 0
+    iterations: int = 1
 
 
 @dataclass(frozen=True, slots=True)

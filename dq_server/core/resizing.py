@@ -51,7 +51,8 @@ def remap_point(s: Scheduler, event: RemapPoint, now: float, actions: list[Actio
     job.last_remap_s = now
     if job.resize is not None and event.preparing == job.resize.resize_id:
         if job.stays:
-            job.stays[-1].iterations += 1  # done, though disturbed: its time does not count
+            # done, though disturbed: their time does not count
+            job.stays[-1].iterations += event.iterations
         answer = _still_preparing(job, job.resize, event.seq, now)
     else:
         _settle_pending(s, job, event, now, actions)
@@ -104,7 +105,7 @@ def _record(s: Scheduler, job: Job, event: RemapPoint, now: float) -> None:
     job.settle = max(0, job.settle - 1)
     stay = job.stays[-1] if job.stays else None
     if stay is not None:
-        stay.iterations += 1
+        stay.iterations += event.iterations
         stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
 
 

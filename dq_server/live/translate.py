@@ -195,6 +195,7 @@ def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint
         message.iteration_time_s,
         message.redistribution_time_s,
         message.preparing,
+        message.iterations,
     )
 
 

@@ -120,7 +120,9 @@ def test_an_expansion_stands_while_its_ranks_start_and_those_iterations_do_not_c
     seen = job.performance.seen
 
     def still(seq):
-        event = ev.RemapPoint(job.id, job.instance, seq, 1, 0, 7.0, preparing=granted.resize_id)
+        event = ev.RemapPoint(
+            job.id, job.instance, seq, 1, 0, 7.0, preparing=granted.resize_id, iterations=4
+        )
         return next(a.answer for a in c.do(event) if isinstance(a, AnswerRemap))
 
     for seq in (2, 3):
@@ -128,6 +130,7 @@ def test_an_expansion_stands_while_its_ranks_start_and_those_iterations_do_not_c
         assert (answer.what, answer.resize_id) == ("continue", granted.resize_id)
         assert answer.reason.code == "resize_under_way"
     assert (job.performance.seen, job.size, c.scheduler.state.idle) == (seen, 1, 2)
+    assert job.stays[-1].iterations == 1 + 2 * 4
     c.do(remap(job, 4, processors=2, resize_id=granted.resize_id))
     assert job.size == 2
 

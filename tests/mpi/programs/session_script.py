@@ -125,6 +125,7 @@ class ScriptedLink(ServerLink):
     def __init__(self, script):
         self.script = script
         self.settled = 0  # by word of the session: what failed counts as well
+        self.step = None  # the turns that this rank has reported
 
     def hello(self, processors):
         assert processors == len(self.script.start)
@@ -139,6 +140,9 @@ class ScriptedLink(ServerLink):
 
     def remap(self, point):
         number = self.next_id(point.resize_id)
+        assert self.step in (None, point.step - point.iterations), "every turn is reported once"
+        assert point.preparing or point.iterations == 1
+        self.step = point.step
         if point.preparing:
             assert point.preparing == number
             return m.RemapAnswer("continue", number)
