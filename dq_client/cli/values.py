@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from dq_client.errors import UsageError
 TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
 PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
 GRID = re.compile(r"[0-9]{1,6}x[0-9]{1,6}")
+SIZE = re.compile(rf"[0-9]{{1,8}}|{GRID.pattern}")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def parse_sizes(text: str, option: str = "--sizes") -> list[int | str]:
+def parse_sizes(text: str) -> list[int | str]:
     """`2,4,6` as numbers; `2x4`, rows by columns, stays as it is."""
     sizes: list[int | str] = []
     for word in text.split(","):
@@ -24,23 +26,19 @@ def parse_sizes(text: str, option: str = "--sizes") -> list[int | str]:
             sizes.append(word.strip() if GRID.fullmatch(word.strip()) else int(word))
         except ValueError:
             raise UsageError(
-                f"{option} {text}: give numbers with commas between, as 2,4,6, or grids, as 2x2,1x4"
+                f"--sizes {text}: give numbers with commas between, as 2,4,6, or grids, as 2x2,1x4"
             ) from None
     if any(int(side) < 1 for size in sizes for side in str(size).split("x")):
-        raise UsageError(f"{option} {text}: a size is at least 1")
+        raise UsageError(f"--sizes {text}: a size is at least 1")
     return sizes
 
 
 def parse_size(text: str) -> tuple[int, int]:
     """`8`, or `2x4`: processors and rows, 0 if they were not given."""
-    sizes = parse_sizes(text, "N") if "," not in text else []
-    if not sizes:
-        raise UsageError(f"N {text}: one size, as 8 or 2x4")
-    size = sizes[0]
-    if isinstance(size, int):
-        return size, 0
-    rows, cols = map(int, size.split("x"))
-    return rows * cols, rows
+    sides = [int(side) for side in text.split("x")] if SIZE.fullmatch(text) else [0]
+    if not _is_count(prod(sides)):
+        raise UsageError(f"{text!r}: give a size from 1 to 10000000, as 8, or a grid, as 2x4")
+    return prod(sides), sides[0] if len(sides) == 2 else 0
 
 
 def parse_walltime(text: str) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dq_client.report.text import printable, processors, seconds
+from dq_client.report.text import grid_words, printable, processors, seconds
 
 ENDED = ("done", "failed", "killed")
 NOT_STARTED = ("held", "waiting", "queued", "restarting")
@@ -76,10 +76,9 @@ def growth(job: dict[str, Any], total_iterations: int | None) -> Growth:
 
 def _turn(stay: dict[str, Any], sweet_spot: int | None, longest: float, *, current: bool) -> Turn:
     time_s = stay["iteration_time_s"]
-    rows, cols = stay["grid"]
     return Turn(
         processors=stay["processors"],
-        grid=f"{rows}×{cols}",
+        grid=grid_words(stay["grid"]),
         iterations=stay["iterations"],
         iteration_time_s=time_s,
         redistribution_time_s=stay["redistribution_time_s"],

@@ -29,6 +29,20 @@ class JobTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Resizes:
+    """How often a job was resized; a restart on another size is no resize."""
+
+    expansions: int
+    shrinks: int
+    regrids: int  # to another grid of the same processors
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.expansions + self.shrinks + self.regrids
+
+
+@dataclass(frozen=True, slots=True)
 class RunTimes:
     """Over all jobs. `makespan_s`: first submission to last end (or to now, if some go on)."""
 
@@ -46,6 +60,16 @@ def job_times(job: Job) -> JobTimes:
         run_s=None if start is None or end is None else end - start,
         turnaround_s=None if end is None else end - job.submit_s,
         redistribution_s=sum(stay.redistribution_time_s for stay in job.sizes),
+    )
+
+
+def resizes(job: Job) -> Resizes:
+    """Counted from one stay to the next."""
+    pairs = [(a, b) for a, b in pairwise(job.sizes) if a.decision != "restart"]
+    return Resizes(
+        expansions=sum(b.processors > a.processors for a, b in pairs),
+        shrinks=sum(b.processors < a.processors for a, b in pairs),
+        regrids=sum(b.processors == a.processors and b.grid != a.grid for a, b in pairs),
     )
 
 

@@ -14,7 +14,14 @@ from dq_client.errors import UsageError
 from dq_client.report.curve import curve, has_curve
 from dq_client.report.data import Job, Report, checked
 from dq_client.report.markup import Child, Markup, joined, tag
-from dq_client.report.measures import fastest, fastest_label, job_times, measured, run_times
+from dq_client.report.measures import (
+    fastest,
+    fastest_label,
+    job_times,
+    measured,
+    resizes,
+    run_times,
+)
 from dq_client.report.parts import (
     card,
     cards,
@@ -147,12 +154,12 @@ def _job_cards(job: Job) -> Markup:
     share = ""
     if times.run_s:
         share = f"{100 * times.redistribution_s / times.run_s:.1f} % of the run"
-    resizes = max(0, len(job.sizes) - 1)
+    count = resizes(job).total
     iterations = sum(stay.iterations for stay in job.sizes)
     return cards(
         *shown,
         card("redistribution", seconds(times.redistribution_s), share),
-        card("iterations", str(iterations), f"{resizes} resize{'s' * (resizes != 1)}"),
+        card("iterations", str(iterations), f"{count} resize{'s' * (count != 1)}"),
         card("wait", seconds(times.wait_s), "submission to start"),
         card("turnaround", seconds(times.turnaround_s), "submission to end"),
     )
@@ -218,7 +225,7 @@ def _run_cards(report: Report) -> Markup:
     times, jobs = run_times(report), report.jobs
     states = [job.state for job in jobs]
     kinds = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
-    resizes = sum(max(0, len(job.sizes) - 1) for job in jobs)
+    count = sum(resizes(job).total for job in jobs)
     used = "–" if times.used_pct is None else f"{times.used_pct:.0f} %"
     return cards(
         card("jobs", str(len(jobs)), kinds),
@@ -226,7 +233,7 @@ def _run_cards(report: Report) -> Markup:
         card("mean wait", seconds(times.mean_wait_s), "submission to start"),
         card("mean turnaround", seconds(times.mean_turnaround_s), "submission to end"),
         card("processors in use", used, "of those there were"),
-        card("resizes", str(resizes), "expansions, shrinks, changes of the grid"),
+        card("resizes", str(count), "expansions, shrinks, changes of the grid"),
     )
 
 

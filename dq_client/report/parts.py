@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from dq_client.report.data import Job, Node, Timeline
 from dq_client.report.markup import Child, Markup, joined, tag
-from dq_client.report.measures import fastest, gains_pct, job_times
+from dq_client.report.measures import fastest, gains_pct, job_times, resizes
 from dq_client.report.svg import NARROW_PX, WIDE_PX
-from dq_client.report.text import seconds, shortened
+from dq_client.report.text import grid_words, seconds, shortened
 from dq_client.report.timeline import colour, lane
 
 STORY_LINES = 60  # shown at once; the rest opens on demand
@@ -76,7 +76,7 @@ def sizes_table(job: Job) -> Markup:
                 "tr",
                 tag("td", order, star, class_="visit"),
                 number(stay.processors),
-                number(f"{stay.grid[0]}×{stay.grid[1]}"),
+                number(grid_words(stay.grid)),
                 number(after(stay.since_s - job.submit_s)),
                 number(stay.iterations),
                 number(seconds(stay.iteration_time_s)),
@@ -158,8 +158,16 @@ def jobs_table(jobs: Sequence[Job], timeline: Timeline, since_s: float, until_s:
 
 
 def size_walk(job: Job, most: int) -> str:
-    """`1 → 2 → 4 → 2`; the middle left out where there are more than `most`."""
-    sizes = [str(stay.processors) for stay in job.sizes]
+    """`1 → 2 → 4 → 2`, or `2 → 2×2 → 1×4` where a size had several grids.
+
+    The middle is left out where there are more than `most`.
+    """
+    grids = {(stay.processors, stay.grid) for stay in job.sizes}
+    several = Counter(size for size, _ in grids)
+    sizes = [
+        grid_words(stay.grid) if several[stay.processors] > 1 else str(stay.processors)
+        for stay in job.sizes
+    ]
     if len(sizes) > most:
         sizes = [*sizes[: most - 2], "…", sizes[-1]]
     return " → ".join(sizes) or "–"
@@ -205,8 +213,6 @@ def walked(job: Job) -> str:
         return f"It ran on {sizes[0]} processors throughout." if sizes[0] > 1 else (
             "It ran on 1 processor throughout."
         )  # fmt: skip
-    grown = sum(b > a for a, b in pairwise(sizes))
-    shrunk = sum(b < a for a, b in pairwise(sizes))
 
     def often(done: str, n: int) -> str:
         if n == 0:
@@ -214,7 +220,8 @@ def walked(job: Job) -> str:
         return f"{done} {('once', 'twice')[n - 1] if n < 3 else f'{n} times'}"
 
     way = size_walk(job, 12)
-    done = [often("expanded", grown), often("shrunk", shrunk)]
-    if (regrids := len(sizes) - 1 - grown - shrunk) > 0:
-        done.append(often("its grid changed", regrids))
-    return f"It ran on {way} processors: {', '.join(done)}."
+    made = resizes(job)
+    told = [often("expanded", made.expansions), often("shrunk", made.shrinks)]
+    if made.regrids:
+        told.append(often("its grid changed", made.regrids))
+    return f"It ran on {way} processors: {', '.join(told)}."

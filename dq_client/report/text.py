@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 # Categories of characters that could move a cursor, hide text or break a file's encoding.
 _UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -38,6 +39,11 @@ def seconds(value: float | None, digits: int = 3) -> str:
 def processors(count: int) -> str:
     """`1 processor`, `4 processors`."""
     return f"{count} processor" if count == 1 else f"{count} processors"
+
+
+def grid_words(grid: Sequence[int]) -> str:
+    """`2×4`: rows by columns."""
+    return f"{grid[0]}×{grid[1]}"
 
 
 def shortened(text: str, length: int) -> str:

@@ -327,8 +327,8 @@ def resize_requested(
         target = next((c for c in grids if c.rows == event.rows), None)
         if target is None:
             legal = ", ".join(map(str, grids))
-            asked = f"{event.rows}x{event.size // event.rows}"
-            raise InfeasibleRequest(f"{asked} is not among the job's grids of its size: {legal}")
+            asked = f"{event.size} processors in {event.rows} rows"
+            raise InfeasibleRequest(f"{asked} is none of the job's grids of this size: {legal}")
     elif grids:
         target = job.on_best_grid(grids[0])
     else:

@@ -12,11 +12,12 @@ Visit = tuple[int, float | None, float, float, str, str]
 def stay(
     size: int, since_s: float, *, time_s: float | None = None, moved_s: float = 0.0,
     iterations: int = 4, decision: str = "continue", reason: str = "no processor is idle",
+    grid: tuple[int, int] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """One stay; `since_s` after T0."""
-    cols = next(c for c in range(int(size**0.5), 0, -1) if size % c == 0)
+    """One stay; `since_s` after T0; `grid`: the one nearest to a square if not given."""
+    rows = next(r for r in range(int(size**0.5), 0, -1) if size % r == 0)
     return {
-        "processors": size, "grid": [cols, size // cols], "since_s": T0 + since_s,
+        "processors": size, "grid": list(grid or (rows, size // rows)), "since_s": T0 + since_s,
         "iterations": iterations, "iteration_time_s": time_s, "redistribution_time_s": moved_s,
         "decision": decision, "reason": reason,
     }  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from report_data import T0, job, mix, overshot, report, stay
 
 from dq_client.report.data import Line, checked
-from dq_client.report.measures import fastest, gains_pct, job_times, run_times
+from dq_client.report.measures import Resizes, fastest, gains_pct, job_times, resizes, run_times
 from dq_client.report.scales import Logarithmic, ticks, time_ticks
 from dq_client.report.text import printable, seconds, shortened
 from dq_client.report.timeline import stacked
@@ -34,6 +34,13 @@ def test_gains_compare_with_the_stay_before():
     assert found[0] is None
     assert found[1:] == pytest.approx([24.287, -15.553, 14.090], abs=0.001)
     assert gains_pct(one(job(1, []))) == []
+
+
+def test_resizes_are_told_apart_from_restarts():
+    stays = [stay(2, 0), stay(4, 1), stay(4, 2, grid=(1, 4), decision="restart"),
+             stay(4, 3, grid=(1, 4), decision="restart"), stay(2, 4)]  # fmt: skip
+    assert resizes(one(job(1, stays))) == Resizes(expansions=1, shrinks=0, regrids=1)
+    assert resizes(one(overshot())).total == 3
 
 
 def test_times_of_a_job():

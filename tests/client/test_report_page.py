@@ -116,6 +116,15 @@ def test_a_job_that_overshot_shows_its_way_the_sweet_spot_and_every_reason():
         assert found.words.count(visit["reason"]) == 2  # among the sizes, and in the story
 
 
+def test_a_size_with_several_grids_shows_them_on_the_way():
+    stays = [stay(2, 0, time_s=3.0), stay(4, 1, time_s=2.0, decision="regrid"),
+             stay(4, 2, time_s=1.0, grid=(1, 4))]  # fmt: skip
+    found = page(report([job(1, stays, end_s=9.0)], about=1))
+    way = "It ran on 2 → 2×2 → 1×4 processors: expanded once, never shrunk, its grid changed once."
+    assert way in found.text
+    assert "2 resizes" in found.words
+
+
 def test_without_a_sweet_spot_the_fastest_size_is_not_called_one():
     found = page(report([job(1, [stay(1, 0, time_s=1.0), stay(2, 9, time_s=0.4)])], about=1))
     assert "fastest so far" in found.words

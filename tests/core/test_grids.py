@@ -190,9 +190,11 @@ def test_user_resizes_come_to_the_kept_grid(cluster):
     assert job.configuration == Configuration(4, 2)
     story = [d.reason.text for d in job.decisions]
     assert "asked for by the user: from 1x8 to 4x2" in story
-    with pytest.raises(InfeasibleRequest, match=r"8x1 is not among .*: 2x4, 1x8, 4x2"):
+    with pytest.raises(InfeasibleRequest, match=r"8 processors in 8 rows .*: 2x4, 1x8, 4x2"):
         c.do(ev.ResizeRequested(job.id, 8, 8))
     assert job.wanted is None
+    assert c.point(job, 4.0).what == "regrid", "the policy goes on"
+    assert job.configuration == Configuration(1, 8)
 
 
 def test_a_snapshot_holds_what_was_kept_and_what_failed(cluster):

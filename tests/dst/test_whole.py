@@ -43,13 +43,13 @@ def test_a_seed_replays_identically():
 
 def test_the_faults_do_happen():
     """Otherwise the tests above show nothing."""
-    worlds = [World(seed).run() for seed in range(40)]
+    worlds = [World(seed).run() for seed in range(100)]
     story = " ".join(line for world in worlds for line in world.trace)
     for fault in ("server dies", "agent n", "cut n"):
         assert fault in story
     journal = [entry for world in worlds for entry in world.store.safe]
-    for what in ('"expand"', '"shrink"', "node_lost", "resize_aborted", "killed_by_user",
-                 "JobRestarts", "torn_down"):  # fmt: skip
+    for what in ('"expand"', '"shrink"', '"regrid"', "user_resize", "node_lost", "resize_aborted",
+                 "killed_by_user", "JobRestarts", "torn_down"):  # fmt: skip
         assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
             what.strip('"') in str(job.decisions)
             for world in worlds

@@ -47,6 +47,7 @@ HEARTBEAT_S = 1.0
 FAULTS_S = 15.0
 HEAL_S = 120.0
 NODES = ("n1", "n2", "n3")
+RESIZES = [(1, 0), (2, 0), (4, 0), (4, 2), (4, 4)]  # processors, rows; 0: any
 PROCESSORS = 2
 
 
@@ -730,6 +731,8 @@ class World:
             elif wish.job and self.chance(0.02):
                 wish.doomed = True
                 self.user.send(m.Kill(wish.job))
+            elif wish.job and self.chance(0.05):  # often refused: not all jobs can be resized
+                self.user.send(m.Resize(wish.job, *self.rng.choice(RESIZES)))
         self.later(0.2, self.user_turn)
 
     # --- misfortune -------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from dq_client import messages as m
 from dq_client.errors import Refused, UsageError
 from dq_client.home import Home
 from dq_server.core import events as ev
+from dq_server.core.actions import StartJob
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.sizes import Configuration, configurations
+from dq_server.core.sizes import configuration, grids
 from dq_server.live import snapshot
 from dq_server.live.access import Access, Principal
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
@@ -57,7 +58,8 @@ class Life:
         server.resume()
         for _ in range(rounds):
             self.time += 1.0
-            spec = JobSpec("job", JobKind.MALLEABLE, Configuration(1, 1), configurations([1, 2, 4]))
+            sizes, others = grids(map(configuration, (1, 2, "2x1", 4)))
+            spec = JobSpec("job", JobKind.MALLEABLE, sizes[0], sizes, other_grids=others)
             job = next(a.job for a in server.apply(ev.JobSubmitted(spec)) if hasattr(a, "job"))
             state = server.scheduler.state
             for running in list(state.active.values()):
@@ -143,6 +145,23 @@ def test_what_was_not_committed_is_gone_and_what_was_is_there(life):
     server.apply(ev.NodeJoined("n2", 2))
     life.crash()
     assert set(life.start().scheduler.state.processors.nodes) == {"n1"}
+
+
+def test_an_older_journal_tells_no_rows_and_none_are_meant(life):
+    server = life.start()
+    server.apply(ev.NodeJoined("n1", 4))
+    server.resume()
+    spec = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1), configuration(2)))
+    (job,) = [a.job for a in server.apply(ev.JobSubmitted(spec)) if isinstance(a, StartJob)]
+    server.apply(ev.ResizeRequested(job, 2))
+    server.let_out()
+    life.crash()
+    db = sqlite3.connect(life.home.journal)
+    older = "UPDATE events SET body = json_remove(body, '$.rows') WHERE type = 'ResizeRequested'"
+    assert db.execute(older).rowcount == 1
+    db.commit()
+    db.close()
+    assert life.start().scheduler.job(job).wanted == configuration(2)
 
 
 def test_torn_tail(life):
