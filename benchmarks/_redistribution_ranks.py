@@ -30,6 +30,7 @@ from resize_lib.redistribution import (
 )
 from resize_lib.redistribution import plan as plan_module
 from resize_lib.redistribution import runs as runs_module
+from resize_lib.redistribution.arena import Order
 from resize_lib.redistribution.neighbours import Neighbours
 from resize_lib.redistribution.waiting import wait_all
 
@@ -49,8 +50,10 @@ def content(layout: BlockCyclic, grid: ProcessGrid, rank: int) -> Local:
 class Case:
     """One array, one pair of grids: every way to move it, on the same processes."""
 
-    def __init__(self, comm: MPI.Intracomm, layout: BlockCyclic, grids: list[ProcessGrid]) -> None:
-        self.comm, self.layout = comm, layout
+    def __init__(
+        self, comm: MPI.Intracomm, layout: BlockCyclic, grids: list[ProcessGrid], order: Order
+    ) -> None:
+        self.comm, self.layout, self.order = comm, layout, order
         self.old, self.new = (Placement.leading(grid) for grid in grids)
         self.private, self.shared, self.fresh = Arena(shared=False), Arena(), Arena()
         self.extra: dict[str, int] = {}
@@ -60,7 +63,7 @@ class Case:
         if old_rank is not None:
             part = content(layout, grids[0], old_rank)
             for name, arena in self.arenas().items():
-                self.source[name] = arena.empty(part.shape, part.dtype)
+                self.source[name] = arena.empty(part.shape, part.dtype, self.order)
                 self.source[name][...] = part
         if new_rank is not None:
             self.shared.prepare([self.expected.nbytes])  # new parts are shared as well
@@ -73,7 +76,7 @@ class Case:
         """A redistribution of ours."""
 
         def move() -> Local | None:
-            array = MovingArray("A", self.layout, np.float64, self.source[where])
+            array = MovingArray("A", self.layout, np.float64, self.source[where], order=self.order)
             done = redistribute(self.comm, [array], self.old, self.new, arena=arena(), **options)
             self.extra[name] = max(self.extra.get(name, 0), done.extra_bytes)
             return done.arrays[0]
@@ -97,6 +100,22 @@ class Case:
         def copy() -> Local | None:
             if target is not None:
                 np.copyto(target, self.expected)
+            return target
+
+        return copy
+
+    def memcpy_shared(self) -> Action:
+        """The same in memory that processes can share, which has small pages."""
+        source = target = None
+        arena = Arena()
+        if self.expected is not None:
+            source, target = (arena.empty(self.expected.shape, np.float64) for _ in range(2))
+            source[...] = self.expected
+            target[...] = 0.0
+
+        def copy() -> Local | None:
+            if target is not None:
+                np.copyto(target, source)
             return target
 
         return copy
@@ -148,6 +167,7 @@ class Case:
         """Everything that is measured, by name; names with ``one-shot`` start from nothing."""
         found = {
             "memcpy": self.memcpy(),
+            "memcpy in shared memory": self.memcpy_shared(),
             "memcpy alone": self.memcpy_alone(),
             "messages": self.ours(
                 "messages",
@@ -226,7 +246,7 @@ def main() -> None:
     for n in wanted["n"]:
         for nb in wanted["nb"]:
             for pair in (grids, grids[::-1]):
-                case = Case(comm, BlockCyclic(n, n, nb, nb), pair)
+                case = Case(comm, BlockCyclic(n, n, nb, nb), pair, wanted["order"])
                 result = measure(comm, case, wanted["repeats"], scalapack=not wanted["spawn"])
                 if comm.rank == 0:
                     with Path(wanted["output"]).open("a") as output:

@@ -1,7 +1,7 @@
 """Redistribution against ScaLAPACK's pdgemr2d and a plain memcpy, in one run.
 
     python -m benchmarks.redistribution [--n 2400,4800,9600] [--nb 32,64,128] [--repeats 7]
-                                        [--spawned] [--json]
+                                        [--order F|C] [--spawned] [--json]
 
 For each pair of grids in the chain 1x1, 1x2, 2x2, 2x3, 3x3, 3x4, 4x4, in both directions, on
 one node and the same processes, interleaved, medians:
@@ -14,8 +14,10 @@ one node and the same processes, interleaved, medians:
   (``MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=...``; without that it is half as fast);
   ``pdgemr2d one-shot``: after ``malloc_trim`` and with a fresh target;
 * ``memcpy``: every new process copies as many bytes as it will hold, in one stretch of private huge
-  pages: the physical limit; ``memcpy alone``: one process copies the whole array.
+  pages: the physical limit; ``memcpy in shared memory``: the same between segments that processes
+  can share; ``memcpy alone``: one process copies the whole array.
 
+Parts lie in Fortran order, as a session's matrices and ScaLAPACK's do (``--order C``: ours in C).
 Every method's result is checked in the first and last round. ``--spawned`` runs across a spawned
 and merged communicator, where the BLACS abort: there is no pdgemr2d then.
 """
@@ -55,6 +57,7 @@ def launch(options: argparse.Namespace, pair: list[tuple[int, int]]) -> list[dic
             "nb": options.nb,
             "repeats": options.repeats,
             "spawn": options.spawned,
+            "order": options.order,
             "output": str(output),
         }
         count = min(sizes) if options.spawned else max(sizes)
@@ -93,7 +96,7 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     two = [r for r in results if {r["old"], r["new"]} == {"1x1", "1x2"}]
     for label, chosen in (("two ranks", two), ("more", [r for r in results if r not in two])):
         if chosen:
-            for peer in ("memcpy", "memcpy alone"):
+            for peer in ("memcpy", "memcpy in shared memory", "memcpy alone"):
                 ratios = [ratio(result, "shared", peer) for result in chosen]
                 found[f"shared / {peer}, {label}"] = geometric_mean(ratios)
     return found
@@ -123,6 +126,7 @@ def main() -> None:
     parser.add_argument("--n", type=numbers, default=[2400, 4800, 9600])
     parser.add_argument("--nb", type=numbers, default=[32, 64, 128])
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--order", choices=["F", "C"], default="F")
     parser.add_argument("--spawned", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--steps", type=numbers, default=list(range(len(CHAIN) - 1)))
