@@ -233,8 +233,10 @@ def job(job_id: int, as_json: bool) -> None:
         print_json(**view, job=view)
         return
     for key in ("id", "name", "kind", "state", "processors", "nodes", "legal_sizes", "reason"):
-        value = view[key]
+        value = "-" if view[key] is None else view[key]
         print(f"{key + ':':14}{' '.join(map(str, value)) if isinstance(value, list) else value}")
+    if len(view.get("legal_grids", ())) > len(view["legal_sizes"]):  # a size has several
+        print(f"{'legal_grids:':14}{' '.join(map(grid_word, view['legal_grids']))}")
     for key in ("submit_s", "start_s", "end_s"):
         print(f"{key[:-2] + ':':14}{clock(view[key])}")
     if view["protection"]:
@@ -257,13 +259,18 @@ def scheduled_table(scheduled: dict[str, Any]) -> str:
     return table(("", "STEP", "SCHEDULED", "FOR", "PROCS"), rows)
 
 
+def grid_word(grid: list[int]) -> str:
+    """`2x4`, as users type it."""
+    return f"{grid[0]}x{grid[1]}"
+
+
 def sizes_table(sizes: list[dict[str, Any]]) -> str:
     """The sizes a job has run on, with what was measured and decided there."""
     head = ("SIZE", "GRID", "ITERATIONS", "ITERATION s", "REDISTRIBUTION s", "DECISION", "REASON")
     rows = [
         (
             s["processors"],
-            f"{s['grid'][0]}x{s['grid'][1]}",
+            grid_word(s["grid"]),
             s["iterations"],
             s["iteration_time_s"],
             s["redistribution_time_s"],

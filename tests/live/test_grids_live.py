@@ -20,6 +20,7 @@ def test_a_job_finds_the_grid_that_is_faster_and_its_product_is_right(live, tmp_
     assert end["state"] == "done", live.dq("logs", job, "--err")
     assert json.loads(live.dq("logs", job))["ok"]
     assert end["legal_grids"] == [[1, 2], [2, 2], [1, 4]]
+    assert "legal_grids:  1x2 2x2 1x4" in live.dq("job", job)
     assert [stay["grid"] for stay in end["sizes"]] == [[1, 2], [2, 2], [1, 4]]
     assert [stay["decision"] for stay in end["sizes"]] == ["expand", "regrid", "continue"]
     story = json.loads(live.dq("why", job, "--json"))["story"]
