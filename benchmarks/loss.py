@@ -28,6 +28,7 @@ import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
+from dq_client.agent import tree
 from dq_client.cluster import Cluster, local_cluster
 from dq_client.errors import DQError
 from dq_client.home import Home, is_alive
@@ -294,15 +295,7 @@ def node_killed(bench: Bench, *, stop_only: bool) -> dict[str, Any]:
 
 def processes_of(bench: Bench, agent: str) -> list[int]:
     """Processes of jobs that an agent has started."""
-    marks = {os.fsencode(f"DQ_HOME={bench.home.root}"), f"DQ_AGENT={agent}".encode()}
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and marks <= set((entry / "environ").read_bytes().split(b"\0")):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
+    return tree.of_agent(tree.Owner(bench.home.root, agent))
 
 
 def _alive(bench: Bench, job: int) -> int:

@@ -423,12 +423,20 @@ class AppStarted(Body, tag="appstarted", frozen=True):
 
 
 class AppEnded(Body, tag="appended", frozen=True):
-    """The application has ended (or could not be started: `error`)."""
+    """The application has ended; `error`: why it could not be started, or has lost ranks."""
 
     job: Id
     instance: Id
     exit_code: int
     error: Text = ""
+
+
+class RankLost(Body, tag="ranklost", frozen=True):
+    """Ranks on this agent's nodes ended without leaving their job, which goes on without them."""
+
+    job: Id
+    instance: Id
+    why: Text
 
 
 class Vacated(Body, tag="vacated", frozen=True):
@@ -594,6 +602,7 @@ RequestBody = (
     | Heartbeat
     | AppStarted
     | AppEnded
+    | RankLost
     | Vacated
     | RemoteRun
     | RemoteEnded

@@ -44,7 +44,7 @@ from resize_lib.protection.protector import Protector
 from resize_lib.redistribution import Arena
 from resize_lib.resizing import Bearings, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
-from resize_lib.session_end import SessionEnd
+from resize_lib.session_end import SessionEnd, mark_presence
 
 T = TypeVar("T")
 
@@ -68,6 +68,7 @@ class Session:
         max_extra_bytes: int | None = None,
         connect: Callable[[], ServerLink] | None = None,
     ) -> None:
+        mark = mark_presence()
         self.backend = choose_backend()
         self.arena = Arena()
         self.checksums, self.max_extra_bytes = checksums, max_extra_bytes
@@ -88,7 +89,7 @@ class Session:
         self._copy = None if self.spawned else self._restart(comm)
         self._joining = self.spawned or self._copy is not None  # until it has its share of the data
         self._turns = self._quiet_turns = 0  # since the last remap point; without one
-        self._end = SessionEnd(self)
+        self._end = SessionEnd(self, mark)
 
     def _first_bearings(self, comm: MPI.Intracomm) -> Bearings:
         """Where the job stands at its start: as the server says, or as MPI says."""

@@ -3,6 +3,9 @@
 Exit code 0 does not mean that the work is done: when a rank of a resized job is killed, MPI may
 take the others down and end well. So rank 0 says farewell when its program ends by itself, be it
 at the end of the `with` block or, for a program without one, of the interpreter.
+
+Every rank has a mark from its session's begin to its end (dq_client/presence.py): one that ends in
+between without a word, by os._exit for example, is missed by its node's agent.
 """
 
 from __future__ import annotations
@@ -13,12 +16,23 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 from dq_client import messages as m
+from dq_client.presence import Mark
 from resize_lib.server_link import say
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
 LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/protection.py
+
+
+def mark_presence() -> Mark:
+    """Leave this rank's mark; it goes when the interpreter or MPI is finalized at the latest."""
+    mark = Mark()
+    atexit.register(mark.remove)
+    # MPI_Finalize deletes the attributes of COMM_SELF first (MPI-4.1, 11.2.4).
+    key = MPI.Comm.Create_keyval(delete_fn=lambda *_: mark.remove())
+    MPI.COMM_SELF.Set_attr(key, None)
+    return mark
 
 
 class Retired(SystemExit):
@@ -29,15 +43,20 @@ class Retired(SystemExit):
 
 
 class SessionEnd:
-    """How one session ends; `session` is still whole when this is called upon."""
+    """How one session ends; `session` is still whole when this is called upon.
 
-    def __init__(self, session: Session) -> None:
+    mark: this rank's, made before it met the others.
+    """
+
+    def __init__(self, session: Session, mark: Mark) -> None:
         self._session = session
+        self._mark = mark
         atexit.register(self._without_block)
 
     def retired(self) -> Retired:
         """What is raised in a rank that the job goes on without: it says nothing more."""
         atexit.unregister(self._without_block)
+        self._mark.remove()
         return Retired()
 
     def leave(self, error: BaseException | None) -> None:
@@ -53,6 +72,7 @@ class SessionEnd:
         if s.link is not None:
             s.link.close()
             s.link = None
+        self._mark.remove()
         if isinstance(error, Retired):
             s.backend.leave()
         if isinstance(error, SystemExit) and error.code:

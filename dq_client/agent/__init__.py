@@ -3,6 +3,7 @@
 agent.py      the loop: orders from the server, heartbeats
 reports.py    what the server must acknowledge, told until it has
 departures.py processors that are to become empty, until they are
+ranks.py      ranks on this agent's nodes that ended without a word
 proxies.py    programs that MPI's launcher wants run on this node, or from here on another
 holdings.py   the job instances with processes here, recorded on disk so that they outlive
               the agent

@@ -22,7 +22,8 @@ from dq_client.agent import tree
 from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.departures import Departures
 from dq_client.agent.holdings import Holdings, Record, Tree
-from dq_client.agent.proxies import Proxies
+from dq_client.agent.proxies import TORN_DOWN, Proxies
+from dq_client.agent.ranks import Ranks, describe
 from dq_client.agent.reports import Reports
 from dq_client.agent.rsh import RshSocket
 from dq_client.connection import Connection
@@ -37,7 +38,6 @@ DEPARTURE_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processo
 OVER_MAX = 10_000
 UNSENT = "unsent"
 LOG_PIECE_BYTES = 256 << 10
-TORN_DOWN = 255  # mpiexec's own code for it, when it notices (proxies.py)
 
 
 class WrongServer(DQError):
@@ -65,6 +65,7 @@ class Agent:
     holdings: Holdings = field(init=False)
     departures: Departures = field(init=False)
     proxies: Proxies = field(init=False)
+    ranks: Ranks = field(init=False)
     rsh: RshSocket = field(init=False)
     rsh_program: Path = field(init=False)
     copies: CopyKeeper = field(init=False)
@@ -76,9 +77,10 @@ class Agent:
     def __post_init__(self) -> None:
         folder = self.home.agent(self.name)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.holdings = Holdings(folder / "holdings", self.marks())
+        self.holdings = Holdings(folder / "holdings", self.owner)
         self.rsh = RshSocket(folder)
         self.departures, self.proxies = Departures(self), Proxies(self, self.rsh)
+        self.ranks = Ranks(self)
         self.rsh_program = install_rsh(folder)
         self.copies = CopyKeeper(node.host for node in self.nodes)
 
@@ -121,7 +123,7 @@ class Agent:
         unseen = self.wake is None or self.holdings.adopted or leaving
         if self.reports or (unseen and (self.holdings.trees or leaving)):
             return TURN_S
-        if self._ending:
+        if self._ending or self.ranks.missing:
             return TURN_S
         return max(0.0, self._last_beat + self.heartbeat_s - self.clock()) + 0.001
 
@@ -187,6 +189,7 @@ class Agent:
             return
         self._last_beat = now
         self.each_beat()
+        self.ranks.look()
         self._beat_ids = {self.send(m.Heartbeat(self.session, self._held(), os.getloadavg()[0]))}
         self.proxies.call_again()
 
@@ -256,7 +259,7 @@ class Agent:
 
     def _start(self, order: m.Launch) -> Tree:
         """Start the application; LaunchError, OSError or ValueError if that is impossible."""
-        env = {**order.env, **self.marks()}
+        env = {**order.env, **self.owner.marks(tree.LAUNCHER)}
         check_program(order.argv, order.cwd, env)
         placement: dict[str, int] = {}
         for place in order.places:
@@ -289,9 +292,10 @@ class Agent:
         """Whether nothing of this instance may be started any more."""
         return instance <= self.over.get(job, 0)
 
-    def marks(self) -> dict[str, str]:
-        """What tells a process of this agent from all others (tree.py)."""
-        return tree.owner_marks(self.home.root, self.name)
+    @property
+    def owner(self) -> tree.Owner:
+        """What tells a process of this agent from all others."""
+        return tree.Owner(self.home.root, self.name)
 
     def _kill(self, order: m.KillTree) -> None:
         self.is_over(order.job, order.instance)
@@ -331,6 +335,8 @@ class Agent:
                 self.proxies.ended(held, code)
             else:
                 self._job_ended(held, code)
+        if self.ranks.missing:
+            self.ranks.look()
         self.departures.look()
 
     def copies_of(self, job: int) -> Path:
@@ -345,11 +351,13 @@ class Agent:
         well = self.proxies.all_well(r.job, r.instance) if code == 0 else True
         if well is None or not held.sweep():
             return
+        lost = [] if well else self.ranks.lost(r.job, r.instance)
         code = code if well else TORN_DOWN
         log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
         self.is_over(r.job, r.instance)
         self.proxies.forget(r.job, r.instance)
-        self.reports.add(key, m.AppEnded(r.job, r.instance, code), held)
+        why = describe(lost) if lost else ""
+        self.reports.add(key, m.AppEnded(r.job, r.instance, code, why), held)
 
 
 def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:

@@ -92,6 +92,6 @@ class Departures:
 
     def clear(self, order: m.Vacate) -> bool:
         """Kill what is left of an instance that this agent knows nothing of; whether all is."""
-        left = tree.members(order.job, order.instance, self._agent.marks())
+        left = tree.members(order.job, order.instance, self._agent.owner)
         tree.kill(left)
         return not left

@@ -45,7 +45,7 @@ class Tree:
 
     record: Record
     folder: Path
-    owner: dict[str, str]  # marks of the agent (tree.py)
+    owner: tree.Owner
     killed: bool = False
 
     @property
@@ -97,7 +97,7 @@ def _claimed(folder: Path) -> tuple[int, float]:
 class Holdings:
     """All process trees of one agent, on disk and in memory."""
 
-    def __init__(self, folder: Path, owner: dict[str, str]) -> None:
+    def __init__(self, folder: Path, owner: tree.Owner) -> None:
         self.folder, self.owner = folder, owner
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.trees: dict[str, Tree] = {}

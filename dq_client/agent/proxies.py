@@ -9,7 +9,9 @@ starts nothing twice and tells an end again.
 
 MPICH 5.0.2's mpiexec looks at the exit codes of the first ranks alone, and only at those that it
 has: when a rank that joined later dies and the job is torn down, mpiexec may end with code 0. Its
-proxies know better: a job is done only if all of them have ended with 0, too.
+proxies know better: a job is done only if all of them have ended with 0, too. A proxy itself says 0
+when a rank ended without a word and it has killed that rank's neighbours: there their marks tell
+(ranks.py).
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("dq.agent")
 
 ENDED_RUNS_MAX = 10_000
+TORN_DOWN = 255  # mpiexec's own code for it, when it notices
 LAST_WORDS_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
 
 
@@ -119,6 +122,7 @@ class Proxies:
             patient = now - self._since_s.setdefault(of, now) < LAST_WORDS_S
             trees = [t for t in self._agent.holdings.of(*of) if t.is_proxy]
             torn = of in self._torn or any(not t.killed and t.exit_code() for t in trees)
+            torn = torn or bool(self._agent.ranks.lost(*of))
             awaited = any(t.running() for t in trees) or any(
                 caller.of == of for caller in self._callers.values()
             )
@@ -153,7 +157,7 @@ class Proxies:
             return
         record = Record(order.job, order.instance, order.run, order.asker)
         # The rank's own environment comes through the proxy; this is the proxy's.
-        env = {"PATH": os.environ.get("PATH", ""), **order.env, **agent.marks()}
+        env = {"PATH": os.environ.get("PATH", ""), **order.env, **agent.owner.marks()}
         try:
             out = agent.home.job(order.job) / "proxies"
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -171,15 +175,18 @@ class Proxies:
 
     def ended(self, held: Tree, code: int) -> None:
         """A proxy that ran here has ended."""
-        run = held.record.run
-        log.info("job %d.%d: a proxy ended with %d", held.record.job, held.record.instance, code)
-        if code and not held.killed:
-            self._torn.add((held.record.job, held.record.instance))
+        run, of = held.record.run, (held.record.job, held.record.instance)
+        log.info("job %d.%d: a proxy ended with %d", *of, code)
+        self._agent.ranks.look()
+        lost = self._agent.ranks.lost(*of)
+        if (code or lost) and not held.killed:
+            self._torn.add(of)
         caller = self._callers.pop(run, None)
         if caller is not None:
             caller.answer(exit_code=code)
             self._agent.holdings.drop(held)
         elif f"proxy {run}" not in self._agent.reports:
+            code = TORN_DOWN if lost and not code else code
             self._ended_runs[run] = code
             if len(self._ended_runs) > ENDED_RUNS_MAX:
                 del self._ended_runs[next(iter(self._ended_runs))]

@@ -1,8 +1,12 @@
 """Finding and ending every process of a job instance, also those that ran away from their keeper.
 
-A process belongs to the instance if its environment says so: DQ_JOB_ID, DQ_JOB_INSTANCE, DQ_AGENT
-and DQ_HOME travel from the launch to every descendant. That finds processes that called setsid, and
-those whose keeper was killed. All four count: another cluster on this machine has a job 1, too.
+A process belongs to the instance if its environment says so: DQ_JOB_ID, DQ_JOB_INSTANCE, DQ_HOME
+and the agent's name travel from the launch to every descendant. That finds processes that called
+setsid, and those whose keeper was killed. All four count: another cluster on this machine has a
+job 1, too.
+
+The environment of MPI's launcher reaches the ranks on all nodes. So the launcher names its agent in
+DQ_LAUNCHER, and each node's proxies name theirs in DQ_AGENT, which counts where both stand.
 """
 
 from __future__ import annotations
@@ -10,49 +14,63 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-
-def owner_marks(home: Path, agent: str) -> dict[str, str]:
-    """What every process that an agent starts has in its environment."""
-    return {"DQ_AGENT": agent, "DQ_HOME": str(home)}
+AGENT, LAUNCHER = "DQ_AGENT", "DQ_LAUNCHER"
 
 
-def _marks(job: int, instance: int, owner: dict[str, str]) -> set[bytes]:
-    marks = {**owner, "DQ_JOB_ID": str(job), "DQ_JOB_INSTANCE": str(instance)}
-    return {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An agent, as its processes name it."""
+
+    home: Path
+    agent: str
+
+    def marks(self, name: str = AGENT) -> dict[str, str]:
+        """What its processes have in their environment; LAUNCHER for a launcher."""
+        return {name: self.agent, "DQ_HOME": str(self.home)}
 
 
-def members(job: int, instance: int, owner: dict[str, str]) -> list[int]:
-    """Processes on this machine that an agent (its owner_marks) started for the job instance."""
-    marks = _marks(job, instance, owner)
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [pid for pid in pids if marks <= _environment(pid)]
+def owner(environment: Mapping[str, str]) -> str:
+    """Name of the agent whose process has this environment; empty if it is nobody's."""
+    return environment.get(AGENT) or environment.get(LAUNCHER) or ""
+
+
+def members(job: int, instance: int, of: Owner) -> list[int]:
+    """Processes on this machine that an agent started for the job instance."""
+    return belonging(of_agent(of), job, instance, of.home)
 
 
 def belonging(pids: list[int], job: int, instance: int, home: Path) -> list[int]:
     """Those of the processes that run for the job instance, whichever agent started them."""
-    marks = _marks(job, instance, {"DQ_HOME": str(home)})
-    return [pid for pid in pids if marks <= _environment(pid)]
+    wanted = {"DQ_HOME": str(home), "DQ_JOB_ID": str(job), "DQ_JOB_INSTANCE": str(instance)}
+    return [pid for pid in pids if wanted.items() <= _environment(pid).items()]
+
+
+def of_agent(of: Owner) -> list[int]:
+    """Processes on this machine that an agent of the home started, keepers included."""
+    return [pid for pid, name in _owned(of.home) if name == of.agent]
 
 
 def of_home(home: Path) -> list[int]:
     """Processes on this machine that any agent of the home started, keepers included."""
-    mark = os.fsencode(f"DQ_HOME={home}")
+    return [pid for pid, _ in _owned(home)]
+
+
+def _owned(home: Path) -> list[tuple[int, str]]:
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [
-        pid
-        for pid in pids
-        if mark in (found := _environment(pid))
-        and any(word.startswith(b"DQ_AGENT=") for word in found)
-    ]
+    found = [(pid, _environment(pid)) for pid in pids]
+    return [(pid, name) for pid, e in found if e.get("DQ_HOME") == str(home) and (name := owner(e))]
 
 
-def _environment(pid: int) -> set[bytes]:
+def _environment(pid: int) -> dict[str, str]:
     try:
-        return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+        words = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
     except OSError:
-        return set()
+        return {}
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def kill(pids: list[int], number: int = signal.SIGKILL) -> None:

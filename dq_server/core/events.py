@@ -53,7 +53,8 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """The application ended by itself, crashed, was killed, or could not be started (`error`)."""
+    """The application ended by itself, crashed or was killed; `error`: why it could not be started,
+    or, once it runs, how its processes were lost."""
 
     job: int
     instance: int

@@ -91,7 +91,8 @@ def ended(s: Scheduler, event: JobEnded, now: float, actions: list[Action]) -> N
     elif job.spec.protection is not None and _interrupted(job, event):
         restarting.interrupted(s, job, _why(event), now, actions)
     elif event.error:
-        reason = because("launch_failed", why=event.error)
+        code = "launch_failed" if job.state is JobState.STARTING else "processes_lost"
+        reason = because(code, why=event.error)
         finish(s, job, JobState.FAILED, reason, now, actions)
     else:
         if job.state is JobState.STARTING:  # so short that the start signal came second

@@ -25,8 +25,8 @@ _USER = (
     m.Reserve, m.CancelReservation, m.ReservationsQuery,
 )  # fmt: skip
 _AGENT = (
-    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.Vacated, m.RemoteRun,
-    m.RemoteEnded, m.LogAnswer,
+    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
+    m.RemoteRun, m.RemoteEnded, m.LogAnswer,
 )  # fmt: skip
 _JOB = (
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,

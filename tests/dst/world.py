@@ -34,6 +34,7 @@ from dq_client.agent.agent import Agent
 from dq_client.agent.departures import Departures
 from dq_client.agent.holdings import Record
 from dq_client.agent.proxies import Proxies
+from dq_client.agent.ranks import Ranks
 from dq_client.agent.rsh import RshRequest
 from dq_client.home import Home
 from dq_client.keys import KeyPair
@@ -51,7 +52,7 @@ RESIZES = [(1, 0), (2, 0), (4, 0), (4, 2), (4, 4)]  # processors, rows; 0: any
 PROCESSORS = 2
 
 
-ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "restarts_used")
+ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "processes_lost", "restarts_used")
 
 
 class Wrong(AssertionError):
@@ -305,6 +306,7 @@ class PlayedAgent(Agent):
     def __post_init__(self) -> None:
         """Without sockets and folders."""
         self.departures, self.proxies = PlayedDepartures(self), Proxies(self, None)
+        self.ranks = Ranks(self)  # no folder, so nobody is ever missing
 
     def _start(self, order: m.Launch) -> Any:
         process = self.world.launch(order)

@@ -67,6 +67,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.LogAnswer(77, b"", 0, end=True),
         m.AppStarted(job, 1, 1),
         m.Vacated(job, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
+        m.RankLost(job, 1, "one of them"),
         m.AppEnded(job, 1, 0),
         m.Kill(job),
         m.Stop(),
@@ -79,8 +80,8 @@ USER = {
     m.Reserve, m.CancelReservation, m.ReservationsQuery,
 }  # fmt: skip
 AGENT = {
-    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.Vacated, m.RemoteRun,
-    m.RemoteEnded, m.LogAnswer,
+    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
+    m.RemoteRun, m.RemoteEnded, m.LogAnswer,
 }  # fmt: skip
 JOB = {
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
@@ -88,7 +89,7 @@ JOB = {
 }  # fmt: skip
 MAY = {"user": USER, "agent": AGENT, "job": JOB, "server": set()}
 # An agent speaks for the jobs and the processors of its own nodes only.
-OWN_ONLY = {m.AppStarted, m.AppEnded, m.Vacated}
+OWN_ONLY = {m.AppStarted, m.AppEnded, m.RankLost, m.Vacated}
 
 
 def test_the_matrix_has_every_verb_and_the_server_this_table():

@@ -12,9 +12,10 @@ from dq_client.agent import holdings, keeper, tree
 from dq_client.agent.holdings import Holdings, Record
 
 
-def start(folder: Path, owner: dict[str, str], program: list[str], job: int = 1) -> holdings.Tree:
+def start(folder: Path, owner: tree.Owner, program: list[str], job: int = 1) -> holdings.Tree:
     held = Holdings(folder / "holdings", owner)
-    env = {**owner, "DQ_JOB_ID": str(job), "DQ_JOB_INSTANCE": "1", "PATH": os.environ["PATH"]}
+    of = {"DQ_JOB_ID": str(job), "DQ_JOB_INSTANCE": "1"}
+    env = {**owner.marks(), **of, "PATH": os.environ["PATH"]}
     return held.start(Record(job, 1), program, "/", env, folder / "out", folder / "err")
 
 
@@ -46,12 +47,12 @@ def test_an_agent_killed_before_the_keeper_started_leaves_nothing_to_adopt(tmp_p
     folder = tmp_path / "holdings" / "1.1"
     folder.mkdir(parents=True)
     (folder / "record.json").write_text('{"job":1,"instance":1}')
-    assert not Holdings(tmp_path / "holdings", {}).trees
+    assert not Holdings(tmp_path / "holdings", tree.Owner(tmp_path, "a")).trees
     assert not folder.exists()
 
 
 def test_an_agent_finds_what_its_predecessor_started(tmp_path):
-    owner = tree.owner_marks(tmp_path, "a")
+    owner = tree.Owner(tmp_path, "a")
     first = start(tmp_path, owner, ["sleep", "60"])
     wait(lambda: (first.folder / "claim").exists())
     (second,) = Holdings(tmp_path / "holdings", owner).trees.values()
@@ -63,7 +64,7 @@ def test_an_agent_finds_what_its_predecessor_started(tmp_path):
 
 
 def test_a_program_that_ignores_sigterm_ends(tmp_path):
-    owner = tree.owner_marks(tmp_path, "a")
+    owner = tree.Owner(tmp_path, "a")
     held = start(tmp_path, owner, ["sh", "-c", 'trap "" TERM; echo on; while :; do sleep 1; done'])
     wait(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text() == "on\n")
     held.terminate()
@@ -73,8 +74,8 @@ def test_a_program_that_ignores_sigterm_ends(tmp_path):
 
 def test_a_sweep_stays_within_its_own_cluster(tmp_path):
     """Another home on this machine has an agent of the same name and a job of the same number."""
-    theirs = tree.owner_marks(tmp_path / "theirs", "local")
-    ours = tree.owner_marks(tmp_path / "ours", "local")
+    theirs = tree.Owner(tmp_path / "theirs", "local")
+    ours = tree.Owner(tmp_path / "ours", "local")
     (tmp_path / "theirs").mkdir()
     held = start(tmp_path / "theirs", theirs, ["sleep", "60"])
     wait(lambda: len(tree.members(1, 1, theirs)) >= 2)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from benchmarks.loss import Bench, processes_of, two_nodes, until
@@ -49,11 +48,7 @@ class Protected(Bench):
 
     def kill_node(self, name: str) -> None:
         """All its processes, the agent first; what it had in memory is gone, too."""
-        there = {self.agent_pid(name), *processes_of(self, name)}
-        # Ranks have the environment of their launcher's node: they are known by their parents.
-        for pid in list(there):
-            there |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
-        for pid in there:
+        for pid in (self.agent_pid(name), *processes_of(self, name)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for folder in Path("/dev/shm").glob(f"dq-*/{name}/*"):

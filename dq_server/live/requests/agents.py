@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dq_client import messages as m
 from dq_server.core import events as ev
+from dq_server.core.jobs import JobState
 from dq_server.live.agents import join_new, reconcile
 from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol
 
@@ -73,6 +74,21 @@ def app_ended(server: Server, asked: Asked, body: m.AppEnded) -> m.ReplyBody:
     return refusal or m.Done()
 
 
+def rank_lost(server: Server, asked: Asked, body: m.RankLost) -> m.ReplyBody:
+    """The others wait for that rank for ever: the job is over, unless that is known already."""
+    link = server.agents.of_identity(asked.identity)
+    if link is None:
+        return UNKNOWN_AGENT
+    job = server.scheduler.state.active.get(body.job)
+    if job is None or job.instance != body.instance or job.state is JobState.KILLING:
+        return m.Done()
+    pool = server.scheduler.state.processors
+    if all(server.agents.by_node.get(pool.node_of[p]) is not link for p in job.holds()):
+        return m.Error("refused", f"job {body.job} has no processor of agent {link.name}")
+    server.apply(ev.JobEnded(body.job, body.instance, -9, f"on {link.name} {body.why}"))
+    return m.Done()
+
+
 def vacated(server: Server, asked: Asked, body: m.Vacated) -> m.ReplyBody:
     """Processors are empty: an agent's word counts for its own nodes."""
     link = server.agents.of_identity(asked.identity)
@@ -131,6 +147,7 @@ TABLE: Table = {
     m.Heartbeat: heartbeat,
     m.AppStarted: app_started,
     m.AppEnded: app_ended,
+    m.RankLost: rank_lost,
     m.Vacated: vacated,
     m.RemoteRun: remote_run,
     m.RemoteEnded: remote_ended,

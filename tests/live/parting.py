@@ -1,0 +1,62 @@
+"""A job whose ranks part in one way or another: `python parting.py HOW [TURNS]`.
+
+orderly   the `with` block ends in one rank long before the others
+block     no `with` block: the interpreter's end has to do
+finalized MPI is finalized, then the process ends at once, rank 0 a good while after the others
+lost N C  rank N ends with exit code C in mid-run, the others go on
+"""
+
+import os
+import sys
+import time
+
+from mpi4py import MPI
+
+import resize_lib
+
+LATER_S = 4.0  # longer than an agent waits before it misses a rank
+
+
+def turns(rs, count, strike=lambda turn: None):
+    for turn in rs.iterations(count):
+        if turn == 0 and rs.rank == 0:
+            print(f"begin {rs.size}", flush=True)
+        strike(turn)
+        rs.comm.Barrier()
+        time.sleep(0.05)
+
+
+def lost(rank, code):
+    with resize_lib.session() as rs:
+        turns(rs, 10_000, lambda turn: os._exit(code) if (turn, rs.rank) == (5, rank) else None)
+
+
+def orderly():
+    with resize_lib.session() as rs:
+        turns(rs, 60)
+        if rs.rank == 0:
+            time.sleep(LATER_S)
+
+
+def block():
+    rs = resize_lib.session()
+    turns(rs, 10)
+    if rs.rank == 0:
+        time.sleep(LATER_S)
+
+
+def finalized():
+    rs = resize_lib.session()
+    turns(rs, 10)
+    first = rs.rank == 0
+    MPI.Finalize()
+    if first:
+        time.sleep(LATER_S)
+        print("end", flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    {"lost": lost, "orderly": orderly, "block": block, "finalized": finalized}[sys.argv[1]](
+        *map(int, sys.argv[2:])
+    )

@@ -1,0 +1,180 @@
+"""A rank that ends in mid-run without a word, and by no signal: MPI's launcher does not notice, its
+node's agent does. And nobody is missed who left in order, whoever was away meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.loss import HEARTBEAT_S, Bench, two_nodes, until
+from dq_client import bringup, presence
+from dq_client import messages as m
+from dq_client.agent import tree
+from dq_client.cluster import local_cluster
+from dq_client.home import Home
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(90)]
+
+PROGRAM = str(Path(__file__).with_name("parting.py"))
+# By its agent; or, on one node, by MPI, if it is in time to kill the neighbours.
+NOTICED = ("a rank ended without leaving the job", "exit code 9", "exit code 3")
+ROOT = str(Path(__file__).parents[2])
+
+
+class Parting(Bench):
+    def run(self, *how: object, **more):
+        env = {"PYTHONPATH": ROOT}
+        argv = [sys.executable, PROGRAM, *map(str, how)]
+        return self.submit(argv, env=env, **{"kind": "rigid", "initial": 4, **more})
+
+    def view(self, job):
+        return self.ask(m.JobQuery(job))
+
+    def begun(self, job):
+        """Wait until the job is in its loop."""
+        out = self.home.job(job) / "out"
+        until(lambda: out.exists() and "begin" in out.read_text(), "the job does not begin")
+
+    def ended(self, job):
+        """How it ended; everything has come back, no mark is left."""
+        until(lambda: self.view(job)["end_s"] is not None, "the job never ends", 40)
+        total = self.cluster.processors
+        until(lambda: self.idle() == total, "processors were lost")
+        marks = [presence.folder_of(self.home, name) for name in self.cluster.agents()]
+        until(lambda: not [x for f in marks for x in f.glob("*")], "marks are left behind")
+        return self.view(job)
+
+    def ranks(self):
+        """Nodes' agents and how many ranks each sees as its own."""
+        owners = {name: tree.Owner(self.home.root, name) for name in self.cluster.agents()}
+        return {name: sum(map(is_rank, tree.of_agent(owner))) for name, owner in owners.items()}
+
+
+def is_rank(pid):
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return words[1:2] == [PROGRAM.encode()]
+
+
+@pytest.fixture(scope="module", params=["one node", "two nodes"])
+def bench(tmp_path_factory, request) -> Iterator[Parting]:
+    cluster = local_cluster(4) if request.param == "one node" else two_nodes()
+    made = Parting(tmp_path_factory.mktemp("parting"), cluster)
+    yield made
+    assert made.close() == 0, "processes were left behind"
+
+
+@pytest.mark.parametrize("code", [3, 0])
+def test_a_rank_that_ends_without_a_word_ends_the_job(bench, code):
+    job = bench.run("lost", 3, code)
+    bench.begun(job)
+    view = bench.ended(job)
+    assert view["state"] == "failed"
+    assert any(why in view["reason"] for why in NOTICED), view["reason"]
+
+
+def test_a_protected_job_starts_again(bench):
+    """It was not the last remap point: what the first life lost is not the job's end."""
+    job = bench.run("lost", 3, 0, protect=m.Protect("disk", every_points=1, restarts=1))
+    view = bench.ended(job)
+    assert (view["state"], view["restarts"]) == ("failed", 1), "lost in its second life, too"
+    assert any(why in view["reason"] for why in NOTICED), view["reason"]
+
+
+@pytest.mark.parametrize("how", ["orderly", "block", "finalized"])
+def test_ranks_that_leave_one_after_the_other_are_not_missed(bench, how):
+    job = bench.run(how)
+    assert bench.ended(job)["state"] == "done"
+
+
+def test_ranks_that_retire_are_not_missed(bench):
+    job = bench.run("orderly", kind="malleable", sizes=m.Sizes([2, 4]))
+    bench.begun(job)
+    bench.ask(m.Resize(job, 2))
+    until(lambda: bench.idle() == 2, "the job does not shrink")
+    assert bench.ended(job)["state"] == "done"
+
+
+def test_agents_and_a_server_that_were_away_miss_nobody(bench):
+    """Ranks leave while nobody looks, and whoever comes back finds nothing wrong."""
+    job = bench.run("orderly")
+    bench.begun(job)
+    assert sum(bench.ranks().values()) == 4
+    assert min(bench.ranks().values()) > 0, "each agent's ranks are known as its own"
+    for name in bench.cluster.agents():
+        os.kill(bench.agent_pid(name), signal.SIGKILL)
+    bench.kill_server()
+    until(lambda: sum(bench.ranks().values()) == 0, "ranks do not leave")
+    bringup.start_server(bench.home, ["--heartbeat", str(HEARTBEAT_S)])
+    for name in bench.cluster.agents():
+        bench.restart_agent(name)
+    bench.connection.close()
+    bench.connection = bringup.connect(bench.home)
+    view = bench.ended(job)
+    assert view["state"] == "done", view["reason"]
+
+
+def test_a_rank_lost_while_its_agent_was_away_is_missed_later(bench):
+    job = bench.run("lost", 3, 0)
+    bench.begun(job)
+    names = list(bench.cluster.agents())
+    for name in names:
+        os.kill(bench.agent_pid(name), signal.SIGKILL)
+    left = len(names) * 2 - 2  # MPI ends its neighbours on the node
+    until(lambda: sum(bench.ranks().values()) <= left, "the rank does not end")
+    for name in names:
+        bench.restart_agent(name)
+    view = bench.ended(job)
+    assert view["state"] == "failed"
+    assert any(why in view["reason"] for why in NOTICED), view["reason"]
+
+
+MARKED = """
+import os, sys
+from dq_client.presence import Mark
+mark = Mark()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "is_lost"),
+    [
+        ("os._exit(0)", True),
+        ("os.kill(os.getpid(), 9)", True),
+        ("mark.remove(); os._exit(3)", False),
+        ("mark.remove(); mark.remove()", False),
+        ("os.fork() or mark.remove(); os._exit(0)", True),
+    ],
+)
+def test_a_mark_whose_process_is_gone_is_a_lost_rank(tmp_path, end, is_lost):
+    """A forked child speaks for itself only."""
+    owner = tree.Owner(tmp_path, "n01")
+    env = {**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2", "PYTHONPATH": ROOT}
+    process = subprocess.Popen([sys.executable, "-c", MARKED + end], env=env)
+    process.wait()
+    marks = presence.folder_of(Home(tmp_path), "n01") / "7.2"
+    assert presence.lost(marks) == ([process.pid] if is_lost else [])
+
+
+def test_a_rank_that_is_there_is_not_lost(tmp_path):
+    owner = tree.Owner(tmp_path, "n01")
+    mark = presence.Mark({**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2"})
+    (path,) = presence.folder_of(Home(tmp_path), "n01").glob("7.2/*")
+    assert presence.lost(path.parent) == []
+    path.write_text("1")  # somebody else has the number since
+    assert presence.lost(path.parent) == [os.getpid()]
+    mark.remove()
+    assert presence.lost(path.parent) == []
+
+
+def test_outside_of_dq_nothing_is_marked(tmp_path):
+    presence.Mark({"DQ_HOME": str(tmp_path), "DQ_AGENT": "n01"})
+    assert not list(tmp_path.iterdir())
