@@ -43,14 +43,15 @@ def main() -> int:
     parser.add_argument("--turns", type=int, required=True)
     parser.add_argument("--stop-at", type=int, help="wait in this turn, in the first life")
     parser.add_argument("--fail-at", type=int, help="raise an exception in this turn")
-    parser.add_argument("--die-in-resize", action="store_true", help="once, in the first life")
+    ranks = ["last", "first"]
+    parser.add_argument("--die-in-resize", choices=ranks, help="once, in the first life")
     o = parser.parse_args()
     first_life = os.environ["DQ_JOB_INSTANCE"] == "1"
     if o.die_in_resize and first_life:
         move = resizing._move
 
         def die(session, *rest):
-            if session.rank == session.size - 1:
+            if session.rank == (session.size - 1 if o.die_in_resize == "last" else 0):
                 os.kill(os.getpid(), signal.SIGKILL)
             move(session, *rest)
 

@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, str(Path(__file__).with_name("protected.py"))]
 DISK = m.Protect("disk", every_points=1)
+SELDOM = m.Protect("disk", every_s=600.0)  # so: before resizes only
 PARTNER = m.Protect("partner", every_points=1)
 
 
@@ -142,11 +144,65 @@ def test_a_killed_rank_and_a_server_killed_meanwhile(bench):
 
 def test_killed_in_the_middle_of_a_resize(bench):
     """The ranks of n02 die while the data moves there: it goes on from the copy before."""
-    job = bench.run("--turns", "60", "--die-in-resize", protect=m.Protect("disk", every_s=600.0),
+    job = bench.run("--turns", "60", "--die-in-resize", "last", protect=SELDOM,
                     initial=2, sizes=m.Sizes([2, 4]))  # fmt: skip
     bench.right_end(job)
     story = bench.story(job)
     assert "its processes were killed" in story or "a rank was lost" in story
+
+
+@pytest.mark.parametrize("rank", ["last", "first"])  # one that leaves, one that stays
+def test_killed_in_the_middle_of_a_shrink(bench, rank):
+    """It goes on from the copy that was made just before, for the shrink."""
+    job = bench.run("--turns", "20", "--die-in-resize", rank, protect=SELDOM,
+                    initial=4, sizes=m.Sizes([2, 4]))  # fmt: skip
+    until(lambda: bench.view(job)["remap_points"] > 5, "the job does not begin")
+    bench.ask(m.Resize(job, 2))
+    bench.right_end(job)
+    before, again = (line.split() for line in _lines(bench, job) if line.startswith("begin "))
+    assert (before, again[1] in ("2", "4")) == (["begin", "4", "at", "0"], True)
+    assert int(again[3]) > 5, "no turn was lost but the one that the shrink was in"
+
+
+@pytest.fixture
+def small_disk(tmp_path) -> Iterator[Path]:
+    """A file system of its own, of a megabyte."""
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], capture_output=True
+    )
+    if made.returncode:
+        pytest.skip(f"a small disk cannot be made here: {made.stderr.decode().strip()}")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_full_disk_costs_the_new_copies_only(small_disk, bench):
+    """The job goes on and says so; the last copy stays sound: a killed rank proves it."""
+    protect = m.Protect("disk", every_points=1, folder=str(small_disk))
+    job = bench.run("--turns", "60", protect=protect, initial=2, kind="rigid")
+    bench.copied(job, 3)
+    with (small_disk / "filler").open("ab", buffering=0) as filler:
+
+        def refused() -> bool:
+            with contextlib.suppress(OSError):
+                while filler.write(bytes(4096)):
+                    pass
+            return "No space left" in (bench.view(job)["protection"]["error"] or "")
+
+        until(refused, "the disk does not fill up")
+    stopped = bench.view(job)
+    kept, turn = stopped["protection"]["step"], stopped["remap_points"]
+    until(lambda: bench.view(job)["remap_points"] > turn + 3, "the job does not go on")
+    view = bench.view(job)
+    assert (view["state"], view["protection"]["step"]) == ("running", kept)
+    assert "no copy of its data can be made, the last one stays" in bench.story(job)
+    bench.kill_rank()
+    until(lambda: bench.view(job)["restarts"] == 1, "it is not started again")
+    (small_disk / "filler").unlink()
+    bench.right_end(job)
+    begins = [line for line in _lines(bench, job) if line.startswith("begin ")]
+    assert begins == ["begin 2 at 0", f"begin 2 at {kept}"]
+    assert "copies of its data are made again" in bench.story(job)
 
 
 def test_the_older_copy_is_used_if_the_newest_is_damaged(bench):
