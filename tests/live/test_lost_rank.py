@@ -92,7 +92,8 @@ def test_a_protected_job_starts_again(bench):
 @pytest.mark.parametrize("how", ["orderly", "block", "finalized"])
 def test_ranks_that_leave_one_after_the_other_are_not_missed(bench, how):
     job = bench.run(how)
-    assert bench.ended(job)["state"] == "done"
+    view = bench.ended(job)
+    assert view["state"] == "done", view["reason"]
 
 
 def test_ranks_that_retire_are_not_missed(bench):
@@ -100,7 +101,8 @@ def test_ranks_that_retire_are_not_missed(bench):
     bench.begun(job)
     bench.ask(m.Resize(job, 2))
     until(lambda: bench.idle() == 2, "the job does not shrink")
-    assert bench.ended(job)["state"] == "done"
+    view = bench.ended(job)
+    assert view["state"] == "done", view["reason"]
 
 
 def test_agents_and_a_server_that_were_away_miss_nobody(bench):
