@@ -71,10 +71,11 @@ class PlayedAgent(Line):
         holdings = list(self.holdings.values())
         self.hello = self.send(m.AgentHello(m.PROTOCOL, self.name, nodes, holdings))
 
-    def beat(self) -> None:
+    def beat(self, due_s: float) -> None:
+        """Keeps its phase: on machines of their own agents do not fall into step."""
         request = self.send(m.Heartbeat(self.session, list(self.holdings.values())))
         self.asked[request] = time.monotonic()
-        self.stage.later(HEARTBEAT_S, self.beat)
+        self.stage.at(due_s + HEARTBEAT_S, self.beat)
 
     def hear(self, message: Any) -> None:
         if isinstance(message, m.Order):
@@ -83,7 +84,8 @@ class PlayedAgent(Line):
             assert isinstance(message.body, m.Welcome), message.body
             if not self.session:
                 self.stage.welcomed += 1
-                self.stage.later(HEARTBEAT_S * (self.stage.welcomed % 100) / 100, self.beat)
+                phase_s = HEARTBEAT_S * (self.stage.welcomed % 100) / 100
+                self.stage.at(time.monotonic() + phase_s, self.beat)
             self.session = message.body.session
         elif message.id in self.asked:
             self.stage.heartbeats.append(time.monotonic() - self.asked.pop(message.id))
@@ -119,13 +121,13 @@ class PlayedApplication(Line):
         super().__init__(stage, keys.pair_of(launch.env["DQ_JOB_KEY"]))
         self.size, self.done, self.seq = len(launch.places), 0, 0
         self.point = ""
-        self.remap()
+        self.remap(time.monotonic())
 
-    def remap(self) -> None:
+    def remap(self, due_s: float) -> None:
         self.seq += 1
         self.point = self.send(m.RemapPoint(self.seq, self.size, self.done, 1.0 / self.size))
         self.asked[self.point] = time.monotonic()
-        self.stage.later(REMAP_S, self.remap)
+        self.stage.at(due_s + REMAP_S, self.remap)
 
     def hear(self, message: Any) -> None:
         begin = self.asked.pop(message.id, None)
@@ -156,7 +158,7 @@ class Stage:
         self.numbers = itertools.count(1)
         self.lines: dict[zmq.Socket[bytes], Line] = {}
         self.poller = zmq.Poller()
-        self.heap: list[tuple[float, int, Callable[[], None]]] = []
+        self.heap: list[tuple[float, int, Callable[[float], None]]] = []
         self.welcomed = 0
         self.running: deque[tuple[PlayedAgent, tuple[int, int]]] = deque()
         self.began_s = float("inf")  # nothing ends while the queue is filled
@@ -173,8 +175,9 @@ class Stage:
         self.lines[line.socket] = line
         self.poller.register(line.socket, zmq.POLLIN)
 
-    def later(self, delay_s: float, what: Callable[[], None]) -> None:
-        heapq.heappush(self.heap, (time.monotonic() + delay_s, next(self.numbers), what))
+    def at(self, due_s: float, what: Callable[[float], None]) -> None:
+        """`what` is handed the time that it was due."""
+        heapq.heappush(self.heap, (due_s, next(self.numbers), what))
 
     def error(self, text: str) -> None:
         self.errors[text[:80]] = self.errors.get(text[:80], 0) + 1
@@ -190,7 +193,8 @@ class Stage:
                 line.hear(codec.decode_from_server(frame))
         now = time.monotonic()
         while self.heap and self.heap[0][0] <= now:
-            heapq.heappop(self.heap)[2]()
+            due_s, _, what = heapq.heappop(self.heap)
+            what(due_s)
         while self.running and self.ended < self.plan.rate * (now - self.began_s):
             agent, of = self.running.popleft()
             agent.end(of)

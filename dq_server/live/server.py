@@ -36,6 +36,7 @@ from dq_server.live.journal import (
     actions_as_json,
     event_as_json,
 )
+from dq_server.live.keeping import Keeping
 from dq_server.live.requests import answer
 from dq_server.live.seldom import Seldom
 
@@ -43,12 +44,6 @@ log = logging.getLogger("dq.server")
 complain = Seldom(log)
 
 LOG_TICKETS_MAX = 1000
-# A snapshot is taken so many events after the last one: what is replayed at a start takes 50 µs an
-# event. But while one takes long, because there are many jobs, at most 1/SNAPSHOT_SHARE of the time
-# goes into them; until there are so many events that the next start would suffer.
-SNAPSHOT_EVENTS = 1000
-SNAPSHOT_EVENTS_MAX = 50_000
-SNAPSHOT_SHARE = 200
 RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
 COPIES_FORGOTTEN_MAX = 1000  # of the jobs that ended last
@@ -81,8 +76,8 @@ class Server:
         self.lost_after_s = heartbeat_s * (heartbeats_missed - 0.25)
         self.monotonic, self._clock = monotonic, clock
         self._now, self._ahead_s = 0.0, 0.0
-        self._seq = self._kept = 0  # the last event, and the one of the last snapshot
-        self._keep_from_s = 0.0  # no snapshot earlier
+        self._seq = 0  # the last event
+        self._keeping = Keeping(journal, monotonic)
         self.epoch = journal.next_epoch()
         self.agents = Agents()
         self.started_s = self._waits_from_s = self._ticked_s = monotonic()
@@ -109,15 +104,16 @@ class Server:
 
     def rebuild(self) -> None:
         """Make the state that the journal leads to: snapshot, then the events after it."""
-        scheduler, last_s, self._kept = restored(self.journal)
+        self._keeping.forget()
+        scheduler, last_s, kept = restored(self.journal)
         count = 0
-        for entry in self.journal.entries(after=self._kept):
+        for entry in self.journal.entries(after=kept):
             replay(scheduler, entry)
             last_s = entry.time
             count += 1
         scheduler.state.check()
         self._now = max(self._now, last_s)
-        self._seq = self._kept + count
+        self._keeping.kept, self._seq = kept, kept + count
         self.scheduler = scheduler
         self.launchers = Launchers(scheduler.state)
         self.places = translate.Places(scheduler.state.processors)
@@ -125,27 +121,11 @@ class Server:
             self.places.learn(link.nodes)
         for job in scheduler.state.active.values():
             self.access.admit_job(job.id, job.instance)
-        log.info("state rebuilt from a snapshot of event %d and %d events", self._kept, count)
+        log.info("state rebuilt from a snapshot of event %d and %d events", kept, count)
 
     def keep(self) -> None:
         """Take a snapshot if anything happened since the last one; between turns only."""
-        if self._seq == self._kept:
-            return
-        begin = self.monotonic()
-        try:
-            self.journal.save_snapshot(self._seq, snapshot.encode(self.scheduler, self._now))
-        except Exception:  # the events are there; only the next start takes longer
-            log.exception("no snapshot of event %d", self._seq)
-        self._kept = self._seq  # also if it failed: tried again as many events later
-        now = self.monotonic()
-        self._keep_from_s = now + SNAPSHOT_SHARE * (now - begin)
-
-    def _keep_at_times(self) -> None:
-        since = self._seq - self._kept
-        if since < SNAPSHOT_EVENTS:
-            return
-        if since >= SNAPSHOT_EVENTS_MAX or self.monotonic() >= self._keep_from_s:
-            self.keep()
+        self._keeping.take(self._seq, self.scheduler, self._now)
 
     def now(self) -> float:
         """Seconds since the epoch; never goes back, and goes on if the system clock was set back.
@@ -406,7 +386,7 @@ class Server:
         self._outbox.clear()
         self._requests.clear()
         self.outbox_bytes = 0
-        self._keep_at_times()
+        self._keeping.look(self._seq, self.scheduler, self._now)
 
     def _refuse_turn(self, why: str) -> None:
         """The batch could not be saved: refuse its requests and forget what they did."""

@@ -11,6 +11,7 @@ default, so that a newer version reads an older snapshot.
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -22,6 +23,8 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.core.jobs import Job
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.state import State
+
+COMPRESSION = 1  # quick: writing the bytes takes the server's time, making them need not
 
 _HINTS = get_type_hints(State)
 
@@ -70,13 +73,14 @@ def encode(scheduler: Scheduler, time: float) -> bytes:
             value = list(value)
         raw[f.name] = msgspec.Raw(msgspec.msgpack.encode(value))
     jobs = list(scheduler.state.jobs.values())
-    return msgspec.msgpack.encode(_Form(time, scheduler.config, jobs, raw))
+    body = msgspec.msgpack.encode(_Form(time, scheduler.config, jobs, raw))
+    return zlib.compress(body, COMPRESSION)
 
 
 def decode(body: bytes) -> tuple[Scheduler, float]:
     """A scheduler in that state, and the time of its last event; DamagedSnapshot otherwise."""
     try:
-        form = msgspec.msgpack.decode(body, type=_Form)
+        form = msgspec.msgpack.decode(zlib.decompress(body), type=_Form)
         jobs = {job.id: job for job in form.jobs}
         values = {
             name: _value(name, raw, jobs) for name, raw in form.state.items() if name in _HINTS
