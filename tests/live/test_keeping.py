@@ -1,0 +1,102 @@
+"""Snapshots that are made in a copy of the server, while it serves."""
+
+import fcntl
+import itertools
+import os
+import time
+
+import psutil
+import pytest
+
+from dq_server.core import events as ev
+from dq_server.core.scheduler import Scheduler
+from dq_server.live import keeping, snapshot
+from dq_server.live.aside import Aside, AsideError
+from dq_server.live.journal import Journal
+from dq_server.live.keeping import Keeping
+from dq_server.live.server import restored
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def made(aside):
+    while (body := aside.poll()) is None:
+        time.sleep(0.01)
+    return body
+
+
+def no_child_left():
+    return not psutil.Process().children()
+
+
+def test_the_copy_sees_the_state_as_it_was(tmp_path):
+    state = ["then"] * 200_000
+    aside = Aside(lambda: "".join(state).encode())
+    state[:] = ["now"]
+    assert made(aside) == b"then" * 200_000
+    assert no_child_left()
+
+
+def test_work_that_fails_is_heard_of():
+    with pytest.raises(AsideError):
+        made(Aside(lambda: b"x"[1:2] + bytes(int("no number"))))
+    assert no_child_left()
+
+
+def test_work_that_is_not_wanted_any_more_ends():
+    Aside(lambda: time.sleep(600) or b"").give_up()
+    assert no_child_left()
+
+
+def test_a_lock_of_the_server_does_not_outlive_it_in_the_copy(tmp_path):
+    path = tmp_path / "lock"
+    held = os.open(path, os.O_CREAT | os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    aside = Aside(lambda: time.sleep(600) or b"")
+    os.close(held)
+    again = os.open(path, os.O_RDWR)
+    while True:  # until the copy has come so far; the test's limit ends it otherwise
+        try:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            time.sleep(0.01)
+    aside.give_up()
+    os.close(again)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A journal, a scheduler with a node, and a clock by which everything takes long."""
+    journal = Journal(tmp_path / "journal")
+    scheduler = Scheduler()
+    scheduler.handle(ev.NodeJoined("n1", 4), 1.0)
+    clock = itertools.count(0.0, 1000.0)
+    yield journal, scheduler, Keeping(journal, lambda: next(clock))
+    journal.close()
+
+
+def test_a_snapshot_that_takes_long_is_made_aside(kept):
+    journal, scheduler, keeping_ = kept
+    keeping_.take(1, scheduler, 1.0)
+    assert (keeping_.kept, journal.load_snapshot()[0]) == (1, 1)
+    seq = 1 + keeping.EVENTS_MAX
+    keeping_.look(seq, scheduler, 1.0)
+    expected = snapshot.encode(scheduler, 1.0)
+    scheduler.handle(ev.NodeJoined("n2", 4), 2.0)  # too late for this one
+    while keeping_.kept == 1:
+        keeping_.look(seq + 1, scheduler, 2.0)
+        time.sleep(0.01)
+    assert journal.load_snapshot() == (seq, expected)
+    again, time_s, after = restored(journal)
+    assert (list(again.state.processors.nodes), time_s, after) == (["n1"], 1.0, seq)
+    assert no_child_left()
+
+
+def test_the_last_snapshot_is_made_at_once_whatever_is_made_aside(kept):
+    journal, scheduler, keeping_ = kept
+    keeping_.take(1, scheduler, 1.0)
+    keeping_.look(1 + keeping.EVENTS_MAX, scheduler, 1.0)
+    keeping_.take(2 + keeping.EVENTS_MAX, scheduler, 2.0)
+    assert no_child_left()
+    assert journal.load_snapshot()[0] == keeping_.kept == 2 + keeping.EVENTS_MAX
