@@ -121,7 +121,8 @@ class PlayedApplication(Line):
         super().__init__(stage, keys.pair_of(launch.env["DQ_JOB_KEY"]))
         self.size, self.done, self.seq = len(launch.places), 0, 0
         self.point = ""
-        self.remap(time.monotonic())
+        stage.applications += 1
+        stage.at(time.monotonic() + REMAP_S * (stage.applications % 100) / 100, self.remap)
 
     def remap(self, due_s: float) -> None:
         self.seq += 1
@@ -159,7 +160,7 @@ class Stage:
         self.lines: dict[zmq.Socket[bytes], Line] = {}
         self.poller = zmq.Poller()
         self.heap: list[tuple[float, int, Callable[[float], None]]] = []
-        self.welcomed = 0
+        self.welcomed = self.applications = 0
         self.running: deque[tuple[PlayedAgent, tuple[int, int]]] = deque()
         self.began_s = float("inf")  # nothing ends while the queue is filled
         self.count()

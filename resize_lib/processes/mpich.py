@@ -23,7 +23,7 @@ from typing import NoReturn, cast
 from mpi4py import MPI
 
 from dq_client.dq_rsh import REFUSED_VARIABLE
-from resize_lib.processes import pmi
+from resize_lib.processes import pmi, sharedmemory
 from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
 from resize_lib.processes.ending import Ending, abort_job, abort_on_uncaught_exception
@@ -51,7 +51,11 @@ class MpichBackend:
         abort_on_uncaught_exception()
 
     def start(self) -> MPI.Intracomm:
-        return self.join() if self.spawned else MPI.COMM_WORLD.Dup()
+        if self.spawned:
+            return self.join()
+        comm = MPI.COMM_WORLD.Dup()
+        sharedmemory.remove_names()
+        return comm
 
     def join(self) -> MPI.Intracomm:
         if not self._join_address:
@@ -60,6 +64,7 @@ class MpichBackend:
         address, self._join_address = self._join_address, ""
         world = MPI.COMM_WORLD
         idle_barrier(world)
+        sharedmemory.remove_names()
         refusals = world.gather(os.environ.pop(REFUSED_VARIABLE, ""))
         port = report(address, max(refusals)) if refusals is not None else None
         port = idle_bcast(world, port)

@@ -82,6 +82,14 @@ def test_node_grown_onto_released_and_grown_onto_again(recipe):
     assert told["where"][1:] == [recipe.hosts[-1]] * 3
 
 
+@both_recipes
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_shared_memory_has_no_name_that_a_killed_rank_could_leave(recipe, ranks):
+    ended, told = story(recipe, "no_names_of_shared_memory", ranks=ranks)
+    assert (ended.code, told["found"]) == (0, [True] * ranks), ended.err
+    assert told["named"] == [[]] * ranks
+
+
 def test_values_of_any_length_reach_every_rank():
     ended, told = story(ONE_HOST, "values_of_any_length", ranks=3)
     assert (ended.code, told["right"]) == (0, [True] * 3), ended.err

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 from mpi4py import MPI
 
@@ -91,6 +92,15 @@ def values_of_any_length(hosts):
             sent = "x" * length + str(root)
             right &= idle_bcast(comm, sent if comm.rank == root else None, root) == sent
     show(comm, right=comm.allgather(right))
+
+
+def no_names_of_shared_memory(hosts):
+    """What MPICH shares has no name any more, so that a rank that is killed leaves nothing."""
+    comm = start_and_join([expand([hosts[-1]]), release({0})])
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    mine = [line.split(maxsplit=5)[-1] for line in maps if "mpich_shm" in line]
+    named = [path for path in mine if Path(path).exists()]
+    show(comm, found=comm.allgather(bool(mine)), named=comm.allgather(named))
 
 
 def order(hosts):
