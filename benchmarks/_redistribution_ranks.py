@@ -248,6 +248,7 @@ def main() -> None:
             for pair in (grids, grids[::-1]):
                 case = Case(comm, BlockCyclic(n, n, nb, nb), pair, wanted["order"])
                 result = measure(comm, case, wanted["repeats"], scalapack=not wanted["spawn"])
+                del case  # its memory is for the next one
                 if comm.rank == 0:
                     with Path(wanted["output"]).open("a") as output:
                         output.write(json.dumps(result) + "\n")

@@ -271,8 +271,7 @@ def node_killed(bench: Bench, *, stop_only: bool) -> dict[str, Any]:
     if stop_only:
         os.kill(agent, signal.SIGSTOP)
     else:
-        for pid in [agent, *processes_of(bench, "n02")]:
-            os.kill(pid, signal.SIGKILL)
+        tree.kill([agent, *processes_of(bench, "n02")])
 
     def down() -> bool:
         nodes = bench.ask(m.NodesQuery())

@@ -64,6 +64,10 @@ class Tree:
         except (OSError, ValueError):
             return None if self.running() else KEEPER_KILLED
 
+    def abandoned(self) -> bool:
+        """Whether the keeper was killed: nobody has ended what it looked after."""
+        return not self.running() and not (self.folder / "exit").exists()
+
     def terminate(self) -> None:
         """Ask the keeper to end the tree."""
         self.killed = True

@@ -175,6 +175,8 @@ class Proxies:
 
     def ended(self, held: Tree, code: int) -> None:
         """A proxy that ran here has ended."""
+        if held.abandoned() and not held.sweep():
+            return  # looked at again in a moment
         run, of = held.record.run, (held.record.job, held.record.instance)
         log.info("job %d.%d: a proxy ended with %d", *of, code)
         self._agent.ranks.look()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 STANDARD = 3  # descriptors: input, output, errors
+NICENESS = 10  # whoever waits for the server comes first
 
 
 class AsideError(OSError):
@@ -51,6 +52,7 @@ def _work(result: int, make: Callable[[], bytes]) -> NoReturn:
     """All that the copy does; nothing of what the server set up for its own end may run in it."""
     code = 1
     try:
+        os.nice(NICENESS)
         os.closerange(STANDARD, result)
         os.closerange(result + 1, os.sysconf("SC_OPEN_MAX"))
         left = memoryview(make())

@@ -25,7 +25,7 @@ from dq_server.live.server import Server
 log = logging.getLogger("dq.server")
 complain = Seldom(log)
 
-BATCH_MAX = 200  # messages a turn: nobody waits for the commit of more
+BATCH_MAX = 100  # messages a turn: nobody waits for the commit of more
 TURN_BYTES_MAX = 8 << 20  # of answers
 IO_THREADS = 2  # a flood keeps one of them busy
 TICK_S = 0.25

@@ -18,7 +18,7 @@ log = logging.getLogger("dq.server")
 # makes those that are made aside); until there are so many events that the next start would suffer.
 EVENTS = 1000
 EVENTS_MAX = 50_000
-SHARE, SHARE_ASIDE = 200, 20
+SHARE, SHARE_ASIDE = 200, 50
 ASIDE_FROM_S = 0.02  # a copy of the process costs some milliseconds itself
 
 

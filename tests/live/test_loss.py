@@ -6,7 +6,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import loss
+from dq_client.agent import tree
 from dq_client.cluster import local_cluster
+from dq_client.home import is_alive
 
 pytestmark = pytest.mark.live
 
@@ -46,3 +48,18 @@ def test_a_lost_node(stop_only):
 
     found = loss.in_cluster(loss.two_nodes(), lose)
     assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
+
+
+def test_ranks_do_not_outlive_the_proxy_and_the_keeper_of_their_node():
+    def told(bench):
+        job = bench.submit(loss.FOREVER, initial=4, kind="rigid")
+        loss.until(lambda: len(bench.runs().get(job, ())) == 4, "the job does not start")
+        ranks = set(bench.runs()[job])
+        others = [pid for pid in loss.processes_of(bench, "n02") if pid not in ranks]
+        assert others, "a keeper, a proxy"
+        tree.kill(others)
+        loss.until(lambda: bench.idle() == 4, "the processors do not come back")
+        return {"state": bench.states()[job], "alive": sum(is_alive(pid) for pid in ranks)}
+
+    found = loss.in_cluster(loss.two_nodes(), told)
+    assert found == {"state": "failed", "alive": 0, "orphans": 0}
