@@ -205,6 +205,9 @@ class Held:
             world = self.machine.world
             world.later(world.rng.uniform(0.0, 0.5), lambda: self.machine.end(self.process))
 
+    def abandoned(self) -> bool:
+        return False  # no keeper is killed here
+
     def sweep(self) -> bool:
         return not self.running()
 
