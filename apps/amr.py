@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from resize_lib.declared import Value
     from resize_lib.descriptors import ProcessGrid
     from resize_lib.jobsession import Session
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 LEVELS = 4  # a block has base * 2**0 to base * 2**LEVELS cells
 REFINE_ABOVE, COARSEN_BELOW = 0.04, 0.005  # largest difference between neighbouring cells
 LOOK_EVERY = 5  # turns between two looks at the number of cells
+ASK_AGAIN = 500  # turns after a rejection
 SLACK = 0.8  # give back only if the rest stays this far below the threshold
 
 
@@ -92,10 +94,10 @@ def adapt(u: NDArray[np.float64], jump: float, base: int) -> NDArray[np.float64]
     return u
 
 
-def steer(rs: Session, cells: int, o: argparse.Namespace) -> None:
+def steer(rs: Session, cells: int, ask_from: Value[int], o: argparse.Namespace) -> None:
     """Ask for the processors that the cells need, or give back what they no longer need."""
-    if rs.asked is not None and rs.asked.what != "rejected":
-        return  # one at a time
+    if rs.step < ask_from.value or (rs.asked is not None and rs.asked.what != "rejected"):
+        return  # refused a moment ago; one at a time
     wanted = min(o.max, math.ceil(cells / o.cells_per_rank))
     if wanted > rs.size:
         answer = rs.request(wanted - rs.size, timeout_s=o.timeout)
@@ -104,6 +106,8 @@ def steer(rs: Session, cells: int, o: argparse.Namespace) -> None:
         if enough >= rs.size:
             return
         answer = rs.release(rs.size - enough)
+    if answer.what == "rejected":
+        ask_from.value = rs.step + ASK_AGAIN
     if rs.rank == 0:
         print(f"step {rs.step}: {cells} cells on {rs.size} ranks, {answer.more:+d}: "
               f"{answer.what}, {answer.reason}", flush=True)  # fmt: skip
@@ -155,12 +159,13 @@ def main() -> int:
     o = options()
     with resize_lib.session() as rs:
         blocks: Any = rs.parcel("blocks", start(o, rs.rank, rs.size), pack, unpack)
-        flowed = rs.value("flowed", 0.0)
+        flowed, ask_from = rs.value("flowed", 0.0), rs.value("ask_from", 0)
         for step in rs.iterations(o.steps):
             with rs.compute():
                 flowed.value += advance(rs.comm, blocks.value, o, step)
             if step % LOOK_EVERY == 0:
-                steer(rs, rs.comm.allreduce(sum(map(len, blocks.value.values()))), o)
+                cells = rs.comm.allreduce(sum(map(len, blocks.value.values())))
+                steer(rs, cells, ask_from, o)
         return check(rs, blocks.value, flowed.value, o) if o.check else 0
 
 

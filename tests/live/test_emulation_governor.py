@@ -38,17 +38,20 @@ core_share = 0.2
 rate_mbit = 1000
 """
 BURN = """
-import json, time, resize_lib
+import json, resize_lib, statistics, time
+def share():
+    began_s, used_s = time.monotonic(), time.process_time()
+    while time.monotonic() - began_s < {wall_s} / 5:
+        pass
+    return (time.process_time() - used_s) / (time.monotonic() - began_s)
 with resize_lib.session() as rs:
     for _ in rs.iterations(1):
         rs.comm.Barrier()
         time.sleep(0.3)  # the note of the last rank has been read
-        began_s, used_s = time.monotonic(), time.process_time()
-        while time.monotonic() - began_s < {wall_s}:
-            pass
-        shares = rs.comm.gather((time.process_time() - used_s) / (time.monotonic() - began_s))
+        # The median of five: what others take from this machine for a moment is not the governor's.
+        shares = rs.comm.gather(statistics.median(share() for _ in range(5)))
         if rs.rank == 0:
-            print(json.dumps(shares), flush=True)
+            print(json.dumps(dict(zip((p.node for p in rs.places), shares))), flush=True)
 """
 
 
@@ -97,9 +100,10 @@ def nothing_is_left(live: Live) -> bool:
 
 
 def test_nodes_get_their_shares_and_down_leaves_nothing(up: Live) -> None:
-    job = burn(up, 5.0)
+    job = burn(up, 10.0)
     assert up.wait_end(job)["state"] == "done", up.dq("logs", job, "--err", code=None)
-    first, second, third = json.loads(up.dq("logs", job))
+    shares = json.loads(up.dq("logs", job))
+    first, second, third = shares["n1"], shares["n2"], shares["n3"]
     assert first / second == pytest.approx(1.0, rel=0.4)
     assert third / (first + second) == pytest.approx(1.0, rel=0.4)
     assert max(first, second) < 1.5 * 0.1  # never much more than asked, however idle the machine
