@@ -27,6 +27,7 @@ def test_the_server_carries_a_profile_out_and_plans_others_around_it(live, tmp_p
     long = live.submit("-n", 2, "--kind", "rigid", "--estimate", "60s", "--", "sleep", "0.1")
     short = live.submit("-n", 2, "--kind", "rigid", "--estimate", "1s", "--", "sleep", "0.1")
     assert live.wait_end(short)["state"] == "done"
+    live.wait(job, lambda j: j["state"] == "running")  # its start is up to a second ahead
     waits = json.loads(live.dq("why", long, "--json"))
     assert [reason["code"] for reason in waits["now"]] == ["waits_for_profiles"]
     view = live.wait(job, lambda j: j["scheduled"] and j["scheduled"]["step"] is not None)
