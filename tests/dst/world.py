@@ -42,6 +42,7 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.live import snapshot
 from dq_server.live.access import Principal
 from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
+from dq_server.live.requests.agents import runs
 from dq_server.live.server import Server, replay, restored
 
 HEARTBEAT_S = 1.0
@@ -314,7 +315,7 @@ class PlayedAgent(Agent):
     def _start(self, order: m.Launch) -> Any:
         process = self.world.launch(order)
         held = Held(Record(order.job, order.instance), process, self.world.machine)
-        self.world.spread(process, order.places, self.name)
+        self.world.spread(process, self.name)
         return self.holdings.add(held)  # type: ignore[attr-defined]
 
 
@@ -662,7 +663,7 @@ class World:
         self.machine.starts.add((order.job, order.instance))
         if order.instance > 1 and "DQ_PROTECT" not in order.env:
             raise Wrong(f"job {order.job} is started twice")
-        if self.beside_itself(order.job):
+        if self.beside_itself(order.job, order.places):
             raise Wrong(f"job {order.job} is started again beside itself")
         self.pid += 1
         places = [p.processor for p in order.places]
@@ -673,32 +674,42 @@ class World:
         process = Process(order.job, order.instance, places, ends_s, code, self.pid, first)
         process.where = {place.processor: place.node for place in order.places}
         self.machine.processes[order.job, order.instance] = process
-        self.machine.occupy(process, places)
+        reaches = self.reaches(order)
+        if not reaches:  # its launcher fails, and ranks elsewhere never come to be
+            process.places = [p for p in places if process.where[p] == first]
+            process.ends_s, process.code = self.now + 0.2, 255
+        self.machine.occupy(process, process.places)
 
         def end() -> None:
             if not process.over:
                 self.machine.end(process)
 
-        if order.argv[0] == "malleable":
+        if order.argv[0] == "malleable" and reaches:
             principal = Principal("job", order.job, order.instance)
             app = App(self, process, Line(self, f"job{order.job}", principal, lambda: None))
             self.later(0.1, app.turn)
             if protected and not code and self.rng.random() < 0.9:  # else it vanishes
                 end = app.finish
-        self.later(ends_s - self.now, end)
+        self.later(process.ends_s - self.now, end)
         return process
 
-    def beside_itself(self, job: int) -> bool:
-        """Whether the job still runs where the server could know: on a node it has not lost.
+    def reaches(self, order: m.Launch) -> bool:
+        """Whether the launcher gets its proxies on other nodes: it asks for them at the server."""
+        job = self.last_server.scheduler.state.job(order.job)
+        return len({p.node for p in order.places}) == 1 or runs(job, order.instance)
 
-        A node that is only cut off goes on computing for nobody until its agent is heard again.
+    def beside_itself(self, job: int, places: list[m.Place]) -> bool:
+        """Whether it starts, and still runs, where the server could know: on nodes it has not lost.
+
+        A node that is only cut off computes for nobody until its agent is heard again.
         """
         down = self.last_server.scheduler.state.processors.down
-        return any(j == job and p not in down for p, (j, _) in self.machine.on.items())
+        runs_on = [p for p, (j, _) in self.machine.on.items() if j == job and p not in down]
+        return bool(runs_on) and any(place.processor not in down for place in places)
 
-    def spread(self, process: Process, places: list[m.Place], first: str) -> None:
+    def spread(self, process: Process, first: str) -> None:
         """Ranks on other nodes belong to a proxy there, which that node's agent holds."""
-        for node in {place.node for place in places} - {first}:
+        for node in {process.where[p] for p in process.places} - {first}:
             record = Record(process.job, process.instance, f"first of {process.job}")
             self.holdings[node].add(Held(record, process, self.machine))
 

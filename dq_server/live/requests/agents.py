@@ -11,6 +11,7 @@ from dq_server.live.agents import join_new, reconcile
 from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol
 
 if TYPE_CHECKING:
+    from dq_server.core.jobs import Job
     from dq_server.live.server import Server
 
 UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
@@ -105,13 +106,18 @@ def vacated(server: Server, asked: Asked, body: m.Vacated) -> m.ReplyBody:
     return m.Done()
 
 
+def runs(job: Job, instance: int) -> bool:
+    """Whether this instance may have processes anywhere: one that is to end gets no more."""
+    return job.instance == instance and job.state in (JobState.STARTING, JobState.RUNNING)
+
+
 def remote_run(server: Server, asked: Asked, body: m.RemoteRun) -> m.ReplyBody:
     """MPI's launcher wants a proxy on another node: only on one that the job holds."""
     link = server.agents.of_identity(asked.identity)
     job = server.scheduler.state.job(body.job)
     if link is None:
         return UNKNOWN_AGENT
-    if job.instance != body.instance or job.id not in server.scheduler.state.active:
+    if not runs(job, body.instance):
         return m.Error("refused", f"job {body.job} is not running here")
     place = next((p for p in server.places.of(tuple(job.holds())) if p.host == body.host), None)
     if place is None:
