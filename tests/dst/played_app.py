@@ -1,0 +1,170 @@
+"""Applications that can be resized, as the server and the agents see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from played_line import Line
+from played_machine import NODES, Process
+
+from dq_client import messages as m
+from dq_client.agent.rsh import RshRequest
+
+if TYPE_CHECKING:
+    from world import World
+
+
+class Call:
+    """Stands for rsh.Caller: a launcher that waits for its proxy on another node."""
+
+    def __init__(self) -> None:
+        self.of = (0, 0)
+        self.call: m.RemoteRun | None = None
+        self.request = ""
+        self.accepted = self.over = False
+
+    def answer(self, **_: object) -> None:
+        self.over = True
+
+    def close(self) -> None:
+        self.over = True
+
+
+@dataclass
+class Spawning:
+    """New ranks that are being started: the order, and the proxies they still need, by node."""
+
+    answer: m.RemapAnswer
+    calls: dict[str, tuple[str, Call]]  # node -> run, call
+
+
+@dataclass
+class App:
+    """An application that comes to remap points and carries resizes out, or fails to."""
+
+    world: World
+    process: Process
+    line: Line
+    seq: int = 0
+    done: int = 0
+    asked: str = ""
+    asked_s: float = 0.0
+    spawning: Spawning | None = None
+    farewells: int = 0
+
+    def finish(self) -> None:
+        """A protected job says that its work is done, until that is heard, and ends."""
+        world, process = self.world, self.process
+        answers = iter(self.line.receive, None)
+        if any(message.id.startswith("farewell") for message in answers):
+            world.machine.end(process)
+        elif not process.over:
+            self.farewells += 1
+            self.line.send(m.WorkDone(), f"farewell.{self.farewells}")
+            world.later(world.rng.uniform(0.2, 1.0), self.finish)
+
+    def turn(self) -> None:
+        """Every so often: see what came, do it, ask on."""
+        world, process = self.world, self.process
+        if process.over or self.farewells:
+            if process.over:
+                self.line.close()
+            return
+        while (message := self.line.receive()) is not None:
+            if message.id == self.asked:
+                self.asked = ""
+                if isinstance(message.body, m.RemapAnswer):
+                    self.carry_out(message.body)
+        if self.spawning is not None:
+            self.look_at_spawning(self.spawning)
+        elif not self.asked or world.now - self.asked_s > 3.0:
+            self.seq += 1
+            self.asked_s = world.now
+            size = len(process.places)
+            body = m.RemapPoint(self.seq, size, self.done, 1.0 / size)
+            self.asked = self.line.send(body)
+            if world.chance(0.2):  # asked again under the same id
+                self.line.send(body, self.asked)
+        world.later(world.rng.uniform(0.1, 0.6), self.turn)
+
+    def carry_out(self, answer: m.RemapAnswer) -> None:
+        world, process, machine = self.world, self.process, self.world.machine
+        if answer.what == "continue":
+            return
+        places = [p.processor for p in answer.places]
+        if world.chance(0.15):  # spawning or redistributing failed
+            self.line.send(m.Aborted(answer.resize_id, "no luck"))
+            return
+        if answer.what == "expand":
+            self.spawn(answer)
+            return
+        process.places = [p for p in process.places if p not in places]
+        self.fold()
+        self.done = answer.resize_id
+        pids = []
+        for p in places:
+            world.pid += 1
+            pids.append(world.pid)
+            machine.pids[world.pid] = (process.job, p)
+            pid = world.pid
+
+            def leaves(pid: int = pid, p: int = p) -> None:
+                machine.leave(process, [p])
+                machine.pids.pop(pid, None)
+
+            # A retiring rank takes milliseconds; the server relies on that if it forgets the pids.
+            world.later(world.rng.uniform(0.001, 0.05), leaves)
+        self.tell(m.Committed(answer.resize_id, 0.1, pids))
+
+    def spawn(self, answer: m.RemapAnswer) -> None:
+        """Ask for a proxy on every node that has none, as MPI's launcher does: of its own agent."""
+        world, process = self.world, self.process
+        of = process.job, process.instance
+        agent = world.agents[process.node]
+        self.spawning = Spawning(answer, {})
+        for node in sorted({place.node for place in answer.places}):
+            if any(held.running() for held in world.holdings[node].of(*of)):
+                continue
+            world.pid += 1
+            run, call = f"run{world.pid}", Call()
+            self.spawning.calls[node] = run, call
+            if agent is None or not agent.holdings.of(*of):
+                call.over = True
+            else:
+                agent.proxies.call(run, call, *of, RshRequest(node, ["proxy"], "/", {}))  # type: ignore[arg-type]
+        self.look_at_spawning(self.spawning)
+
+    def look_at_spawning(self, spawning: Spawning) -> None:
+        """The new ranks are there, or one of their proxies could not be started."""
+        world, process, answer = self.world, self.process, spawning.answer
+        places = [p.processor for p in answer.places]
+        calls = spawning.calls
+        of = process.job, process.instance
+        held = {node: world.holdings[node].get(*of, run) for node, (run, _) in calls.items()}
+        if all(h is not None and h.running() for h in held.values()):
+            world.machine.occupy(process, places)
+            process.places += places
+            process.where |= {place.processor: place.node for place in answer.places}
+            self.done, self.spawning = answer.resize_id, None
+            self.tell(m.Committed(answer.resize_id, 0.1))
+        elif any(call.over for _, call in calls.values()):
+            world.machine.unwanted |= {run for run, _ in calls.values()}
+            for proxy in held.values():
+                if proxy is not None:
+                    proxy.gone = True
+            self.spawning = None
+            self.line.send(m.Aborted(answer.resize_id, "a node cannot be reached"))
+
+    def tell(self, body: m.Committed) -> None:
+        """Like the library: nothing else is said before the answer, or three seconds, have come."""
+        self.asked_s = self.world.now
+        self.asked = self.line.send(body)
+
+    def fold(self) -> None:
+        """Proxies without ranks end."""
+        world, process = self.world, self.process
+        used = {process.where[p] for p in process.places}
+        for node in set(NODES) - used:
+            for held in world.holdings[node].of(process.job, process.instance):
+                held.gone |= held.is_proxy

@@ -1,0 +1,56 @@
+"""The machine: its nodes and processors, and all processes on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from verdict import Wrong
+
+if TYPE_CHECKING:
+    from world import World
+
+NODES = ("n1", "n2", "n3")
+PROCESSORS = 2  # of each node
+
+
+@dataclass
+class Process:
+    """An application: where it runs, and how it will end."""
+
+    job: int
+    instance: int
+    places: list[int]
+    ends_s: float
+    code: int
+    pid: int
+    node: str  # where its launcher runs
+    over: bool = False
+    where: dict[int, str] = field(default_factory=dict)  # processor -> node
+
+
+class Machine:
+    """All processes there are. They know nothing of servers and agents."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.on: dict[int, tuple[int, int]] = {}  # processor -> job, instance
+        self.starts: set[tuple[int, int]] = set()  # job and instance
+        self.pids: dict[int, tuple[int, int]] = {}
+        self.processes: dict[tuple[int, int], Process] = {}
+        self.unwanted: set[str] = set()  # proxies whose launcher has given up
+
+    def occupy(self, process: Process, processors: list[int]) -> None:
+        for p in processors:
+            if p in self.on:
+                raise Wrong(f"job {process.job} and job {self.on[p][0]} both run on {p}")
+            self.on[p] = (process.job, process.instance)
+
+    def leave(self, process: Process, processors: list[int]) -> None:
+        for p in processors:
+            if self.on.get(p) == (process.job, process.instance):
+                del self.on[p]
+
+    def end(self, process: Process) -> None:
+        process.over = True
+        self.leave(process, list(self.on))

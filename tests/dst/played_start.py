@@ -1,0 +1,80 @@
+"""How an application starts on the machine, and the starts that must never happen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from played_app import App
+from played_line import Line
+from played_machine import Process
+from stand_ins import Held
+from verdict import Wrong
+
+from dq_client import messages as m
+from dq_client.agent.holdings import Record
+from dq_server.live.access import Principal
+from dq_server.live.requests.agents import runs
+
+if TYPE_CHECKING:
+    from world import World
+
+
+def launch(world: World, order: m.Launch) -> Process:
+    """Start what the order says; Wrong if that must not happen now."""
+    if (order.job, order.instance) in world.machine.starts:
+        raise Wrong(f"start {order.instance} of job {order.job} happens twice")
+    world.machine.starts.add((order.job, order.instance))
+    if order.instance > 1 and "DQ_PROTECT" not in order.env:
+        raise Wrong(f"job {order.job} is started twice")
+    if beside_itself(world, order.job, order.places):
+        raise Wrong(f"job {order.job} is started again beside itself")
+    world.pid += 1
+    places = [p.processor for p in order.places]
+    ends_s = world.now + world.rng.choice([0.05, 1.0, 4.0, 8.0])
+    first = order.places[0].node
+    protected = "DQ_PROTECT" in order.env
+    code = world.rng.choice([0, 0, 0, 1, 9]) if protected and world.faults else 0
+    process = Process(order.job, order.instance, places, ends_s, code, world.pid, first)
+    process.where = {place.processor: place.node for place in order.places}
+    world.machine.processes[order.job, order.instance] = process
+    reached = reaches(world, order)
+    if not reached:  # its launcher fails, and ranks elsewhere never come to be
+        process.places = [p for p in places if process.where[p] == first]
+        process.ends_s, process.code = world.now + 0.2, 255
+    world.machine.occupy(process, process.places)
+
+    def end() -> None:
+        if not process.over:
+            world.machine.end(process)
+
+    if order.argv[0] == "malleable" and reached:
+        principal = Principal("job", order.job, order.instance)
+        app = App(world, process, Line(world, f"job{order.job}", principal, lambda: None))
+        world.later(0.1, app.turn)
+        if protected and not code and world.rng.random() < 0.9:  # else it vanishes
+            end = app.finish
+    world.later(process.ends_s - world.now, end)
+    return process
+
+
+def reaches(world: World, order: m.Launch) -> bool:
+    """Whether the launcher gets its proxies on other nodes: it asks for them at the server."""
+    job = world.last_server.scheduler.state.job(order.job)
+    return len({p.node for p in order.places}) == 1 or runs(job, order.instance)
+
+
+def beside_itself(world: World, job: int, places: list[m.Place]) -> bool:
+    """Whether it starts, and still runs, where the server could know: on nodes it has not lost.
+
+    A node that is only cut off computes for nobody until its agent is heard again.
+    """
+    down = world.last_server.scheduler.state.processors.down
+    runs_on = [p for p, (j, _) in world.machine.on.items() if j == job and p not in down]
+    return bool(runs_on) and any(place.processor not in down for place in places)
+
+
+def spread(world: World, process: Process, first: str) -> None:
+    """Ranks on other nodes belong to a proxy there, which that node's agent holds."""
+    for node in {process.where[p] for p in process.places} - {first}:
+        record = Record(process.job, process.instance, f"first of {process.job}")
+        world.holdings[node].add(Held(record, process, world.machine))

@@ -1,0 +1,69 @@
+"""The user: submits jobs until that is acknowledged, resizes and kills them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from played_line import Line
+
+from dq_client import messages as m
+from dq_server.live.access import Principal
+
+if TYPE_CHECKING:
+    from world import World
+
+RESIZES = [(1, 0), (2, 0), (4, 0), (4, 2), (4, 4)]  # processors, rows; 0: any
+
+
+@dataclass
+class Wish:
+    """What the user submitted."""
+
+    body: m.Submit
+    sent_s: float = -10.0
+    job: int = 0  # acknowledged
+    doomed: bool = False  # killed by the user: need not be done
+
+
+class User:
+    """One user with a few wishes."""
+
+    line: Line
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.wishes = [self.wish(n) for n in range(world.rng.randrange(2, 7))]
+
+    def arrive(self) -> None:
+        """From now on the server hears of the wishes."""
+        self.line = Line(self.world, "user", Principal("user"), lambda: None)
+        self.world.later(0.5, self.turn)
+
+    def wish(self, n: int) -> Wish:
+        world = self.world
+        size = world.rng.choice([1, 1, 2, 3])
+        protect = m.Protect() if world.rng.random() < 0.4 else None
+        if world.rng.random() < 0.5:
+            body = m.Submit(f"r{n}", f"j{n}", ["rigid"], "/", "rigid", size, protect=protect)
+            return Wish(body)
+        sizes = m.Sizes([1, 2, "2x1", 3, 4, "4x1"])
+        kind = "malleable"
+        return Wish(m.Submit(f"r{n}", f"j{n}", [kind], "/", kind, size, sizes, protect=protect))
+
+    def turn(self) -> None:
+        world = self.world
+        while (message := self.line.receive()) is not None:
+            number = message.id.partition("-")[2]
+            if message.id.startswith("wish-") and isinstance(message.body, m.Submitted):
+                self.wishes[int(number)].job = message.body.job
+        for n, wish in enumerate(self.wishes):
+            if not wish.job and world.now - wish.sent_s > 1.0 and world.rng.random() < 0.5:
+                wish.sent_s = world.now
+                self.line.send(wish.body, f"wish-{n}")
+            elif wish.job and world.chance(0.02):
+                wish.doomed = True
+                self.line.send(m.Kill(wish.job))
+            elif wish.job and world.chance(0.05):  # often refused: not all jobs can be resized
+                self.line.send(m.Resize(wish.job, *world.rng.choice(RESIZES)))
+        world.later(0.2, self.turn)

@@ -1,0 +1,148 @@
+"""What the server and the agents hold and cannot have here: disks, keys and operating systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from played_machine import Machine, Process
+
+from dq_client.agent.holdings import Record
+from dq_client.keys import KeyPair
+from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
+
+if TYPE_CHECKING:
+    from world import World
+
+
+class Store:
+    """A journal in memory: what is committed outlives a crash, nothing else does."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.safe: list[Entry] = []
+        self.batch: list[Entry] = []
+        self.kept: tuple[int, bytes] | None = None
+        self.epoch = 0
+
+    def next_epoch(self) -> int:
+        self.epoch += 1
+        return self.epoch
+
+    def append(self, time: float, event: Any, body: str, actions: list[Any]) -> None:
+        event = msgspec.json.decode(body, type=EVENT_TYPES[type(event).__name__])
+        seq = len(self.safe) + len(self.batch) + 1
+        self.batch.append(Entry(seq, time, event, actions_as_json(actions)))
+
+    def archive(self, job: int, body: bytes) -> None:
+        """Nobody asks here."""
+
+    def archived(self, job: int) -> bytes | None:
+        return None
+
+    def commit(self) -> None:
+        if self.batch and self.world.chance(self.world.p_disk):
+            raise JournalError("the disk is full")
+        self.safe += self.batch
+        self.batch = []
+
+    def rollback(self) -> None:
+        self.batch = []
+
+    def entries(self, after: int = 0) -> Iterator[Entry]:
+        yield from [*self.safe, *self.batch][after:]
+
+    def load_snapshot(self) -> tuple[int, bytes] | None:
+        return self.kept
+
+    def save_snapshot(self, seq: int, body: bytes) -> None:
+        self.kept = seq, body
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class Keys:
+    """Stands for Access: principals are known by the network."""
+
+    server = KeyPair("public", "secret")
+
+    def admit_job(self, job: int, instance: int) -> KeyPair:
+        return KeyPair(f"{job}.{instance}", f"{job}.{instance}")
+
+    def dismiss_job(self, job: int) -> None:
+        """Keys are made by name here."""
+
+
+class Held:
+    """Stands for holdings.Tree."""
+
+    def __init__(self, record: Record, process: Process, machine: Machine) -> None:
+        self.record, self.process, self.machine = record, process, machine
+        self.killed = self.gone = False  # gone: a proxy without ranks ends before its job
+        self.is_proxy = bool(record.run)
+
+    def running(self) -> bool:
+        return not (self.process.over or self.gone)
+
+    def exit_code(self) -> int | None:
+        return None if self.running() else self.process.code
+
+    def terminate(self) -> None:
+        self.killed = True
+        if not self.process.over:
+            self.process.code = 137
+            world = self.machine.world
+            world.later(world.rng.uniform(0.0, 0.5), lambda: self.machine.end(self.process))
+
+    def abandoned(self) -> bool:
+        return False  # no keeper is killed here
+
+    def sweep(self) -> bool:
+        return not self.running()
+
+
+class Holdings:
+    """Stands for holdings.Holdings: survives its agent."""
+
+    adopted = False
+
+    def __init__(self, machine: Machine) -> None:
+        self.trees: dict[str, Held] = {}
+        self.machine = machine
+
+    def start(self, record: Record, argv: list[str], *_: object) -> Held:
+        """A proxy: it finds its launcher, or ends at once."""
+        process = self.machine.processes[record.job, record.instance]
+        held = Held(record, process, self.machine)
+        held.gone = record.run in self.machine.unwanted
+        return self.add(held)
+
+    def get(self, job: int, instance: int, run: str = "") -> Held | None:
+        return self.trees.get(f"{job}.{instance}{run}")
+
+    def of(self, job: int, instance: int) -> list[Held]:
+        wanted = (job, instance)
+        return [t for t in self.trees.values() if (t.record.job, t.record.instance) == wanted]
+
+    def add(self, held: Held) -> Held:
+        r = held.record
+        return self.trees.setdefault(f"{r.job}.{r.instance}{r.run}", held)
+
+    def drop(self, held: Held) -> None:
+        r = held.record
+        self.trees.pop(f"{r.job}.{r.instance}{r.run}", None)
+
+    def reap(self) -> None:
+        """No zombies here."""
+
+
+class NoCopies:
+    """Stands for CopyKeeper: applications that are played have no data."""
+
+    def save(self, *_: object) -> bool:
+        return True
+
+    def forget(self, *_: object) -> None:
+        """Nothing to remove."""

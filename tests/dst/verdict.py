@@ -1,0 +1,79 @@
+"""What is wrong with a run, whatever the right decisions are; world.py says what always holds."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from dq_server.live import snapshot
+from dq_server.live.server import replay, restored
+
+if TYPE_CHECKING:
+    from world import World
+
+ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "processes_lost", "restarts_used")
+
+
+class Wrong(AssertionError):
+    """An invariant does not hold."""
+
+
+class Bugs(logging.Handler):
+    """Exceptions that the server and the agents have caught and written to their logs."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+        for name in ("dq.server", "dq.agent"):
+            log = logging.getLogger(name)
+            log.addHandler(self)
+            log.setLevel(logging.ERROR)
+            log.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+BUGS = Bugs()
+
+
+def check_store(world: World) -> None:
+    """Journal = state, with and without the snapshot."""
+    assert world.server is not None
+    scheduler, _, after = restored(world.store)
+    for entry in world.store.entries(after):
+        replay(scheduler, entry)
+    if snapshot.encode(scheduler, 0.0) != snapshot.encode(world.server.scheduler, 0.0):
+        raise Wrong("the state is not what the journal leads to")
+
+
+def check_end(world: World) -> None:
+    """All is settled: every accepted job has ended once, and as its fate explains."""
+    assert world.server is not None
+    state = world.server.scheduler.state
+    state.check()
+    check_store(world)
+    if world.machine.on:
+        raise Wrong(f"processes are left: {world.machine.on}")
+    finished: dict[int, int] = {}
+    for entry in world.store.entries():
+        for _ in range(entry.actions.count('"JobFinished"')):
+            finished[entry.seq] = finished.get(entry.seq, 0) + 1
+    if sum(finished.values()) != len(state.jobs):
+        raise Wrong(f"{len(state.jobs)} jobs finished {sum(finished.values())} times")
+    for wish in world.user.wishes:
+        job = state.jobs.get(wish.job)
+        if job is None or job.end_s is None or job.end_reason is None:
+            raise Wrong(f"job {wish.job} was accepted and has not ended")
+        if job.end_reason.code not in ENDS:
+            raise Wrong(f"job {wish.job} ended for {job.end_reason}")
+        protected = job.spec.protection
+        if protected and job.end_reason.code == "node_lost" and not wish.doomed:
+            raise Wrong(f"job {wish.job} is protected, and ended for {job.end_reason}")
+        if job.restarts > (protected.restarts if protected else 0):
+            raise Wrong(f"job {wish.job} was restarted {job.restarts} times")
+        if job.end_reason.code == "killed_by_user" and not wish.doomed:
+            raise Wrong(f"job {wish.job} was killed by nobody")
+    if len({wish.job for wish in world.user.wishes}) != len(world.user.wishes):
+        raise Wrong("two submissions became one job")
