@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -19,17 +18,18 @@ import zmq
 
 from dq_client import messages as m
 from dq_client.agent import tree
+from dq_client.agent.applications import Applications
 from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.departures import Departures
-from dq_client.agent.holdings import Holdings, Record, Tree
-from dq_client.agent.proxies import TORN_DOWN, Proxies
-from dq_client.agent.ranks import Ranks, describe
+from dq_client.agent.holdings import Holdings
+from dq_client.agent.proxies import Proxies
+from dq_client.agent.ranks import Ranks
 from dq_client.agent.reports import Reports
 from dq_client.agent.rsh import RshSocket
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home
-from dq_client.launch import LaunchError, install_rsh, launch_command
+from dq_client.launch import install_rsh
 
 log = logging.getLogger("dq.agent")
 
@@ -37,7 +37,6 @@ TURN_S = 0.05  # between looks at what cannot wake the loop
 DEPARTURE_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor is wanted
 OVER_MAX = 10_000
 UNSENT = "unsent"
-LOG_PIECE_BYTES = 256 << 10
 
 
 class WrongServer(DQError):
@@ -63,6 +62,7 @@ class Agent:
     each_beat: Callable[[], object] = field(default=lambda: None)
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     holdings: Holdings = field(init=False)
+    applications: Applications = field(init=False)
     departures: Departures = field(init=False)
     proxies: Proxies = field(init=False)
     ranks: Ranks = field(init=False)
@@ -79,6 +79,7 @@ class Agent:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.holdings = Holdings(folder / "holdings", self.owner)
         self.rsh = RshSocket(folder)
+        self.applications = Applications(self)
         self.departures, self.proxies = Departures(self), Proxies(self, self.rsh)
         self.ranks = Ranks(self)
         self.rsh_program = install_rsh(folder)
@@ -222,9 +223,9 @@ class Agent:
     def _order(self, body: m.OrderBody) -> None:
         match body:
             case m.Launch():
-                self._launch(body)
+                self.applications.launch(body)
             case m.KillTree():
-                self._kill(body)
+                self.applications.kill(body)
             case m.Vacate():
                 self.departures.add(body)
             case m.SaveCopies():
@@ -236,51 +237,9 @@ class Agent:
             case m.ProxyEnded():
                 self.proxies.told_end(body)
             case m.ReadLog():
-                self._read_log(body)
+                self.applications.read_log(body)
             case m.Retire():
                 self.retired = True
-
-    def _launch(self, order: m.Launch) -> None:
-        known = self.holdings.get(order.job, order.instance) is not None
-        if known or f"end {order.job}.{order.instance}" in self.reports:
-            return  # a repeated order
-        if self.knows_over(order.job, order.instance):
-            return  # an order that was overtaken: the instance has been killed, or has ended
-        log.info("job %d.%d: launching %s", order.job, order.instance, order.argv)
-        try:
-            held = self._start(order)
-        except (LaunchError, OSError, ValueError) as e:  # ValueError: a NUL in argv or environment
-            log.warning("job %d.%d cannot be launched: %s", order.job, order.instance, e)
-            ended = m.AppEnded(order.job, order.instance, 127, str(e))
-            self.reports.add(f"end {order.job}.{order.instance}", ended)
-            return
-        started = m.AppStarted(order.job, order.instance, held.record.pid)
-        self.reports.add(f"start {order.job}.{order.instance}", started)
-
-    def _start(self, order: m.Launch) -> Tree:
-        """Start the application; LaunchError, OSError or ValueError if that is impossible."""
-        env = {**order.env, **self.owner.marks(tree.LAUNCHER)}
-        check_program(order.argv, order.cwd, env)
-        placement: dict[str, int] = {}
-        for place in order.places:
-            placement[place.host] = placement.get(place.host, 0) + 1
-        launch = launch_command(
-            order.argv,
-            list(placement.items()),
-            rsh=self.rsh_program,
-            rsh_socket=self.rsh.path,
-            interface=self.interface,
-        )
-        folder = self.home.job(order.job)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self.holdings.start(
-            Record(order.job, order.instance),
-            launch.argv,
-            order.cwd,
-            {**launch.env, **self.environment, **env},
-            folder / "out",
-            folder / "err",
-        )
 
     def is_over(self, job: int, instance: int) -> None:
         """No order to launch this instance counts any more, however late it comes."""
@@ -297,30 +256,6 @@ class Agent:
         """What tells a process of this agent from all others."""
         return tree.Owner(self.home.root, self.name)
 
-    def _kill(self, order: m.KillTree) -> None:
-        self.is_over(order.job, order.instance)
-        trees = self.holdings.of(order.job, order.instance)
-        log.info("job %d.%d: killing %d trees", order.job, order.instance, len(trees))
-        for held in trees:
-            if not held.killed:
-                held.terminate()
-
-    def _read_log(self, order: m.ReadLog) -> None:
-        name = "err" if order.stream == "err" else "out"
-        data = b""
-        try:
-            with (self.home.job(order.job) / name).open("rb") as f:
-                f.seek(order.offset)
-                data = f.read(LOG_PIECE_BYTES)
-        except OSError:
-            pass  # nothing was written yet
-        running = any(
-            t.running() for t in self.holdings.trees.values() if t.record.job == order.job
-        )
-        end = not running and len(data) < LOG_PIECE_BYTES
-        offset = order.offset + len(data)
-        self.send(m.LogAnswer(order.ticket, data, offset, end))
-
     # --- what happens to processes ----------------------------------------------------------
 
     def _watch(self) -> None:
@@ -334,7 +269,7 @@ class Agent:
             if held.is_proxy:
                 self.proxies.ended(held, code)
             else:
-                self._job_ended(held, code)
+                self.applications.ended(held, code)
         if self.ranks.missing:
             self.ranks.look()
         self.departures.look()
@@ -342,32 +277,3 @@ class Agent:
     def copies_of(self, job: int) -> Path:
         """Where copies of a job's data lie unless its owner gave a folder."""
         return self.home.job(job) / "copies"
-
-    def _job_ended(self, held: Tree, code: int) -> None:
-        r = held.record
-        key = f"end {r.job}.{r.instance}"
-        if key in self.reports:
-            return
-        well = self.proxies.all_well(r.job, r.instance) if code == 0 else True
-        if well is None or not held.sweep():
-            return
-        lost = [] if well else self.ranks.lost(r.job, r.instance)
-        code = code if well else TORN_DOWN
-        log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
-        self.is_over(r.job, r.instance)
-        self.proxies.forget(r.job, r.instance)
-        why = describe(lost) if lost else ""
-        self.reports.add(key, m.AppEnded(r.job, r.instance, code, why), held)
-
-
-def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:
-    """Find out before MPI does: a missing program would take the launcher down with it."""
-    if not Path(cwd).is_dir():
-        raise LaunchError(f"no such folder: {cwd}")
-    program = argv[0]
-    found = shutil.which(program, path=env.get("PATH", os.defpath))
-    if "/" in program:
-        candidate = Path(cwd, program)
-        found = str(candidate) if os.access(candidate, os.X_OK) and candidate.is_file() else None
-    if found is None:
-        raise LaunchError(f"no such program: {program}")

@@ -12,6 +12,7 @@ from stand_ins import Held, Holdings, NoCopies
 
 from dq_client import messages as m
 from dq_client.agent.agent import Agent
+from dq_client.agent.applications import Applications
 from dq_client.agent.departures import Departures
 from dq_client.agent.holdings import Record
 from dq_client.agent.proxies import Proxies
@@ -41,14 +42,20 @@ class PlayedAgent(Agent):
 
     def __post_init__(self) -> None:
         """Without sockets and folders."""
+        self.applications = PlayedApplications(self)
         self.departures, self.proxies = PlayedDepartures(self), Proxies(self, None)
         self.ranks = Ranks(self)  # no folder, so nobody is ever missing
 
-    def _start(self, order: m.Launch) -> Any:
-        process = launch(self.world, order)
-        held = Held(Record(order.job, order.instance), process, self.world.machine)
-        spread(self.world, process, self.name)
-        return self.holdings.add(held)  # type: ignore[attr-defined]
+
+class PlayedApplications(Applications):
+    """Over played processes."""
+
+    def start(self, order: m.Launch) -> Any:
+        agent: Any = self._agent
+        process = launch(agent.world, order)
+        held = Held(Record(order.job, order.instance), process, agent.world.machine)
+        spread(agent.world, process, agent.name)
+        return agent.holdings.add(held)
 
 
 class PlayedDepartures(Departures):
