@@ -105,20 +105,25 @@ class Iterating:
     def _go_on(self, sim: Simulation, job: int, instance: int, since_s: float) -> None:
         """Compute on the grid `_at` from `since_s` on."""
         self._since_s, self._step_s = since_s, self.iteration_s(self._at)
-        end_s = since_s + (self.iterations - self._done) * self._step_s
-        self._end = sim.at(end_s, JobEnded(job, instance, 0), ENDS)
+        end_s = self._end_s()
+        rank = ENDS if end_s > since_s else OTHERS  # after the commit of the resize before it
+        self._end = sim.at(end_s, JobEnded(job, instance, 0), rank)
         if sim.polls:
             self._report(sim, job, instance, since_s)
+
+    def _end_s(self) -> float:
+        """When the job ends if nothing happens."""
+        return self._since_s + (self.iterations - self._done) * self._step_s
 
     def _report(self, sim: Simulation, job: int, instance: int, now: float) -> None:
         """Set the next remap point after `now` going, unless the end comes first."""
         done = self._done + 1
         if self._step_s > 0:
             done = max(done, self._done + math.ceil((now - self._since_s) / self._step_s))
-        if done >= self.iterations:
+        at_s = max(now, self._since_s + (done - self._done) * self._step_s)
+        if done >= self.iterations or at_s >= self._end_s():
             return
         self._seq += 1
-        at_s = max(now, self._since_s + (done - self._done) * self._step_s)
         size = self._at.size
         point = RemapPoint(job, instance, self._seq, size, self._resize_id, self._step_s, 0.0)
         self._next = sim.at(at_s, point, OTHERS)

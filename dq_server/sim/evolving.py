@@ -52,12 +52,16 @@ class Evolving:
         self._ask(sim, action.job, action.instance, now)
 
     def _ask(self, sim: Simulation, job: int, instance: int, now: float) -> None:
-        """Set the next request going; one whose time has come while another waited is skipped."""
+        """Set the next request going; one whose time has come while another waited is skipped.
+
+        So are those at or after the end of the job.
+        """
         self._next = 0
+        end_s = self._start_s + self.static_s
         while self._asked < len(self.asks_s):
             at_s = self._start_s + self.asks_s[self._asked]
             self._asked += 1
-            if at_s >= now:
+            if now <= at_s < end_s:
                 event = DynamicRequested(job, instance, self._asked, self.more, self.timeout_s)
                 self._next = sim.at(at_s, event, OTHERS)
                 return
@@ -83,8 +87,8 @@ class Evolving:
         if self.rest_only:
             left_s = self._start_s + self.static_s - now
             end_s = now + left_s * self.dynamic_s / self.static_s
-        end = JobEnded(action.job, action.instance, 0)
-        self._end = sim.at(max(end_s, now), end, ENDS)
+        rank = ENDS if end_s > now else OTHERS  # at once, but after the commit
+        self._end = sim.at(max(end_s, now), JobEnded(action.job, action.instance, 0), rank)
 
     def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
         """It is resized when it asks for it: nothing happens."""

@@ -79,9 +79,18 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
             )
 
 
+def part_of(path: Path) -> Path:
+    """Where a result is written before it is whole and takes the name `path`."""
+    return path.with_name(path.name + ".part")
+
+
 def write_csv(path: Path, runs: Iterable[Run]) -> None:
-    """Write the jobs' CSV, whole or not at all."""
-    part = path.with_name(path.name + ".part")
+    """Write the jobs' CSV, whole or not at all; a pipe or a device is written to as it is."""
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as out:
+            out.writelines(csv_lines(runs))
+        return
+    part = part_of(path)
     try:
         with part.open("w", encoding="utf-8", newline="") as out:
             out.writelines(csv_lines(runs))

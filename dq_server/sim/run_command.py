@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.one_line import InputError, OneLineCommand
-from dq_server.sim.output import Run, as_json, as_table, write_csv
+from dq_server.sim.output import Run, as_json, as_table, part_of, write_csv
 from dq_server.sim.swf import read_swf
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
@@ -100,7 +101,7 @@ def run(
         configs = {policy: named_config(policy, usual) for policy in policies}
         for config in configs.values():
             config.validate()
-        _check_outputs(csv, plot)
+        _check_outputs(workload, csv, plot)
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
         reserved = jobs.reservations if isinstance(jobs, ListedWorkload) else ()
         runs = []
@@ -111,12 +112,16 @@ def run(
         raise InputError(str(error)) from error
     for note, count in sorted(runs[0].records.notes.items()):
         click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
-    if csv is not None:
-        write_csv(csv, runs)
-    if plot is not None:
-        from dq_server.sim.plots import plot_runs  # matplotlib is slow to import
+    try:
+        if csv is not None:
+            write_csv(csv, runs)
+        if plot is not None:
+            from dq_server.sim.plots import plot_runs  # matplotlib is slow to import
 
-        plot_runs(plot, runs)
+            plot_runs(plot, runs)
+    except OSError as error:
+        name = error.filename or csv or plot
+        raise InputError(f"{name}: cannot be written: {error.strerror}") from error
     click.echo(as_json(jobs.name, nodes, runs) if json_wanted else as_table(runs))
 
 
@@ -129,6 +134,9 @@ def _malleability(
             if value is not None:
                 raise InputError(f"{option} is about malleable jobs: give --malleable too")
         return None
+    for option, number in (("--malleable", share), ("--overhead", overhead)):
+        if number is not None and not math.isfinite(number):
+            raise InputError(f"{option} {number}: a finite number is needed")
     usual = Malleability()
     return Malleability(
         share,
@@ -138,11 +146,17 @@ def _malleability(
     )
 
 
-def _check_outputs(csv: Path | None, plot: Path | None) -> None:
+def _check_outputs(workload: Path, csv: Path | None, plot: Path | None) -> None:
     """Before anything is simulated: could the results be written?"""
     for option, path in (("--csv", csv), ("--plot", plot)):
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        if path is None:
+            continue
+        if path.is_dir() or not path.absolute().parent.is_dir():
             raise InputError(f"{option} {path}: not a file in a directory that exists")
+        if path.exists() and workload.exists() and path.samefile(workload):
+            raise InputError(f"{option} {path}: this is the workload: name another file")
+        if path.is_file() or not path.exists():
+            _try_to_write(option, path)
     if plot is None:
         return
     if plot.suffix not in PLOT_FORMATS:
@@ -151,6 +165,16 @@ def _check_outputs(csv: Path | None, plot: Path | None) -> None:
         raise InputError("--csv and --plot name the same file")
     if find_spec("matplotlib") is None:
         raise InputError("--plot needs matplotlib: pip install 'dq[web]'")
+
+
+def _try_to_write(option: str, path: Path) -> None:
+    """Could a file be made beside `path`? InputError if not."""
+    try:
+        probe = part_of(path)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
 
 
 def _read(

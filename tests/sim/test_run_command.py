@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 
 import pytest
 from click.testing import CliRunner
@@ -123,6 +124,10 @@ def test_a_picture(busy, tmp_path):
         (["--policy", "easy", "--plot", "nowhere/x.png"], "not a file in a directory that exists"),
         (["--policy", "easy", "--csv", "nowhere/x.csv"], "not a file in a directory that exists"),
         (["--policy", "easy", "--csv", "x.png", "--plot", "x.png"], "name the same file"),
+        (["--policy", "easy", "--malleable", "nan"], "--malleable nan: a finite number is needed"),
+        (["--policy", "easy", "--malleable", "1", "--overhead", "inf"], "--overhead inf: a finite"),
+        (["--policy", "easy", "--csv", "/proc/x.csv"], "--csv /proc/x.csv: cannot be written"),
+        (["--policy", "easy", "--plot", "/proc/x.png"], "--plot /proc/x.png: cannot be written"),
         ([], "Missing option '--policy'"),
     ],
 )
@@ -134,6 +139,44 @@ def test_senseless_options_are_one_line_and_exit_code_2(small, tmp_path, monkeyp
     assert says in err
     assert len(err.splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_workload_is_never_written_over(small):
+    before = small.read_bytes()
+    code, out, err = run(small, "--nodes", 10, "--policy", "easy", "--csv", small)
+    assert (code, out) == (2, "")
+    assert "this is the workload: name another file" in err
+    assert small.read_bytes() == before
+
+
+def test_a_csv_can_go_down_a_pipe_which_stays_a_pipe(small, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run(small, "--nodes", 10, "--policy", "easy", "--csv", pipe)[0] == 0
+        assert pipe.is_fifo()
+        assert os.read(reader, 1 << 16).startswith(b"job_id,submit_s")
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("policy", SETS)
+def test_jobs_of_no_length_are_simulated_whatever_they_are(log, tmp_path, policy):  # noqa: F811
+    zero = log(line(1, run=0, asked=2, estimate=5), line(2, submit=3, run=9, asked=1, estimate=9))
+    args = ("--nodes", 4, "--policy", policy, "--json")
+    figures = json.loads(run(zero, *args, "--malleable", 1)[1])["runs"][0]
+    assert (figures["jobs"], figures["failed"]) == (2, 0)
+    path = tmp_path / "w.toml"
+    path.write_text(
+        "[[job]]\nkind = 'malleable'\nprocessors = 1\nsizes = [1, 2]\niterations = 9\n"
+        "times_s = { 1 = 1, 2 = 0 }\n"
+        "[[job]]\nkind = 'evolving'\nrun_s = 10\nmore = 1\nask_at_s = [10, 12]\n"
+        "[[job]]\nkind = 'evolving'\nrun_s = 10\ngranted_s = 0\nmore = 1\nask_at_s = [4]\n"
+    )
+    code, out, err = run(path, *args)
+    assert code == 0, err
+    assert json.loads(out)["runs"][0]["jobs"] == 3
 
 
 @pytest.mark.parametrize(
