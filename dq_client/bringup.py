@@ -148,6 +148,7 @@ def bring_up(
 ) -> dict[str, object]:
     """Server and agents; returns once every node has reported.
 
+    Nodes that join for the first time are numbered in the cluster's order.
     `mechanism`: how emulated nodes are slowed (emulation.mechanism).
     """
     by_kernel = mechanism in ("contained", "governor")
@@ -159,6 +160,8 @@ def bring_up(
         (home.root / "contained").touch()
     if mechanism == "contained":
         server_options = [*server_options, "--address", contained.server_address(home)]
+    if len(cluster.agents()) > 1:  # they race; one agent tells of its nodes in order
+        server_options = [*server_options, f"--expected={','.join(n.name for n in cluster.nodes)}"]
     info = start_server(home, server_options)
     try:
         if by_kernel:

@@ -35,6 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")
     parser.add_argument("--heartbeat", type=float, default=2.0, metavar="SECONDS")
+    # From `dq up`: new nodes of these names are numbered in this order (live/rollcall.py).
+    parser.add_argument("--expected", type=_names, default=(), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     # A state of many jobs is a million objects that all stay: looking through them again and again
     # for garbage, as Python does while they are made, doubles the time of a start.
@@ -65,7 +67,8 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(message)s",
     )
     try:
-        front = Front(home, address, config, heartbeat_s=options.heartbeat)
+        heartbeat_s, expected = options.heartbeat, options.expected
+        front = Front(home, address, config, heartbeat_s=heartbeat_s, expected=expected)
     except zmq.ZMQError as e:
         raise UsageError(f"cannot listen on {address}: {e}; is another server there?") from e
     write_private(home.root / "address", front.address)
@@ -87,6 +90,10 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     home.server_file.unlink(missing_ok=True)
     os.close(lock)
     return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def _last_address(home: Home) -> str | None:

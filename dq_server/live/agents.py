@@ -151,8 +151,22 @@ def join(server: Server, link: AgentLink, nodes: list[m.NodeInfo]) -> None:
     state = server.scheduler.state
     if any(h.running and _over(state, h) for h in link.holdings):
         return
+    known, now = state.processors.nodes, server.monotonic()
     for node in nodes:
-        server.apply(ev.NodeJoined(node.name, node.processors, node.speed))
+        if not server.roll.holds(node, known, now):
+            _join(server, node)
+    join_called(server)
+
+
+def join_called(server: Server) -> None:
+    """Nodes that waited for others join when it is their turn."""
+    known = server.scheduler.state.processors.nodes
+    for node in server.roll.turn(known, server.monotonic()):
+        _join(server, node)
+
+
+def _join(server: Server, node: m.NodeInfo) -> None:
+    server.apply(ev.NodeJoined(node.name, node.processors, node.speed))
 
 
 def _reconcile_first(

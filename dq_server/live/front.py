@@ -10,7 +10,7 @@ import logging
 import os
 import pwd
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import zmq
 
@@ -42,6 +42,7 @@ class Front:
         *,
         heartbeat_s: float = 2.0,
         heartbeats_missed: int = 3,
+        expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         admitted = access.Access(home.keys)
@@ -60,6 +61,7 @@ class Front:
                 user=pwd.getpwuid(os.getuid()).pw_name,
                 heartbeat_s=heartbeat_s,
                 heartbeats_missed=heartbeats_missed,
+                expected=expected,
                 clock=clock,
             )
             self.router = access.bind_router(self._context, self._authenticator, admitted, address)

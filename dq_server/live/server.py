@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 import msgspec
@@ -28,7 +28,7 @@ from dq_server.core.errors import SchedulerError
 from dq_server.core.jobs import Job, JobState
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, snapshot, translate, views
-from dq_server.live.agents import AgentLink, Agents, Launchers
+from dq_server.live.agents import AgentLink, Agents, Launchers, join_called
 from dq_server.live.journal import (
     Entry,
     JournalError,
@@ -38,6 +38,7 @@ from dq_server.live.journal import (
 )
 from dq_server.live.keeping import Keeping
 from dq_server.live.requests import answer
+from dq_server.live.rollcall import RollCall
 from dq_server.live.seldom import Seldom
 
 log = logging.getLogger("dq.server")
@@ -66,6 +67,7 @@ class Server:
         user: str = "",
         heartbeat_s: float = 2.0,
         heartbeats_missed: int = 3,
+        expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,6 +82,7 @@ class Server:
         self._keeping = Keeping(journal, monotonic)
         self.epoch = journal.next_epoch()
         self.agents = Agents()
+        self.roll = RollCall(expected)
         self.started_s = self._waits_from_s = self._ticked_s = monotonic()
         self._away_from_s = heartbeat_s / 2  # ticks come more often
         self.stopping = False
@@ -340,6 +343,7 @@ class Server:
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
                     self.lose(known.name, "its agent has not come back")
+        join_called(self)
         self.resume()
         if self.drain and not self.scheduler.state.active:
             for link in self.agents.by_name.values():
@@ -367,6 +371,7 @@ class Server:
 
     def lose(self, node: str, why: str) -> None:
         """A node is lost, if it was there."""
+        self.roll.forget(node)
         known = self.scheduler.state.processors.nodes.get(node)
         if known is not None and known.up:
             log.warning("node %s is lost: %s", node, why)

@@ -37,6 +37,15 @@ def iteration_s(live: Live, n: int, size: int) -> float:
 
 
 @pytest.mark.live
+def test_nodes_are_numbered_in_the_order_of_the_file(live: Live, tmp_path: Path) -> None:
+    path = cluster(tmp_path)
+    path.write_text(path.read_text().replace('"n[01-06]"', '["z", "n[3-5]", "b", "a"]'))
+    live.dq("up", "--cluster", path, "--detach")
+    nodes = json.loads(live.dq("nodes", "--json"))["nodes"]
+    assert [node["name"] for node in nodes] == ["z", "n3", "n4", "n5", "b", "a"]
+
+
+@pytest.mark.live
 @pytest.mark.mpi
 def test_two_processors_are_faster_and_a_slow_link_takes_that_away(
     live: Live, tmp_path: Path

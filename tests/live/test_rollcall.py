@@ -1,0 +1,173 @@
+"""New nodes that are expected join in the order of their names: the server under a test's clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_client import codec, keys
+from dq_client import messages as m
+from dq_client.home import Home
+from dq_server.live.access import Access, Principal
+from dq_server.live.journal import Journal, JournalError
+from dq_server.live.rollcall import PATIENCE_S
+from dq_server.live.server import Server
+
+AGENT = Principal("agent")
+TICK_S = 0.25
+BEAT_S = 2.0
+
+
+class Called:
+    """A server that expects nodes, and agents that report to it and beat."""
+
+    def __init__(self, home, expected):
+        self.home, self.now = home, 1000.0
+        self.start(expected)
+
+    def start(self, expected):
+        self.server = Server(
+            Journal(self.home.journal), Access(self.home.keys),
+            lambda *_: None, heartbeat_s=BEAT_S, expected=expected,
+            clock=lambda: self.now, monotonic=lambda: self.now,
+        )  # fmt: skip
+        self.sessions = {}
+
+    def restart(self, expected):
+        self.server.journal.close()
+        self.start(expected)
+
+    def say(self, agent, body):
+        self.server.receive(agent.encode(), AGENT, codec.encode(m.Request("q", body)))
+        self.server.let_out()
+
+    def hello(self, agent, *nodes):
+        infos = [m.NodeInfo(name, 1, name) for name in nodes or (agent,)]
+        self.say(agent, m.AgentHello(m.PROTOCOL, agent, infos))
+        self.sessions[agent] = self.server.agents.by_name[agent].session
+        self.beat(agent)
+
+    def beat(self, agent):
+        self.say(agent, m.Heartbeat(self.sessions[agent], [], 0.0))
+
+    def attend(self, seconds, silent=()):
+        for turn in range(int(seconds / TICK_S)):
+            self.now += TICK_S
+            for agent in self.sessions.keys() - set(silent):
+                if turn % int(BEAT_S / TICK_S) == 0:
+                    self.beat(agent)
+            self.server.tick()
+            self.server.let_out()
+
+    @property
+    def nodes(self):
+        return list(self.server.scheduler.state.processors.nodes)
+
+    @property
+    def up(self):
+        return {n.name for n in self.server.scheduler.state.processors.nodes.values() if n.up}
+
+
+@pytest.fixture
+def called(tmp_path):
+    home = Home(tmp_path / "home")
+    home.create()
+    keys.ensure(home.keys)
+    made = Called(home, ["c", "a", "b"])
+    yield made
+    made.server.scheduler.state.check()
+    made.server.journal.close()
+
+
+def test_who_reports_early_waits_for_those_before(called):
+    called.hello("b")
+    called.hello("a")
+    assert called.nodes == []
+    called.hello("c")
+    assert called.nodes == ["c", "a", "b"]
+    called.restart([])
+    assert called.nodes == ["c", "a", "b"], "the journal has them so"
+
+
+def test_who_reports_in_the_order_joins_at_once(called):
+    called.hello("c")
+    assert called.nodes == ["c"]
+    called.hello("b")
+    called.hello("a")
+    assert called.nodes == ["c", "a", "b"]
+
+
+def test_nobody_waits_for_ever_and_a_late_one_is_the_last(called):
+    called.hello("b")
+    called.hello("a")
+    called.attend(PATIENCE_S)
+    assert called.nodes == []
+    called.attend(TICK_S)
+    assert called.nodes == ["a", "b"]
+    called.hello("c")
+    assert called.nodes == ["a", "b", "c"]
+    assert called.up == {"a", "b", "c"}
+
+
+def test_everyone_who_reports_renews_the_patience_once(called):
+    called.hello("b")
+    called.attend(PATIENCE_S - 1)
+    called.hello("a")
+    called.attend(2)
+    assert called.nodes == []
+    called.hello("b")  # again: a new connection
+    called.attend(PATIENCE_S - 1.75)
+    assert called.nodes == ["a", "b"]
+
+
+def test_a_node_that_is_not_expected_joins_at_once(called):
+    called.hello("b")
+    called.hello("x")
+    assert called.nodes == ["x"]
+
+
+def test_nodes_that_the_journal_knows_come_back_at_once(called):
+    for name in "cab":
+        called.hello(name)
+    called.restart(["c", "a", "b", "d"])
+    called.attend(10)  # all are lost
+    assert called.up == set()
+    called.hello("b")
+    assert called.up == {"b"}
+    called.hello("d")
+    assert called.nodes == ["c", "a", "b", "d"], "those before it have joined before"
+    assert called.up == {"b", "d"}
+
+
+def test_an_agent_that_dies_while_it_waits_does_not_join(called):
+    called.hello("b")
+    called.attend(PATIENCE_S - 1, silent=["b"])
+    called.hello("a")
+    called.attend(PATIENCE_S + TICK_S, silent=["b"])
+    assert "b" not in called.server.agents.by_name
+    assert called.nodes == ["a"]
+    called.hello("b")
+    called.hello("c")
+    assert called.nodes == ["a", "b", "c"]
+
+
+def test_one_agent_with_several_nodes_among_others(called):
+    called.restart(["a", "b", "c", "d"])
+    called.hello("second", "d", "b")
+    assert called.nodes == []
+    called.hello("first", "c", "a")
+    assert called.nodes == ["a", "b", "c", "d"]
+
+
+def test_a_turn_that_could_not_be_saved_keeps_the_order(called, monkeypatch):
+    def failing():
+        raise JournalError("the disk is full")
+
+    called.hello("b")
+    called.hello("a")
+    with monkeypatch.context() as broken:
+        broken.setattr(called.server.journal, "commit", failing)
+        called.hello("c")
+    assert called.nodes == []
+    for name in "bac":
+        called.beat(name)
+    assert called.nodes == ["c", "a", "b"]
