@@ -3,6 +3,7 @@
 A turn takes in messages (`receive`) and time (`tick`), hands events to the scheduler, and `let_out`
 commits them to the journal in one go and only then sends what follows: replies and orders. If the
 commit fails nothing is sent but refusals, and the state is rebuilt from what the journal holds.
+What the scheduler's actions bring about, orders to agents above all, is in orders.py.
 
 Sockets and threads are front.py's. Journal, clock and outlet are handed in, so that the whole
 server also runs in a simulated world (tests/dst).
@@ -14,7 +15,6 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from itertools import islice
 
 import msgspec
 
@@ -24,30 +24,20 @@ from dq_client.errors import DQError
 from dq_server.core import actions as act
 from dq_server.core import events as ev
 from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import SchedulerError
-from dq_server.core.jobs import Job, JobState
-from dq_server.core.scheduler import Scheduler
-from dq_server.live import access, snapshot, translate, views
+from dq_server.live import access, orders, translate, views
 from dq_server.live.agents import AgentLink, Agents, Launchers, join_called
-from dq_server.live.journal import (
-    Entry,
-    JournalError,
-    Store,
-    actions_as_json,
-    event_as_json,
-)
+from dq_server.live.journal import JournalError, Store, event_as_json
 from dq_server.live.keeping import Keeping
 from dq_server.live.requests import answer
+from dq_server.live.restoring import replay, restored
 from dq_server.live.rollcall import RollCall
 from dq_server.live.seldom import Seldom
 
 log = logging.getLogger("dq.server")
 complain = Seldom(log)
 
-LOG_TICKETS_MAX = 1000
 RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
-COPIES_FORGOTTEN_MAX = 1000  # of the jobs that ended last
 GOES_DOWN = "the server is going down"
 
 Outlet = Callable[[bytes, bytes], None]  # identity of a connection, frame
@@ -55,6 +45,12 @@ Outlet = Callable[[bytes, bytes], None]  # identity of a connection, frame
 
 class Server:
     """See the module's docstring. One turn: any `receive`, perhaps `tick`, then `let_out`."""
+
+    # What agents are told, at the scheduler's word and at others'.
+    launch = orders.launch
+    vacate = orders.vacate
+    forget_copies_on = orders.forget_copies_on
+    read_log = orders.read_log
 
     def __init__(
         self,
@@ -93,7 +89,7 @@ class Server:
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None
-        self._tickets = itertools.count(1)
+        self.tickets = itertools.count(1)
         self.sessions = itertools.count((self.epoch << 24) + 1)  # of agents; never used again
         self.rebuild()
         if self.scheduler.config != self.config:
@@ -155,37 +151,10 @@ class Server:
             self._unsaved = self._unsaved or e  # this turn will be refused as a whole
         self._seq += 1
         for action in actions:
-            self._carry_out(action)
+            orders.carry_out(self, action)
         return actions
 
-    def _carry_out(self, action: act.Action) -> None:
-        match action:
-            case act.StartJob():
-                job = self.scheduler.job(action.job)
-                self.launchers.add(job)
-                self.launch(job)
-            case act.KillJob():
-                for link in self._agents_of(action.processors):
-                    self.order(link, m.KillTree(action.job, action.instance))
-            case act.VacateProcessors():
-                self.vacate(action.job, action.processors)
-                self._save_elsewhere(action)
-            case act.JobFinished():
-                log.info("job %d %s: %s", action.job, action.state, action.reason.text)
-                self._archive(action.job)
-                self.access.dismiss_job(action.job)
-                self._forget_copies(action.job)
-            case act.JobRestarts():
-                log.warning("job %d: %s", action.job, action.reason.text)
-                self.access.dismiss_job(action.job)
-            case act.WarnJob():
-                log.warning("job %d: %s", action.job, action.reason.text)
-            case act.CallRemap():
-                pass  # it comes after every iteration, and sooner it cannot
-            case act.JobAccepted() | act.AnswerRemap() | act.AnswerRequest():
-                pass  # the request that caused it answers
-
-    def _archive(self, job_id: int) -> None:
+    def archive(self, job_id: int) -> None:
         """Keep what queries say of an ended job: the scheduler forgets it (keep_ended)."""
         job = self.scheduler.state.jobs.get(job_id)
         if job is None:  # keep_ended = 0
@@ -197,91 +166,7 @@ class Server:
         except JournalError as e:
             self._unsaved = self._unsaved or e
 
-    # --- orders -----------------------------------------------------------------------------
-
-    def launch(self, job: Job) -> None:
-        """Order the agent of the job's first node to start the application."""
-        pair = self.access.admit_job(job.id, job.instance)
-        places = self.places.of(tuple(job.allocation))
-        link = self.agents.by_node.get(places[0].node)
-        if link is None:
-            return  # reconcile launches it when the agent reports
-        env = {
-            **job.spec.env,
-            "DQ_SERVER": self.address,
-            "DQ_SERVER_KEY": self.access.server.public,
-            "DQ_JOB_ID": str(job.id),
-            "DQ_JOB_INSTANCE": str(job.instance),
-            "DQ_JOB_KEY": pair.secret,
-        }
-        if job.spec.protection is not None:
-            env |= translate.protecting(job, self.access.server.public)[1]
-        argv, cwd = list(job.spec.argv), job.spec.cwd
-        self.order(link, m.Launch(job.id, job.instance, argv, cwd, env, places))
-
-    def vacate(self, job_id: int, processors: tuple[int, ...]) -> None:
-        """Ask the agents to confirm that released processors are empty."""
-        state = self.scheduler.state
-        job = state.jobs.get(job_id)
-        goes_on = job_id in state.active
-        save = None
-        if job is not None and job.state is JobState.RESTARTING:
-            save = self._copy_places(job)
-        for link in self._agents_of(processors):
-            names = {n.name for n in link.nodes}
-            mine = [p for p in processors if state.processors.node_of[p] in names]
-            pids = [self.leaving.get((job_id, p), 0) for p in mine]
-            if goes_on and not all(pids):
-                # A part of a running job whose pids were lost with the last server: they have
-                # left long ago, a retiring rank takes milliseconds.
-                self.apply(ev.ProcessorsVacated(job_id, tuple(mine)))
-                continue
-            instance = job.instance if job is not None else 0
-            self.order(link, m.Vacate(job_id, instance, mine, pids if goes_on else [], save))
-
-    def _copy_places(self, job: Job) -> m.CopyPlaces:
-        return translate.protecting(job, self.access.server.public)[0]
-
-    def _save_elsewhere(self, action: act.VacateProcessors) -> None:
-        """Nodes that an interrupted job had left before may still hold copies of its data."""
-        job = self.scheduler.state.jobs.get(action.job)
-        if job is None or job.state is not JobState.RESTARTING:
-            return
-        asked = self._agents_of(action.processors)
-        for link in self.agents.by_name.values():
-            if link not in asked:
-                self.order(link, m.SaveCopies(job.id, action.instance, self._copy_places(job)))
-
-    def _forget_copies(self, job_id: int) -> None:
-        job = self.scheduler.state.jobs.get(job_id)
-        if job is not None and job.spec.protection is not None:
-            for link in self.agents.by_name.values():
-                self.order(link, m.ForgetCopies(job.id, self._copy_places(job)))
-
-    def forget_copies_on(self, link: AgentLink) -> None:
-        """An agent that was away when jobs ended still holds their copies in memory."""
-        state = self.scheduler.state
-        for job_id in islice(reversed(state.ended), COPIES_FORGOTTEN_MAX):
-            job = state.jobs[job_id]
-            if job.spec.protection is not None and job.spec.protection.how == "partner":
-                self.order(link, m.ForgetCopies(job.id, self._copy_places(job)))
-
-    def _agents_of(self, processors: tuple[int, ...]) -> list[AgentLink]:
-        node_of = self.scheduler.state.processors.node_of
-        links: dict[str, AgentLink] = {}
-        for p in processors:
-            link = self.agents.by_node.get(node_of[p])
-            if link is not None:
-                links[link.name] = link
-        return list(links.values())
-
-    def read_log(self, link: AgentLink, asked: tuple[bytes, str], body: m.LogsQuery) -> None:
-        """Order a piece of output; the agent's answer is passed on to who asked."""
-        ticket = next(self._tickets)
-        self.log_tickets[ticket] = (*asked, link.name)
-        if len(self.log_tickets) > LOG_TICKETS_MAX:  # asked of agents that went away
-            del self.log_tickets[min(self.log_tickets)]
-        self.order(link, m.ReadLog(ticket, body.job, body.stream, body.offset))
+    # --- what leaves ------------------------------------------------------------------------
 
     def order(self, link: AgentLink, body: m.OrderBody) -> None:
         """Send an order once the journal is safe."""
@@ -409,28 +294,3 @@ class Server:
         if force:
             for job in list(self.scheduler.state.active.values()):
                 self.apply(ev.KillRequested(job.id, self.user))
-
-
-def restored(journal: Store) -> tuple[Scheduler, float, int]:
-    """The scheduler as the newest snapshot has it, its time and its event; else a new one."""
-    found = journal.load_snapshot()
-    if found is not None:
-        try:
-            return *snapshot.decode(found[1]), found[0]
-        except snapshot.DamagedSnapshot as e:
-            log.warning("the snapshot cannot be used, all events are replayed: %s", e)
-    return Scheduler(), 0.0, 0
-
-
-def replay(scheduler: Scheduler, entry: Entry) -> None:
-    """Handle an event of the journal again; JournalError if it does not lead where it did."""
-    try:
-        actions = scheduler.handle(entry.event, entry.time)
-    except SchedulerError as e:
-        raise JournalError(f"the journal is damaged: event {entry.seq} is not legal: {e}") from e
-    if actions_as_json(actions) != entry.actions:
-        raise JournalError(
-            f"the journal is damaged, or was written by another version of DQ: event {entry.seq}"
-            f" ({type(entry.event).__name__}) does not lead to the recorded actions any more;"
-            " move it away"
-        )

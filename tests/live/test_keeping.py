@@ -14,7 +14,7 @@ from dq_server.live import keeping, snapshot
 from dq_server.live.aside import Aside, AsideError
 from dq_server.live.journal import Journal
 from dq_server.live.keeping import Keeping
-from dq_server.live.server import restored
+from dq_server.live.restoring import restored
 
 pytestmark = pytest.mark.timeout(60)
 

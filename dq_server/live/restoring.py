@@ -1,0 +1,37 @@
+"""The state that a journal leads to: the newest snapshot, then event after event."""
+
+from __future__ import annotations
+
+import logging
+
+from dq_server.core.errors import SchedulerError
+from dq_server.core.scheduler import Scheduler
+from dq_server.live import snapshot
+from dq_server.live.journal import Entry, JournalError, Store, actions_as_json
+
+log = logging.getLogger("dq.server")
+
+
+def restored(journal: Store) -> tuple[Scheduler, float, int]:
+    """The scheduler as the newest snapshot has it, its time and its event; else a new one."""
+    found = journal.load_snapshot()
+    if found is not None:
+        try:
+            return *snapshot.decode(found[1]), found[0]
+        except snapshot.DamagedSnapshot as e:
+            log.warning("the snapshot cannot be used, all events are replayed: %s", e)
+    return Scheduler(), 0.0, 0
+
+
+def replay(scheduler: Scheduler, entry: Entry) -> None:
+    """Handle an event of the journal again; JournalError if it does not lead where it did."""
+    try:
+        actions = scheduler.handle(entry.event, entry.time)
+    except SchedulerError as e:
+        raise JournalError(f"the journal is damaged: event {entry.seq} is not legal: {e}") from e
+    if actions_as_json(actions) != entry.actions:
+        raise JournalError(
+            f"the journal is damaged, or was written by another version of DQ: event {entry.seq}"
+            f" ({type(entry.event).__name__}) does not lead to the recorded actions any more;"
+            " move it away"
+        )
