@@ -33,6 +33,7 @@ from dq_client.errors import UsageError
 from dq_client.messages import NodeInfo
 
 ENGINES = ("local", "emulated", "hosts")
+NAME_MAX = 200  # messages.Name
 NODES_MAX = 10_000
 _RANGE = re.compile(r"^(?P<head>[A-Za-z0-9_.-]*)\[(?P<low>\d+)-(?P<high>\d+)\](?P<tail>[\w.-]*)$")
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
@@ -169,13 +170,18 @@ def _nodes(group: NodeGroup, link: Link | None) -> list[NodeInfo]:
     ]
 
 
+def require_name(word: str) -> str:
+    """The name of a node, which is one of a folder, too; UsageError if it cannot be one."""
+    if not _NAME.fullmatch(word) or len(word) > NAME_MAX:
+        raise UsageError(f"not a node name: {word!r} (letters, digits, '.', '_', '-')")
+    return word
+
+
 def expand_names(word: str) -> list[str]:
     """`n[01-03]` is n01, n02, n03; a plain name is itself."""
     found = _RANGE.match(word)
     if found is None:
-        if not _NAME.match(word):
-            raise UsageError(f"not a node name: {word!r} (letters, digits, '.', '_', '-')")
-        return [word]
+        return [require_name(word)]
     low, high = int(found["low"]), int(found["high"])
     if high < low or high - low >= NODES_MAX:
         raise UsageError(f"not a range of node names: {word!r}")

@@ -132,4 +132,9 @@ def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:
         candidate = Path(cwd, program)
         found = str(candidate) if os.access(candidate, os.X_OK) and candidate.is_file() else None
     if found is None:
+        if "/" in program and Path(cwd, program).is_file():
+            raise LaunchError(
+                f"{program} is not executable: chmod +x makes it so, or name its interpreter, as"
+                f" python {program}"
+            )
         raise LaunchError(f"no such program: {program}")

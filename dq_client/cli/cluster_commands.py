@@ -16,11 +16,15 @@ from dq_client import messages as m
 from dq_client.cli.job_commands import ask, json_option
 from dq_client.cli.job_commands import server as connected
 from dq_client.cli.output import note, print_json, table
-from dq_client.cluster import Cluster, local_cluster, read_cluster, usable_cores
+from dq_client.cli.values import require_above_zero
+from dq_client.cluster import Cluster, local_cluster, read_cluster, require_name, usable_cores
 from dq_client.emulation.fitting import require_fit
 from dq_client.emulation.mechanism import choose
-from dq_client.errors import NoServer, Refused, UsageError
+from dq_client.errors import NoServer, NotFound, Refused, UsageError
 from dq_client.home import Home, is_alive
+
+HEARTBEAT_S_MAX = 3600.0
+PROCESSORS_MAX, SPEED_MAX = 100_000, 1e9  # of a node (messages.NodeInfo)
 
 
 def cluster_of(file: str | None, local: int | None) -> Cluster:
@@ -40,6 +44,7 @@ def server_options(address: str | None, config: str | None, heartbeat: float | N
     if config is not None:
         options += ["--config", str(Path(config).absolute())]
     if heartbeat is not None:
+        require_above_zero("--heartbeat", heartbeat, HEARTBEAT_S_MAX)
         options += ["--heartbeat", str(heartbeat)]
     return options
 
@@ -84,10 +89,10 @@ def up(
         )
     require_fit(cluster)
     mechanism = choose(cluster, fidelity)
+    options = server_options(address, config, heartbeat)
     note(f"starting {cluster.name}: {cluster.processors} processors on {len(cluster.nodes)} nodes")
     if mechanism.words:
         note(mechanism.words)
-    options = server_options(address, config, heartbeat)
     info = bringup.bring_up(home, cluster, options, mechanism.name)
     if as_json:
         print_json(
@@ -188,14 +193,21 @@ def agent() -> None:
 
 @agent.command("start")
 @click.option("--node", help="Name of the node (default: this machine's host name).")
-@click.option("--processors", type=int, help="Processors it offers (default: usable cores).")
+@click.option(
+    "--processors", type=click.IntRange(1, PROCESSORS_MAX),
+    help="Processors it offers (default: usable cores).",
+)  # fmt: skip
 @click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes.")
 @click.option("--interface", default="lo", help="Network interface shared with other nodes.")
 def agent_start(node: str | None, processors: int | None, speed: float, interface: str) -> None:
     """Start an agent that offers this machine as a node."""
     home = Home.default()
     home.server()
-    name = node or os.uname().nodename
+    name = require_name(node or os.uname().nodename)
+    require_above_zero("--speed", speed, SPEED_MAX)
+    if interface not in psutil.net_if_addrs():
+        known = " ".join(sorted(psutil.net_if_addrs()))
+        raise UsageError(f"--interface {interface}: this machine has {known}")
     if name in bringup.running_agents(home):
         raise Refused(f"agent {name} is running already")
     info = m.NodeInfo(name, usable_cores() if processors is None else processors, name, speed)
@@ -212,7 +224,10 @@ def agent_start(node: str | None, processors: int | None, speed: float, interfac
 @click.argument("names", nargs=-1)
 def agent_stop(names: tuple[str, ...]) -> None:
     """Stop agents of this machine (all, or those named), with their jobs' processes."""
-    stopped = bringup.stop_agents(Home.default(), list(names) or None)
+    home = Home.default()
+    if missing := set(names) - bringup.running_agents(home).keys():
+        raise NotFound(f"no agent {min(missing)} runs here: dq agent status lists those that do")
+    stopped = bringup.stop_agents(home, list(names) or None)
     note(f"stopped: {' '.join(stopped) or 'none was running'}")
 
 

@@ -18,13 +18,14 @@ from dq_client.bringup import connect
 from dq_client.cli.output import clock, duration, note, print_json, table
 from dq_client.cli.protecting import parse_protection, protection_line
 from dq_client.cli.values import (
+    COUNT_MAX,
     JOB_ID,
     parse_env,
     parse_jobs,
     parse_profile,
     parse_size,
     parse_sizes,
-    parse_walltime,
+    parse_time,
 )
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
@@ -79,10 +80,12 @@ class JobId(click.ParamType[int]):
 @click.option("--min", "smallest", type=int, help="Smallest legal size.")
 @click.option("--max", "largest", type=int, help="Largest legal size.")
 @click.option(
-    "--chain", type=click.Choice(["square", "powers", "multiple"]), default="square",
-    help="Which sizes between --min and --max are legal.",
+    "--chain", type=click.Choice(["square", "powers", "multiple"]),
+    help="Which sizes between --min and --max are legal.  [default: square]",
 )  # fmt: skip
-@click.option("--multiple", type=int, default=1, help="With --chain multiple: of this number.")
+@click.option(
+    "--multiple", type=click.IntRange(1, COUNT_MAX), help="With --chain multiple: of this number."
+)
 @click.option(
     "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving"]),
     help="Who may resize the job.  [default: malleable; evolving with --profile]",
@@ -96,7 +99,7 @@ class JobId(click.ParamType[int]):
 @click.option("--estimate", help="Expected run time, for planning: 90s, 10m, 2h.")
 @click.option("--name", help="A name for people.")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
-@click.option("--priority", type=int, default=0)
+@click.option("--priority", type=click.IntRange(-(10**9), 10**9), default=0)
 @click.option("--group", default="")
 @click.option("--account", default="")
 @click.option("--qos", default="")
@@ -131,16 +134,6 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
 
     The program runs under MPI, one rank per processor, in the current folder.
     """
-    for option in ("initial", "smallest", "largest"):
-        if o[option] is not None and o[option] < 1:
-            raise UsageError("a job needs at least one processor: -n, --min and --max start at 1")
-    sizes = m.Sizes(
-        listed=parse_sizes(o["sizes"]) if o["sizes"] else [],
-        min=o["smallest"],
-        max=o["largest"],
-        chain=o["chain"],
-        multiple=o["multiple"],
-    )
     body = m.Submit(
         request=uuid.uuid4().hex,
         name=o["name"] or Path(_script(program)).stem,
@@ -148,11 +141,11 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         cwd=str(Path.cwd()),
         kind=o["kind"] or ("evolving" if o["profile"] else "malleable"),
         initial=o["initial"],
-        sizes=sizes,
+        sizes=_sizes(o),
         env=parse_env(o["env"]),
         inherited=dict(os.environ),
-        walltime_s=parse_walltime(o["walltime"]) if o["walltime"] else None,
-        estimate_s=parse_walltime(o["estimate"]) if o["estimate"] else None,
+        walltime_s=parse_time("--walltime", o["walltime"]) if o["walltime"] else None,
+        estimate_s=parse_time("--estimate", o["estimate"]) if o["estimate"] else None,
         group=o["group"],
         account=o["account"],
         qos=o["qos"],
@@ -174,6 +167,26 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         else:
             print(reply.job, flush=True)
         return wait_for(connection, reply.job) if o["wait"] else 0
+
+
+def _sizes(o: dict[str, Any]) -> m.Sizes:
+    """The legal sizes as given; UsageError where options contradict each other."""
+    for option in ("initial", "smallest", "largest"):
+        if o[option] is not None and o[option] < 1:
+            raise UsageError("a job needs at least one processor: -n, --min and --max start at 1")
+        if o[option] is not None and o[option] > COUNT_MAX:
+            raise UsageError(f"{o[option]} processors: -n, --min and --max are at most {COUNT_MAX}")
+    if o["sizes"] and o["chain"]:
+        raise UsageError("--sizes lists the legal sizes: leave --chain out")
+    if o["multiple"] is not None and o["chain"] != "multiple":
+        raise UsageError("--multiple is about one kind of sizes: give --chain multiple, too")
+    return m.Sizes(
+        listed=parse_sizes(o["sizes"]) if o["sizes"] else [],
+        min=o["smallest"],
+        max=o["largest"],
+        chain=o["chain"] or "square",
+        multiple=o["multiple"] or 1,
+    )
 
 
 def _script(program: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dq_client.errors import DQError
+from dq_client.errors import DQError, UsageError
 
 INTERRUPTED = 130
 
@@ -82,6 +82,7 @@ def main(argv: list[str] | None = None) -> Any:
     """Entry point: errors become one line on stderr and an exit code."""
     try:
         result = cli.main(args=argv, prog_name="dq", standalone_mode=False)
+        sys.stdout.flush()
     except DQError as e:
         print(f"dq: {e}", file=sys.stderr)
         return _leave(e.exit_code)
@@ -96,9 +97,22 @@ def main(argv: list[str] | None = None) -> Any:
         return _leave(INTERRUPTED)
     except BrokenPipeError:
         # The reader has gone (`dq jobs | head`): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return _leave(0)
+    except OSError as e:
+        # What no command knows better: the disk under stdout is full, say.
+        print(f"dq: {e.filename or 'the output'}: {e.strerror or e}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _forget_stdout()
+        return _leave(UsageError.exit_code)
     return _leave(result if isinstance(result, int) else 0)
+
+
+def _forget_stdout() -> None:
+    """What is still to be written goes nowhere, without a word when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _leave(code: int) -> int:

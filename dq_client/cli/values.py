@@ -15,6 +15,7 @@ PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
 GRID = re.compile(r"[0-9]{1,6}x[0-9]{1,6}")
 SIZE = re.compile(rf"[0-9]{{1,8}}|{GRID.pattern}")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
+COUNT_MAX, TIME_S_MAX = 10_000_000, 1e10  # what the wire takes (messages.Count, messages.Seconds)
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -30,6 +31,8 @@ def parse_sizes(text: str) -> list[int | str]:
             ) from None
     if any(int(side) < 1 for size in sizes for side in str(size).split("x")):
         raise UsageError(f"--sizes {text}: a size is at least 1")
+    if any(isinstance(size, int) and size > COUNT_MAX for size in sizes):
+        raise UsageError(f"--sizes {text}: a size is at most {COUNT_MAX}")
     return sizes
 
 
@@ -41,22 +44,23 @@ def parse_size(text: str) -> tuple[int, int]:
     return prod(sides), sides[0] if len(sides) == 2 else 0
 
 
-def parse_walltime(text: str) -> float:
-    """As given to --walltime and --estimate, in seconds."""
-    return parse_time("--walltime", text)
-
-
 def parse_time(option: str, text: str) -> float:
     """`90`, `90s`, `10m`, `2h`, `1d`, or `H:MM:SS`, in seconds."""
+    seconds = 0.0
     if re.fullmatch(r"(\d+:)?\d{1,2}:\d{2}", text):
-        seconds = 0
         for part in text.split(":"):
-            seconds = 60 * seconds + int(part)
-        return float(seconds)
-    found = TIME.match(text)
-    if found is None or float(found[1]) <= 0:
+            seconds = 60 * seconds + float(part)
+    elif found := TIME.match(text):
+        seconds = float(found[1]) * UNIT_S[found[2]]
+    if not 0 < seconds <= TIME_S_MAX:
         raise UsageError(f"{option} {text}: give 90, 90s, 10m, 2h, 1d or H:MM:SS")
-    return float(found[1]) * UNIT_S[found[2]]
+    return seconds
+
+
+def require_above_zero(option: str, value: float, most: float) -> None:
+    """UsageError unless `value`, which may be no number at all, is above 0 and at most `most`."""
+    if not 0 < value <= most:
+        raise UsageError(f"{option} {value:g}: give a number above 0 and at most {most:g}")
 
 
 def parse_profile(text: str) -> list[tuple[int, int]]:
@@ -96,7 +100,7 @@ def _are_steps(value: Any) -> bool:
 def _is_count(value: Any) -> bool:
     """A whole number that the wire takes; 60.0 is one."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and 1 <= value <= 10_000_000 and int(value) == value
+    return number and 1 <= value <= COUNT_MAX and int(value) == value
 
 
 def parse_jobs(option: str, text: str | None) -> list[int]:

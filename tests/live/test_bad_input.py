@@ -2,13 +2,16 @@
 
 import json
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 SLEEP = ("--", "sleep", 60)
+HUGE = "9" * 30
 
 
 def one_line(done: subprocess.CompletedProcess, code: int) -> str:
@@ -35,7 +38,18 @@ def one_line(done: subprocess.CompletedProcess, code: int) -> str:
         (("--min", 4, "--max", 2, *SLEEP), 4, "sizes from 4 to 2"),
         (("--sizes", "2", "--min", 2, *SLEEP), 4, "either a list of sizes or"),
         (("--kind", "rigid", "--sizes", "1,2", *SLEEP), 4, "a rigid job has exactly one size"),
+        (("-n", HUGE, *SLEEP), 2, "are at most 10000000"),
+        (("--sizes", HUGE, *SLEEP), 2, "a size is at most 10000000"),
+        (("--priority", HUGE, *SLEEP), 2, "--priority"),
+        (("--protect", "disk", "--restarts", HUGE, *SLEEP), 2, "--restarts 9999"),
+        (("--protect", "disk", "--protect-every", HUGE, *SLEEP), 2, "--protect-every 9999"),
+        (("--multiple", 2, *SLEEP), 2, "give --chain multiple, too"),
+        (("--chain", "multiple", "--multiple", 0, *SLEEP), 2, "--multiple"),
+        (("--sizes", "1,2", "--chain", "powers", *SLEEP), 2, "leave --chain out"),
         (("--walltime", "soon", *SLEEP), 2, "--walltime soon"),
+        (("--walltime", "0:00", *SLEEP), 2, "--walltime 0:00: give 90"),
+        (("--walltime", HUGE, *SLEEP), 2, "--walltime 9999"),
+        (("--estimate", "soon", *SLEEP), 2, "--estimate soon"),
         (("--env", "NOVALUE", *SLEEP), 2, "give NAME=value"),
         (("--env", "DQ_JOB_ID=7", *SLEEP), 4, "belongs to DQ"),
         (("--kind", "elastic", *SLEEP), 2, "elastic"),
@@ -62,6 +76,18 @@ def test_a_senseless_submission_is_refused_and_leaves_no_job(shared, words, code
         (("resize", 99, "2,4"), 2, "'2,4': give a size"),
         (("resize", 99, "0x4"), 2, "or a grid, as 2x4"),
         (("resize", 99, "9999x9999"), 2, "from 1 to 10000000"),
+        (("agent", "start", "--node", ".."), 2, "not a node name: '..'"),
+        (("agent", "start", "--node", "a/b"), 2, "not a node name: 'a/b'"),
+        (("agent", "start", "--node", "z", "--processors", 0), 2, "--processors"),
+        (
+            ("agent", "start", "--node", "z", "--speed", "nan"),
+            2,
+            "--speed nan: give a number above",
+        ),
+        (("agent", "start", "--node", "z", "--interface", "no0"), 2, "no0: this machine has"),
+        (("agent", "stop", "nosuch"), 5, "no agent nosuch runs here"),
+        (("up", "--detach", "--heartbeat", -1), 2, "--heartbeat -1: give a number above 0"),
+        (("server", "start", "--heartbeat", "nan"), 2, "--heartbeat nan"),
         (("frobnicate",), 2, "frobnicate"),
         (("server", "start", "--detach"), 2, "a server is running in"),
         (("up", "--detach", "--local", 0), 2, "1 to 10000 processors, not 0"),
@@ -145,6 +171,24 @@ def test_a_missing_program_takes_nobody_down(cluster):
 
 
 @pytest.mark.mpi
+def test_a_script_that_is_not_executable_is_called_that(cluster, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text("print(1)\n")
+    done = cluster.run("submit", "--wait", "--", script)
+    assert done.returncode == 1
+    assert f"{script} is not executable: chmod +x" in done.stderr
+
+
+def test_data_that_cannot_be_written_is_one_line(cluster):
+    words = [sys.executable, "-m", "dq_client.cli.main", "jobs", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            words, env=cluster.env, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == "dq: the output: No space left on device\n"
+
+
 def test_a_crash_in_one_rank_ends_the_job_and_frees_its_processors(cluster, tmp_path):
     script = tmp_path / "crash.py"
     script.write_text(
