@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ from dq_server.sim.generators.dynamic_esp import (
     EspOptions,
     dynamic_esp,
 )
+from experiments.output import Parser, check_options, whole_number
 
 INTERVAL_S = 3600.0
 DEPTH = 5  # ReservationDepth and ReservationDelayDepth
@@ -261,17 +261,9 @@ def show_progress(started: float) -> Callable[[str], None]:
     return show
 
 
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
 def read_options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Choices]:
-    parser = argparse.ArgumentParser(prog="experiments.dynamic_esp", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--seeds", type=positive, default=40, help="orders: seeds 0, 1, ...")
+    parser = Parser(prog="experiments.dynamic_esp", description=__doc__)
+    parser.add_argument("--seeds", type=whole_number(1), default=40, help="orders: seeds 0, 1, ...")
     parser.add_argument("--json", action="store_true", help='one object, "schema": 1')
     parser.add_argument("--csv", type=Path, help="one line per order and configuration")
     parser.add_argument("--plot", type=Path, help="a figure (PNG, PDF, SVG)")
@@ -286,10 +278,11 @@ def read_options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Choice
     choices.add_argument("--decay", type=float, default=0.0, help="DFSDecay")
     choices.add_argument("--no-start-now", action="store_true", help="their delays do not count")
     o = parser.parse_args(argv)
-    if o.walltime_factor < 1 or o.z_gap < 0 or o.timeout < 0 or not 0 <= o.decay <= 1:
+    finite = all(map(math.isfinite, (o.walltime_factor, o.z_gap, o.timeout)))
+    times = o.walltime_factor >= 1 and o.z_gap >= 0 and o.timeout >= 0
+    if not (finite and times and 0 <= o.decay <= 1):
         parser.error("walltimes are at least SET, times from 0 s, decay from 0 to 1")
-    if o.plot and find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'dq[web]'")
+    check_options(parser, o)
     if o.variants and (o.json or o.csv or o.plot):
         parser.error("--variants prints a table only")
     esp = EspOptions(o.walltime_factor, o.rest_only, o.z_gap, o.spread, o.timeout)

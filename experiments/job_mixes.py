@@ -14,7 +14,6 @@ size, any gain pays. 33 processors, because the jobs of mix 1 hold 9 + 12 + 12.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ from dq_server.sim.records import Records
 from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments.calibration import add_calibration_option
 from experiments.mix_runs import DYNAMIC, PROCESSORS, STATIC, Outcome, Ran, draw, save
-from experiments.output import add_options, check_options, table
+from experiments.output import Parser, add_options, check_options, table
 
 REDISTRIBUTION_S = 5.0
 THESIS_RULE = SchedulerConfig(samples=1, discard=0, threshold=0.0, settle=0)
@@ -206,7 +205,7 @@ def as_json(mix: int, outcomes: Sequence[Outcome]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the figures of one mix."""
-    parser = argparse.ArgumentParser(prog="experiments.job_mixes", description=__doc__)
+    parser = Parser(prog="experiments.job_mixes", description=__doc__)
     add_options(parser, quick="with --live: smaller matrices")
     parser.add_argument("--mix", type=int, choices=sorted(MIXES), default=1)
     parser.add_argument("--live", action="store_true", help="real processes, see job_mixes_live")

@@ -34,7 +34,7 @@ from experiments.calibration import (
 )
 from experiments.live import HOSTFILES, Job, LiveCluster, minutes, note
 from experiments.mix_runs import PROCESSORS, Outcome, Ran, draw, save
-from experiments.output import add_options, check_options, table
+from experiments.output import Parser, add_options, check_options, table
 from experiments.twin import simulate
 
 # Samples per size, and iterations before a job that gave way grows again: small, for short runs.
@@ -249,7 +249,7 @@ def main_live(options: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The live form alone."""
-    parser = argparse.ArgumentParser(prog="experiments.job_mixes_live", description=__doc__)
+    parser = Parser(prog="experiments.job_mixes_live", description=__doc__)
     add_options(parser, quick="N = 1200 instead of 2400")
     parser.add_argument("--mix", type=int, choices=sorted(MIXES), default=1)
     add_calibration_option(parser)

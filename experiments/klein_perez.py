@@ -11,7 +11,6 @@ shown as ranges.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import math
@@ -19,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +25,7 @@ import numpy as np
 from dq_server.core.evolution import FIT_RULES, PlanMetrics, check_plan, measure, plan_offline
 from dq_server.sim.generators.klein_perez import N_NODES, draw_tests
 from experiments.klein_perez_paper import ALGORITHMS, METRICS, Metric, Range
+from experiments.output import Parser, check_options, whole_number
 
 TOLERANCE_PERCENT = 2.0
 ROUNDING = 1e-9
@@ -186,24 +185,15 @@ def show_progress(started: float) -> Progress:
     return show
 
 
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="experiments.klein_perez", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--tests", type=positive, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = Parser(prog="experiments.klein_perez", description=__doc__)
+    parser.add_argument("--tests", type=whole_number(1), default=1000)
+    parser.add_argument("--seed", type=whole_number(0), default=1)
     parser.add_argument("--json", action="store_true", help='one object, "schema": 1')
     parser.add_argument("--csv", type=Path, help="one line per test and algorithm")
     parser.add_argument("--plot", type=Path, help="a figure (PNG, PDF, SVG)")
     options = parser.parse_args(argv)
-    if options.plot and find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'dq[web]'")
+    check_options(parser, options)
     results = run_tests(options.seed, options.tests, show_progress(time.monotonic()))
     rows = rows_of(results)
     try:

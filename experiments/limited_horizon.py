@@ -12,7 +12,6 @@ which is why hours of knowledge can be worth slightly more than everything at on
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ from dq_server.core.evolution import (
     plan_offline,
 )
 from dq_server.sim.generators.klein_perez import N_NODES, draw_tests
-from experiments.output import table, write_csv
+from experiments.output import Parser, check_options, table, whole_number, write_csv
 
 HORIZONS_S: tuple[int | None, ...] = (0, 600, 1800, 3600, 7200, 14400, None)  # None: everything
 FIELDS = ("makespan_rel", "completion_rel", "waiting_rel", "effective_utilisation_percent",
@@ -70,16 +69,14 @@ def as_text(rows: Sequence[Row], fit: str, count: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="experiments.limited_horizon", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="experiments.limited_horizon", description=__doc__)
     parser.add_argument("--fit", default="2X", choices=[n for n in FIT_RULES if n != "rigid"])
-    parser.add_argument("--tests", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tests", type=whole_number(1), default=200)
+    parser.add_argument("--seed", type=whole_number(0), default=1)
     parser.add_argument("--json", action="store_true", help='one object, "schema": 1')
     parser.add_argument("--csv", type=Path, help="one line per horizon")
     options = parser.parse_args(argv)
-    if options.tests < 1:
-        parser.error("--tests: at least one")
+    check_options(parser, options)
     rows = run(draw_tests(options.seed, options.tests), FIT_RULES[options.fit])
     if options.csv:
         write_csv(options.csv, ["known_ahead", *FIELDS], [[name, *v] for name, v in rows])

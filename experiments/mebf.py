@@ -14,7 +14,6 @@ Intensive. Improvements are in percent of EASY's mean turnaround, means over the
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +29,15 @@ from dq_server.sim.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.swf import read_swf
 from dq_server.sim.workload import RigidWorkload
-from experiments.output import add_options, check_options, pyplot, table, write_csv
+from experiments.output import (
+    Parser,
+    add_options,
+    check_options,
+    pyplot,
+    table,
+    whole_number,
+    write_csv,
+)
 
 BASIC = ("mebf-handoff", "mebf-spare", "mebf-intensive")
 PLUS = ("mebf-expand+", "mebf-shrink+")
@@ -205,7 +212,10 @@ def of_log(path: Path, nodes: int, share: float) -> Result:
     """All policies on a real log."""
     rigid = RigidWorkload.from_log(read_swf(path))
     how = replace(_how(), fraction=share)
-    return summarise([_under(MalleableWorkload(rigid, nodes, how, 1), nodes, BASIC + PLUS)])
+    found = _under(MalleableWorkload(rigid, nodes, how, 1), nodes, BASIC + PLUS)
+    if found["easy"]["mean_turnaround_s"] == 0:
+        raise WorkloadError(f"{path}: no job in it runs on {nodes} processors for any time")
+    return summarise([found])
 
 
 Found = list[tuple[Scenario, Case, Result]]
@@ -314,14 +324,16 @@ def draw(path: Path, found: Found) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the scenarios, or the policies on a log."""
-    parser = argparse.ArgumentParser(prog="experiments.mebf", description=__doc__)
+    parser = Parser(prog="experiments.mebf", description=__doc__)
     add_options(parser, quick="1000 jobs only")
-    parser.add_argument("--seeds", type=int, default=3, help="workloads per case")
+    parser.add_argument("--seeds", type=whole_number(1), default=3, help="workloads per case")
     parser.add_argument("--log", type=Path, help="a log in the Standard Workload Format instead")
-    parser.add_argument("--nodes", type=int, help="its machine's processors")
+    parser.add_argument("--nodes", type=whole_number(1), help="its machine's processors")
     parser.add_argument("--malleable", type=float, default=1.0, help="share of its jobs")
     options = parser.parse_args(argv)
     check_options(parser, options)
+    if not 0 <= options.malleable <= 1:
+        parser.error(f"--malleable {options.malleable}: a share is from 0 to 1")
     if (options.log is None) != (options.nodes is None):
         parser.error("--log and --nodes go together")
     if options.log is not None:
@@ -334,8 +346,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         body = {"schema": 1, "experiment": "mebf", "log": options.log.name, **_figures(result)}
         print(json.dumps(body) if options.json else log_as_text(options.log, result))
         return 0
-    if options.seeds < 1:
-        parser.error("--seeds: at least one workload per case")
     found = list(run_all(options.seeds, 1000 if options.quick else 5000))
     if options.csv:
         save(options.csv, found)

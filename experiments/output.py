@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from dq_server.sim.output import try_to_write
+
+PLOT_FORMATS = (".png", ".pdf", ".svg")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line, without the usage text before it."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **how)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """The type of an option: a whole number, `least` or more."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
+        return int(text)
+
+    return parse
 
 
 def add_options(parser: argparse.ArgumentParser, *, quick: str) -> None:
     """--quick, --json, --csv, --plot; `quick` says what the quick form does."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--quick", action="store_true", help=f"within 3 minutes: {quick}")
     parser.add_argument("--json", action="store_true", help='one object, "schema": 1')
     parser.add_argument("--csv", type=Path, help="write the figures")
@@ -21,10 +45,20 @@ def add_options(parser: argparse.ArgumentParser, *, quick: str) -> None:
 
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Find out before a long run, not after it, that its results cannot be written."""
-    for path in (options.csv, options.plot):
+    plot: Path | None = getattr(options, "plot", None)
+    for path in (options.csv, plot):
         if path is not None and not path.absolute().parent.is_dir():
             parser.error(f"{path}: no such folder")
-    if options.plot and find_spec("matplotlib") is None:
+        if path is not None and path.is_dir():
+            parser.error(f"{path}: this is a folder: name a file in it")
+        if path is not None and (path.is_file() or not path.exists()):
+            try:
+                try_to_write(path)
+            except OSError as error:
+                parser.error(f"{path}: cannot be written: {error.strerror}")
+    if plot and plot.suffix not in PLOT_FORMATS:
+        parser.error(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
+    if plot and find_spec("matplotlib") is None:
         parser.error("--plot needs matplotlib: pip install 'dq[web]'")
 
 

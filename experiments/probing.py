@@ -13,7 +13,6 @@ size, which the model passes over, is better than its neighbours.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ from dq_server.sim.applications import Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments.job_mixes import TABLE_1, TABLE_2, spread
-from experiments.output import add_options, check_options, pyplot, table, write_csv
+from experiments.output import Parser, add_options, check_options, pyplot, table, write_csv
 
 ITERATIONS, REDISTRIBUTION_S = 150, 5.0
 THESIS = (2, 4, 6, 9, 12, 16, 20, 25)
@@ -120,7 +119,7 @@ def verdict(results: Sequence[Tried]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser(prog="experiments.probing", description=__doc__)
     add_options(parser, quick="no difference, it takes a second")
     options = parser.parse_args(argv)
     check_options(parser, options)

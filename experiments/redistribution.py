@@ -10,7 +10,6 @@ move costs a fraction of an iteration. Jacobi computes n² on n² data: a move c
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,16 @@ from experiments.calibration import (
     save_beside,
 )
 from experiments.live import NODE_GFLOPS, START_S, Job, LiveCluster, minutes, note
-from experiments.output import add_options, check_options, number, pyplot, table, write_csv
+from experiments.output import (
+    Parser,
+    add_options,
+    check_options,
+    number,
+    pyplot,
+    table,
+    whole_number,
+    write_csv,
+)
 
 SIZES = (2, 4, 6, 9, 12, 16, 20, 25)
 WORK = {"matmul": (2.0, 3), "lu": (2 / 3, 3), "jacobi": (5.0, 2)}  # operations: factor, power of n
@@ -172,10 +180,10 @@ def draw(path: Path, points: Sequence[Point]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="experiments.redistribution", description=__doc__)
+    parser = Parser(prog="experiments.redistribution", description=__doc__)
     add_options(parser, quick="matmul and lu N = 2400, jacobi N = 4000")
     parser.add_argument("--app", choices=sorted(WORK), nargs="+", default=list(WORK))
-    parser.add_argument("--n", type=int, help="instead of 4800 (jacobi: 8000)")
+    parser.add_argument("--n", type=whole_number(1), help="instead of 4800 (jacobi: 8000)")
     add_calibration_option(parser)
     options = parser.parse_args(argv)
     check_options(parser, options)

@@ -33,7 +33,16 @@ from experiments.calibration import (
     save_beside,
 )
 from experiments.live import NETWORKS, NODE_GFLOPS, START_S, LiveCluster, minutes, note
-from experiments.output import add_options, check_options, number, pyplot, table, write_csv
+from experiments.output import (
+    Parser,
+    add_options,
+    check_options,
+    number,
+    pyplot,
+    table,
+    whole_number,
+    write_csv,
+)
 
 SIZES = (2, 4, 6, 9, 12, 16, 20, 25)
 THRESHOLD = 0.05
@@ -251,18 +260,18 @@ def draw(path: Path, curves: Sequence[Curve]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="experiments.sweet_spot", description=__doc__)
+    parser = Parser(prog="experiments.sweet_spot", description=__doc__)
     add_options(parser, quick="N = 1200 and 2400 fast, 2400 slow; two samples per size")
     parser.add_argument("--app", choices=sorted(APPS), default="matmul")
-    parser.add_argument("--n", type=int, nargs="+", help="sizes of the matrices")
+    parser.add_argument("--n", type=whole_number(1), nargs="+", help="sizes of the matrices")
     parser.add_argument("--network", choices=sorted(NETWORKS), nargs="+")
     parser.add_argument("--fidelity", choices=("paced", "contained", "governor"), default="paced")
-    parser.add_argument("--repeat", type=int, default=1, help="how often the scheduler searches")
+    parser.add_argument(
+        "--repeat", type=whole_number(1), default=1, help="how often the scheduler searches"
+    )
     add_calibration_option(parser)
     options = parser.parse_args(argv)
     check_options(parser, options)
-    if options.repeat < 1:
-        parser.error(f"--repeat {options.repeat}: once at least")
     samples = 2 if options.quick else 3
     runs = chosen(options)
     whole_s = sum(estimate_s(options.app, n, samples, options.repeat) for _, n in runs)

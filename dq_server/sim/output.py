@@ -84,6 +84,13 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
+def try_to_write(path: Path) -> None:
+    """OSError unless a file can be made beside `path`, where the result will first be written."""
+    probe = part_of(path)
+    probe.touch()
+    probe.unlink()
+
+
 def write_csv(path: Path, runs: Iterable[Run]) -> None:
     """Write the jobs' CSV, whole or not at all; a pipe or a device is written to as it is."""
     if path.exists() and not path.is_file():

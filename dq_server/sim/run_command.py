@@ -16,7 +16,7 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.one_line import InputError, OneLineCommand
-from dq_server.sim.output import Run, as_json, as_table, part_of, write_csv
+from dq_server.sim.output import Run, as_json, as_table, try_to_write, write_csv
 from dq_server.sim.swf import read_swf
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
@@ -156,7 +156,10 @@ def _check_outputs(workload: Path, csv: Path | None, plot: Path | None) -> None:
         if path.exists() and workload.exists() and path.samefile(workload):
             raise InputError(f"{option} {path}: this is the workload: name another file")
         if path.is_file() or not path.exists():
-            _try_to_write(option, path)
+            try:
+                try_to_write(path)
+            except OSError as error:
+                raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
     if plot is None:
         return
     if plot.suffix not in PLOT_FORMATS:
@@ -165,16 +168,6 @@ def _check_outputs(workload: Path, csv: Path | None, plot: Path | None) -> None:
         raise InputError("--csv and --plot name the same file")
     if find_spec("matplotlib") is None:
         raise InputError("--plot needs matplotlib: pip install 'dq[web]'")
-
-
-def _try_to_write(option: str, path: Path) -> None:
-    """Could a file be made beside `path`? InputError if not."""
-    try:
-        probe = part_of(path)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
 
 
 def _read(

@@ -6,7 +6,35 @@ import pytest
 
 from dq_server.core.evolution import FIT_RULES
 from dq_server.sim.generators.klein_perez import draw_tests
-from experiments import job_mixes, limited_horizon, mebf, probing
+from experiments import dynamic_esp, job_mixes, klein_perez, limited_horizon, mebf, probing
+
+
+@pytest.mark.parametrize(
+    ("experiment", "args", "says"),
+    [
+        (klein_perez, ["--tests", "0"], "'0' is not a whole number from 1 on"),
+        (klein_perez, ["--seed", "-1"], "'-1' is not a whole number from 0 on"),
+        (klein_perez, ["--plot", "x.txt"], "--plot x.txt: the name must end in .png, .pdf, .svg"),
+        (limited_horizon, ["--seed", "-1"], "'-1' is not a whole number from 0 on"),
+        (limited_horizon, ["--csv", "."], ".: this is a folder"),
+        (dynamic_esp, ["--walltime-factor", "nan"], "walltimes are at least SET"),
+        (job_mixes, ["--csv", "/proc/x"], "/proc/x: cannot be written"),
+        (probing, ["--csv", "nowhere/x"], "nowhere/x: no such folder"),
+        (mebf, ["--nodes", "0", "--log", "x.swf"], "'0' is not a whole number from 1 on"),
+        (mebf, ["--nodes", "9", "--log", "x.swf", "--malleable", "7"], "a share is from 0 to 1"),
+        (mebf, ["--nodes", "9", "--log", "x.swf"], "x.swf: No such file"),
+        (mebf, ["--nodes", "9", "--log", "wide.swf"], "no job in it runs on 9 processors"),
+    ],
+)
+def test_senseless_options_are_one_line(experiment, args, says, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide.swf").write_text("1 0 -1 5 99 -1 -1 99" + 10 * " -1" + "\n")
+    with pytest.raises(SystemExit) as leaving:
+        experiment.main(args)
+    out, err = capsys.readouterr()
+    assert (leaving.value.code, out, len(err.splitlines())) == (2, "", 1)
+    assert says in err
+    assert [path.name for path in tmp_path.iterdir()] == ["wide.swf"]
 
 
 def sizes(outcome, number):
