@@ -33,6 +33,7 @@ from dq_client.errors import UsageError
 from dq_client.messages import NodeInfo
 
 ENGINES = ("local", "emulated", "hosts")
+INF = float("inf")
 NAME_MAX = 200  # messages.Name
 NODES_MAX = 10_000
 _RANGE = re.compile(r"^(?P<head>[A-Za-z0-9_.-]*)\[(?P<low>\d+)-(?P<high>\d+)\](?P<tail>[\w.-]*)$")
@@ -144,18 +145,18 @@ def _cluster(file: ClusterFile) -> Cluster:
 def _check_link(link: Link, engine: str) -> None:
     if engine != "emulated":
         raise UsageError("[link] is for emulated nodes: real ones have a link already")
-    if link.rate_mbit <= 0 or link.latency_us < 0:
+    if not (0 < link.rate_mbit < INF and 0 <= link.latency_us < INF):
         raise UsageError(
             f"[link]: rate_mbit = {link.rate_mbit:g} must be above 0,"
-            f" latency_us = {link.latency_us:g} at least 0"
+            f" latency_us = {link.latency_us:g} at least 0, both finite"
         )
 
 
 def _nodes(group: NodeGroup, link: Link | None) -> list[NodeInfo]:
     if group.processors < 1:
         raise UsageError(f"nodes {group.names}: processors = {group.processors}, need at least 1")
-    if group.speed <= 0:
-        raise UsageError(f"nodes {group.names}: speed = {group.speed:g}, need more than 0")
+    if not 0 < group.speed < INF:
+        raise UsageError(f"nodes {group.names}: speed = {group.speed:g}, need a number above 0")
     share = group.core_share
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"nodes {group.names}: core_share = {share:g}, need above 0, at most 1")

@@ -91,7 +91,8 @@ def main(argv: list[str] | None = None) -> Any:
     except click.ClickException as e:
         context = getattr(e, "ctx", None)
         where = context.command_path if context is not None else "dq"
-        print(f"{where}: {e.format_message()}", file=sys.stderr)
+        text = e.format_message()  # the whole help where only a subcommand is missing
+        print(text if text.startswith("Usage:") else f"{where}: {text}", file=sys.stderr)
         return _leave(e.exit_code)
     except KeyboardInterrupt:
         return _leave(INTERRUPTED)

@@ -3,8 +3,8 @@
 A job that reported remap points becomes an application with as many iterations, whose time on each
 grid is the median of what was measured there; sizes it never ran on follow the scalability that
 fits the others best, other grids of a size take as long as the fastest that was measured. Any other
-job lasts as long as it ran. Jobs that never ran to an end are left out and counted. Nodes are those
-that joined; their losses are not repeated.
+job lasts as long as it ran. Jobs that never ran to an end are left out and counted. The machine has
+the most processors that were there at one time; losses of nodes are not repeated.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ class _Life:
 
 
 def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
-    """The workload, and the processors of the nodes that joined."""
+    """The workload, and the most processors that were there at one time."""
     lives: dict[int, _Life] = {}
-    nodes: dict[str, int] = {}
+    most = 0
     scheduler = Scheduler()
     for entry in entries:
         event, now = entry.event, entry.time
         actions = scheduler.handle(event, now)
         if isinstance(event, ev.NodeJoined):
-            nodes[event.node] = max(event.processors, nodes.get(event.node, 0))
+            most = max(most, scheduler.state.processors.capacity)
         elif isinstance(event, ev.JobSubmitted):
             for action in actions:
                 if isinstance(action, JobAccepted):
                     lives.setdefault(action.job, _Life(event.spec, now))
         elif isinstance(event, ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted):
             _live_on(lives[event.job], event, now, scheduler)
-    if not nodes:
+    if not most:
         raise WorkloadError(f"{path}: no node ever joined")
     whole = {number: life for number, life in lives.items() if _ran(life)}
     jobs = [_job(number, life, whole) for number, life in whole.items()]
     workload = ListedWorkload(path.name, jobs)
     if len(lives) > len(whole):
         workload.notes["left out: did not run to an end"] = len(lives) - len(whole)
-    return workload, sum(nodes.values())
+    return workload, most
 
 
 def _live_on(

@@ -171,6 +171,13 @@ def test_a_missing_program_takes_nobody_down(cluster):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("group", ["server", "sim"])
+def test_a_group_without_a_command_shows_its_help(live, group):
+    done = live.run(group)
+    assert done.returncode in (0, 2), "it depends on the version of click"
+    assert (done.stdout + done.stderr).startswith(f"Usage: dq {group} [OPTIONS] COMMAND")
+
+
 def test_a_script_that_is_not_executable_is_called_that(cluster, tmp_path):
     script = tmp_path / "job.py"
     script.write_text("print(1)\n")

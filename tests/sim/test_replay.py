@@ -25,6 +25,7 @@ class Recorder:
 
     def __init__(self, path):
         self.journal, self.scheduler, self.now = Journal(path), Scheduler(), 0.0
+        self.path = path
 
     def do(self, event):
         actions = self.scheduler.handle(event, self.now)
@@ -134,6 +135,20 @@ def test_the_journals_jobs_under_another_policy(journal):
     # four iterations of 8 s on one processor, and five seconds beside them
     assert run["makespan_s"] == pytest.approx(32.0)
     assert replay(journal, "--policy", "nonsense")[0] == 2
+
+
+def test_nodes_that_were_never_there_at_one_time_are_not_added_up(tmp_path):
+    r = Recorder(tmp_path / "journal.db")
+    r.do(ev.NodeJoined("old", 4))
+    r.do(ev.NodeLost("old", "taken down"))
+    r.do(ev.NodeJoined("new1", 2))
+    r.do(ev.NodeJoined("new2", 3))
+    one = configurations([1])
+    r.do(ev.JobSubmitted(JobSpec("short", JobKind.RIGID, one[0], one)))
+    r.do(ev.JobStarted(1, 1))
+    r.do(ev.JobEnded(1, 1, 0))
+    r.journal.close()
+    assert json.loads(replay(r.path, "--policy", "easy", "--json")[1])["nodes"] == 5
 
 
 def test_dependencies_reservations_and_history_are_replayed(tmp_path):
