@@ -231,8 +231,10 @@ class Server:
         join_called(self)
         self.resume()
         if self.drain and not self.scheduler.state.active:
-            for link in self.agents.by_name.values():
+            for link in list(self.agents.by_name.values()):
                 self.order(link, m.Retire())
+                for node in self.agents.forget(link):  # the next server does not wait for it
+                    self.lose(node, "its agent was stopped with the cluster")
             self.stopping = True
 
     def _forgive(self, now: float) -> None:

@@ -1,6 +1,7 @@
 """Bad input gets one clear line and changes nothing; a broken job harms nobody else."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -269,6 +270,21 @@ def test_down_is_refused_while_a_job_runs(cluster):
 
 
 @pytest.mark.mpi
+def test_nodes_of_a_cluster_that_was_taken_down_are_not_waited_for(cluster):
+    cluster.dq("down")
+    cluster.up(1)
+    nodes = json.loads(cluster.dq("nodes", "--json"))["nodes"]
+    assert [node["state"] for node in nodes].count("up") == 1
+    assert "the cluster has 1" in one_line(cluster.run("submit", "-n", 2, *SLEEP), 4)
+    cluster.dq("submit", "-n", 1, "--wait", "--", "true")
+    events = sqlite3.connect(cluster.home.root / "journal.sqlite").execute(
+        "SELECT type, body FROM events ORDER BY seq"
+    )
+    lost = [body for kind, body in events if kind == "NodeLost"]
+    assert len(lost) == 4
+    assert all("stopped with the cluster" in body for body in lost)
+
+
 def test_down_with_force_starts_no_queued_job_and_keeps_the_queue(cluster):
     running = [cluster.submit("-n", 4, "--", "sleep", 60)]
     queued = [cluster.submit("-n", 4, "--", "true") for _ in range(3)]
