@@ -440,9 +440,10 @@ class RankLost(Body, tag="ranklost", frozen=True):
 
 
 class Vacated(Body, tag="vacated", frozen=True):
-    """No process of the job is left on these processors."""
+    """No process of this start of the job is left on these processors."""
 
     job: Id
+    instance: Id
     processors: Numbers
 
 

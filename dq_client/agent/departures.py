@@ -40,8 +40,8 @@ class Departures:
         """An order to watch processors; a repeated one changes nothing."""
         if not order.pids:  # nothing that was ordered before, and comes later, may run there
             self._agent.is_over(order.job, order.instance)
-        known = ((d.order.job, d.order.processors) for d in self.waiting)
-        if (order.job, order.processors) not in known:
+        what = order.job, order.instance, order.processors
+        if what not in ((d.order.job, d.order.instance, d.order.processors) for d in self.waiting):
             self.waiting.append(Departure(order, self._agent.clock()))
 
     @property
@@ -61,8 +61,9 @@ class Departures:
             folder = self._agent.copies_of(order.job)
             gone = self._agent.copies.save(order.job, order.instance, order.save, folder)
         if gone:
-            about = f"vacated {order.job} {order.processors[0]}"
-            self._agent.reports.add(about, m.Vacated(order.job, order.processors))
+            about = f"vacated {order.job}.{order.instance} {order.processors[0]}"
+            body = m.Vacated(order.job, order.instance, order.processors)
+            self._agent.reports.add(about, body)
         return gone
 
     def _retired(self, departure: Departure) -> bool:

@@ -66,7 +66,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.RemoteEnded("run", 0),
         m.LogAnswer(77, b"", 0, end=True),
         m.AppStarted(job, 1, 1),
-        m.Vacated(job, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
+        m.Vacated(job, 1, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
         m.RankLost(job, 1, "one of them"),
         m.AppEnded(job, 1, 0),
         m.Kill(job),

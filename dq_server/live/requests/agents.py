@@ -91,7 +91,11 @@ def rank_lost(server: Server, asked: Asked, body: m.RankLost) -> m.ReplyBody:
 
 
 def vacated(server: Server, asked: Asked, body: m.Vacated) -> m.ReplyBody:
-    """Processors are empty: an agent's word counts for its own nodes."""
+    """Processors are empty: an agent's word counts for its own nodes.
+
+    It says it until it is acknowledged; what it said of an earlier start may come when the next one
+    is leaving the same processors, and says nothing about that.
+    """
     link = server.agents.of_identity(asked.identity)
     if link is None:
         return UNKNOWN_AGENT
@@ -99,6 +103,9 @@ def vacated(server: Server, asked: Asked, body: m.Vacated) -> m.ReplyBody:
     said = [p for p in body.processors if p < len(pool.node_of)]
     if any(server.agents.by_node.get(pool.node_of[p]) is not link for p in said):
         return m.Error("refused", f"agent {link.name} does not have all of these processors")
+    job = server.scheduler.state.jobs.get(body.job)
+    if job is not None and job.instance != body.instance:
+        return m.Done()
     for p in said:
         server.leaving.pop((body.job, p), None)
     if any(pool.vacating.get(p) == body.job for p in said):
