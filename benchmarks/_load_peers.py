@@ -96,7 +96,7 @@ class PlayedAgent(Line):
 
     def order(self, body: Any) -> None:
         if isinstance(body, m.Vacate):
-            self.send(m.Vacated(body.job, body.processors))
+            self.send(m.Vacated(body.job, body.instance, body.processors))
         elif isinstance(body, m.Launch):
             of = body.job, body.instance
             if of in self.holdings:

@@ -15,6 +15,7 @@ ZeroMQ echo over CURVE.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -142,11 +143,13 @@ def run(
         here, there = multiprocessing.Pipe()
         played = multiprocessing.get_context("spawn").Process(target=peers, args=(plan, there))
         played.start()
+        there.close()  # peers that fail are an end of file here, not a silence
         try:
             assert here.recv() == "ready"
             return _measure(home, here, pid, seconds, agents, queued, rate, applications)
         finally:
-            here.send("stop")
+            with contextlib.suppress(BrokenPipeError):
+                here.send("stop")
             played.join(10)
             played.kill()
             os.kill(pid, signal.SIGTERM)
