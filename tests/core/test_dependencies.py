@@ -51,7 +51,7 @@ def test_a_failure_cancels_the_whole_chain_with_the_reason(cluster):
     c = cluster(2)
     first = c.submit(1)
     chain = [c.submit(1, after=(first.id,))]
-    chain += [c.submit(1, after=(chain[-1].id,)) for _ in range(2000)]  # no recursion
+    chain += [c.submit(1, after=(chain[-1].id,)) for _ in range(1100)]  # no recursion
     cleanup = c.submit(1, after_any=(chain[0].id,))
     finished = [a.job for a in c.end(first, 3) if isinstance(a, JobFinished)]
     assert finished == [first.id, *(job.id for job in chain)]
