@@ -30,11 +30,10 @@ from typing import Any, Literal
 import msgspec
 
 from dq_client.errors import UsageError
-from dq_client.messages import NodeInfo
+from dq_client.messages import NAME_MAX, NodeInfo
 
 ENGINES = ("local", "emulated", "hosts")
 INF = float("inf")
-NAME_MAX = 200  # messages.Name
 NODES_MAX = 10_000
 _RANGE = re.compile(r"^(?P<head>[A-Za-z0-9_.-]*)\[(?P<low>\d+)-(?P<high>\d+)\](?P<tail>[\w.-]*)$")
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")

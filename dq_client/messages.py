@@ -16,17 +16,20 @@ from msgspec import Meta, Struct
 PROTOCOL = 1
 FRAME_BYTES_MAX = 1 << 20  # of a request
 FROM_SERVER_BYTES_MAX = 64 << 20  # lists of many jobs are long
+NAME_MAX = 200  # characters
+COUNT_MAX, SECONDS_MAX = 10_000_000, 1e10
+NODE_PROCESSORS_MAX, NODE_SPEED_MAX = 100_000, 1e9
 
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_MAX)]
 Text = Annotated[str, Meta(max_length=4000)]
-Ident = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\A[A-Za-z0-9._:@+-]+\Z")]
+Ident = Annotated[str, Meta(min_length=1, max_length=NAME_MAX, pattern=r"\A[A-Za-z0-9._:@+-]+\Z")]
 Path_ = Annotated[str, Meta(max_length=4000)]
 Argv = Annotated[list[Annotated[str, Meta(max_length=32_000)]], Meta(min_length=1, max_length=2000)]
 Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_length=500)]
-Count = Annotated[int, Meta(ge=0, le=10_000_000)]
+Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 GridText = Annotated[str, Meta(max_length=13, pattern=r"\A[0-9]{1,6}x[0-9]{1,6}\Z")]
 Id = Annotated[int, Meta(ge=0, le=2**53)]
-Seconds = Annotated[float, Meta(ge=0, le=1e10)]
+Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 Jobs = Annotated[list[Id], Meta(max_length=1000)]
 Numbers = Annotated[list[Count], Meta(max_length=100_000)]
 
@@ -376,9 +379,9 @@ class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """A node an agent stands for."""
 
     name: Name
-    processors: Annotated[int, Meta(ge=1, le=100_000)]
+    processors: Annotated[int, Meta(ge=1, le=NODE_PROCESSORS_MAX)]
     host: Name
-    speed: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
+    speed: Annotated[float, Meta(gt=0, le=NODE_SPEED_MAX)] = 1.0
     core_share: float | None = None  # emulated by pacing: share of a core of the machine
     link_mbit: float | None = None  # emulated by pacing: rate of its link
     link_latency_us: float | None = None

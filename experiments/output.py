@@ -46,16 +46,15 @@ def add_options(parser: argparse.ArgumentParser, *, quick: str) -> None:
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Find out before a long run, not after it, that its results cannot be written."""
     plot: Path | None = getattr(options, "plot", None)
-    for path in (options.csv, plot):
-        if path is not None and not path.absolute().parent.is_dir():
+    for path in filter(None, (options.csv, plot)):
+        if not path.absolute().parent.is_dir():
             parser.error(f"{path}: no such folder")
-        if path is not None and path.is_dir():
+        if path.is_dir():
             parser.error(f"{path}: this is a folder: name a file in it")
-        if path is not None and (path.is_file() or not path.exists()):
-            try:
-                try_to_write(path)
-            except OSError as error:
-                parser.error(f"{path}: cannot be written: {error.strerror}")
+        try:
+            try_to_write(path)
+        except OSError as error:
+            parser.error(f"{path}: cannot be written: {error.strerror}")
     if plot and plot.suffix not in PLOT_FORMATS:
         parser.error(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
     if plot and find_spec("matplotlib") is None:

@@ -24,7 +24,6 @@ from dq_client.errors import NoServer, NotFound, Refused, UsageError
 from dq_client.home import Home, is_alive
 
 HEARTBEAT_S_MAX = 3600.0
-PROCESSORS_MAX, SPEED_MAX = 100_000, 1e9  # of a node (messages.NodeInfo)
 
 
 def cluster_of(file: str | None, local: int | None) -> Cluster:
@@ -194,7 +193,7 @@ def agent() -> None:
 @agent.command("start")
 @click.option("--node", help="Name of the node (default: this machine's host name).")
 @click.option(
-    "--processors", type=click.IntRange(1, PROCESSORS_MAX),
+    "--processors", type=click.IntRange(1, m.NODE_PROCESSORS_MAX),
     help="Processors it offers (default: usable cores).",
 )  # fmt: skip
 @click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes.")
@@ -204,7 +203,7 @@ def agent_start(node: str | None, processors: int | None, speed: float, interfac
     home = Home.default()
     home.server()
     name = require_name(node or os.uname().nodename)
-    require_above_zero("--speed", speed, SPEED_MAX)
+    require_above_zero("--speed", speed, m.NODE_SPEED_MAX)
     if interface not in psutil.net_if_addrs():
         known = " ".join(sorted(psutil.net_if_addrs()))
         raise UsageError(f"--interface {interface}: this machine has {known}")

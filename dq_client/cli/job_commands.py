@@ -18,7 +18,6 @@ from dq_client.bringup import connect
 from dq_client.cli.output import clock, duration, note, print_json, table
 from dq_client.cli.protecting import parse_protection, protection_line
 from dq_client.cli.values import (
-    COUNT_MAX,
     JOB_ID,
     parse_env,
     parse_jobs,
@@ -84,7 +83,7 @@ class JobId(click.ParamType[int]):
     help="Which sizes between --min and --max are legal.  [default: square]",
 )  # fmt: skip
 @click.option(
-    "--multiple", type=click.IntRange(1, COUNT_MAX), help="With --chain multiple: of this number."
+    "--multiple", type=click.IntRange(1, m.COUNT_MAX), help="With --chain multiple: of this number."
 )
 @click.option(
     "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving"]),
@@ -174,8 +173,10 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
     for option in ("initial", "smallest", "largest"):
         if o[option] is not None and o[option] < 1:
             raise UsageError("a job needs at least one processor: -n, --min and --max start at 1")
-        if o[option] is not None and o[option] > COUNT_MAX:
-            raise UsageError(f"{o[option]} processors: -n, --min and --max are at most {COUNT_MAX}")
+        if o[option] is not None and o[option] > m.COUNT_MAX:
+            raise UsageError(
+                f"{o[option]} processors: -n, --min and --max are at most {m.COUNT_MAX}"
+            )
     if o["sizes"] and o["chain"]:
         raise UsageError("--sizes lists the legal sizes: leave --chain out")
     if o["multiple"] is not None and o["chain"] != "multiple":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dq_client import messages as m
-from dq_client.cli.values import COUNT_MAX, parse_time
+from dq_client.cli.values import parse_time
 from dq_client.errors import UsageError
 
 
@@ -24,12 +24,12 @@ def parse_protection(o: dict[str, Any]) -> m.Protect | None:
         points = int(every)
     elif every is not None:
         seconds = parse_time("--protect-every", every)
-    if points is not None and not 0 < points <= COUNT_MAX:
+    if points is not None and not 0 < points <= m.COUNT_MAX:
         raise UsageError(
             f"--protect-every {every}: give a number of remap points from 1, or 30s, 5m"
         )
-    if o["restarts"] is not None and not 0 <= o["restarts"] <= COUNT_MAX:
-        raise UsageError(f"--restarts {o['restarts']}: give a number from 0 to {COUNT_MAX}")
+    if o["restarts"] is not None and not 0 <= o["restarts"] <= m.COUNT_MAX:
+        raise UsageError(f"--restarts {o['restarts']}: give a number from 0 to {m.COUNT_MAX}")
     folder: Path | None = o["protect_dir"]
     if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"--protect-dir {folder}: no folder that can be written; make it first")

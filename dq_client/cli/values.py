@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dq_client.errors import UsageError
+from dq_client.messages import COUNT_MAX, SECONDS_MAX
 
 TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
 PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
 GRID = re.compile(r"[0-9]{1,6}x[0-9]{1,6}")
 SIZE = re.compile(rf"[0-9]{{1,8}}|{GRID.pattern}")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
-COUNT_MAX, TIME_S_MAX = 10_000_000, 1e10  # what the wire takes (messages.Count, messages.Seconds)
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -52,7 +52,7 @@ def parse_time(option: str, text: str) -> float:
             seconds = 60 * seconds + float(part)
     elif found := TIME.match(text):
         seconds = float(found[1]) * UNIT_S[found[2]]
-    if not 0 < seconds <= TIME_S_MAX:
+    if not 0 < seconds <= SECONDS_MAX:
         raise UsageError(f"{option} {text}: give 90, 90s, 10m, 2h, 1d or H:MM:SS")
     return seconds
 

@@ -84,8 +84,15 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
+def is_device(path: Path) -> bool:
+    """Whether results go straight into it: a pipe or a device, which no file may replace."""
+    return path.exists() and not path.is_file()
+
+
 def try_to_write(path: Path) -> None:
     """OSError unless a file can be made beside `path`, where the result will first be written."""
+    if is_device(path):
+        return
     probe = part_of(path)
     probe.touch()
     probe.unlink()
@@ -93,7 +100,7 @@ def try_to_write(path: Path) -> None:
 
 def write_csv(path: Path, runs: Iterable[Run]) -> None:
     """Write the jobs' CSV, whole or not at all; a pipe or a device is written to as it is."""
-    if path.exists() and not path.is_file():
+    if is_device(path):
         with path.open("w", encoding="utf-8", newline="") as out:
             out.writelines(csv_lines(runs))
         return

@@ -155,11 +155,10 @@ def _check_outputs(workload: Path, csv: Path | None, plot: Path | None) -> None:
             raise InputError(f"{option} {path}: not a file in a directory that exists")
         if path.exists() and workload.exists() and path.samefile(workload):
             raise InputError(f"{option} {path}: this is the workload: name another file")
-        if path.is_file() or not path.exists():
-            try:
-                try_to_write(path)
-            except OSError as error:
-                raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
+        try:
+            try_to_write(path)
+        except OSError as error:
+            raise InputError(f"{option} {path}: cannot be written: {error.strerror}") from error
     if plot is None:
         return
     if plot.suffix not in PLOT_FORMATS:
