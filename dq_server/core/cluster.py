@@ -75,7 +75,8 @@ def tick(s: Scheduler, event: Tick, now: float, actions: list[Action]) -> None: 
             actions.append(WarnJob(job.id, reason))
     if s.state.booked:
         for job, why in advance.in_the_way(s.state, now):
-            kill(s, job, why, now, actions)
+            if job.state is not JobState.KILLING:  # its own may end when another one begins
+                kill(s, job, why, now, actions)
     s.schedule(now, actions)
 
 

@@ -96,6 +96,20 @@ def test_no_allocation_overlaps_a_reservation(policy, given_):
             assert outside + kept <= NODES, (since, until, outside, now)
 
 
+def test_a_job_whose_reservation_ends_when_another_begins_is_killed_once():
+    booked = [AdvanceReservation("own", 4, 0, 4), AdvanceReservation("next", 5, 4, 5)]
+    spec = JobSpec("late", JobKind.EVOLVING, configuration(3), (configuration(3),),
+                   estimate_s=1.5, reservation="own")  # fmt: skip
+    job = ListedJob(2.0, spec, lambda: Evolving(3, 2.4, (0.0,), 1), 0)
+    simulation = Watched(
+        ListedWorkload("w", [job]), NODES, named_config("fcfs"), reservations=booked
+    )
+    simulation.seen = []
+    simulation.run()
+    assert simulation.seen[-1][0] >= 4.0
+    assert not simulation.scheduler.state.active
+
+
 def fits(job, booked):
     """What the scheduler would refuse is not submitted."""
     r = next(r for r in booked if r.name == job.spec.reservation)
