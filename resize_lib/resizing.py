@@ -256,6 +256,7 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
     if comm.rank in new.ranks:
         for item, part in zip(items, outcome.arrays, strict=True):
             item.take(part)
+        session.arena.trim()
     if joining:
         for name, value in values.items():
             session.values[name].value = value

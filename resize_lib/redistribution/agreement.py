@@ -17,6 +17,7 @@ from resize_lib.redistribution.errors import (
     OutOfMemoryError,
     RedistributionError,
 )
+from resize_lib.redistribution.meeting import RECORD_BYTES_MAX, attendance_of
 from resize_lib.redistribution.waiting import wait_all
 
 # A rank's verdict travels as the index of its exception type; the first rank's type is raised.
@@ -45,6 +46,9 @@ def as_ours(error: Exception) -> RedistributionError:
 
 def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     """Every rank's ``record`` (equally long everywhere), one row per rank."""
+    meeting = attendance_of(comm).meeting
+    if meeting is not None and record.size <= RECORD_BYTES_MAX:
+        return meeting.exchange(record)
     records = np.empty((comm.size, record.size), dtype=np.uint8)
     wait_all([comm.Iallgather([record, MPI.BYTE], [records, MPI.BYTE])])
     return records
@@ -63,10 +67,11 @@ def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
 
 def agree(
     comm: MPI.Intracomm, error: Exception | None, statement: str = "", extra: bytes = b""
-) -> list[bytes]:
+) -> RawBytes:
     """Go on only if no rank has an error and all made the same ``statement``.
 
-    ``extra``: bytes to exchange on the way, equally many on each rank. Returns every rank's.
+    ``extra``: bytes to exchange on the way, equally many on each rank. Returns every rank's, one
+    row per rank.
 
     Raises:
         RedistributionError: the same type and text on every rank.
@@ -81,7 +86,7 @@ def agree(
         _raise_reasons(comm, kinds, "" if ours is None else str(ours), error)
     if (records[:, 1 : 1 + DIGEST_BYTES] != records[0, 1 : 1 + DIGEST_BYTES]).any():
         _raise_mismatch(comm, statement)
-    return [row[1 + DIGEST_BYTES :].tobytes() for row in records]
+    return records[:, 1 + DIGEST_BYTES :]
 
 
 def _raise_reasons(

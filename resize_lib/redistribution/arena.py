@@ -108,11 +108,15 @@ class Arena:
         return array
 
     def scratch(self, name: str, nbytes: int) -> RawBytes:
-        """A private buffer that is kept under ``name`` and grows when needed."""
+        """A private buffer that is kept under ``name`` and grows when needed.
+
+        It begins with a page: copies to and from odd addresses are half as fast.
+        """
         buffer = self._scratch.get(name)
         if buffer is None or buffer.size < nbytes:
             self._scratch.pop(name, None)
-            buffer = self._scratch[name] = np.empty(nbytes, dtype=np.uint8)
+            segment = _new_segment(max(nbytes, 1), shared=False)
+            buffer = self._scratch[name] = np.frombuffer(segment.memory, dtype=np.uint8)
         return buffer[:nbytes]
 
     def prepare(self, sizes: Iterable[int]) -> None:
@@ -137,8 +141,9 @@ class Arena:
         """Give free memory beyond ``keep_bytes`` back to the system, smallest segments first.
 
         Default: as much as is in use, and at least ``KEPT_BYTES_MIN``. Call it when the old parts
-        are gone.
+        and the processes that leave are gone: what they shared is let go of as well.
         """
+        self.neighbours.forget_left()
         if keep_bytes is None:
             keep_bytes = max(self.used_bytes, KEPT_BYTES_MIN)
         self._free.sort(key=lambda segment: segment.capacity)

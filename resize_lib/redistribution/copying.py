@@ -8,6 +8,7 @@ order is seen transposed (``Part.of``).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -106,10 +107,13 @@ def memory_at(address: int, nbytes: int) -> RawBytes:
 Strides4 = tuple[int, int, int, int]
 
 
-def _copy(
+def _views(
     row: Run, col: Run, item: int, source: tuple[int, Strides4], destination: tuple[int, Strides4]
-) -> None:
-    """Copy one row run x one column run; both sides as (address, strides in bytes)."""
+) -> tuple[Array, Array]:
+    """One row run x one column run of both sides, which are (address, strides in bytes).
+
+    Returns where to copy to, and what.
+    """
     (source_at, source_strides), (destination_at, destination_strides) = source, destination
     shape: tuple[int, ...] = (row.count, row.length, col.count, col.length)
     dimensions = 4
@@ -118,10 +122,16 @@ def _copy(
         if source_strides[2] == destination_strides[2] == item:
             item, dimensions = item * col.count, 2
     shape = shape[:dimensions]
-    np.copyto(
+    return (
         np.asarray(_Memory(destination_at, item, shape, destination_strides[:dimensions])),
         np.asarray(_Memory(source_at, item, shape, source_strides[:dimensions])),
     )
+
+
+def _copy(
+    row: Run, col: Run, item: int, source: tuple[int, Strides4], destination: tuple[int, Strides4]
+) -> None:
+    np.copyto(*_views(row, col, item, source, destination))
 
 
 def _source_strides(part: Part, row: Run, col: Run) -> Strides4:
@@ -154,11 +164,13 @@ def stretch_address(rows: Runs, cols: Runs, part: Part, *, old: bool) -> int | N
     return part.at(row.source, col.source) if old else part.at(row.destination, col.destination)
 
 
-def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:
-    """Copy what stays on this process, or is read from a neighbour's memory, in one go."""
+def views_of(
+    rows: Runs, cols: Runs, source: Part, destination: Part
+) -> Iterator[tuple[Array, Array]]:
+    """For each pair of runs: where to copy to, and what. The views keep no memory alive."""
     for row in rows:
         for col in cols:
-            _copy(
+            yield _views(
                 row,
                 col,
                 source.item,
@@ -168,6 +180,12 @@ def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:
                     _destination_strides(destination, row, col),
                 ),
             )
+
+
+def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:
+    """Copy what stays on this process, or is read from a neighbour's memory, in one go."""
+    for to, what in views_of(rows, cols, source, destination):
+        np.copyto(to, what)
 
 
 def pack(rows: Runs, cols: Runs, source: Part, message: RawBytes) -> None:

@@ -2,56 +2,26 @@
 
 A pair of processes is served by one of them: the new owner *reads* the old part, or the old owner
 *writes* into the new part. The side with more processes works, so that a shrink is not left to
-the few that stay; if its partners' parts are not in shared memory, the other side does.
+the few that stay; if its partners' parts are not in shared memory, the other side does. Arrays
+whose rows are taken apart are staged instead (``staging``) where all parts are in shared memory.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resize_lib.redistribution.agreement import gather_records
 from resize_lib.redistribution.copying import Part
 from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
+from resize_lib.redistribution.introductions import LOCATIONS, Introductions, everywhere
 from resize_lib.redistribution.moving import Transport
-from resize_lib.redistribution.neighbours import LOCATION, Table, host_key
-from resize_lib.redistribution.routes import Pairs, is_transposed
-
-HOST_BYTES = 16
-LOCATIONS = 4  # of as many arrays in an introduction; where more move, a round of their own
-# What a rank tells all others before anything moves: its host, its pid, whether its old parts and
-# its new parts lie in shared memory, and where the first of them are.
-INTRODUCTION = np.dtype(
-    [
-        ("host", f"V{HOST_BYTES}"),
-        ("pid", "<i8"),
-        ("readable", "?"),
-        ("writable", "?"),
-        ("old", LOCATION, (LOCATIONS,)),
-        ("new", LOCATION, (LOCATIONS,)),
-    ]
-)
-Introductions = NDArray[np.void]
-
-
-def introduction(distributed: DistributedArrays | None) -> bytes:
-    """This rank's introduction; ``distributed`` is None if preparing it failed."""
-    record = np.zeros((), dtype=INTRODUCTION)
-    record["host"] = np.void(hashlib.blake2b(host_key(), digest_size=HOST_BYTES).digest())
-    record["pid"] = os.getpid()
-    if distributed is not None:
-        old, new = distributed.old_table(), distributed.new_table()
-        for place, able, table in (("old", "readable", old), ("new", "writable", new)):
-            if table is not None:
-                record[able] = True
-                record[place][: len(table)] = table[:LOCATIONS]
-    return record.tobytes()
+from resize_lib.redistribution.neighbours import LOCATION, Situation, Table
+from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.shared import SharedCopies
 
 
 @dataclass(slots=True)
@@ -59,76 +29,98 @@ class DirectCopies:
     """``pairs``: which (old grid rank, new grid rank) are served this way, the same on every rank.
 
     ``parts``: for each grid rank of the other side that this process serves or uses, that process's
-    parts by position. ``failure``: why this process cannot reach all of them; the pairs must then
-    be served another way, which only the agreement after the copies tells the others.
+    parts by position. ``shared``: instead, where all parts can be shared. ``failure``: why this
+    process cannot reach all of them; the pairs must then be served another way, which only the
+    agreement after the copies tells the others.
     """
 
     distributed: DistributedArrays
     pairs: Pairs
-    writing: bool
-    parts: dict[int, dict[int, Part]]
     leaving: frozenset[int]  # pids of retiring processes
-    failure: OSError | None = None
+    writing: bool = False
+    parts: dict[int, dict[int, Part]] = field(default_factory=dict)
+    shared: SharedCopies | None = None
+    failure: OSError | MemoryError | None = None
 
     @classmethod
     def open(
-        cls, distributed: DistributedArrays, introductions: Sequence[bytes], transport: Transport
+        cls,
+        distributed: DistributedArrays,
+        known: Introductions,
+        transport: Transport,
+        max_extra_bytes: int | None = None,
     ) -> DirectCopies:
         """Step 2 of a redistribution; collective where more than ``LOCATIONS`` arrays move.
+
+        ``max_extra_bytes``: limit of the staging buffer, as in ``redistribute``.
 
         Raises:
             InvalidRedistributionError: ``transport`` is ``shared`` and something cannot be shared.
         """
-        needed = distributed.routes.other_process()
-        known = np.frombuffer(b"".join(introductions), dtype=INTRODUCTION)
-        site = distributed.site
-        gone = [rank for rank in site.old.ranks if rank not in site.new.ranks]
-        leaving = frozenset(known["pid"][gone].tolist())
-        none = cls(distributed, np.zeros_like(needed), False, {}, leaving)
+        needed, site = distributed.routes.apart, distributed.site
+        gone = site.old.without(site.new)
+        leaving = frozenset(known["pid"][gone].tolist() if gone else ())
+        found = cls(distributed, needed, leaving)
         site.arena.neighbours.begin()
         if transport == "messages" or not needed.any():
-            return none
-        reads, writes = _possible(distributed, needed, known)
-        prefers_writing = site.old.grid.size > site.new.grid.size
+            found.pairs = np.zeros_like(needed)
+            return found
+        try:
+            found._open(known, transport, max_extra_bytes)
+        except (OSError, MemoryError) as error:
+            found.failure = error
+        return found
+
+    def _open(
+        self, known: Introductions, transport: Transport, max_extra_bytes: int | None
+    ) -> None:
+        distributed, site = self.distributed, self.distributed.site
+        neighbours = site.arena.neighbours
+        situation = Situation(known.tobytes(), distributed.routes, max_extra_bytes)
+        self.shared = neighbours.recall(situation)
+        if self.shared is not None:
+            distributed.staged = True
+        elif max(distributed.arrays) < LOCATIONS and everywhere(site, known):
+            distributed.staged = True
+            self.shared = SharedCopies.open(distributed, known, max_extra_bytes)
+            neighbours.remember(situation, self.shared)
+        else:
+            self._choose(known, transport)
+            self._map(known)
+
+    def _choose(self, known: Introductions, transport: Transport) -> None:
+        """Which pairs can be served, and by which side."""
+        reads, writes = _possible(self.distributed, self.pairs, known)
+        prefers_writing = self.distributed.site.old.grid.size > self.distributed.site.new.grid.size
         most = int(writes.sum()) - int(reads.sum())
-        writing = most > 0 or (most == 0 and prefers_writing)
-        pairs = writes if writing else reads
-        if transport == "shared" and (pairs != needed).any():
+        self.writing = most > 0 or (most == 0 and prefers_writing)
+        possible = writes if self.writing else reads
+        if transport == "shared" and (possible != self.pairs).any():
             raise InvalidRedistributionError(
                 "transport shared: not all ranks are on one node with their old (or their new)"
                 " parts in a shared arena"
             )
-        if not pairs.any():
-            return none
-        return cls._map(none, pairs, known, writing=writing)
+        self.pairs = possible
 
-    @classmethod
-    def _map(
-        cls,
-        none: DirectCopies,
-        pairs: Pairs,
-        known: Introductions,
-        *,
-        writing: bool,
-    ) -> DirectCopies:
-        """Open the partners' memory."""
-        distributed, site = none.distributed, none.distributed.site
-        tables = _tables(distributed, known, writing=writing)
-        partners = site.new.ranks if writing else site.old.ranks
-        mine = site.old_rank if writing else site.new_rank
-        parts: dict[int, dict[int, Part]] = {}
-        failure: OSError | None = None
-        try:
-            for partner, rank in enumerate(partners):
-                if mine is not None and (pairs[mine, partner] if writing else pairs[partner, mine]):
-                    pid = int(known["pid"][rank])
-                    parts[partner] = _parts(distributed, pid, tables[rank], writing=writing)
-        except OSError as error:
-            failure = error
-        return cls(distributed, pairs, writing, parts, none.leaving, failure)
+    def _map(self, known: Introductions) -> None:
+        """Open the partners' memory; collective where more than ``LOCATIONS`` arrays move."""
+        if not self.pairs.any():
+            return
+        site = self.distributed.site
+        tables = _tables(self.distributed, known, writing=self.writing)
+        partners = site.new.ranks if self.writing else site.old.ranks
+        mine = site.old_rank if self.writing else site.new_rank
+        if mine is None:
+            return
+        wanted = self.pairs[mine] if self.writing else self.pairs[:, mine]
+        for partner in np.flatnonzero(wanted).tolist():
+            pid, table = int(known["pid"][partners[partner]]), tables[partners[partner]]
+            self.parts[partner] = _parts(self.distributed, pid, table, writing=self.writing)
 
     def run(self) -> int:
         """Copy; returns the bytes copied by this process."""
+        if self.shared is not None:
+            return self.shared.run()
         site = self.distributed.site
         mine = site.old_rank if self.writing else site.new_rank
         count = (site.new if self.writing else site.old).grid.size
@@ -137,9 +129,15 @@ class DirectCopies:
         order = sorted(self.parts, key=lambda partner: (partner - first) % count)
         return sum(copy(partner, self.parts[partner]) for partner in order)
 
+    @property
+    def extra_bytes(self) -> int:
+        """Memory of the staging buffer."""
+        return 0 if self.shared is None else self.shared.extra_bytes
+
     def close(self) -> None:
         """Let go of memory that is not needed any more."""
         self.parts.clear()
+        self.shared = None
         self.distributed.site.arena.neighbours.end(self.leaving)
 
 
@@ -172,13 +170,9 @@ def _tables(
 def _parts(
     distributed: DistributedArrays, pid: int, table: Table, *, writing: bool
 ) -> dict[int, Part]:
-    neighbours, parts = distributed.site.arena.neighbours, {}
-    for position, array in distributed.arrays.items():
-        if not table[position]["name"]:
-            continue  # an empty part
-        item = distributed.routes.plans[position].itemsize
-        transposed = is_transposed(array)
-        parts[position] = neighbours.part(
-            pid, table[position], item=item, transposed=transposed, writing=writing
-        )
-    return parts
+    found = {}
+    for position in distributed.arrays:
+        part = distributed.neighbour_part(pid, table[position], position, writing=writing)
+        if part is not None:
+            found[position] = part
+    return found

@@ -14,8 +14,7 @@ from resize_lib.redistribution.copying import Array, Part, copy_runs, is_item_co
 from resize_lib.redistribution.messages import SLOTS, Letters, MessageExchange, buffer_bytes
 from resize_lib.redistribution.moving import MovingArray, Site
 from resize_lib.redistribution.neighbours import Table, table_of
-from resize_lib.redistribution.plan import plan_redistribution
-from resize_lib.redistribution.routes import Pairs, Routes, is_transposed
+from resize_lib.redistribution.routes import Pairs, Routes, is_transposed, routes_of
 
 
 def layouts(array: MovingArray) -> tuple[Distributed, Distributed]:
@@ -30,6 +29,7 @@ class DistributedArrays:
     site: Site
     arrays: Mapping[int, MovingArray]
     routes: Routes = field(init=False)
+    staged: bool = False  # then all arrays are copied in another way
     results: dict[int, Array] = field(default_factory=dict)
     _old_parts: dict[int, Part] = field(default_factory=dict)
     _new_parts: dict[int, Part] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class DistributedArrays:
             InvalidRedistributionError, DescriptorError: global shapes or weights do not fit.
             MemoryError: no memory for a new part.
         """
-        site, plans = self.site, {}
+        site, legs = self.site, []
         for position, array in self.arrays.items():
             old, new = layouts(array)
             item = np.dtype(array.dtype).itemsize * prod(old.shape[old.dimensions :])
-            plans[position] = plan_redistribution(old, site.old.grid, new, site.new.grid, item)
-        self.routes = Routes(plans, self.arrays, site.old, site.new)
+            legs.append((position, old, new, item, is_transposed(array)))
+        self.routes = routes_of(tuple(legs), site.old, site.new)
         for position, array in self.arrays.items():
             if site.old_rank is not None:
                 self._old_parts[position] = self._part(position, _with_whole_items(array))
@@ -83,10 +83,36 @@ class DistributedArrays:
         arrays = [parts[k].keeper if k in parts else None for k in range(count)]
         return table_of(self.site.arena.locate, arrays)
 
+    def old_part(self, position: int) -> Part | None:
+        """This rank's old part of an array."""
+        return self._old_parts.get(position)
+
+    def new_part(self, position: int) -> Part | None:
+        """This rank's new part of an array, unless it is the old one."""
+        return self._new_parts.get(position)
+
+    def neighbour_part(
+        self, pid: int, row: np.void, position: int, *, writing: bool
+    ) -> Part | None:
+        """A part in process ``pid``'s memory; None if it is empty, or has not changed.
+
+        Raises:
+            OSError: the memory cannot be opened, or is not the segment named.
+        """
+        if not row["name"]:
+            return None
+        return self.site.arena.neighbours.part(
+            pid,
+            row,
+            item=self.routes.plans[position].itemsize,
+            transposed=self.routes.transposed[position],
+            writing=writing,
+        )
+
     def keep(self) -> None:
-        """Copy what stays on this process."""
+        """Copy what stays on this process, unless the arrays are staged."""
         old_rank, new_rank = self.site.old_rank, self.site.new_rank
-        if old_rank is None or new_rank is None:
+        if old_rank is None or new_rank is None or self.staged:
             return
         for position, target in self._new_parts.items():
             piece = self.routes.piece(position, old_rank, new_rank)

@@ -24,9 +24,16 @@ from mpi4py import MPI
 from resize_lib.descriptors import Custom, Replicated
 from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.arena import Arena
-from resize_lib.redistribution.direct import DirectCopies, introduction
+from resize_lib.redistribution.direct import DirectCopies
 from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
+from resize_lib.redistribution.introductions import (
+    Introductions,
+    introduction,
+    join_meeting,
+    read_introductions,
+)
+from resize_lib.redistribution.meeting import attendance_of
 from resize_lib.redistribution.messages import MessageExchange
 from resize_lib.redistribution.moving import (
     MovingArray,
@@ -71,19 +78,17 @@ def redistribute(
         CorruptDataError: the same on every rank; nothing has changed.
     """
     chosen = _Options(transport, max_extra_bytes, checksums)
-    work, before, hosts = _begin(comm, arrays, (old, new), arena or Arena(shared=False), chosen)
-    direct = DirectCopies.open(work.distributed, hosts, transport)
-    by_message = work.distributed.routes.other_process() & ~direct.pairs
+    work, before, known = _begin(comm, arrays, (old, new), arena or Arena(shared=False), chosen)
+    direct = DirectCopies.open(work.distributed, known, transport, max_extra_bytes)
+    by_message = work.distributed.routes.apart & ~direct.pairs
     exchange = _exchange(work, by_message, max_extra_bytes)
+    extra_bytes = exchange.extra_bytes if exchange else direct.extra_bytes
     sent, received, copied = work.transfer(exchange, direct)
     reached = _finish(work, direct, transport)
     if not reached:
-        exchange = _exchange(work, direct.pairs, max_extra_bytes)
-        assert exchange is not None
-        exchange.start()
-        again = exchange.finish()
+        exchange, again = _by_message_after_all(work, direct, max_extra_bytes)
+        extra_bytes = max(extra_bytes, exchange.extra_bytes)
         sent, received = sent + again[0], received + again[1]
-        agree(comm, None)
     if before:
         agree(comm, compare_checksums(work.site, arrays, before, work.results()))
     direct.close()
@@ -93,7 +98,7 @@ def redistribute(
         bytes_sent=sent,
         bytes_received=received,
         bytes_copied=copied,
-        extra_bytes=exchange.extra_bytes if exchange else 0,
+        extra_bytes=extra_bytes,
         panels=exchange.panels if exchange else 0,
     )
 
@@ -175,7 +180,7 @@ def _begin(
     placements: tuple[Placement, Placement],
     arena: Arena,
     options: _Options,
-) -> tuple[_Work, list[int], list[bytes]]:
+) -> tuple[_Work, list[int], Introductions]:
     """Step 1; returns the work, checksums of the old parts, every rank's introduction."""
     work, before, statement = None, [], ""
     error: Exception | None = None
@@ -188,9 +193,12 @@ def _begin(
     except Exception as raised:
         error = raised
     ready = work.distributed if work is not None and error is None else None
-    hosts = agree(comm, error, statement, introduction(ready))
+    meeting = attendance_of(comm).begin(comm)
+    told = agree(comm, error, statement, introduction(ready, meeting))
     assert work is not None
-    return work, before, hosts
+    known = read_introductions(told)
+    join_meeting(comm, known)
+    return work, before, known
 
 
 def _exchange(
@@ -209,6 +217,20 @@ def _exchange(
     return exchange
 
 
+def _by_message_after_all(
+    work: _Work, direct: DirectCopies, max_extra_bytes: int | None
+) -> tuple[MessageExchange, tuple[int, int]]:
+    """Move what could not be copied directly; the exchange, and bytes sent and received."""
+    work.distributed.staged = False
+    work.distributed.keep()
+    exchange = _exchange(work, direct.pairs, max_extra_bytes)
+    assert exchange is not None
+    exchange.start()
+    moved = exchange.finish()
+    agree(work.site.comm, None)
+    return exchange, moved
+
+
 def _finish(work: _Work, direct: DirectCopies, transport: Transport) -> bool:
     """Step 5: no rank touches its old parts again before every other rank has what it needs.
 
@@ -221,5 +243,8 @@ def _finish(work: _Work, direct: DirectCopies, transport: Transport) -> bool:
         error = raised
     if direct.failure is not None and transport == "shared" and error is None:
         error = InvalidRedistributionError(f"transport shared: {direct.failure}")
-    reached = agree(work.site.comm, error, extra=bytes([direct.failure is None]))
-    return all(flag[0] for flag in reached)
+    attendance = attendance_of(work.site.comm)
+    flags = bytes([direct.failure is None, attendance.offer is not None])
+    told = agree(work.site.comm, error, extra=flags)
+    attendance.settle(everyone=bool(told[:, 1].all()))
+    return bool(told[:, 0].all())

@@ -7,16 +7,23 @@ segment named (a pid may mean another process in another namespace).
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resize_lib.redistribution.copying import Array, Part, address_of
+
+if TYPE_CHECKING:
+    from resize_lib.redistribution.routes import Routes
+    from resize_lib.redistribution.shared import SharedCopies
 
 # One row per array: where the part lies and its first two strides (bytes; 0 where there is none).
 LOCATION = np.dtype(
@@ -25,10 +32,19 @@ LOCATION = np.dtype(
 Table = NDArray[np.void]
 
 
+HOST_BYTES = 16
+
+
 def host_key() -> bytes:
     """Equal on two processes only if they run on the same node and see each other's pids."""
+    return _host_key(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _host_key(_pid: int) -> bytes:  # a child may be in another namespace
     boot = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
-    return boot + str(Path("/proc/self/ns/pid").stat().st_ino).encode()
+    space = str(Path("/proc/self/ns/pid").stat().st_ino).encode()
+    return hashlib.blake2b(boot + space, digest_size=HOST_BYTES).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,11 @@ class Location:
     fd: int
     name: str
     offset: int
+
+
+def location_of(row: np.void) -> Location:
+    """The place that a row of a table describes."""
+    return Location(int(row["fd"]), row["name"].decode(), int(row["offset"]))
 
 
 def table_of(
@@ -56,22 +77,68 @@ def table_of(
     return table
 
 
+Place: TypeAlias = tuple[int, bytes, bool]  # process, name of its segment, for writing
+
+
 @dataclass(slots=True)
 class _Mapping:
     memory: mmap.mmap
     round: int = 0  # in which it was last used
+    parts: dict[tuple[bytes, int, bool], Part] = field(default_factory=dict)  # seen in it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Situation:
+    """Where all parts lie (``told`` by all ranks), and what is to be copied."""
+
+    told: bytes
+    routes: Routes
+    max_extra_bytes: int | None
+
+    def same_as(self, other: Situation) -> bool:
+        """Routes are remembered by who makes them: the same ones are one object."""
+        return (
+            self.routes is other.routes
+            and self.max_extra_bytes == other.max_extra_bytes
+            and self.told == other.told
+        )
+
+
+@dataclass(slots=True)
+class _Memory:
+    situation: Situation
+    copies: SharedCopies
+    places: set[Place]  # mappings that they use
+    round: int
 
 
 class Neighbours:
     """Mappings of other processes' segments, kept while they are in use.
 
     A process alternates between the segments of its old and its new parts: what was not used in
-    the last two rounds is dropped.
+    the last two rounds is dropped. So are the copies between all these segments that it made.
     """
 
     def __init__(self) -> None:
-        self._mappings: dict[tuple[int, str, bool], _Mapping] = {}
+        self._mappings: dict[Place, _Mapping] = {}
+        self._memories: list[_Memory] = []
+        self._left: set[int] = set()
         self._round = 0
+
+    def recall(self, situation: Situation) -> SharedCopies | None:
+        """What ``remember`` was told about this very situation, if it is not too long ago."""
+        for memory in self._memories:
+            if memory.situation.same_as(situation):
+                memory.round = self._round
+                for place in memory.places:
+                    self._mappings[place].round = self._round
+                return memory.copies
+        return None
+
+    def remember(self, situation: Situation, copies: SharedCopies) -> None:
+        """``copies`` are the ones to make; they use mappings of this round."""
+        used = {place for place, seen in self._mappings.items() if seen.round == self._round}
+        self._memories.append(_Memory(situation, copies, used, self._round))
 
     def begin(self) -> None:
         """A new redistribution starts."""
@@ -85,34 +152,62 @@ class Neighbours:
         Raises:
             OSError: the memory cannot be opened, or is not the segment named.
         """
-        location = Location(int(row["fd"]), row["name"].decode(), int(row["offset"]))
-        mapping = self._mappings.get((pid, location.name, writing))
+        place = pid, row["name"], writing
+        self._left.discard(pid)
+        mapping = self._mappings.get(place)
         if mapping is None:
-            mapping = self._mappings[pid, location.name, writing] = _Mapping(
-                self._open(pid, location, writing=writing)
-            )
+            segment = open_segment(pid, location_of(row), writing=writing)
+            mapping = self._mappings[place] = _Mapping(segment)
         mapping.round = self._round
+        seen = row.tobytes(), item, transposed
+        part = mapping.parts.get(seen)
+        if part is None:
+            part = mapping.parts[seen] = self._part(mapping, row, item, transposed=transposed)
+        return part
+
+    @staticmethod
+    def _part(mapping: _Mapping, row: np.void, item: int, *, transposed: bool) -> Part:
         strides = int(row["stride0"]), int(row["stride1"])
         strides = strides[::-1] if transposed else strides
         keeper = np.frombuffer(mapping.memory, dtype=np.uint8)
-        return Part(address_of(keeper) + location.offset, item, *strides, keeper)
+        return Part(address_of(keeper) + int(row["offset"]), item, *strides, keeper)
 
-    def end(self, leaving: Collection[int]) -> None:
-        """Drop mappings of the processes ``leaving`` and those not used lately."""
+    def end(self, leaving: frozenset[int]) -> None:
+        """Drop mappings that were not used lately; the processes ``leaving`` may go from now on."""
+        self._left |= leaving
+        self._keep(lambda _, used: used > self._round - 2)
+
+    def forget_left(self) -> None:
+        """Processes that were to leave have left: drop their mappings."""
+        self._keep(lambda place, _: place[0] not in self._left)
+        self._left.clear()
+
+    def _keep(self, wanted: Callable[[Place, int], bool]) -> None:
+        """Drop mappings unless ``wanted``, by place and round of last use; and what uses them."""
         self._mappings = {
-            key: mapping
-            for key, mapping in self._mappings.items()
-            if key[0] not in leaving and mapping.round > self._round - 2
+            place: mapping
+            for place, mapping in self._mappings.items()
+            if wanted(place, mapping.round)
         }
+        self._memories = [
+            memory
+            for memory in self._memories
+            if memory.round > self._round - 2 and self._mappings.keys() >= memory.places
+        ]
 
-    @staticmethod
-    def _open(pid: int, location: Location, *, writing: bool) -> mmap.mmap:
-        path = f"/proc/{pid}/fd/{location.fd}"
-        fd = os.open(path, (os.O_RDWR if writing else os.O_RDONLY) | os.O_CLOEXEC)
-        try:
-            if not Path(path).readlink().name.startswith(f"memfd:{location.name}"):
-                raise OSError(f"{path} is not the segment {location.name}")
-            protection = mmap.PROT_READ | (mmap.PROT_WRITE if writing else 0)
-            return mmap.mmap(fd, os.fstat(fd).st_size, prot=protection)
-        finally:
-            os.close(fd)
+
+def open_segment(pid: int, location: Location, *, writing: bool) -> mmap.mmap:
+    """Map the shared memory of process ``pid``.
+
+    Raises:
+        OSError: it cannot be opened, or is not the segment named.
+    """
+    path = f"/proc/{pid}/fd/{location.fd}"
+    fd = os.open(path, (os.O_RDWR if writing else os.O_RDONLY) | os.O_CLOEXEC)
+    try:
+        if not Path(path).readlink().name.startswith(f"memfd:{location.name}"):
+            raise OSError(f"{path} is not the segment {location.name}")
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writing else 0)
+        return mmap.mmap(fd, os.fstat(fd).st_size, prot=protection)
+    finally:
+        os.close(fd)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resize_lib.descriptors import Distributed
 from resize_lib.redistribution.messages import ALIGNMENT, MESSAGE_BYTES_MAX, SLOTS, Letters, Piece
 from resize_lib.redistribution.moving import MovingArray, Placement
-from resize_lib.redistribution.plan import RedistributionPlan
+from resize_lib.redistribution.plan import RedistributionPlan, plan_redistribution
 from resize_lib.redistribution.runs import WHOLE_STRETCHES
 
 EXTRA_BYTES_MIN = 1 << 20  # the default limit is never smaller
@@ -21,17 +23,21 @@ Pairs = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """All distributed arrays between two placements. ``plans`` by position in the list."""
+    """All distributed arrays between two placements, by position in the list.
+
+    ``transposed``: columns are the outer dimension. ``apart``: pairs (old grid rank, new grid rank)
+    on two processes that have bytes to exchange.
+    """
 
     plans: dict[int, RedistributionPlan]
-    arrays: Mapping[int, MovingArray]
+    transposed: dict[int, bool]
     old: Placement
     new: Placement
+    apart: Pairs = field(init=False)
 
-    def other_process(self) -> Pairs:
-        """Pairs (old grid rank, new grid rank) on two processes that have bytes to exchange."""
+    def __post_init__(self) -> None:
         apart: Pairs = np.not_equal.outer(np.asarray(self.old.ranks), np.asarray(self.new.ranks))
-        return apart & (self._bytes() > 0)
+        object.__setattr__(self, "apart", apart & (self._bytes() > 0))
 
     def _bytes(self) -> NDArray[np.int64]:
         total = np.zeros((self.old.grid.size, self.new.grid.size), dtype=np.int64)
@@ -44,7 +50,7 @@ class Routes:
         plan = self.plans[position]
         transfer = plan.transfer(old_rank, new_rank)
         rows, cols = transfer.rows, transfer.cols
-        if is_transposed(self.arrays[position]):
+        if self.transposed[position]:
             rows, cols = cols, rows
         return Piece(position, rows, cols, plan.itemsize)
 
@@ -93,6 +99,13 @@ class Routes:
             panels = max(panels + 1, int(panels * excess))
         return max(1, min(panels, most))
 
+    def staging_limit(self, max_extra_bytes: int | None) -> int:
+        """Extra bytes for staged copies, the same on every process."""
+        if max_extra_bytes is not None:
+            return max_extra_bytes
+        held = np.maximum(*self._per_process(self._bytes()))
+        return max(EXTRA_BYTES_MIN, int(held[held > 0].min()) // 4 if held.any() else 0)
+
     def _buffer_bytes(self, by_message: Pairs, panels: int) -> NDArray[np.int64]:
         """What one slot of buffers of each process takes at most, by communicator rank."""
         total = np.zeros(by_message.shape, dtype=np.int64)
@@ -110,7 +123,7 @@ class Routes:
     def _rows(self, position: int) -> NDArray[np.int64]:
         """Rows (outer items) of each pair's transfer of one array."""
         plan = self.plans[position]
-        return plan.cols_per_pair if is_transposed(self.arrays[position]) else plan.rows_per_pair
+        return plan.cols_per_pair if self.transposed[position] else plan.rows_per_pair
 
     def _per_process(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Two rows: what each communicator rank gives and gets, from a value per pair."""
@@ -118,6 +131,24 @@ class Routes:
         values[0, list(self.old.ranks)] = pairs.sum(axis=1)
         values[1, list(self.new.ranks)] = pairs.sum(axis=0)
         return values
+
+
+# Position, old and new descriptor, bytes of an item, and whether columns are outer.
+Leg: TypeAlias = tuple[int, Distributed, Distributed, int, bool]
+
+
+@lru_cache(maxsize=64)
+def routes_of(legs: tuple[Leg, ...], old: Placement, new: Placement) -> Routes:
+    """The routes of all arrays; the same question a second time costs nothing.
+
+    Raises:
+        InvalidRedistributionError, DescriptorError: global shapes or weights do not fit.
+    """
+    plans = {
+        position: plan_redistribution(here, old.grid, there, new.grid, item)
+        for position, here, there, item, _ in legs
+    }
+    return Routes(plans, {leg[0]: leg[4] for leg in legs}, old, new)
 
 
 def is_transposed(array: MovingArray) -> bool:

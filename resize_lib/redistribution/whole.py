@@ -42,6 +42,8 @@ class ReplicatedArrays:
 
         Holders double each round: all of them give, one joining process each.
         """
+        if not self.arrays:
+            return 0, 0
         old, new, comm = self.site.old.ranks, self.site.new.ranks, self.site.comm
         holders = [*old, *(rank for rank in new if rank not in old)]
         if comm.rank not in holders or len(holders) == len(old):

@@ -22,6 +22,16 @@ def test_random_arrays_grids_and_rank_maps_arrive_bit_by_bit(ranks):
     tell("random_moves", ranks, seed=ranks, at_least=25)
 
 
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6])
+def test_staged_arrays_arrive_bit_by_bit(ranks):
+    tell("staged_moves", ranks, seed=ranks, at_least=25)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_ranks_that_agree_often_meet_in_shared_memory(ranks):
+    tell("ranks_meet", ranks, at_least=12)
+
+
 @pytest.mark.parametrize("ranks", [2, 6])
 def test_there_and_back_is_the_identity(ranks):
     tell("round_trip", ranks, seed=ranks, at_least=2)

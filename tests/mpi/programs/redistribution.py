@@ -8,6 +8,7 @@ import json
 import random
 import resource
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -33,10 +34,13 @@ from resize_lib.redistribution import (
     OutOfMemoryError,
     Placement,
     distributed,
+    neighbours,
     plan_redistribution,
     redistribute,
+    shuffle,
+    staging,
 )
-from resize_lib.redistribution.neighbours import Neighbours
+from resize_lib.redistribution.meeting import attendance_of
 from tests.plan.layouts import local_part
 
 WORLD = MPI.COMM_WORLD
@@ -143,6 +147,22 @@ def random_moves(seed, comm=WORLD):
         done = redistribute(comm, [array for array, _ in arrays], old, new, **options)
         for (array, expected), result in zip(arrays, done.arrays, strict=True):
             checked += check(result, expected, (turn, array, old, new, options))
+    return checked
+
+
+def staged_moves(seed):
+    """The same with all parts in shared memory and small arrays staged as large ones are."""
+    staging.PANEL_BYTES_MIN = shuffle.UNIT_BYTES_MIN = 1
+    Arena.empty_quick = Arena.empty
+    run, staged = staging.Panels.run, []
+
+    def counted(panels):
+        staged.append(1)
+        run(panels)
+
+    staging.Panels.run = counted
+    checked = sum(random_moves(100 * seed + turn) for turn in range(8))
+    assert WORLD.allreduce(len(staged)) >= 5
     return checked
 
 
@@ -364,9 +384,9 @@ def a_neighbours_memory_out_of_reach(seed):
     local = arena.empty(parts[0].shape, "f8")
     local[...] = parts[0]
     array = MovingArray("A", layout, "f8", local)
-    reachable = arena.neighbours._open
+    reachable = neighbours.open_segment
     if WORLD.rank == size - 1:
-        Neighbours._open = staticmethod(out_of_reach)
+        neighbours.open_segment = out_of_reach
     for number in (1, 2):
         done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
         assert done.shared == (number == 2)
@@ -375,7 +395,7 @@ def a_neighbours_memory_out_of_reach(seed):
         call = lambda: redistribute(WORLD, [array], old, new, arena=arena, transport="shared")  # noqa: E731
         if number == 1:
             same_everywhere(call, InvalidRedistributionError, says)
-        Neighbours._open = staticmethod(reachable)
+        neighbours.open_segment = reachable
     return checked
 
 
@@ -384,17 +404,50 @@ def out_of_reach(*_args, **_options):
     raise PermissionError("another user's")
 
 
+def ranks_meet(seed):
+    """From the third time on ranks agree in shared memory: late ones, errors and all."""
+    rng, size = random.Random(seed), WORLD.size
+    comm = WORLD.Dup()
+    grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
+    layout, arena = BlockCyclic(30, 30, 2, 2), Arena()
+    whole = content(layout.shape, np.dtype("f8"), seed)
+    local = arena.empty(layout.local_shape(grids[0].grid, comm.rank), "f8")
+    local[...] = local_part(whole, layout, grids[0].grid, comm.rank)
+    checked = 0
+    for turn in range(12):
+        old, new = grids[turn % 2], grids[1 - turn % 2]
+        if rng.randrange(size) == comm.rank:
+            time.sleep(rng.choice([0.0, 0.001, 0.05]))  # later than the others watch
+        array = MovingArray("A", layout, "f8", local)
+        (local,) = redistribute(comm, [array], old, new, arena=arena, checksums=True).arrays
+        checked += check(local, local_part(whole, layout, new.grid, comm.rank), turn)
+        wrong = MovingArray("A", layout, "f8", local[:-1] if comm.rank == 0 else local)
+        call = lambda: redistribute(comm, [wrong], new, old, arena=arena)  # noqa: B023, E731
+        same_everywhere(call, InvalidRedistributionError, "rank 0: 'A': the local array has shape")
+        meeting = attendance_of(comm).meeting
+        assert (meeting is not None) == (turn > 0)
+        if turn == 4:
+            meeting._number = meeting._woken[0] = meeting._came[comm.rank] = 0xFFFFFFFC
+            comm.Barrier()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    del meeting
+    comm.Free()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before - 1
+    return checked
+
+
 def nothing_piles_up(seed):
-    """Open files and kept memory stay flat over many moves in one job."""
-    rng, arena = random.Random(seed), Arena()
+    """Open files and kept memory stay flat over many moves in one job: thrice the same twenty."""
+    arena = Arena()
     place = Placement.leading(ProcessGrid(1, 1))
     layout = BlockCyclic(300, 300, 16, 16)
     local = arena.empty(layout.shape, "f8") if WORLD.rank == 0 else None
     if local is not None:
         local[...] = 7
     files = []
-    for _ in range(40):
-        new = placed(rng, WORLD.size)
+    rng = random.Random(seed)
+    moves = [placed(rng, WORLD.size) for _ in range(20)]
+    for new in 3 * moves:
         arena.prepare([layout.m * layout.n * 8])
         array = MovingArray("A", layout, "f8", local)
         (local,) = redistribute(WORLD, [array], place, new, arena=arena).arrays
@@ -403,7 +456,7 @@ def nothing_piles_up(seed):
         place = new
         files.append(len(list(Path("/proc/self/fd").iterdir())))
         assert local is None or (local == 7).all()
-    assert max(files[20:]) <= max(files[:20]), files
+    assert max(files[40:]) <= max(files[20:40]), files
     assert arena.free_bytes + arena.used_bytes <= (64 << 20) + 2 * layout.m * layout.n * 8
     return 1
 
