@@ -25,19 +25,29 @@ from resize_lib.redistribution import (
     Arena,
     MovingArray,
     Placement,
+    columns,
+    plan,
     plan_redistribution,
     redistribute,
+    routes,
+    runs,
+    shuffle,
 )
-from resize_lib.redistribution import plan as plan_module
-from resize_lib.redistribution import runs as runs_module
 from resize_lib.redistribution.arena import Order
-from resize_lib.redistribution.neighbours import Neighbours
 from resize_lib.redistribution.waiting import wait_all
 
 Local = NDArray[np.float64]
 Action = Callable[[], Any]
 UNLIMITED = 1 << 62
 LIBC = ctypes.CDLL(None)
+REMEMBERED = (
+    plan._plan,
+    runs.axis_runs,
+    routes.routes_of,
+    columns.columns_of,
+    shuffle.shuffle_of,
+    shuffle.shuffle_index,
+)
 
 
 def content(layout: BlockCyclic, grid: ProcessGrid, rank: int) -> Local:
@@ -56,6 +66,7 @@ class Case:
         self.comm, self.layout, self.order = comm, layout, order
         self.old, self.new = (Placement.leading(grid) for grid in grids)
         self.private, self.shared, self.fresh = Arena(shared=False), Arena(), Arena()
+        self.once: MPI.Intracomm | None = None
         self.extra: dict[str, int] = {}
         old_rank, new_rank = (side.grid_rank(comm.rank) for side in (self.old, self.new))
         self.expected = None if new_rank is None else content(layout, grids[1], new_rank)
@@ -72,12 +83,21 @@ class Case:
         """The arenas of the three ways to hold a part."""
         return {"private": self.private, "shared": self.shared, "fresh": self.fresh}
 
-    def ours(self, name: str, where: str, arena: Callable[[], Arena], **options: Any) -> Action:
-        """A redistribution of ours."""
+    def ours(
+        self,
+        name: str,
+        where: str,
+        arena: Callable[[], Arena],
+        *,
+        once: bool = False,
+        **options: Any,
+    ) -> Action:
+        """A redistribution of ours; ``once``: on a communicator that is not used again."""
 
         def move() -> Local | None:
             array = MovingArray("A", self.layout, np.float64, self.source[where], order=self.order)
-            done = redistribute(self.comm, [array], self.old, self.new, arena=arena(), **options)
+            comm = self.once if once else self.comm
+            done = redistribute(comm, [array], self.old, self.new, arena=arena(), **options)
             self.extra[name] = max(self.extra.get(name, 0), done.extra_bytes)
             return done.arrays[0]
 
@@ -153,14 +173,20 @@ class Case:
 
     def one_shot(self) -> Action:
         """Ours as a real resize finds it: no plan, no buffers, fresh pages for the new part."""
-        return self.ours("one-shot", "fresh", lambda: self.fresh)
+        return self.ours("one-shot", "fresh", lambda: self.fresh, once=True)
 
     def forget(self) -> None:
-        """Drop plans and the allocator's free memory before a one-shot measurement."""
+        """Drop plans and the allocator's free memory before a one-shot measurement.
+
+        And take another communicator: ours remembers what it was used for, BLACS made its own.
+        """
         self.fresh.trim(0)
-        self.fresh.neighbours = Neighbours()
-        plan_module._plan.cache_clear()
-        runs_module.axis_runs.cache_clear()
+        self.fresh._scratch.clear()
+        for remembered in REMEMBERED:
+            remembered.cache_clear()
+        if self.once is not None:
+            self.once.Free()
+        self.once = self.comm.Dup()
         LIBC.malloc_trim(0)
 
     def methods(self, *, scalapack: bool) -> dict[str, Action]:
@@ -243,15 +269,14 @@ def main() -> None:
     wanted = json.loads(sys.argv[1])
     grids = [ProcessGrid(*grid) for grid in wanted["grids"]]
     comm = communicator(wanted["spawn"], max(grid.size for grid in grids))
-    for n in wanted["n"]:
-        for nb in wanted["nb"]:
-            for pair in (grids, grids[::-1]):
-                case = Case(comm, BlockCyclic(n, n, nb, nb), pair, wanted["order"])
-                result = measure(comm, case, wanted["repeats"], scalapack=not wanted["spawn"])
-                del case  # its memory is for the next one
-                if comm.rank == 0:
-                    with Path(wanted["output"]).open("a") as output:
-                        output.write(json.dumps(result) + "\n")
+    n, nb = wanted["n"], wanted["nb"]
+    for pair in (grids, grids[::-1]):
+        case = Case(comm, BlockCyclic(n, n, nb, nb), pair, wanted["order"])
+        result = measure(comm, case, wanted["repeats"], scalapack=not wanted["spawn"])
+        del case  # its memory is for the next one
+        if comm.rank == 0:
+            with Path(wanted["output"]).open("a") as output:
+                output.write(json.dumps(result) + "\n")
     if wanted["spawn"]:
         comm.Disconnect()
 

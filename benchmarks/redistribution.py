@@ -31,6 +31,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,20 @@ OURS = {  # ours: the peer it is compared with
 LIMIT_S = 600
 
 
-def launch(options: argparse.Namespace, pair: list[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Measure one pair of neighbouring grids in processes of its own."""
+def launch(
+    options: argparse.Namespace, pair: list[tuple[int, int]], n: int, nb: int
+) -> list[dict[str, Any]]:
+    """Measure one pair of neighbouring grids in processes of its own.
+
+    A size in each: at N = 9600 one takes 10 GiB, and malloc is told to keep what it was given.
+    """
     sizes = [rows * cols for rows, cols in pair]
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "results"
         wanted = {
             "grids": pair,
-            "n": options.n,
-            "nb": options.nb,
+            "n": n,
+            "nb": nb,
             "repeats": options.repeats,
             "spawn": options.spawned,
             "order": options.order,
@@ -132,8 +138,8 @@ def main() -> None:
     parser.add_argument("--steps", type=numbers, default=list(range(len(CHAIN) - 1)))
     options = parser.parse_args()
     results = []
-    for step in options.steps:
-        for result in launch(options, CHAIN[step : step + 2]):
+    for step, n, nb in product(options.steps, options.n, options.nb):
+        for result in launch(options, CHAIN[step : step + 2], n, nb):
             results.append(result)
             if not options.json:
                 print_case(result)

@@ -219,6 +219,13 @@ def _everyone(rows: int, cols: int) -> Placement:
 
 def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
     """Redistribute everything declared; the session's data is untouched if that fails."""
+    try:
+        _move_data(session, old, new, comm)
+    finally:
+        session.arena.trim()
+
+
+def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
     begin = time.perf_counter()
     # Joining ranks have the communicator of an emulated grid, old ones not yet: what is collective
     # here must be the same calls on all.
@@ -256,7 +263,6 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
     if comm.rank in new.ranks:
         for item, part in zip(items, outcome.arrays, strict=True):
             item.take(part)
-        session.arena.trim()
     if joining:
         for name, value in values.items():
             session.values[name].value = value

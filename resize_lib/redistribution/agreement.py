@@ -48,7 +48,7 @@ def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     """Every rank's ``record`` (equally long everywhere), one row per rank."""
     meeting = attendance_of(comm).meeting
     if meeting is not None and record.size <= RECORD_BYTES_MAX:
-        return meeting.exchange(record)
+        return meeting.exchange(comm, record)
     records = np.empty((comm.size, record.size), dtype=np.uint8)
     wait_all([comm.Iallgather([record, MPI.BYTE], [records, MPI.BYTE])])
     return records

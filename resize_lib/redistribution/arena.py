@@ -115,7 +115,8 @@ class Arena:
         buffer = self._scratch.get(name)
         if buffer is None or buffer.size < nbytes:
             self._scratch.pop(name, None)
-            segment = _new_segment(max(nbytes, 1), shared=False)
+            size = -(-max(nbytes, 1) // PAGE_BYTES) * PAGE_BYTES
+            segment = _new_segment(size, shared=False)
             buffer = self._scratch[name] = np.frombuffer(segment.memory, dtype=np.uint8)
         return buffer[:nbytes]
 
@@ -141,9 +142,9 @@ class Arena:
         """Give free memory beyond ``keep_bytes`` back to the system, smallest segments first.
 
         Default: as much as is in use, and at least ``KEPT_BYTES_MIN``. Call it when the old parts
-        and the processes that leave are gone: what they shared is let go of as well.
+        are gone. Neighbours' memory is let go of as well: what they give back is then really gone.
         """
-        self.neighbours.forget_left()
+        self.neighbours = Neighbours()
         if keep_bytes is None:
             keep_bytes = max(self.used_bytes, KEPT_BYTES_MIN)
         self._free.sort(key=lambda segment: segment.capacity)
@@ -166,6 +167,7 @@ class Arena:
         """Give everything back; arrays that are alive stay valid, but are not kept after."""
         for segment in [*self._free, *self._used.values()]:
             segment.close()
+        self.neighbours = Neighbours()
         self._free.clear()
         self._used.clear()
         self._scratch.clear()
@@ -176,7 +178,7 @@ class Arena:
         if fresh_shared:
             fitting = [segment for segment in fitting if segment.fd >= 0]
         if not fitting:
-            return _new_segment(nbytes, shared=fresh_shared)
+            return _new_segment(_round_up(nbytes), shared=fresh_shared)
         segment = min(fitting, key=lambda segment: (segment.fd < 0, segment.capacity))
         self._free.remove(segment)
         return segment
@@ -191,8 +193,8 @@ def _round_up(nbytes: int) -> int:
     return -(-nbytes // unit) * unit
 
 
-def _new_segment(nbytes: int, *, shared: bool) -> Segment:
-    size = _round_up(nbytes)
+def _new_segment(size: int, *, shared: bool) -> Segment:
+    """``size``: whole pages."""
     try:
         if not shared:
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

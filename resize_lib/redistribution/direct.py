@@ -36,7 +36,6 @@ class DirectCopies:
 
     distributed: DistributedArrays
     pairs: Pairs
-    leaving: frozenset[int]  # pids of retiring processes
     writing: bool = False
     parts: dict[int, dict[int, Part]] = field(default_factory=dict)
     shared: SharedCopies | None = None
@@ -58,35 +57,27 @@ class DirectCopies:
             InvalidRedistributionError: ``transport`` is ``shared`` and something cannot be shared.
         """
         needed, site = distributed.routes.apart, distributed.site
-        gone = site.old.without(site.new)
-        leaving = frozenset(known["pid"][gone].tolist() if gone else ())
-        found = cls(distributed, needed, leaving)
+        found = cls(distributed, needed)
         site.arena.neighbours.begin()
         if transport == "messages" or not needed.any():
             found.pairs = np.zeros_like(needed)
             return found
+        tables: Sequence[Table] = ()
+        situation = Situation(known.tobytes(), distributed.routes, max_extra_bytes)
+        found.shared = site.arena.neighbours.recall(situation)
+        distributed.staged = found.shared is not None or _can_stage(distributed, known)
+        if not distributed.staged:
+            found._choose(known, transport)
+            tables = _tables(distributed, known, writing=found.writing)
         try:
-            found._open(known, transport, max_extra_bytes)
+            if not distributed.staged:
+                found._map(known, tables)
+            elif found.shared is None:
+                found.shared = SharedCopies.open(distributed, known, max_extra_bytes)
+                site.arena.neighbours.remember(situation, found.shared)
         except (OSError, MemoryError) as error:
             found.failure = error
         return found
-
-    def _open(
-        self, known: Introductions, transport: Transport, max_extra_bytes: int | None
-    ) -> None:
-        distributed, site = self.distributed, self.distributed.site
-        neighbours = site.arena.neighbours
-        situation = Situation(known.tobytes(), distributed.routes, max_extra_bytes)
-        self.shared = neighbours.recall(situation)
-        if self.shared is not None:
-            distributed.staged = True
-        elif max(distributed.arrays) < LOCATIONS and everywhere(site, known):
-            distributed.staged = True
-            self.shared = SharedCopies.open(distributed, known, max_extra_bytes)
-            neighbours.remember(situation, self.shared)
-        else:
-            self._choose(known, transport)
-            self._map(known)
 
     def _choose(self, known: Introductions, transport: Transport) -> None:
         """Which pairs can be served, and by which side."""
@@ -102,12 +93,9 @@ class DirectCopies:
             )
         self.pairs = possible
 
-    def _map(self, known: Introductions) -> None:
-        """Open the partners' memory; collective where more than ``LOCATIONS`` arrays move."""
-        if not self.pairs.any():
-            return
+    def _map(self, known: Introductions, tables: Sequence[Table]) -> None:
+        """Open the partners' memory."""
         site = self.distributed.site
-        tables = _tables(self.distributed, known, writing=self.writing)
         partners = site.new.ranks if self.writing else site.old.ranks
         mine = site.old_rank if self.writing else site.new_rank
         if mine is None:
@@ -138,7 +126,12 @@ class DirectCopies:
         """Let go of memory that is not needed any more."""
         self.parts.clear()
         self.shared = None
-        self.distributed.site.arena.neighbours.end(self.leaving)
+        self.distributed.site.arena.neighbours.end()
+
+
+def _can_stage(distributed: DistributedArrays, known: Introductions) -> bool:
+    """Whether all parts lie in shared memory, and all have heard where."""
+    return max(distributed.arrays) < LOCATIONS and everywhere(distributed.site, known)
 
 
 def _possible(

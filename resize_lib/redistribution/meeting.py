@@ -20,6 +20,7 @@ import platform
 import secrets
 import sys
 import time
+import weakref
 from contextlib import suppress
 from functools import lru_cache
 from typing import ClassVar
@@ -36,6 +37,7 @@ FUTEX = 202 if platform.machine() == "x86_64" and sys.maxsize > 1 << 32 else Non
 FUTEX_WAIT, FUTEX_WAKE = 0, 1
 EVERYONE = 0x7FFFFFFF
 WATCH_S = 2e-3  # before going to sleep
+LOOKS = 16  # between two turns for MPI
 LOST_WAKE_NS = 2_000_000  # two last ranks may each miss the other: look again after this,
 LOST_WAKE_NS_MAX = 64_000_000  # and less and less often
 TIMES_BEFORE = 1  # a communicator's second redistribution sets a meeting up for those after
@@ -65,6 +67,7 @@ class Meeting:
 
     def __init__(self, memory: mmap.mmap, rank: int, size: int, fd: int, name: str) -> None:
         self.fd, self.name = fd, name
+        self._closing: weakref.finalize[..., Meeting] | None = None
         self._rank, self._number = rank, 0
         self._woken = np.ndarray(1, np.uint32, memory)  # number of the last complete exchange
         self._came = np.ndarray(size, np.uint32, memory, LINE_BYTES, (LINE_BYTES,))
@@ -89,10 +92,12 @@ class Meeting:
         try:
             nbytes = (size + 1) * LINE_BYTES + 2 * size * RECORD_BYTES_MAX
             os.ftruncate(fd, nbytes)
-            return cls(mmap.mmap(fd, nbytes), 0, size, fd, name)
+            meeting = cls(mmap.mmap(fd, nbytes), 0, size, fd, name)
         except BaseException:
             os.close(fd)
             raise
+        meeting._closing = weakref.finalize(meeting, os.close, fd)
+        return meeting
 
     @classmethod
     def join(cls, pid: int, location: Location, rank: int, size: int) -> Meeting:
@@ -105,12 +110,14 @@ class Meeting:
 
     def close(self) -> None:
         """Nobody else will come."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        if self._closing is not None:
+            self._closing()
 
-    def exchange(self, record: RawBytes) -> RawBytes:
-        """Every rank's ``record`` (equally long everywhere), one row per rank."""
+    def exchange(self, comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
+        """Every rank's ``record`` (equally long everywhere), one row per rank.
+
+        ``comm``: what others still wait for from here goes on meanwhile.
+        """
         self._number = number = (self._number + 1) & 0xFFFFFFFF
         records = self._records[number & 1]
         # Two sets of records: whoever leaves one in the next set knows that all came to this one,
@@ -118,7 +125,7 @@ class Meeting:
         records[self._rank, : record.size] = record
         self._came[self._rank] = number
         if not self._complete(number):
-            self._wait(number)
+            self._wait(comm, number)
         every: RawBytes = records[:, : record.size].copy()
         return every
 
@@ -132,14 +139,17 @@ class Meeting:
         _futex(FUTEX, self._word, FUTEX_WAKE, EVERYONE, None, None, 0)
         return True
 
-    def _wait(self, number: int) -> None:
+    def _wait(self, comm: MPI.Intracomm, number: int) -> None:
         end_s = time.perf_counter() + WATCH_S
         while time.perf_counter() < end_s:
-            if self._complete(number):
-                return
-            os.sched_yield()
+            for _ in range(LOOKS):
+                os.sched_yield()
+                if self._complete(number):
+                    return
+            comm.Iprobe()  # lets MPI get on with what was sent
         nap_ns = LOST_WAKE_NS
         while not self._complete(number):
+            comm.Iprobe()
             before = (number - 1) & 0xFFFFFFFF  # another value: woken meanwhile, no sleep
             limit = ctypes.byref(_Duration(0, nap_ns))
             failed = _futex(FUTEX, self._word, FUTEX_WAIT, before, limit, None, 0)

@@ -42,11 +42,6 @@ class Placement:
         """Grid rank of communicator rank ``rank``; None if it is not on the grid."""
         return self.ranks.index(rank) if rank in self.ranks else None
 
-    def without(self, other: Placement) -> list[int]:
-        """Communicator ranks that are here and not in ``other``."""
-        kept = set(other.ranks)
-        return [rank for rank in self.ranks if rank not in kept]
-
     def check(self, comm_size: int, side: str) -> None:
         """Raise unless every grid rank has a communicator rank of its own."""
         if len(self.ranks) != self.grid.size:

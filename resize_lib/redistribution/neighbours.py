@@ -122,7 +122,6 @@ class Neighbours:
     def __init__(self) -> None:
         self._mappings: dict[Place, _Mapping] = {}
         self._memories: list[_Memory] = []
-        self._left: set[int] = set()
         self._round = 0
 
     def recall(self, situation: Situation) -> SharedCopies | None:
@@ -153,7 +152,6 @@ class Neighbours:
             OSError: the memory cannot be opened, or is not the segment named.
         """
         place = pid, row["name"], writing
-        self._left.discard(pid)
         mapping = self._mappings.get(place)
         if mapping is None:
             segment = open_segment(pid, location_of(row), writing=writing)
@@ -172,28 +170,14 @@ class Neighbours:
         keeper = np.frombuffer(mapping.memory, dtype=np.uint8)
         return Part(address_of(keeper) + int(row["offset"]), item, *strides, keeper)
 
-    def end(self, leaving: frozenset[int]) -> None:
-        """Drop mappings that were not used lately; the processes ``leaving`` may go from now on."""
-        self._left |= leaving
-        self._keep(lambda _, used: used > self._round - 2)
-
-    def forget_left(self) -> None:
-        """Processes that were to leave have left: drop their mappings."""
-        self._keep(lambda place, _: place[0] not in self._left)
-        self._left.clear()
-
-    def _keep(self, wanted: Callable[[Place, int], bool]) -> None:
-        """Drop mappings unless ``wanted``, by place and round of last use; and what uses them."""
+    def end(self) -> None:
+        """Drop mappings that were not used lately, and the copies that use them."""
         self._mappings = {
             place: mapping
             for place, mapping in self._mappings.items()
-            if wanted(place, mapping.round)
+            if mapping.round > self._round - 2
         }
-        self._memories = [
-            memory
-            for memory in self._memories
-            if memory.round > self._round - 2 and self._mappings.keys() >= memory.places
-        ]
+        self._memories = [memory for memory in self._memories if memory.round > self._round - 2]
 
 
 def open_segment(pid: int, location: Location, *, writing: bool) -> mmap.mmap:

@@ -36,11 +36,11 @@ class SharedCopies:
         routes, site = distributed.routes, distributed.site
         stagings = _stagings(distributed, known, routes.staging_limit(max_extra_bytes))
         extra = max(staging.extra_bytes for staging in stagings.values())
-        buffer = site.arena.scratch("staging", extra)
+        buffer = site.arena.scratch("staging", max(s.buffer_bytes for s in stagings.values()))
         copies = []
         for position, staging in stagings.items():
             old, new = _parts(distributed, known, position, staging)
-            room = buffer[: staging.extra_bytes]
+            room = buffer[: staging.buffer_bytes]
             copies.append(staging.bind(old, new, routes.apart, room))
         return cls(tuple(copies), extra)
 

@@ -100,7 +100,7 @@ def _unit(runs: Mapping[tuple[int, int], Runs], old: Axis, new: Axis, item: int)
     return whole if whole * item >= UNIT_BYTES_MIN else but_ends
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def shuffle_index(old: Axis, new: Axis, item: int, rows: int) -> tuple[Index, ...]:
     """``Shuffle.index`` of the axes' shuffle, remembered."""
     shuffle = shuffle_of(old, new, item)

@@ -26,6 +26,7 @@ from resize_lib.redistribution.runs import Run, Runs, items_of, share_of
 from resize_lib.redistribution.shuffle import Index, Shuffle, shuffle_index, shuffle_of
 
 PANEL_BYTES_MAX = 1 << 20  # of rows that are staged at a time: about a core's second cache
+INDEX_BYTES = 8  # for each unit
 PANEL_BYTES_MIN = 1 << 16  # with less, the calls cost more than the gaps
 
 Parts = Mapping[int, Part]  # by grid rank
@@ -73,13 +74,20 @@ class Staging:
             return
         workers = (self.plan.old_grid if self.writing else self.plan.new_grid).size
         panel = min(PANEL_BYTES_MAX, limit, self.plan.bytes_total // workers)
-        rows = panel // (shuffle.row_units * shuffle.unit * self.plan.itemsize)
+        rows = panel // (shuffle.row_units * (shuffle.unit * self.plan.itemsize + INDEX_BYTES))
         if panel >= PANEL_BYTES_MIN and rows:
             self.shuffle, self.rows = shuffle, rows
 
     @property
     def extra_bytes(self) -> int:
-        """Memory of the staging buffer."""
+        """Memory of the staging buffer and of the index that goes with it."""
+        if self.shuffle is None:
+            return 0
+        return self.buffer_bytes + self.rows * self.shuffle.row_units * INDEX_BYTES
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Memory of the staging buffer alone."""
         if self.shuffle is None:
             return 0
         return self.rows * self.shuffle.row_units * self.shuffle.unit * self.plan.itemsize
@@ -101,7 +109,7 @@ class Staging:
 
         ``old``, ``new``: the parts of all ranks that ``shares`` names, but for empty ones; a new
         part that is missing has not changed and is left alone. ``apart``: pairs (old rank, new
-        rank) on two processes. ``buffer``: ``extra_bytes`` long.
+        rank) on two processes. ``buffer``: ``buffer_bytes`` long.
         """
         bound = BoundCopies()
         for share in self.shares():
@@ -194,14 +202,20 @@ class Panels:
         """Gather rows, and write them in their new order, panel after panel."""
         for panel in self.panels:
             self._gather(panel)
-            count, length, stride = panel.count, panel.length, panel.destination_stride
-            unit = self.staged.itemsize
             for rows, width, index in self.targets:
-                chosen = index[: count * length].reshape(count, length, -1)
-                strides = stride * width, width, unit
-                at = panel.destination * width
-                target = np.ndarray(chosen.shape, self.staged.dtype, rows, at, strides)
-                self.staged.take(chosen, out=target, mode="clip")
+                whole = width == index.shape[1] * self.staged.itemsize
+                together = panel.length if whole else 1
+                for turn in range(panel.count):
+                    at = panel.destination + turn * panel.destination_stride
+                    for skip in range(0, panel.length, together):
+                        first = turn * panel.length + skip
+                        chosen = index[first : first + together]
+                        self._put(rows, (at + skip) * width, chosen)
+
+    def _put(self, rows: RawBytes, at: int, chosen: Index) -> None:
+        """Write units to a stretch of ``rows``; with gaps numpy would take a buffer of its own."""
+        target = np.ndarray(chosen.shape, self.staged.dtype, rows, at)
+        self.staged.take(chosen, out=target, mode="clip")
 
     def _gather(self, panel: Run) -> None:
         count, length, stride = panel.count, panel.length, panel.source_stride

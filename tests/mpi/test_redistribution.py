@@ -66,8 +66,18 @@ def test_a_lost_piece_is_noticed_by_every_rank():
     tell("a_lost_piece_is_noticed", 2)
 
 
-def test_what_cannot_be_read_from_a_neighbour_goes_by_message():
-    tell("a_neighbours_memory_out_of_reach", 3)
+@pytest.mark.parametrize("staged", [0, 1])
+def test_what_cannot_be_read_from_a_neighbour_goes_by_message(staged):
+    tell("a_neighbours_memory_out_of_reach", 3, seed=staged)
+
+
+def test_a_message_on_its_way_arrives_while_ranks_meet():
+    tell("sends_go_on_in_a_meeting", 3, at_least=18)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_what_is_remembered_of_a_move_is_right_for_the_next(ranks):
+    tell("to_and_fro", ranks, at_least=24 * ranks)
 
 
 def test_open_files_and_kept_memory_stay_flat():

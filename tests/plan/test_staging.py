@@ -1,5 +1,7 @@
 """Staged copies, all processes played by one, against the gather/scatter oracle."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from resize_lib.descriptors import BlockCyclic, CyclicAxis, IntervalAxis, ProcessGrid
 from resize_lib.redistribution import plan_redistribution, shuffle, staging
 from resize_lib.redistribution.copying import Part
-from resize_lib.redistribution.shuffle import shuffle_of
+from resize_lib.redistribution.shuffle import shuffle_index, shuffle_of
 from resize_lib.redistribution.staging import Staging
 from tests.plan.layouts import block_cyclic, grids, local_part
 
@@ -21,8 +23,10 @@ def stage_everything(monkeypatch):
     monkeypatch.setattr(staging, "PANEL_BYTES_MIN", 1)
     monkeypatch.setattr(shuffle, "UNIT_BYTES_MIN", 1)
     shuffle_of.cache_clear()
+    shuffle_index.cache_clear()
     yield
     shuffle_of.cache_clear()
+    shuffle_index.cache_clear()
 
 
 def parts_of(whole, layout, grid, order):
@@ -49,7 +53,7 @@ def copy_all(plan, old, new, *, order, limit, apart):
         copies.stage(limit)
         staged += copies.shuffle is not None
         assert copies.extra_bytes <= limit
-        buffer = np.full(copies.extra_bytes, 0xAA, np.uint8)
+        buffer = np.full(copies.buffer_bytes, 0xAA, np.uint8)
         parts = (as_parts(arrays, transposed=transposed) for arrays in (old, new))
         moved += copies.bind(*parts, apart, buffer).run()
     return moved, staged
@@ -69,7 +73,7 @@ def test_staged_rows_arrive_bit_by_bit():
             np.dtype(data.draw(st.sampled_from(DTYPES))),
             data.draw(st.sampled_from("CF")),
         )
-        limit = data.draw(st.sampled_from([1, 500, 3000, 1 << 20]))
+        limit = data.draw(st.sampled_from([1, 3000, 20_000, 1 << 20]))
         whole = np.random.default_rng(m * n).integers(0, 256, m * n * dtype.itemsize, np.uint8)
         whole = whole.view(dtype).reshape(m, n)
         plan = plan_redistribution(layouts[0], old_grid, layouts[1], new_grid, dtype.itemsize)
@@ -121,8 +125,35 @@ def test_the_largest_common_unit_is_taken_even_if_the_end_is_ragged():
 
 
 def test_without_room_for_a_row_nothing_is_staged():
-    grid, layout = ProcessGrid(2, 1), BlockCyclic(4096, 4096, 64, 64)
-    plan = plan_redistribution(layout, grid, layout, ProcessGrid(3, 1), 8)
-    copies = Staging(plan, transposed=True, writing=False, mine=0)
-    copies.stage(limit=4096 * 8 - 1)
-    assert (copies.shuffle, copies.extra_bytes) == (None, 0)
+    layout, grids_ = BlockCyclic(16384, 640, 64, 64), (ProcessGrid(2, 1), ProcessGrid(3, 1))
+    plan = plan_redistribution(layout, grids_[0], layout, grids_[1], 8)
+    row = 16384 * 8 + 16384 // 64 * staging.INDEX_BYTES
+    for limit, rows in ((row - 1, 0), (row, 1)):
+        copies = Staging(plan, transposed=True, writing=False, mine=0)
+        copies.stage(limit)
+        assert copies.rows == rows
+        assert copies.extra_bytes == rows * row
+        assert (copies.shuffle is None) == (rows == 0)
+
+
+@pytest.mark.parametrize(
+    ("n", "nb", "old", "new"),
+    [(1024, 16, (2, 2), (1, 3)), (1024, 16, (3, 3), (2, 2)), (1201, 64, (2, 1), (3, 1))],
+)
+def test_numpy_takes_no_buffers_of_its_own(n, nb, old, new):
+    """Rows with gaps between them, and rows with a ragged end."""
+    layout, old_grid, new_grid = BlockCyclic(n, n, nb, nb), ProcessGrid(*old), ProcessGrid(*new)
+    plan = plan_redistribution(layout, old_grid, layout, new_grid, 8)
+    whole = np.arange(n * n, dtype=np.float64).reshape(n, n)
+    sources, targets = (parts_of(whole, layout, grid, "F") for grid in (old_grid, new_grid))
+    copies = Staging(plan, transposed=True, writing=old_grid.size > new_grid.size, mine=0)
+    copies.stage(1 << 20)
+    assert copies.shuffle is not None
+    parts = (as_parts(arrays, transposed=True) for arrays in (sources, targets))
+    apart = np.not_equal.outer(np.arange(old_grid.size), np.arange(new_grid.size))
+    bound = copies.bind(*parts, apart, np.zeros(copies.buffer_bytes, np.uint8))
+    tracemalloc.start()
+    bound.run()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16384

@@ -40,7 +40,8 @@ from resize_lib.redistribution import (
     shuffle,
     staging,
 )
-from resize_lib.redistribution.meeting import attendance_of
+from resize_lib.redistribution.meeting import Meeting, attendance_of
+from resize_lib.redistribution.neighbours import Neighbours
 from tests.plan.layouts import local_part
 
 WORLD = MPI.COMM_WORLD
@@ -161,7 +162,7 @@ def staged_moves(seed):
         run(panels)
 
     staging.Panels.run = counted
-    checked = sum(random_moves(100 * seed + turn) for turn in range(8))
+    checked = sum(random_moves(100 * seed + turn) for turn in range(12))
     assert WORLD.allreduce(len(staged)) >= 5
     return checked
 
@@ -384,6 +385,8 @@ def a_neighbours_memory_out_of_reach(seed):
     local = arena.empty(parts[0].shape, "f8")
     local[...] = parts[0]
     array = MovingArray("A", layout, "f8", local)
+    if seed:  # new parts are shared as well: staged
+        arena.prepare([1 << 16] * 2)
     reachable = neighbours.open_segment
     if WORLD.rank == size - 1:
         neighbours.open_segment = out_of_reach
@@ -425,14 +428,69 @@ def ranks_meet(seed):
         call = lambda: redistribute(comm, [wrong], new, old, arena=arena)  # noqa: B023, E731
         same_everywhere(call, InvalidRedistributionError, "rank 0: 'A': the local array has shape")
         meeting = attendance_of(comm).meeting
-        assert (meeting is not None) == (turn > 0)
-        if turn == 4:
+        assert (meeting is not None) == (turn > 0 and Meeting.possible())
+        if turn == 4 and meeting is not None:
             meeting._number = meeting._woken[0] = meeting._came[comm.rank] = 0xFFFFFFFC
             comm.Barrier()
     before = len(list(Path("/proc/self/fd").iterdir()))
     del meeting
     comm.Free()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before - 1
+    assert len(list(Path("/proc/self/fd").iterdir())) == before - Meeting.possible()
+    return checked
+
+
+def sends_go_on_in_a_meeting(_seed):
+    """A rank that waits for the others lets its own large message get through to them."""
+    size, checked = WORLD.size, 0
+    grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
+    layout = BlockCyclic(30, 30, 2, 2)
+    for turn in range(6):
+        old, new = grids[turn % 2], grids[1 - turn % 2]
+        local = np.full(layout.local_shape(old.grid, WORLD.rank), 1.5)
+        message = np.full(1 << 20, WORLD.rank + turn)
+        sent = WORLD.Isend(message, 1) if WORLD.rank == 0 else None
+        if WORLD.rank == 1:
+            WORLD.Recv(message, 0)
+        (part,) = redistribute(WORLD, [MovingArray("A", layout, "f8", local)], old, new).arrays
+        if sent is not None:
+            sent.Wait()
+        checked += bool(((part == 1.5).all() and (message == turn).all()) or WORLD.rank > 1)
+    return checked
+
+
+def to_and_fro(seed):
+    """Parts that lie where they lay are copied as before, until something is different."""
+    arena, size, checked = Arena(), WORLD.size, 0
+    grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
+    layouts = [BlockCyclic(90, 90, 2, 2), BlockCyclic(40, 40, 3, 3)]
+    Arena.empty_quick = Arena.empty
+    staging.PANEL_BYTES_MIN = shuffle.UNIT_BYTES_MIN = 1
+    recall, recalled = Neighbours.recall, []
+
+    def counted(self, situation):
+        found = recall(self, situation)
+        recalled.append(found is not None)
+        return found
+
+    Neighbours.recall = counted
+    for turn in range(24):
+        old, new = grids[turn % 2], grids[1 - turn % 2]
+        arrays, expected = [], []
+        for k, layout in enumerate(layouts[: 1 + (turn // 8 == 1)]):
+            whole = content(layout.shape, np.dtype("f8"), seed + 100 * turn + k)
+            local = arena.empty(layout.local_shape(old.grid, WORLD.rank), "f8")
+            local[...] = local_part(whole, layout, old.grid, WORLD.rank)
+            arrays.append(MovingArray(f"a{k}", layout, "f8", local))
+            expected.append(local_part(whole, layout, new.grid, WORLD.rank))
+        if turn == 20:
+            arena.trim(0)
+        limit = 3000 if turn >= 22 else None
+        done = redistribute(WORLD, arrays, old, new, arena=arena, max_extra_bytes=limit)
+        assert done.shared
+        for result, part in zip(done.arrays, expected, strict=True):
+            checked += check(result, part, turn)
+        del arrays, local, done, result
+    assert 8 <= sum(recalled) < 20, recalled
     return checked
 
 

@@ -17,6 +17,7 @@ from mpi4py import MPI
 import resize_lib
 from dq_client.dq_rsh import spelled_in_letters
 from resize_lib import resizing
+from resize_lib.redistribution import arena
 from tests.mpi.process_jobs import MARK, processes_of
 from tests.mpi.programs.session_data import Everything
 from tests.mpi.programs.session_script import FAULTS, ScriptedLink, faulty_moves, random_moves
@@ -29,6 +30,7 @@ def main():
     else:
         _, seed, count = which.split(":")
         script, faults = random_moves(int(seed), int(count), int(size), hosts), {}
+    arena.KEPT_BYTES_MIN = 0
     resizing.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
     with resize_lib.session(checksums=True, connect=lambda: ScriptedLink(script)) as rs:
         data = Everything(rs, faults)
@@ -40,6 +42,8 @@ def main():
             data.check()
             data.check_survivors()
             where(rs, script)
+            if rs.bearings.resize_id and not faults:  # what is not needed went after the move
+                assert rs.arena.free_bytes <= rs.arena.used_bytes
             if sizes.value[-1:] != [rs.size]:
                 sizes.value.append(rs.size)
             data.mark()
