@@ -2,8 +2,8 @@
 
 A pair of processes is served by one of them: the new owner *reads* the old part, or the old owner
 *writes* into the new part. The side with more processes works, so that a shrink is not left to
-the few that stay; if its partners' parts are not in shared memory, the other side does. Arrays
-whose rows are taken apart are staged instead (``staging``) where all parts are in shared memory.
+the few that stay; if its partners' parts are not in shared memory, the other side does. Where all
+old and all new parts are in shared memory, whole columns of processes are served (``shared``).
 """
 
 from __future__ import annotations

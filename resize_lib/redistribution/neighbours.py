@@ -11,7 +11,7 @@ import hashlib
 import mmap
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -84,7 +84,6 @@ Place: TypeAlias = tuple[int, bytes, bool]  # process, name of its segment, for 
 class _Mapping:
     memory: mmap.mmap
     round: int = 0  # in which it was last used
-    parts: dict[tuple[bytes, int, bool], Part] = field(default_factory=dict)  # seen in it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,14 +156,6 @@ class Neighbours:
             segment = open_segment(pid, location_of(row), writing=writing)
             mapping = self._mappings[place] = _Mapping(segment)
         mapping.round = self._round
-        seen = row.tobytes(), item, transposed
-        part = mapping.parts.get(seen)
-        if part is None:
-            part = mapping.parts[seen] = self._part(mapping, row, item, transposed=transposed)
-        return part
-
-    @staticmethod
-    def _part(mapping: _Mapping, row: np.void, item: int, *, transposed: bool) -> Part:
         strides = int(row["stride0"]), int(row["stride1"])
         strides = strides[::-1] if transposed else strides
         keeper = np.frombuffer(mapping.memory, dtype=np.uint8)

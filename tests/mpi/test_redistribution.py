@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from tests.mpi.process_jobs import ONE_HOST, PROGRAMS, run_job
+from tests.mpi.process_jobs import LABELS, ONE_HOST, PROGRAMS, run_job
 
 pytestmark = pytest.mark.mpi
 
 
-def tell(story, ranks, *, seed=0, at_least=None):
+def tell(story, ranks, *, seed=0, at_least=None, recipe=ONE_HOST):
     program = [str(PROGRAMS / "redistribution.py"), story, str(seed)]
-    ended = run_job(ONE_HOST, ranks, program)
+    ended = run_job(recipe, ranks, program)
     assert ended.code == 0, ended.err
     result = json.loads(ended.out.splitlines()[-1])
     assert result["checked"] >= (ranks if at_least is None else at_least)
@@ -71,8 +71,9 @@ def test_what_cannot_be_read_from_a_neighbour_goes_by_message(staged):
     tell("a_neighbours_memory_out_of_reach", 3, seed=staged)
 
 
-def test_a_message_on_its_way_arrives_while_ranks_meet():
-    tell("sends_go_on_in_a_meeting", 3, at_least=18)
+@pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)
+def test_a_message_on_its_way_arrives_while_ranks_meet(recipe):
+    tell("sends_go_on_in_a_meeting", 3, at_least=18, recipe=recipe)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

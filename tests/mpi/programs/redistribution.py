@@ -439,9 +439,19 @@ def ranks_meet(seed):
     return checked
 
 
+class Probing(MPI.Intracomm):
+    """Counts how often MPI is let go on."""
+
+    probes = 0
+
+    def Iprobe(self, *args, **options):  # noqa: N802
+        Probing.probes += 1
+        return super().Iprobe(*args, **options)
+
+
 def sends_go_on_in_a_meeting(_seed):
     """A rank that waits for the others lets its own large message get through to them."""
-    size, checked = WORLD.size, 0
+    size, checked, comm = WORLD.size, 0, Probing(WORLD)
     grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
     layout = BlockCyclic(30, 30, 2, 2)
     for turn in range(6):
@@ -450,11 +460,13 @@ def sends_go_on_in_a_meeting(_seed):
         message = np.full(1 << 20, WORLD.rank + turn)
         sent = WORLD.Isend(message, 1) if WORLD.rank == 0 else None
         if WORLD.rank == 1:
+            time.sleep(0.02)  # some networks need the sender for the rest, which waits meanwhile
             WORLD.Recv(message, 0)
-        (part,) = redistribute(WORLD, [MovingArray("A", layout, "f8", local)], old, new).arrays
+        (part,) = redistribute(comm, [MovingArray("A", layout, "f8", local)], old, new).arrays
         if sent is not None:
             sent.Wait()
         checked += bool(((part == 1.5).all() and (message == turn).all()) or WORLD.rank > 1)
+    assert WORLD.rank or Probing.probes or not Meeting.possible()
     return checked
 
 
@@ -514,7 +526,7 @@ def nothing_piles_up(seed):
         place = new
         files.append(len(list(Path("/proc/self/fd").iterdir())))
         assert local is None or (local == 7).all()
-    assert max(files[40:]) <= max(files[20:40]), files
+    assert max(files[20:]) <= max(files[:20]), files
     assert arena.free_bytes + arena.used_bytes <= (64 << 20) + 2 * layout.m * layout.n * 8
     return 1
 
