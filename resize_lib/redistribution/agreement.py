@@ -31,6 +31,7 @@ KINDS: tuple[type[RedistributionError], ...] = (
 )
 DIGEST_BYTES = 16
 FINE = 255
+AGAIN = 254  # not a verdict: a rank that could do what it did before, if all others could
 
 
 def as_ours(error: Exception) -> RedistributionError:
@@ -78,15 +79,33 @@ def agree(
     """
     ours = None if error is None else as_ours(error)
     kind = FINE if ours is None else KINDS.index(type(ours))
-    digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
-    record = np.frombuffer(bytes([kind]) + digest + extra, dtype=np.uint8)
+    record = _record(kind, fingerprint(statement.encode()), extra)
     records = gather_records(comm, record)
+    if (records[:, 0] == AGAIN).any():  # they have heard of this rank now, and begin again as well
+        records = gather_records(comm, record)
     kinds = records[:, 0]
     if (kinds != FINE).any():
         _raise_reasons(comm, kinds, "" if ours is None else str(ours), error)
     if (records[:, 1 : 1 + DIGEST_BYTES] != records[0, 1 : 1 + DIGEST_BYTES]).any():
         _raise_mismatch(comm, statement)
     return records[:, 1 + DIGEST_BYTES :]
+
+
+def again_record(told: bytes, extra_bytes: int) -> RawBytes:
+    """What a rank gives to ``gather_records`` where others ``agree``, to do as it did before.
+
+    ``told``: a fingerprint of that. Only where all give the same may they go on.
+    """
+    return _record(AGAIN, told, bytes(extra_bytes))
+
+
+def fingerprint(content: bytes) -> bytes:
+    """``DIGEST_BYTES`` that stand for ``content``."""
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def _record(kind: int, digest: bytes, extra: bytes) -> RawBytes:
+    return np.frombuffer(bytes([kind]) + digest + extra, dtype=np.uint8)
 
 
 def _raise_reasons(

@@ -25,6 +25,7 @@ from numpy.typing import DTypeLike
 
 from resize_lib.redistribution.copying import Array, RawBytes, address_of, byte_bounds
 from resize_lib.redistribution.neighbours import Location, Neighbours
+from resize_lib.redistribution.repeats import Repeats
 
 Order: TypeAlias = Literal["C", "F"]
 
@@ -81,6 +82,7 @@ class Arena:
         self._used: dict[int, Segment] = {}  # by address
         self._scratch: dict[str, RawBytes] = {}
         self.neighbours = Neighbours()
+        self.repeats = Repeats()
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> Array:
         """A new array with any content, as ``numpy.empty``; shared if the arena is.
@@ -98,10 +100,25 @@ class Arena:
         """
         return self._array(shape, np.dtype(dtype), order, fresh_shared=False)
 
+    def empty_at(
+        self, address: int, shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C"
+    ) -> Array | None:
+        """As ``empty``, in kept memory at ``address`` only; None if there is none that fits."""
+        nbytes = prod(shape) * np.dtype(dtype).itemsize
+        for place, segment in enumerate(self._free):
+            if segment.start == address and segment.capacity >= nbytes:
+                return self._array_in(self._free.pop(place), shape, np.dtype(dtype), order)
+        return None
+
     def _array(
         self, shape: tuple[int, ...], dtype: np.dtype[np.generic], order: Order, fresh_shared: bool
     ) -> Array:
         segment = self._take(max(prod(shape) * dtype.itemsize, 1), fresh_shared=fresh_shared)
+        return self._array_in(segment, shape, dtype, order)
+
+    def _array_in(
+        self, segment: Segment, shape: tuple[int, ...], dtype: np.dtype[np.generic], order: Order
+    ) -> Array:
         array: Array = np.ndarray(shape, dtype, buffer=segment.memory, order=order)
         self._used[segment.start] = segment
         weakref.finalize(array, self._give_back, segment).atexit = False
@@ -115,6 +132,7 @@ class Arena:
         buffer = self._scratch.get(name)
         if buffer is None or buffer.size < nbytes:
             self._scratch.pop(name, None)
+            self.repeats = Repeats()  # what they refer to is gone
             size = -(-max(nbytes, 1) // PAGE_BYTES) * PAGE_BYTES
             segment = _new_segment(size, shared=False)
             buffer = self._scratch[name] = np.frombuffer(segment.memory, dtype=np.uint8)
@@ -144,7 +162,7 @@ class Arena:
         Default: as much as is in use, and at least ``KEPT_BYTES_MIN``. Call it when the old parts
         are gone. Neighbours' memory is let go of as well: what they give back is then really gone.
         """
-        self.neighbours = Neighbours()
+        self.neighbours, self.repeats = Neighbours(), Repeats()
         if keep_bytes is None:
             keep_bytes = max(self.used_bytes, KEPT_BYTES_MIN)
         self._free.sort(key=lambda segment: segment.capacity)
@@ -167,7 +185,7 @@ class Arena:
         """Give everything back; arrays that are alive stay valid, but are not kept after."""
         for segment in [*self._free, *self._used.values()]:
             segment.close()
-        self.neighbours = Neighbours()
+        self.neighbours, self.repeats = Neighbours(), Repeats()
         self._free.clear()
         self._used.clear()
         self._scratch.clear()

@@ -8,7 +8,7 @@ order is seen transposed (``Part.of``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -128,12 +128,6 @@ def _views(
     )
 
 
-def _copy(
-    row: Run, col: Run, item: int, source: tuple[int, Strides4], destination: tuple[int, Strides4]
-) -> None:
-    np.copyto(*_views(row, col, item, source, destination))
-
-
 def _source_strides(part: Part, row: Run, col: Run) -> Strides4:
     rows, cols = part.row_stride, part.col_stride
     return row.source_stride * rows, rows, col.source_stride * cols, cols
@@ -159,7 +153,8 @@ def stretch_address(rows: Runs, cols: Runs, part: Part, *, old: bool) -> int | N
         return None
     row, col = rows[0], cols[0]
     whole_row = part.col_stride == part.item or col.length == 1
-    if not whole_row or part.row_stride != col.length * part.item:
+    adjoining = row.length == 1 or part.row_stride == col.length * part.item
+    if not whole_row or not adjoining:
         return None
     return part.at(row.source, col.source) if old else part.at(row.destination, col.destination)
 
@@ -184,16 +179,23 @@ def views_of(
 
 def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:
     """Copy what stays on this process, or is read from a neighbour's memory, in one go."""
-    for to, what in views_of(rows, cols, source, destination):
+    copy_views(views_of(rows, cols, source, destination))
+
+
+def copy_views(views: Iterable[tuple[Array, Array]]) -> None:
+    """Copy pairs of where to, and what."""
+    for to, what in views:
         np.copyto(to, what)
 
 
-def pack(rows: Runs, cols: Runs, source: Part, message: RawBytes) -> None:
-    """Gather items into ``message`` (contiguous, ``message_bytes`` long)."""
+def packing_views(
+    rows: Runs, cols: Runs, source: Part, message: RawBytes
+) -> Iterator[tuple[Array, Array]]:
+    """How items are gathered into ``message`` (``message_bytes`` long): see ``views_of``."""
     at = address_of(message)
     for row in rows:
         for col in cols:
-            _copy(
+            yield _views(
                 row,
                 col,
                 source.item,
@@ -203,12 +205,14 @@ def pack(rows: Runs, cols: Runs, source: Part, message: RawBytes) -> None:
             at += row.items * col.items * source.item
 
 
-def unpack(rows: Runs, cols: Runs, message: RawBytes, destination: Part) -> None:
-    """Scatter ``message`` (as ``pack`` wrote it) to its places."""
+def unpacking_views(
+    rows: Runs, cols: Runs, message: RawBytes, destination: Part
+) -> Iterator[tuple[Array, Array]]:
+    """How ``message``, gathered as above, is scattered to its places."""
     at = address_of(message)
     for row in rows:
         for col in cols:
-            _copy(
+            yield _views(
                 row,
                 col,
                 destination.item,

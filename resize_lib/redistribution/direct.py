@@ -19,7 +19,7 @@ from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
 from resize_lib.redistribution.introductions import LOCATIONS, Introductions, everywhere
 from resize_lib.redistribution.moving import Transport
-from resize_lib.redistribution.neighbours import LOCATION, Situation, Table
+from resize_lib.redistribution.neighbours import LOCATION, Table
 from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.shared import SharedCopies
 
@@ -63,18 +63,15 @@ class DirectCopies:
             found.pairs = np.zeros_like(needed)
             return found
         tables: Sequence[Table] = ()
-        situation = Situation(known.tobytes(), distributed.routes, max_extra_bytes)
-        found.shared = site.arena.neighbours.recall(situation)
-        distributed.staged = found.shared is not None or _can_stage(distributed, known)
+        distributed.staged = _can_stage(distributed, known)
         if not distributed.staged:
             found._choose(known, transport)
             tables = _tables(distributed, known, writing=found.writing)
         try:
-            if not distributed.staged:
-                found._map(known, tables)
-            elif found.shared is None:
+            if distributed.staged:
                 found.shared = SharedCopies.open(distributed, known, max_extra_bytes)
-                site.arena.neighbours.remember(situation, found.shared)
+            else:
+                found._map(known, tables)
         except (OSError, MemoryError) as error:
             found.failure = error
         return found
@@ -116,6 +113,11 @@ class DirectCopies:
         copy = self.distributed.write if self.writing else self.distributed.read
         order = sorted(self.parts, key=lambda partner: (partner - first) % count)
         return sum(copy(partner, self.parts[partner]) for partner in order)
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether these copies can be made again as they are."""
+        return self.failure is None and (self.shared is not None or not self.pairs.any())
 
     @property
     def extra_bytes(self) -> int:

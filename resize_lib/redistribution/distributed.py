@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
 from resize_lib.descriptors import Distributed
-from resize_lib.redistribution.copying import Array, Part, copy_runs, is_item_contiguous
-from resize_lib.redistribution.messages import SLOTS, Letters, MessageExchange, buffer_bytes
+from resize_lib.redistribution.arena import Order
+from resize_lib.redistribution.copying import (
+    Array,
+    Part,
+    copy_runs,
+    is_item_contiguous,
+    views_of,
+)
+from resize_lib.redistribution.messages import SLOTS, MessageExchange, buffer_bytes
 from resize_lib.redistribution.moving import MovingArray, Site
 from resize_lib.redistribution.neighbours import Table, table_of
 from resize_lib.redistribution.routes import Pairs, Routes, is_transposed, routes_of
@@ -30,6 +37,7 @@ class DistributedArrays:
     arrays: Mapping[int, MovingArray]
     routes: Routes = field(init=False)
     staged: bool = False  # then all arrays are copied in another way
+    gapless: bool = True  # whether this rank's old parts lie without gaps; then, whether all do
     results: dict[int, Array] = field(default_factory=dict)
     _old_parts: dict[int, Part] = field(default_factory=dict)
     _new_parts: dict[int, Part] = field(default_factory=dict)
@@ -52,12 +60,16 @@ class DistributedArrays:
                 self._old_parts[position] = self._part(position, _with_whole_items(array))
             if site.new_rank is not None:
                 self._allocate(position, array, site.new_rank)
+        self.gapless = all(
+            part.keeper.flags[_in_one(self.arrays[position].order)]
+            for position, part in self._old_parts.items()
+        )
 
     def _allocate(self, position: int, array: MovingArray, new_rank: int) -> None:
         old_rank = self.site.old_rank
         plan = self.routes.plans[position]
         unchanged = old_rank is not None and plan.is_unchanged(old_rank, new_rank)
-        if unchanged and array.local.flags[f"{array.order}_CONTIGUOUS"]:
+        if unchanged and array.local.flags[_in_one(array.order)]:
             self.results[position] = array.local
             return
         shape = layouts(array)[1].local_shape(self.site.new.grid, new_rank)
@@ -109,15 +121,23 @@ class DistributedArrays:
             writing=writing,
         )
 
-    def keep(self) -> None:
-        """Copy what stays on this process, unless the arrays are staged."""
+    def staying(self) -> Iterator[tuple[Array, Array]]:
+        """Views of what stays on this process, unless the arrays are staged: where to, and what."""
         old_rank, new_rank = self.site.old_rank, self.site.new_rank
         if old_rank is None or new_rank is None or self.staged:
             return
         for position, target in self._new_parts.items():
             piece = self.routes.piece(position, old_rank, new_rank)
             if piece.nbytes:
-                copy_runs(piece.rows, piece.cols, self._old_parts[position], target)
+                yield from views_of(piece.rows, piece.cols, self._old_parts[position], target)
+
+    @property
+    def lies_as_given(self) -> bool:
+        """Whether this rank's old parts are the arrays handed in, not copies of them."""
+        given = (
+            (part.keeper, self.arrays[position].local) for position, part in self._old_parts.items()
+        )
+        return all(keeper is local for keeper, local in given)
 
     def read(self, old_rank: int, parts: Mapping[int, Part]) -> int:
         """Copy what comes from old grid rank ``old_rank`` out of its ``parts``; returns bytes."""
@@ -138,33 +158,30 @@ class DistributedArrays:
             nbytes += piece.nbytes
         return nbytes
 
-    def exchange(self, by_message: Pairs, panels: int) -> MessageExchange:
+    def exchange(self, by_message: Pairs, max_extra_bytes: int | None) -> MessageExchange:
         """The message exchange of the pairs ``by_message``, its buffers allocated.
 
         Raises:
             MemoryError: no memory for the buffers.
         """
-        site = self.site
-        sends: Letters = {}
-        receives: Letters = {}
-        if site.old_rank is not None:
-            sends = self.routes.letters_from(site.old_rank, by_message)
-        if site.new_rank is not None:
-            receives = self.routes.letters_to(site.new_rank, by_message)
-        slots = min(panels, SLOTS)
+        site, arena = self.site, self.site.arena
+        ranks = site.old_rank, site.new_rank
+        sends, receives = self.routes.post(ranks, by_message, max_extra_bytes, gapless=self.gapless)
         sizes = (
-            buffer_bytes(sends, panels, self._old_parts, old=True),
-            buffer_bytes(receives, panels, self._new_parts, old=False),
+            buffer_bytes(sends, self._old_parts, old=True),
+            buffer_bytes(receives, self._new_parts, old=False),
         )
         buffers = [
-            (
-                site.arena.scratch(f"send {slot}", sizes[0]),
-                site.arena.scratch(f"receive {slot}", sizes[1]),
-            )
-            for slot in range(slots)
+            (arena.scratch(f"send {slot}", sizes[0]), arena.scratch(f"receive {slot}", sizes[1]))
+            for slot in range(min(len(sends), SLOTS))
         ]
         parts = self._old_parts, self._new_parts
-        return MessageExchange(site.comm, sends, receives, *parts, panels, buffers)
+        return MessageExchange.bind(site.comm, (sends, receives), parts, buffers)
+
+
+def _in_one(order: Order) -> Literal["C_CONTIGUOUS", "F_CONTIGUOUS"]:
+    """The flag of an array that lies without gaps in ``order``."""
+    return "F_CONTIGUOUS" if order == "F" else "C_CONTIGUOUS"
 
 
 def _with_whole_items(array: MovingArray) -> Array:

@@ -6,11 +6,14 @@ and the old arrays stay as they were.
 
 1. Check, plan, allocate the new parts, let the application pack its own data.
 2. Find out which parts processes of one node can copy directly.
-3. Allocate exchange buffers for the rest.
+3. Allocate exchange buffers for the rest (in step 1 where all goes by message).
 4. Move: exchange messages, copy what stays and what neighbours share.
 5. Let the application unpack. If a process could not reach a neighbour's memory, which is seldom
    and is heard of only now, that goes by message after all.
 6. Compare checksums.
+
+Where all ranks did the very same before, and still have everything where it was, they do it again
+instead (``repeating``).
 """
 
 from __future__ import annotations
@@ -18,17 +21,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from mpi4py import MPI
 
 from resize_lib.descriptors import Custom, Replicated
 from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.arena import Arena
+from resize_lib.redistribution.copying import copy_views
 from resize_lib.redistribution.direct import DirectCopies
 from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
 from resize_lib.redistribution.introductions import (
     Introductions,
+    hello_again,
     introduction,
     join_meeting,
     read_introductions,
@@ -43,6 +49,7 @@ from resize_lib.redistribution.moving import (
     Transport,
     agree_on,
 )
+from resize_lib.redistribution.repeating import question_of, repeat_of
 from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.verifying import compare_checksums, old_checksums
 from resize_lib.redistribution.whole import CustomValues, ReplicatedArrays
@@ -77,11 +84,17 @@ def redistribute(
         InvalidRedistributionError, DeclarationMismatchError, OutOfMemoryError, CustomDataError,
         CorruptDataError: the same on every rank; nothing has changed.
     """
+    arena = arena or Arena(shared=False)
     chosen = _Options(transport, max_extra_bytes, checksums)
-    work, before, known = _begin(comm, arrays, (old, new), arena or Arena(shared=False), chosen)
+    question = question_of((ref(attendance_of(comm)), chosen), arrays, old, new)
+    repeat = arena.repeats.find(question)
+    done = None if repeat is None else repeat.again(comm, arrays, arena)
+    if done is not None:
+        return done
+    work, before, known = _begin(comm, arrays, (old, new), arena, chosen)
     direct = DirectCopies.open(work.distributed, known, transport, max_extra_bytes)
     by_message = work.distributed.routes.apart & ~direct.pairs
-    exchange = _exchange(work, by_message, max_extra_bytes)
+    exchange = work.early or _exchange(work, by_message, max_extra_bytes)
     extra_bytes = exchange.extra_bytes if exchange else direct.extra_bytes
     sent, received, copied = work.transfer(exchange, direct)
     reached = _finish(work, direct, transport)
@@ -91,8 +104,7 @@ def redistribute(
         sent, received = sent + again[0], received + again[1]
     if before:
         agree(comm, compare_checksums(work.site, arrays, before, work.results()))
-    direct.close()
-    return Redistribution(
+    done = Redistribution(
         arrays=work.results(),
         shared=reached and bool(direct.pairs.any()),
         bytes_sent=sent,
@@ -101,6 +113,12 @@ def redistribute(
         extra_bytes=extra_bytes,
         panels=exchange.panels if exchange else 0,
     )
+    if reached and not checksums and work.can_repeat and direct.can_repeat:
+        hello = hello_again(known, agree_on(arrays, old, new, str(chosen)))
+        movers = exchange, direct.shared
+        arena.repeats.add(repeat_of(question, hello, arrays, work.distributed, movers, done))
+    direct.close()
+    return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +147,7 @@ class _Work:
     distributed: DistributedArrays
     replicated: ReplicatedArrays
     custom: CustomValues
+    early: MessageExchange | None = None  # what step 3 would make, where that is known in step 1
 
     @classmethod
     def of(cls, site: Site, arrays: Sequence[MovingArray]) -> _Work:
@@ -149,11 +168,20 @@ class _Work:
             CustomValues(site, kinds[2]),
         )
 
-    def prepare(self) -> None:
+    def prepare(self, options: _Options) -> None:
         """Everything that can fail before a byte moves."""
         self.distributed.prepare()
         self.replicated.prepare()
         self.custom.prepare()
+        by_message = self.distributed.routes.apart
+        if options.transport == "messages" and by_message.any() and self.distributed.gapless:
+            self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
+
+    def hear(self, known: Introductions) -> None:
+        """What the other ranks told."""
+        self.distributed.gapless = bool(known["gapless"].all())
+        if not self.distributed.gapless:
+            self.early = None  # others cut their messages in another way
 
     def transfer(
         self, exchange: MessageExchange | None, direct: DirectCopies
@@ -161,12 +189,20 @@ class _Work:
         """Move everything; returns the bytes sent and received by message, and copied."""
         if exchange is not None:
             exchange.start()
-        self.distributed.keep()
+        copy_views(self.distributed.staying())
         copied = direct.run()
         counts = [self.replicated.transfer(), self.custom.transfer()]
         if exchange is not None:
-            counts.append(exchange.finish())
+            exchange.finish()
+            counts.append(exchange.moved)
         return sum(count[0] for count in counts), sum(count[1] for count in counts), copied
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether copies between places that this rank knows again are all there was to do."""
+        only = len(self.distributed.arrays) == len(self.arrays)
+        settled = attendance_of(self.site.comm).is_settled
+        return only and settled and self.distributed.lies_as_given
 
     def results(self) -> tuple[Any, ...]:
         """This rank's new parts by position; None on a retiring rank."""
@@ -188,7 +224,7 @@ def _begin(
         options.check()
         statement = agree_on(arrays, *placements, str(options))
         work = _Work.of(Site.of(comm, *placements, arena), arrays)
-        work.prepare()
+        work.prepare(options)
         before = old_checksums(work.site, arrays) if options.checksums else []
     except Exception as raised:
         error = raised
@@ -197,6 +233,7 @@ def _begin(
     told = agree(comm, error, statement, introduction(ready, meeting))
     assert work is not None
     known = read_introductions(told)
+    work.hear(known)
     join_meeting(comm, known)
     return work, before, known
 
@@ -209,8 +246,7 @@ def _exchange(
         return None
     exchange, error = None, None
     try:
-        panels = work.distributed.routes.panels(by_message, max_extra_bytes)
-        exchange = work.distributed.exchange(by_message, panels)
+        exchange = work.distributed.exchange(by_message, max_extra_bytes)
     except Exception as raised:
         error = raised
     agree(work.site.comm, error)
@@ -222,13 +258,13 @@ def _by_message_after_all(
 ) -> tuple[MessageExchange, tuple[int, int]]:
     """Move what could not be copied directly; the exchange, and bytes sent and received."""
     work.distributed.staged = False
-    work.distributed.keep()
+    copy_views(work.distributed.staying())
     exchange = _exchange(work, direct.pairs, max_extra_bytes)
     assert exchange is not None
     exchange.start()
-    moved = exchange.finish()
+    exchange.finish()
     agree(work.site.comm, None)
-    return exchange, moved
+    return exchange, exchange.moved
 
 
 def _finish(work: _Work, direct: DirectCopies, transport: Transport) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from resize_lib.redistribution.agreement import again_record, fingerprint
 from resize_lib.redistribution.copying import RawBytes
 from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.meeting import attendance_of
@@ -22,13 +23,15 @@ from resize_lib.redistribution.neighbours import (
 
 LOCATIONS = 4  # of as many arrays in an introduction; where more move, a round of their own
 # What a rank tells all others before anything moves: its host, its pid, whether its old parts and
-# its new parts lie in shared memory, where the first of them are, and where a meeting could be.
+# its new parts lie in shared memory, where the first of them are, whether its old parts lie without
+# gaps, and where a meeting could be.
 INTRODUCTION = np.dtype(
     [
         ("host", f"V{HOST_BYTES}"),
         ("pid", "<i8"),
         ("readable", "?"),
         ("writable", "?"),
+        ("gapless", "?"),
         ("meeting", LOCATION),
         ("old", LOCATION, (LOCATIONS,)),
         ("new", LOCATION, (LOCATIONS,)),
@@ -45,12 +48,19 @@ def introduction(distributed: DistributedArrays | None, meeting: Location | None
     if meeting is not None:
         record["meeting"] = (meeting.fd, meeting.name.encode(), meeting.offset, 0, 0)
     if distributed is not None:
+        record["gapless"] = distributed.gapless
         old, new = distributed.old_table(), distributed.new_table()
         for place, able, table in (("old", "readable", old), ("new", "writable", new)):
             if table is not None:
                 record[able] = True
                 record[place][: len(table)] = table[:LOCATIONS]
     return record.tobytes()
+
+
+def hello_again(known: Introductions, statement: str) -> RawBytes:
+    """Instead of an introduction: this rank is where it was when all ``known`` were."""
+    told = fingerprint(known.tobytes() + statement.encode())
+    return again_record(told, INTRODUCTION.itemsize)
 
 
 def read_introductions(records: RawBytes) -> Introductions:

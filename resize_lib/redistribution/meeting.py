@@ -36,7 +36,7 @@ LINE_BYTES = 64
 FUTEX = 202 if platform.machine() == "x86_64" and sys.maxsize > 1 << 32 else None
 FUTEX_WAIT, FUTEX_WAKE = 0, 1
 EVERYONE = 0x7FFFFFFF
-WATCH_S = 2e-3  # before going to sleep
+WATCH_S = 1e-4  # before going to sleep
 LOOKS = 16  # between two turns for MPI
 LOST_WAKE_NS = 2_000_000  # two last ranks may each miss the other: look again after this,
 LOST_WAKE_NS_MAX = 64_000_000  # and less and less often
@@ -74,6 +74,7 @@ class Meeting:
         at = (size + 1) * LINE_BYTES
         self._records = np.ndarray((2, size, RECORD_BYTES_MAX), np.uint8, memory, at)
         self._word = address_of(self._woken)
+        self._number_of = ctypes.c_uint32.from_buffer(memory)
 
     @staticmethod
     def possible() -> bool:
@@ -140,11 +141,14 @@ class Meeting:
         return True
 
     def _wait(self, comm: MPI.Intracomm, number: int) -> None:
+        comm.Iprobe()  # lets MPI get on with what was sent
+        if self._complete(number):
+            return
         end_s = time.perf_counter() + WATCH_S
         while time.perf_counter() < end_s:
             for _ in range(LOOKS):
                 os.sched_yield()
-                if self._complete(number):
+                if self._number_of.value == number:
                     return
             comm.Iprobe()  # lets MPI get on with what was sent
         nap_ns = LOST_WAKE_NS
@@ -168,6 +172,11 @@ class Attendance:
         self.times = 0
         self.meeting: Meeting | None = None
         self.offer: Meeting | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known if ranks meet."""
+        return self.times > TIMES_BEFORE
 
     def begin(self, comm: MPI.Intracomm) -> Location | None:
         """A redistribution starts; on rank 0, at the right one, where a meeting could be."""

@@ -14,16 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resize_lib.redistribution.copying import Array, Part, address_of
-
-if TYPE_CHECKING:
-    from resize_lib.redistribution.routes import Routes
-    from resize_lib.redistribution.shared import SharedCopies
 
 # One row per array: where the part lies and its first two strides (bytes; 0 where there is none).
 LOCATION = np.dtype(
@@ -86,57 +82,21 @@ class _Mapping:
     round: int = 0  # in which it was last used
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Situation:
-    """Where all parts lie (``told`` by all ranks), and what is to be copied."""
-
-    told: bytes
-    routes: Routes
-    max_extra_bytes: int | None
-
-    def same_as(self, other: Situation) -> bool:
-        """Routes are remembered by who makes them: the same ones are one object."""
-        return (
-            self.routes is other.routes
-            and self.max_extra_bytes == other.max_extra_bytes
-            and self.told == other.told
-        )
-
-
-@dataclass(slots=True)
-class _Memory:
-    situation: Situation
-    copies: SharedCopies
-    places: set[Place]  # mappings that they use
-    round: int
-
-
 class Neighbours:
     """Mappings of other processes' segments, kept while they are in use.
 
     A process alternates between the segments of its old and its new parts: what was not used in
-    the last two rounds is dropped. So are the copies between all these segments that it made.
+    the last two rounds is dropped.
     """
 
     def __init__(self) -> None:
         self._mappings: dict[Place, _Mapping] = {}
-        self._memories: list[_Memory] = []
         self._round = 0
 
-    def recall(self, situation: Situation) -> SharedCopies | None:
-        """What ``remember`` was told about this very situation, if it is not too long ago."""
-        for memory in self._memories:
-            if memory.situation.same_as(situation):
-                memory.round = self._round
-                for place in memory.places:
-                    self._mappings[place].round = self._round
-                return memory.copies
-        return None
-
-    def remember(self, situation: Situation, copies: SharedCopies) -> None:
-        """``copies`` are the ones to make; they use mappings of this round."""
-        used = {place for place, seen in self._mappings.items() if seen.round == self._round}
-        self._memories.append(_Memory(situation, copies, used, self._round))
+    def in_use(self) -> tuple[mmap.mmap, ...]:
+        """The memory that was asked for in this round."""
+        seen = self._mappings.values()
+        return tuple(mapping.memory for mapping in seen if mapping.round == self._round)
 
     def begin(self) -> None:
         """A new redistribution starts."""
@@ -162,13 +122,12 @@ class Neighbours:
         return Part(address_of(keeper) + int(row["offset"]), item, *strides, keeper)
 
     def end(self) -> None:
-        """Drop mappings that were not used lately, and the copies that use them."""
+        """Drop mappings that were not used lately."""
         self._mappings = {
             place: mapping
             for place, mapping in self._mappings.items()
             if mapping.round > self._round - 2
         }
-        self._memories = [memory for memory in self._memories if memory.round > self._round - 2]
 
 
 def open_segment(pid: int, location: Location, *, writing: bool) -> mmap.mmap:

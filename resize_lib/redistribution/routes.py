@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resize_lib.descriptors import Distributed
-from resize_lib.redistribution.messages import ALIGNMENT, MESSAGE_BYTES_MAX, SLOTS, Letters, Piece
+from resize_lib.redistribution.messages import (
+    ALIGNMENT,
+    MESSAGE_BYTES_MAX,
+    SLOTS,
+    Letters,
+    Piece,
+    Post,
+    post_of,
+)
 from resize_lib.redistribution.moving import MovingArray, Placement
 from resize_lib.redistribution.plan import RedistributionPlan, plan_redistribution
 from resize_lib.redistribution.runs import WHOLE_STRETCHES
+from resize_lib.redistribution.stretches import in_stretches
 
 EXTRA_BYTES_MIN = 1 << 20  # the default limit is never smaller
 
 Pairs = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Routes:
     """All distributed arrays between two placements, by position in the list.
 
     ``transposed``: columns are the outer dimension. ``apart``: pairs (old grid rank, new grid rank)
-    on two processes that have bytes to exchange.
+    on two processes that have bytes to exchange. ``gapless``, in questions about messages: whether
+    every old part lies without gaps, so that long stretches can travel from place to place.
     """
 
     plans: dict[int, RedistributionPlan]
@@ -34,10 +45,21 @@ class Routes:
     old: Placement
     new: Placement
     apart: Pairs = field(init=False)
+    _posts: dict[Hashable, tuple[Post, Post]] = field(
+        init=False, default_factory=dict, compare=False
+    )
 
     def __post_init__(self) -> None:
         apart: Pairs = np.not_equal.outer(np.asarray(self.old.ranks), np.asarray(self.new.ranks))
         object.__setattr__(self, "apart", apart & (self._bytes() > 0))
+
+    @cached_property
+    def stretches(self) -> dict[int, Pairs]:
+        """Pairs whose pieces are long stretches on both sides, by position: see ``Piece.apart``."""
+        return {
+            position: in_stretches(plan, transposed=self.transposed[position])
+            for position, plan in self.plans.items()
+        }
 
     def _bytes(self) -> NDArray[np.int64]:
         total = np.zeros((self.old.grid.size, self.new.grid.size), dtype=np.int64)
@@ -59,23 +81,60 @@ class Routes:
         pieces = (self.piece(position, old_rank, new_rank) for position in self.plans)
         return [piece for piece in pieces if piece.nbytes]
 
-    def letters_from(self, old_rank: int, by_message: Pairs) -> Letters:
+    def _letter(self, old_rank: int, new_rank: int, *, gapless: bool) -> list[Piece]:
+        pieces = self.pieces(old_rank, new_rank)
+        if not gapless:
+            return pieces
+        return [
+            replace(piece, apart=bool(self.stretches[piece.array][old_rank, new_rank]))
+            for piece in pieces
+        ]
+
+    def letters_from(self, old_rank: int, by_message: Pairs, *, gapless: bool) -> Letters:
         """What old grid rank ``old_rank`` sends, by communicator rank, beginning behind itself."""
         count = self.new.grid.size
         order = ((old_rank + 1 + step) % count for step in range(count))
         return {
-            self.new.ranks[q]: self.pieces(old_rank, q) for q in order if by_message[old_rank, q]
+            self.new.ranks[q]: self._letter(old_rank, q, gapless=gapless)
+            for q in order
+            if by_message[old_rank, q]
         }
 
-    def letters_to(self, new_rank: int, by_message: Pairs) -> Letters:
+    def letters_to(self, new_rank: int, by_message: Pairs, *, gapless: bool) -> Letters:
         """What new grid rank ``new_rank`` receives, by communicator rank."""
         return {
-            self.old.ranks[p]: self.pieces(p, new_rank)
+            self.old.ranks[p]: self._letter(p, new_rank, gapless=gapless)
             for p in range(self.old.grid.size)
             if by_message[p, new_rank]
         }
 
-    def panels(self, by_message: Pairs, max_extra_bytes: int | None) -> int:
+    def post(
+        self,
+        ranks: tuple[int | None, int | None],
+        by_message: Pairs,
+        max_extra_bytes: int | None,
+        *,
+        gapless: bool,
+    ) -> tuple[Post, Post]:
+        """What the process with the old and new grid ``ranks`` sends and receives; remembered.
+
+        The pairs ``by_message``; ``max_extra_bytes`` as in ``panels``.
+        """
+        question = (ranks, by_message.tobytes(), max_extra_bytes, gapless)
+        if question not in self._posts:
+            panels = self.panels(by_message, max_extra_bytes, gapless=gapless)
+            old_rank, new_rank = ranks
+            letters: tuple[Letters, Letters] = (
+                {}
+                if old_rank is None
+                else self.letters_from(old_rank, by_message, gapless=gapless),
+                {} if new_rank is None else self.letters_to(new_rank, by_message, gapless=gapless),
+            )
+            self._posts.clear()  # one is enough: the others were asked by other arrays
+            self._posts[question] = post_of(letters[0], panels), post_of(letters[1], panels)
+        return self._posts[question]
+
+    def panels(self, by_message: Pairs, max_extra_bytes: int | None, *, gapless: bool) -> int:
         """Into how many panels the messages are cut so that no process exceeds the limit.
 
         ``max_extra_bytes`` per process; None: a quarter of the process's old or new parts,
@@ -86,13 +145,17 @@ class Routes:
             limit = np.maximum(held // 4, EXTRA_BYTES_MIN)
         else:
             limit = np.array(max_extra_bytes)
-        least = math.ceil(int((self._bytes() * by_message).max()) / MESSAGE_BYTES_MAX)
-        if least <= 1 and (self._buffer_bytes(by_message, 1) <= limit).all():
+        gathered = dict.fromkeys(self.plans, by_message)
+        if gapless:
+            gathered = {k: pairs & ~self.stretches[k] for k, pairs in gathered.items()}
+        longest = sum(self.plans[k].bytes_per_pair * pairs for k, pairs in gathered.items())
+        least = math.ceil(int(np.max(longest)) / MESSAGE_BYTES_MAX)
+        if least <= 1 and (self._buffer_bytes(gathered, 1) <= limit).all():
             return 1
         panels = max(SLOTS, least)
         most = max((int(self._rows(position).max()) for position in self.plans), default=1)
         while panels < most:
-            needed = SLOTS * self._buffer_bytes(by_message, panels)
+            needed = SLOTS * self._buffer_bytes(gathered, panels)
             excess = float((needed / limit).max())
             if excess <= 1:
                 break
@@ -106,17 +169,17 @@ class Routes:
         held = np.maximum(*self._per_process(self._bytes()))
         return max(EXTRA_BYTES_MIN, int(held[held > 0].min()) // 4 if held.any() else 0)
 
-    def _buffer_bytes(self, by_message: Pairs, panels: int) -> NDArray[np.int64]:
+    def _buffer_bytes(self, gathered: Mapping[int, Pairs], panels: int) -> NDArray[np.int64]:
         """What one slot of buffers of each process takes at most, by communicator rank."""
-        total = np.zeros(by_message.shape, dtype=np.int64)
+        total = np.zeros((self.old.grid.size, self.new.grid.size), dtype=np.int64)
         for position, plan in self.plans.items():
             rows = self._rows(position)
             width = plan.bytes_per_pair // np.maximum(rows, 1)
             share = np.maximum(
                 -(-rows // panels), np.ceil(rows / panels * (1 + 1 / WHOLE_STRETCHES))
             )
-            total += np.minimum(share.astype(np.int64), rows) * width + ALIGNMENT * (width > 0)
-        total[~by_message] = 0
+            room = np.minimum(share.astype(np.int64), rows) * width + ALIGNMENT * (width > 0)
+            total += room * gathered[position]
         needed: NDArray[np.int64] = self._per_process(total).sum(axis=0)
         return needed
 

@@ -18,7 +18,7 @@ from resize_lib.redistribution.staging import BoundCopies, Staging
 
 @dataclass(frozen=True, slots=True)
 class SharedCopies:
-    """This process's copies of all arrays; remembered as long as all parts lie where they lay."""
+    """This process's copies of all arrays, as long as all parts lie where they lay."""
 
     copies: tuple[BoundCopies, ...]
     extra_bytes: int  # of the staging buffer

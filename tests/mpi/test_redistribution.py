@@ -32,6 +32,11 @@ def test_ranks_that_agree_often_meet_in_shared_memory(ranks):
     tell("ranks_meet", ranks, at_least=12)
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3, 6])
+def test_what_is_done_again_is_done_right(ranks):
+    tell("again_and_again", ranks, seed=ranks, at_least=240)
+
+
 @pytest.mark.parametrize("ranks", [2, 6])
 def test_there_and_back_is_the_identity(ranks):
     tell("round_trip", ranks, seed=ranks, at_least=2)
@@ -43,6 +48,11 @@ def test_nothing_moves_when_nothing_changes():
 
 def test_extra_memory_stays_within_the_limit():
     tell("extra_memory_is_bounded", 3, at_least=9)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_long_stretches_need_no_buffer(ranks):
+    tell("long_stretches_need_no_buffer", ranks, at_least=4)
 
 
 def test_an_applications_own_data_travels_with_the_arrays():

@@ -13,7 +13,14 @@ from resize_lib.redistribution import (
     best_relabelling,
     plan_redistribution,
 )
-from resize_lib.redistribution.copying import Part, copy_runs, message_bytes, pack, unpack
+from resize_lib.redistribution.copying import (
+    Part,
+    copy_runs,
+    copy_views,
+    message_bytes,
+    packing_views,
+    unpacking_views,
+)
 from resize_lib.redistribution.runs import share_of
 from tests.plan.layouts import block_cyclic, grids, local_part, one_dimensional
 
@@ -60,8 +67,8 @@ def play(plan, sources, targets, *, transposed, panels, in_place):
         for panel in range(panels):
             share = share_of(rows, panel, panels)
             message = np.zeros(message_bytes(share, cols, plan.itemsize), np.uint8)
-            pack(share, cols, source, message)
-            unpack(share, cols, message, target)
+            copy_views(packing_views(share, cols, source, message))
+            copy_views(unpacking_views(share, cols, message, target))
 
 
 @st.composite

@@ -4,12 +4,14 @@ Each story returns the number of results checked on this rank; a wrong one raise
 one JSON object with the total.
 """
 
+import gc
 import json
 import random
 import resource
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,15 +35,17 @@ from resize_lib.redistribution import (
     MovingArray,
     OutOfMemoryError,
     Placement,
-    distributed,
+    messages,
     neighbours,
     plan_redistribution,
     redistribute,
     shuffle,
     staging,
+    stretches,
 )
+from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.meeting import Meeting, attendance_of
-from resize_lib.redistribution.neighbours import Neighbours
+from resize_lib.redistribution.repeating import Repeat
 from tests.plan.layouts import local_part
 
 WORLD = MPI.COMM_WORLD
@@ -134,6 +138,14 @@ def check(result, expected, story):
 def random_moves(seed, comm=WORLD):
     """Random arrays, grids, rank maps and options against the gather/scatter oracle."""
     rng, arena, checked = random.Random(seed), Arena(), 0
+    stretches.STRETCH_BYTES_MIN = 1  # even short ones travel from place to place
+    cut, apart = messages.Piece.stretches, []
+
+    def counted(piece):
+        apart.append(piece)
+        return cut(piece)
+
+    messages.Piece.stretches = counted
     for turn in range(25):
         old, new = placed(rng, comm.size), placed(rng, comm.size)
         arrays = [
@@ -148,6 +160,7 @@ def random_moves(seed, comm=WORLD):
         done = redistribute(comm, [array for array, _ in arrays], old, new, **options)
         for (array, expected), result in zip(arrays, done.arrays, strict=True):
             checked += check(result, expected, (turn, array, old, new, options))
+    assert comm.size == 1 or comm.allreduce(len(apart)) > 10
     return checked
 
 
@@ -220,6 +233,33 @@ def extra_memory_is_bounded(_seed):
         bound = max(part // 4, 1 << 20) if limit is None else limit
         assert 0 < done.extra_bytes <= bound, (limit, done.extra_bytes)
         checked += check(done.arrays[0], local_part(whole, layout, new.grid, WORLD.rank), limit)
+    return checked
+
+
+def long_stretches_need_no_buffer(_seed):
+    """Whole columns travel from place to place; if one rank's lie with gaps, within the limit."""
+    rank, size = WORLD.rank, WORLD.size
+    grids = [Placement.leading(ProcessGrid(1, count)) for count in (size - 1, size)]
+    layout, checked = BlockCyclic(1500, 1400, 16, 16), 0
+    assert layout.m * layout.nb * 8 >= stretches.STRETCH_BYTES_MIN
+    whole = np.arange(layout.m * layout.n, dtype="f8").reshape(layout.shape)
+    for old, new in (grids, grids[::-1]):
+        for gaps in (False, True):
+            local = None
+            if old.grid_rank(rank) is not None:
+                part = local_part(whole, layout, old.grid, rank)
+                room = np.empty((part.shape[0], 2 * part.shape[1]), order="F")
+                local = room[:, ::2] if gaps and rank == 0 else room[:, : part.shape[1]]
+                local[...] = part
+            array = MovingArray("A", layout, "f8", local, order="F")
+            done = redistribute(
+                WORLD, [array], old, new, transport="messages", max_extra_bytes=1 << 19
+            )
+            assert done.panels == 1 or gaps
+            assert done.extra_bytes <= (1 << 19) * gaps
+            assert WORLD.allreduce(done.extra_bytes, MPI.MAX) > 0 or not gaps
+            if new.grid_rank(rank) is not None:
+                checked += check(done.arrays[0], local_part(whole, layout, new.grid, rank), gaps)
     return checked
 
 
@@ -359,7 +399,7 @@ def out_of_memory(_seed):
 
 def a_lost_piece_is_noticed(_seed):
     """Checksums compare what was there with what arrived, on every rank alike."""
-    distributed.copy_runs = lambda *_: None  # what stays on its process is lost
+    DistributedArrays.staying = lambda _: ()  # what stays on its process is lost
     place, size = Placement.leading(ProcessGrid(1, WORLD.size)), WORLD.size
     new = Placement.leading(ProcessGrid(size, 1))
     layout = BlockCyclic(30, 30, 2, 2)
@@ -477,14 +517,14 @@ def to_and_fro(seed):
     layouts = [BlockCyclic(90, 90, 2, 2), BlockCyclic(40, 40, 3, 3)]
     Arena.empty_quick = Arena.empty
     staging.PANEL_BYTES_MIN = shuffle.UNIT_BYTES_MIN = 1
-    recall, recalled = Neighbours.recall, []
+    again, repeated = Repeat.again, []
 
-    def counted(self, situation):
-        found = recall(self, situation)
-        recalled.append(found is not None)
+    def counted(self, *arguments):
+        found = again(self, *arguments)
+        repeated.append(found is not None)
         return found
 
-    Neighbours.recall = counted
+    Repeat.again = counted
     for turn in range(24):
         old, new = grids[turn % 2], grids[1 - turn % 2]
         arrays, expected = [], []
@@ -502,7 +542,114 @@ def to_and_fro(seed):
         for result, part in zip(done.arrays, expected, strict=True):
             checked += check(result, part, turn)
         del arrays, local, done, result
-    assert 8 <= sum(recalled) < 20, recalled
+    assert 8 <= sum(repeated) < 20, repeated
+    return checked
+
+
+class Disturbances:
+    """What can be different on one rank when a move is asked for once more."""
+
+    def __init__(self, arena):
+        self.arena, self.held = arena, []
+
+    def names(self, transport):
+        """All but those after which parts do not lie in shared memory."""
+        private = ("elsewhere", "strided", "trimmed", "crowded") if transport == "shared" else ()
+        return [name for name in vars(Disturbances) if name[0] not in "_n" and name not in private]
+
+    def late(self, array):
+        time.sleep(0.01)
+        return array
+
+    def elsewhere(self, array):
+        local = self.arena.empty(array.local.shape, "f8")
+        local[...] = array.local
+        return replace(array, local=local)
+
+    def strided(self, array):
+        wide = np.zeros((array.local.shape[0], 2 * array.local.shape[1]))
+        wide[:, ::2] = array.local
+        return replace(array, local=wide[:, ::2])
+
+    def trimmed(self, array):
+        self.arena.trim(0)
+        return array
+
+    def crowded(self, array):
+        self.held.append(self.arena.empty_quick(array.local.shape, "f8"))
+        return array
+
+    def roomy(self, array):
+        for name in ("send 0", "receive 0", "staging"):
+            self.arena.scratch(name, 2 * self.arena.scratch(name, 1).base.size)
+        return array
+
+    def wrong(self, array):
+        return replace(array, local=array.local[:-1])
+
+    def another(self, array):
+        return replace(array, name="B")
+
+
+def one_more(rng, way, asked, disturbances):
+    """Ask for a move once more, perhaps with something different on one rank; what is checked."""
+    (comm, arena, transport), layout, sources = asked
+    size, seed = comm.size, rng.randrange(1 << 30)
+    old, new = (
+        Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))[:: 1 - 2 * way]
+    )
+    whole = content(layout.shape, np.dtype("f8"), seed)
+    sources[way][...] = local_part(whole, layout, old.grid, comm.rank)
+    array = MovingArray("A", layout, "f8", sources[way])
+    what = rng.choice(disturbances.names(transport)) if rng.random() < 0.25 else None
+    who = rng.randrange(size)
+    if what is not None and who == comm.rank:
+        array = getattr(disturbances, what)(array)
+
+    def move():
+        return redistribute(comm, [array], old, new, arena=arena, transport=transport)
+
+    if what == "wrong":
+        return same_everywhere(move, InvalidRedistributionError, "'A': the local array has shape")
+    if what == "another" and size > 1:
+        return same_everywhere(move, DeclarationMismatchError, "ranks disagree")
+    expected = local_part(whole, layout, new.grid, comm.rank)
+    return check(move().arrays[0], expected, (transport, what, who))
+
+
+def again_and_again(seed):
+    """The same moves over and over; now and then something is different on one rank, or fails."""
+    rng, checked = random.Random(seed), 0
+    again, repeated = Repeat.again, []
+    stretches.STRETCH_BYTES_MIN = staging.PANEL_BYTES_MIN = shuffle.UNIT_BYTES_MIN = 1
+
+    def counted(self, *arguments):
+        found = again(self, *arguments)
+        repeated.append(found is not None)
+        return found
+
+    Repeat.again = counted
+    for transport, arena in (("messages", Arena(shared=False)), ("shared", Arena())):
+        repeated.clear()
+        comm, way = WORLD.Dup(), 0
+        layout = rng.choice([BlockCyclic(60, 60, 2, 2), BlockCyclic(61, 64, 3, 5, 1, 1)])
+        grids = ProcessGrid(1, comm.size), ProcessGrid(comm.size, 1)
+        sources = [arena.empty(layout.local_shape(grid, comm.rank), "f8") for grid in grids]
+        if transport == "shared":
+            arena.prepare(2 * [source.nbytes for source in sources])
+        disturbances = Disturbances(arena)
+        for _ in range(120):
+            way = way if rng.random() < 0.7 else 1 - way
+            asked = (comm, arena, transport), layout, sources
+            checked += one_more(rng, way, asked, disturbances)
+        assert sum(repeated) >= 30, (transport, repeated)
+        assert comm.size == 1 or not all(repeated), transport  # some could, others could not
+        disturbances.held.clear()
+        del sources, asked
+        gc.collect()  # frames of exceptions
+        arena.trim(0)
+        assert (arena.used_bytes, arena.free_bytes) == (0, 0)
+        comm.Free()
     return checked
 
 
