@@ -49,7 +49,7 @@ from resize_lib.redistribution.moving import (
     Transport,
     agree_on,
 )
-from resize_lib.redistribution.repeating import question_of, repeat_of
+from resize_lib.redistribution.repeating import do_again, question_of, remember
 from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.verifying import compare_checksums, old_checksums
 from resize_lib.redistribution.whole import CustomValues, ReplicatedArrays
@@ -87,9 +87,7 @@ def redistribute(
     arena = arena or Arena(shared=False)
     chosen = _Options(transport, max_extra_bytes, checksums)
     question = question_of((ref(attendance_of(comm)), chosen), arrays, old, new)
-    repeat = arena.repeats.find(question)
-    done = None if repeat is None else repeat.again(comm, arrays, arena)
-    if done is not None:
+    if (done := do_again(question, comm, arrays, arena)) is not None:
         return done
     work, before, known = _begin(comm, arrays, (old, new), arena, chosen)
     direct = DirectCopies.open(work.distributed, known, transport, max_extra_bytes)
@@ -114,9 +112,8 @@ def redistribute(
         panels=exchange.panels if exchange else 0,
     )
     if reached and not checksums and work.can_repeat and direct.can_repeat:
-        hello = hello_again(known, agree_on(arrays, old, new, str(chosen)))
-        movers = exchange, direct.shared
-        arena.repeats.add(repeat_of(question, hello, arrays, work.distributed, movers, done))
+        told = hello_again(known, agree_on(arrays, old, new, str(chosen)))
+        remember(question, told, arrays, work.distributed, (exchange, direct.shared), done)
     direct.close()
     return done
 

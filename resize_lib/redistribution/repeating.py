@@ -33,20 +33,34 @@ DONE: RawBytes = np.zeros(1, dtype=np.uint8)
 
 def question_of(
     asked: object, arrays: Sequence[MovingArray], old: Placement, new: Placement
-) -> Question:
+) -> Question | None:
     """What this rank was asked: equal only if the same move of the same memory is.
 
-    ``asked``: everything else that matters.
+    ``asked``: everything else that matters. None where something else than arrays is to be moved,
+    bad input included: all ranks must hear of that together.
     """
-    return asked, old, new, *(_asked(array) for array in arrays)
+    try:
+        return asked, old, new, *(_asked(array) for array in arrays)
+    except (AttributeError, TypeError):
+        return None
 
 
 def _asked(array: MovingArray) -> Question:
-    local = array.local
-    place = None
-    if isinstance(local, np.ndarray):
+    local, place = array.local, None
+    if local is not None:
         place = address_of(local), local.dtype, local.shape, local.strides
     return array.name, array.descriptor, array.dtype, array.new_descriptor, array.order, place
+
+
+def do_again(
+    question: Question | None, comm: MPI.Intracomm, arrays: Sequence[MovingArray], arena: Arena
+) -> Redistribution | None:
+    """What is asked, if all ranks know it from before; collective over ``comm`` then.
+
+    None, on every rank, if some rank does not.
+    """
+    repeat = arena.repeats.find(question)
+    return None if repeat is None else repeat.again(comm, arrays, arena)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +130,33 @@ class Repeat:
         return found
 
 
-def repeat_of(
-    question: Question,
+def remember(
+    question: Question | None,
     hello: RawBytes,
     arrays: Sequence[MovingArray],
     distributed: DistributedArrays,
     movers: tuple[MessageExchange | None, SharedCopies | None],
     outcome: Redistribution,
-) -> Repeat:
-    """What has just been done, to be remembered. ``hello``: the same on every rank."""
+) -> None:
+    """What has just been done. ``hello``: the same on every rank."""
+    if question is None:
+        return
+    site = distributed.site
     made = tuple(_made(distributed.new_part(k), array) for k, array in enumerate(arrays))
     results = zip(outcome.arrays, arrays, strict=True)
-    return Repeat(
+    repeat = Repeat(
         question,
         hello,
-        hello.tobytes() * distributed.site.comm.size,
+        hello.tobytes() * site.comm.size,
         made,
         tuple(part is not None and part is array.local for part, array in results),
         replace(outcome, arrays=()),
         movers[0],
         tuple(distributed.staying()),
         movers[1],
-        distributed.site.arena.neighbours.in_use(),
+        site.arena.neighbours.in_use(),
     )
+    site.arena.repeats.add(repeat)
 
 
 def _made(part: Part | None, array: MovingArray) -> _NewPart | None:

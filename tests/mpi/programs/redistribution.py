@@ -35,6 +35,7 @@ from resize_lib.redistribution import (
     MovingArray,
     OutOfMemoryError,
     Placement,
+    RedistributionError,
     messages,
     neighbours,
     plan_redistribution,
@@ -333,6 +334,7 @@ def bad_input(_seed):
     weights = MovingArray("w", Weighted1D(4, (1.0,) * (size + 1)), "f8", np.zeros(1))
     packer = MovingArray("words", Custom(boom, boom), None, "x")
     unpacker = MovingArray("words", Custom(lambda *_: [b""] * size, boom), None, "x")
+    lists = MovingArray("A", layout, "f8", local.tolist() if last else local)
     larger = Placement.leading(ProcessGrid(size, 2))
     twice = Placement(new.grid, (0,) * size)
     few = Placement(new.grid, (0,))
@@ -342,6 +344,8 @@ def bad_input(_seed):
         (moved(objects), bad, "every rank: 'A': dtype object holds Python objects"),
         (moved(named), differ, f"rank 0 has 'A': {layout}"),
         (moved(nothing), bad, f"rank {size - 1}: 'A': old grid rank {size - 1} has no local array"),
+        (moved(lists), bad, f"rank {size - 1}: 'A': old grid rank {size - 1} has no local array"),
+        (moved("text" if last else good), RedistributionError, f"rank {size - 1}: AttributeError"),
         (moved(shapes), bad, "global shape (20, 20) cannot be redistributed to (20, 21)"),
         (moved(weights), bad, f"Weighted1D has {size + 1} weights"),
         (moved(packer), CustomDataError, f"rank {size - 1}: 'words': pack failed: RuntimeError"),
