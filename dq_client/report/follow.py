@@ -144,9 +144,18 @@ def _decisions(view: View, story: list[View], seen: _Seen) -> list[Event]:
                 name=printable(view["name"]),
                 event="decision",
                 what=line["what"],
-                processors=view["processors"],
+                processors=_processors_at(view, line["time_s"]),
                 reason=printable(line["text"]),
             )
         )
     seen.told_s = max([seen.told_s, *(line["time_s"] for line in story)])
     return events
+
+
+def _processors_at(view: View, time_s: float) -> int:
+    """What the job held then, so far as its view tells: a list of jobs leaves that out."""
+    stays = view.get("sizes")
+    if stays is None:
+        return int(view["processors"])
+    held = [stay["processors"] for stay in stays if stay["since_s"] <= time_s]
+    return int(held[-1]) if held else 0

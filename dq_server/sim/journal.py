@@ -50,6 +50,8 @@ class Difference:
 
 def read_journal(path: Path) -> Iterator[Entry]:
     """The entries of a journal in order; WorkloadError names the file and the event at fault."""
+    if path.is_dir():
+        raise WorkloadError(f"{path} is a folder: name the journal, {path / 'journal.sqlite'}")
     if not path.is_file():
         raise WorkloadError(f"{path}: no such journal")
     try:

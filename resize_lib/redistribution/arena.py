@@ -16,7 +16,7 @@ import os
 import secrets
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, TypeAlias
 
@@ -42,11 +42,10 @@ class Segment:
     memory: mmap.mmap
     fd: int
     name: str
+    start: int = field(init=False)  # address
 
-    @property
-    def start(self) -> int:
-        """Address."""
-        return address_of(np.frombuffer(self.memory, dtype=np.uint8))
+    def __post_init__(self) -> None:
+        self.start = address_of(np.frombuffer(self.memory, dtype=np.uint8))
 
     @property
     def capacity(self) -> int:
@@ -58,6 +57,7 @@ class Segment:
         keep = (self.capacity - nbytes) // PAGE_BYTES * PAGE_BYTES
         try:
             self.memory.resize(keep)
+            self.start = address_of(np.frombuffer(self.memory, dtype=np.uint8))
         except (BufferError, OSError, ValueError, SystemError):
             return False
         return True
@@ -119,7 +119,11 @@ class Arena:
     def _array_in(
         self, segment: Segment, shape: tuple[int, ...], dtype: np.dtype[np.generic], order: Order
     ) -> Array:
-        array: Array = np.ndarray(shape, dtype, buffer=segment.memory, order=order)
+        try:
+            array: Array = np.ndarray(shape, dtype, buffer=segment.memory, order=order)
+        except BaseException:
+            self._free.append(segment)
+            raise
         self._used[segment.start] = segment
         weakref.finalize(array, self._give_back, segment).atexit = False
         return array
@@ -143,10 +147,13 @@ class Arena:
 
         Meant for a process that waits, or for a thread beside one that computes.
         """
-        taken = [self._take(max(size, 1), fresh_shared=self.shared) for size in sizes]
-        for segment in taken:
-            _touch(segment)
-        self._free += taken
+        taken: list[Segment] = []
+        try:
+            for size in sizes:
+                taken.append(self._take(max(size, 1), fresh_shared=self.shared))
+                _touch(taken[-1])
+        finally:
+            self._free += taken
 
     def locate(self, array: Array) -> Location | None:
         """Where a neighbour finds ``array``'s first item; None if it is not in shared memory."""

@@ -82,7 +82,7 @@ class Part:
 
 
 class _Memory:
-    """Raw memory that numpy can look at: only lives inside one copy."""
+    """Raw memory that numpy can look at; keeps nothing alive."""
 
     __slots__ = ("__array_interface__",)
 
@@ -226,5 +226,5 @@ def unpacking_views(
 
 
 def message_bytes(rows: Runs, cols: Runs, item: int) -> int:
-    """Length of the message that ``pack`` writes."""
+    """Length of the message that these runs make."""
     return items_of(rows) * items_of(cols) * item

@@ -18,7 +18,7 @@ from resize_lib.redistribution.copying import (
     is_item_contiguous,
     views_of,
 )
-from resize_lib.redistribution.messages import SLOTS, MessageExchange, buffer_bytes
+from resize_lib.redistribution.messages import SLOTS, Letters, MessageExchange, buffer_bytes
 from resize_lib.redistribution.moving import MovingArray, Site
 from resize_lib.redistribution.neighbours import Table, table_of
 from resize_lib.redistribution.routes import Pairs, Routes, is_transposed, routes_of
@@ -164,19 +164,24 @@ class DistributedArrays:
         Raises:
             MemoryError: no memory for the buffers.
         """
-        site, arena = self.site, self.site.arena
-        ranks = site.old_rank, site.new_rank
-        sends, receives = self.routes.post(ranks, by_message, max_extra_bytes, gapless=self.gapless)
+        routes, site, arena = self.routes, self.site, self.site.arena
+        sends: Letters = {}
+        receives: Letters = {}
+        if site.old_rank is not None:
+            sends = routes.letters_from(site.old_rank, by_message, gapless=self.gapless)
+        if site.new_rank is not None:
+            receives = routes.letters_to(site.new_rank, by_message, gapless=self.gapless)
+        panels = routes.panels(by_message, max_extra_bytes, gapless=self.gapless)
         sizes = (
-            buffer_bytes(sends, self._old_parts, old=True),
-            buffer_bytes(receives, self._new_parts, old=False),
+            buffer_bytes(sends, panels, self._old_parts, old=True),
+            buffer_bytes(receives, panels, self._new_parts, old=False),
         )
         buffers = [
             (arena.scratch(f"send {slot}", sizes[0]), arena.scratch(f"receive {slot}", sizes[1]))
-            for slot in range(min(len(sends), SLOTS))
+            for slot in range(min(panels, SLOTS))
         ]
         parts = self._old_parts, self._new_parts
-        return MessageExchange.bind(site.comm, (sends, receives), parts, buffers)
+        return MessageExchange(site.comm, (sends, receives), parts, panels, buffers)
 
 
 def _in_one(order: Order) -> Literal["C_CONTIGUOUS", "F_CONTIGUOUS"]:

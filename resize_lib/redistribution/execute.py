@@ -34,7 +34,6 @@ from resize_lib.redistribution.distributed import DistributedArrays
 from resize_lib.redistribution.errors import InvalidRedistributionError
 from resize_lib.redistribution.introductions import (
     Introductions,
-    hello_again,
     introduction,
     join_meeting,
     read_introductions,
@@ -84,9 +83,10 @@ def redistribute(
         InvalidRedistributionError, DeclarationMismatchError, OutOfMemoryError, CustomDataError,
         CorruptDataError: the same on every rank; nothing has changed.
     """
+    chosen, question = _Options(transport, max_extra_bytes, checksums), None
+    if arena is not None:  # otherwise nobody could ask again
+        question = question_of((ref(attendance_of(comm)), chosen), arrays, old, new)
     arena = arena or Arena(shared=False)
-    chosen = _Options(transport, max_extra_bytes, checksums)
-    question = question_of((ref(attendance_of(comm)), chosen), arrays, old, new)
     if (done := do_again(question, comm, arrays, arena)) is not None:
         return done
     work, before, known = _begin(comm, arrays, (old, new), arena, chosen)
@@ -111,8 +111,8 @@ def redistribute(
         extra_bytes=extra_bytes,
         panels=exchange.panels if exchange else 0,
     )
-    if reached and not checksums and work.can_repeat and direct.can_repeat:
-        told = hello_again(known, agree_on(arrays, old, new, str(chosen)))
+    if question and reached and not checksums and work.can_repeat and direct.can_repeat:
+        told = known, agree_on(arrays, old, new, str(chosen))
         remember(question, told, arrays, work.distributed, (exchange, direct.shared), done)
     direct.close()
     return done

@@ -10,7 +10,7 @@ sides hold whole rows, that is every stretch of a piece: they travel one by one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -26,12 +26,18 @@ from resize_lib.redistribution.copying import (
     stretch_address,
     unpacking_views,
 )
-from resize_lib.redistribution.runs import Run, Runs, share_of
+from resize_lib.redistribution.runs import Run, Runs, share_of, stretches_in
 from resize_lib.redistribution.waiting import Nap, wait_all
 
 TAG = 7301  # any tag: nothing else is on its way on this communicator during a redistribution
 SLOTS = 2
 MESSAGE_BYTES_MAX = 1 << 28  # longer ones are cut into more panels; some MPIs count in 32 bits
+STRETCHES_MAX = (
+    24  # that a process sends or receives in a panel: MPICH's queue in shared memory has
+)
+# 64 places for all that are under way to a process; once full, messages take ten times as long
+PANELS_KEPT = 16  # of an exchange that may be made again; with more, panels are bound one by one
+VIEWS_KEPT = 1 << 12  # likewise; with more, blocks are small, and numpy's part is the larger one
 ALIGNMENT = 64  # bytes; every piece in a message starts at a multiple
 
 
@@ -52,14 +58,17 @@ class Piece:
         rows = share_of(self.rows, panel, panels)
         return Piece(self.array, rows, self.cols, self.item, self.apart)
 
-    def stretches(self) -> Iterator[Piece]:
-        """Each stretch of rows by itself."""
+    def stretches(self, panel: int, panels: int) -> Iterator[Piece]:
+        """The stretches of rows that travel in ``panel``, each by itself."""
+        count, passed = stretches_in(self.rows), 0
+        low, high = count * panel // panels, count * (panel + 1) // panels
         for row in self.rows:
-            for k in range(row.count):
+            for k in range(max(low - passed, 0), min(high - passed, row.count)):
                 source = row.source + k * row.source_stride
                 destination = row.destination + k * row.destination_stride
                 stretch = Run(source, destination, row.length, 1, 0, 0)
                 yield Piece(self.array, (stretch,), self.cols, self.item, self.apart)
+            passed += row.count
 
     @property
     def nbytes(self) -> int:
@@ -84,30 +93,15 @@ class Mail:
         return -(-self.nbytes // ALIGNMENT) * ALIGNMENT
 
 
-Post: TypeAlias = tuple[tuple[Mail, ...], ...]  # the messages of each panel
-
-
-def post_of(letters: Letters, panels: int) -> Post:
-    """The messages of ``letters`` in ``panels`` panels; in the same order on both sides."""
-    return tuple(
-        tuple(
-            _mail(peer, message)
-            for peer, pieces in letters.items()
-            for message in _messages(pieces, panel, panels)
-        )
-        for panel in range(panels)
-    )
-
-
-def _messages(pieces: Sequence[Piece], panel: int, panels: int) -> Iterator[list[Piece]]:
-    """What travels between two processes in ``panel``, message by message."""
-    shares = [piece.share(panel, panels) for piece in pieces]
-    together = [share for share in shares if not share.apart and share.nbytes]
-    if together:
-        yield together
-    for share in shares:
-        if share.apart:
-            yield from ([stretch] for stretch in share.stretches())
+def _mails(letters: Letters, panel: int, panels: int) -> Iterator[Mail]:
+    """The messages of one panel, in the same order on both sides."""
+    for peer, pieces in letters.items():
+        shares = [piece.share(panel, panels) for piece in pieces if not piece.apart]
+        if any(share.nbytes for share in shares):
+            yield _mail(peer, [share for share in shares if share.nbytes])
+        for piece in pieces:
+            if piece.apart:
+                yield from (_mail(peer, [part]) for part in piece.stretches(panel, panels))
 
 
 def _mail(peer: int, pieces: Sequence[Piece]) -> Mail:
@@ -119,11 +113,15 @@ def _mail(peer: int, pieces: Sequence[Piece]) -> Mail:
     return Mail(peer, tuple(placed), end)
 
 
-def buffer_bytes(post: Post, parts: Mapping[int, Part], *, old: bool) -> int:
-    """Buffer that the largest panel of ``post`` needs on this side."""
+def buffer_bytes(letters: Letters, panels: int, parts: Mapping[int, Part], *, old: bool) -> int:
+    """Buffer that the largest of ``panels`` panels of ``letters`` needs on this side."""
     return max(
-        sum(mail.room for mail in mails if _in_place(mail, parts, old=old) is None)
-        for mails in post
+        sum(
+            mail.room
+            for mail in _mails(letters, panel, panels)
+            if _in_place(mail, parts, old=old) is None
+        )
+        for panel in range(panels)
     )
 
 
@@ -142,14 +140,14 @@ class _Envelope:
 
     peer: int
     memory: RawBytes | MPI.buffer
-    views: tuple[tuple[Array, Array], ...] = ()
+    views: Iterable[tuple[Array, Array]] = ()
 
 
 Envelopes: TypeAlias = tuple[_Envelope, ...]
 
 
 def _envelopes(
-    mails: Sequence[Mail], buffer: RawBytes, parts: Mapping[int, Part], *, old: bool
+    mails: Iterable[Mail], buffer: RawBytes, parts: Mapping[int, Part], *, old: bool
 ) -> Envelopes:
     result, at = [], 0
     for mail in mails:
@@ -158,61 +156,60 @@ def _envelopes(
             result.append(_Envelope(mail.peer, place))
             continue
         memory = buffer[at : at + mail.nbytes]
-        views = tuple(
-            pair
-            for start, piece in mail.pieces
-            for pair in (
-                packing_views(piece.rows, piece.cols, parts[piece.array], memory[start:])
-                if old
-                else unpacking_views(piece.rows, piece.cols, memory[start:], parts[piece.array])
-            )
-        )
-        result.append(_Envelope(mail.peer, memory, views))
+        views: Iterable[tuple[Array, Array]] = _Views(mail, memory, parts, old)
+        count = sum(len(piece.rows) * len(piece.cols) for _, piece in mail.pieces)
+        result.append(_Envelope(mail.peer, memory, tuple(views) if count <= VIEWS_KEPT else views))
         at += mail.room
     return tuple(result)
 
 
+@dataclass(frozen=True, slots=True)
+class _Views:
+    """The copies between a message and the parts, made one by one: there may be very many."""
+
+    mail: Mail
+    memory: RawBytes
+    parts: Mapping[int, Part]
+    old: bool
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        for start, piece in self.mail.pieces:
+            part, memory = self.parts[piece.array], self.memory[start:]
+            if self.old:
+                yield from packing_views(piece.rows, piece.cols, part, memory)
+            else:
+                yield from unpacking_views(piece.rows, piece.cols, memory, part)
+
+
 @dataclass(slots=True)
 class MessageExchange:
-    """One rank's side of the exchange: by panel, what it sends and receives, and from where.
+    """One rank's side of the exchange: what it sends and receives, old and new parts, each twice.
 
-    It refers to the old and new parts by address, and keeps none of them alive.
+    ``buffers``: a send and a receive buffer per slot, of ``buffer_bytes`` each.
     """
 
     comm: MPI.Intracomm
-    sends: Sequence[Envelopes]
-    receives: Sequence[Envelopes]
-    extra_bytes: int  # of the buffers
-    moved: tuple[int, int]  # bytes sent and received
-    _sending: dict[int, list[MPI.Request]] = field(default_factory=dict)  # by panel
+    letters: tuple[Letters, Letters]
+    parts: tuple[Mapping[int, Part], Mapping[int, Part]]
+    panels: int
+    buffers: Sequence[tuple[RawBytes, RawBytes]]
+    _bound: dict[int, tuple[Envelopes, Envelopes]] = field(default_factory=dict)  # by panel
+    _sending: dict[int, list[MPI.Request]] = field(default_factory=dict)
     _arriving: dict[int, list[MPI.Request]] = field(default_factory=dict)
 
-    @classmethod
-    def bind(
-        cls,
-        comm: MPI.Intracomm,
-        posts: tuple[Post, Post],
-        parts: tuple[Mapping[int, Part], Mapping[int, Part]],
-        buffers: Sequence[tuple[RawBytes, RawBytes]],
-    ) -> MessageExchange:
-        """``posts``: what is sent and received; ``parts``: old and new ones by position of array.
-
-        ``buffers``: a send and a receive buffer per slot, of ``buffer_bytes`` each.
-        """
-        sends, receives = (
-            tuple(
-                _envelopes(mails, buffers[panel % SLOTS][side], parts[side], old=side == 0)
-                for panel, mails in enumerate(posts[side])
-            )
-            for side in (0, 1)
-        )
-        extra = sum(buffer.size for slot in buffers for buffer in slot)
-        return cls(comm, sends, receives, extra, (_total(posts[0]), _total(posts[1])))
+    @property
+    def extra_bytes(self) -> int:
+        """Memory of the buffers."""
+        return sum(buffer.size for slot in self.buffers for buffer in slot)
 
     @property
-    def panels(self) -> int:
-        """Number of panels."""
-        return len(self.sends)
+    def moved(self) -> tuple[int, int]:
+        """Bytes sent and received."""
+        sent, received = (
+            sum(piece.nbytes for pieces in letters.values() for piece in pieces)
+            for letters in self.letters
+        )
+        return sent, received
 
     def start(self) -> None:
         """Put the first panel on its way."""
@@ -225,19 +222,44 @@ class MessageExchange:
             if following < self.panels:
                 wait_all(self._sending.pop(following - SLOTS, []))
                 self._begin(following)
-            self._unpack(self._arriving.pop(panel), self.receives[panel])
+            self._unpack(self._arriving.pop(panel), self._envelopes(panel)[1])
+            if self.panels > PANELS_KEPT:
+                del self._bound[panel]
         for requests in self._sending.values():
             wait_all(requests)
         self._sending.clear()
 
+    def let_go(self) -> bool:
+        """Keep no part alive from now on; whether the exchange can be made again all the same."""
+        self.letters, self.parts = ({}, {}), ({}, {})
+        views = [e.views for bound in self._bound.values() for side in bound for e in side]
+        few = all(isinstance(v, tuple) for v in views) and len(self._bound) == self.panels
+        return few and sum(map(len, views)) <= VIEWS_KEPT  # type: ignore[arg-type]  # tuples
+
+    def _envelopes(self, panel: int) -> tuple[Envelopes, Envelopes]:
+        """What is sent and received in ``panel``: by address, which keeps no part alive."""
+        if panel not in self._bound:
+            sends, receives = (
+                _envelopes(
+                    _mails(self.letters[side], panel, self.panels),
+                    self.buffers[panel % SLOTS][side],
+                    self.parts[side],
+                    old=side == 0,
+                )
+                for side in (0, 1)
+            )
+            self._bound[panel] = sends, receives
+        return self._bound[panel]
+
     def _begin(self, panel: int) -> None:
         """Be ready to receive ``panel``, gather what is sent, and send it."""
+        sends, receives = self._envelopes(panel)
         self._arriving[panel] = [
             self.comm.Irecv([envelope.memory, MPI.BYTE], source=envelope.peer, tag=TAG)
-            for envelope in self.receives[panel]
+            for envelope in receives
         ]
         requests = self._sending[panel] = []
-        for envelope in self.sends[panel]:
+        for envelope in sends:
             copy_views(envelope.views)
             message = [envelope.memory, MPI.BYTE]
             requests.append(self.comm.Isend(message, dest=envelope.peer, tag=TAG))
@@ -255,7 +277,3 @@ class MessageExchange:
             for position in done:
                 copy_views(envelopes[position].views)
             left -= len(done)
-
-
-def _total(post: Post) -> int:
-    return sum(piece.nbytes for mails in post for mail in mails for _, piece in mail.pieces)

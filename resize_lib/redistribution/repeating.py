@@ -9,7 +9,9 @@ ranks share a few cores, what a rank computes with cold caches is as much as wha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from mpi4py import MPI
 
 from resize_lib.redistribution.agreement import gather_records
 from resize_lib.redistribution.copying import Array, Part, RawBytes, address_of, copy_views
+from resize_lib.redistribution.introductions import hello_again
+from resize_lib.redistribution.messages import VIEWS_KEPT
 from resize_lib.redistribution.moving import MovingArray, Placement, Redistribution
 from resize_lib.redistribution.repeats import Question
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from resize_lib.redistribution.arena import Arena
     from resize_lib.redistribution.distributed import DistributedArrays
+    from resize_lib.redistribution.introductions import Introductions
     from resize_lib.redistribution.messages import MessageExchange
     from resize_lib.redistribution.shared import SharedCopies
 
@@ -39,10 +44,9 @@ def question_of(
     ``asked``: everything else that matters. None where something else than arrays is to be moved,
     bad input included: all ranks must hear of that together.
     """
-    try:
+    with suppress(Exception):
         return asked, old, new, *(_asked(array) for array in arrays)
-    except (AttributeError, TypeError):
-        return None
+    return None
 
 
 def _asked(array: MovingArray) -> Question:
@@ -60,7 +64,12 @@ def do_again(
     None, on every rank, if some rank does not.
     """
     repeat = arena.repeats.find(question)
-    return None if repeat is None else repeat.again(comm, arrays, arena)
+    if repeat is None:
+        return None
+    done = repeat.again(comm, arrays, arena)
+    if done is None:
+        arena.repeats.drop(repeat)
+    return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class _NewPart:
 
 @dataclass(slots=True)
 class Repeat:
-    """One rank's share of a move, bound to memory; of that it keeps only the neighbours' alive."""
+    """One rank's share of a move, bound to memory: keeps buffers and neighbours' alive, no part."""
 
     question: Question
     hello: RawBytes  # what this rank tells the others
@@ -123,7 +132,9 @@ class Repeat:
             if made is None:
                 found.append(array.local if unchanged else None)
                 continue
-            part = arena.empty_at(made.address, made.shape, made.dtype, made.order)
+            part = None
+            with suppress(MemoryError):
+                part = arena.empty_at(made.address, made.shape, made.dtype, made.order)
             if part is None:
                 return None
             found.append(part)
@@ -131,32 +142,33 @@ class Repeat:
 
 
 def remember(
-    question: Question | None,
-    hello: RawBytes,
+    question: Question,
+    told: tuple[Introductions, str],
     arrays: Sequence[MovingArray],
     distributed: DistributedArrays,
     movers: tuple[MessageExchange | None, SharedCopies | None],
     outcome: Redistribution,
 ) -> None:
-    """What has just been done. ``hello``: the same on every rank."""
-    if question is None:
+    """Keep what has just been done, if there is room. ``told``: the same on every rank.
+
+    A rank that cannot says so when it is asked again.
+    """
+    exchange, shared = movers
+    if exchange is not None and not exchange.let_go():
         return
-    site = distributed.site
-    made = tuple(_made(distributed.new_part(k), array) for k, array in enumerate(arrays))
-    results = zip(outcome.arrays, arrays, strict=True)
-    repeat = Repeat(
-        question,
-        hello,
-        hello.tobytes() * site.comm.size,
-        made,
-        tuple(part is not None and part is array.local for part, array in results),
-        replace(outcome, arrays=()),
-        movers[0],
-        tuple(distributed.staying()),
-        movers[1],
-        site.arena.neighbours.in_use(),
-    )
-    site.arena.repeats.add(repeat)
+    with suppress(Exception):
+        kept = tuple(islice(distributed.staying(), VIEWS_KEPT + 1))
+        if len(kept) <= VIEWS_KEPT:
+            hello = hello_again(*told)
+            hellos = hello.tobytes() * distributed.site.comm.size
+            made = tuple(_made(distributed.new_part(k), array) for k, array in enumerate(arrays))
+            results = zip(outcome.arrays, arrays, strict=True)
+            unchanged = tuple(part is not None and part is array.local for part, array in results)
+            bare, memories = replace(outcome, arrays=()), distributed.site.arena.neighbours.in_use()
+            repeat = Repeat(
+                question, hello, hellos, made, unchanged, bare, exchange, kept, shared, memories
+            )
+            distributed.site.arena.repeats.add(repeat)
 
 
 def _made(part: Part | None, array: MovingArray) -> _NewPart | None:

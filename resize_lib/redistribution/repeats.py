@@ -32,6 +32,10 @@ class Repeats:
         self._repeats = [r for r in self._repeats if r.round > self._round - ROUNDS]
         return found
 
+    def drop(self, repeat: Repeat) -> None:
+        """It could not be done again: something is elsewhere."""
+        self._repeats = [r for r in self._repeats if r is not repeat]
+
     def add(self, repeat: Repeat) -> None:
         """Remember what was done in this round."""
         repeat.round = self._round
@@ -42,5 +46,5 @@ class Repeats:
 def _same(one: Question, other: Question | None) -> bool:
     try:
         return one == other
-    except (TypeError, ValueError):  # bad input, of which all ranks will hear in a moment
+    except Exception:  # bad input, of which all ranks will hear in a moment
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TypeAlias
@@ -16,15 +16,14 @@ from resize_lib.redistribution.messages import (
     ALIGNMENT,
     MESSAGE_BYTES_MAX,
     SLOTS,
+    STRETCHES_MAX,
     Letters,
     Piece,
-    Post,
-    post_of,
 )
 from resize_lib.redistribution.moving import MovingArray, Placement
 from resize_lib.redistribution.plan import RedistributionPlan, plan_redistribution
 from resize_lib.redistribution.runs import WHOLE_STRETCHES
-from resize_lib.redistribution.stretches import in_stretches
+from resize_lib.redistribution.stretches import stretches_of
 
 EXTRA_BYTES_MIN = 1 << 20  # the default limit is never smaller
 
@@ -45,21 +44,20 @@ class Routes:
     old: Placement
     new: Placement
     apart: Pairs = field(init=False)
-    _posts: dict[Hashable, tuple[Post, Post]] = field(
-        init=False, default_factory=dict, compare=False
-    )
 
     def __post_init__(self) -> None:
         apart: Pairs = np.not_equal.outer(np.asarray(self.old.ranks), np.asarray(self.new.ranks))
         object.__setattr__(self, "apart", apart & (self._bytes() > 0))
 
     @cached_property
-    def stretches(self) -> dict[int, Pairs]:
-        """Pairs whose pieces are long stretches on both sides, by position: see ``Piece.apart``."""
-        return {
-            position: in_stretches(plan, transposed=self.transposed[position])
-            for position, plan in self.plans.items()
-        }
+    def stretches(self) -> dict[int, NDArray[np.int64]]:
+        """How many stretches each pair exchanges one by one, by position: see ``Piece.apart``."""
+        found: dict[tuple[int, bool], NDArray[np.int64]] = {}  # arrays laid out alike: one plan
+        for position, plan in self.plans.items():
+            key = id(plan), self.transposed[position]
+            if key not in found:
+                found[key] = stretches_of(plan, transposed=key[1])
+        return {k: found[id(plan), self.transposed[k]] for k, plan in self.plans.items()}
 
     def _bytes(self) -> NDArray[np.int64]:
         total = np.zeros((self.old.grid.size, self.new.grid.size), dtype=np.int64)
@@ -108,32 +106,6 @@ class Routes:
             if by_message[p, new_rank]
         }
 
-    def post(
-        self,
-        ranks: tuple[int | None, int | None],
-        by_message: Pairs,
-        max_extra_bytes: int | None,
-        *,
-        gapless: bool,
-    ) -> tuple[Post, Post]:
-        """What the process with the old and new grid ``ranks`` sends and receives; remembered.
-
-        The pairs ``by_message``; ``max_extra_bytes`` as in ``panels``.
-        """
-        question = (ranks, by_message.tobytes(), max_extra_bytes, gapless)
-        if question not in self._posts:
-            panels = self.panels(by_message, max_extra_bytes, gapless=gapless)
-            old_rank, new_rank = ranks
-            letters: tuple[Letters, Letters] = (
-                {}
-                if old_rank is None
-                else self.letters_from(old_rank, by_message, gapless=gapless),
-                {} if new_rank is None else self.letters_to(new_rank, by_message, gapless=gapless),
-            )
-            self._posts.clear()  # one is enough: the others were asked by other arrays
-            self._posts[question] = post_of(letters[0], panels), post_of(letters[1], panels)
-        return self._posts[question]
-
     def panels(self, by_message: Pairs, max_extra_bytes: int | None, *, gapless: bool) -> int:
         """Into how many panels the messages are cut so that no process exceeds the limit.
 
@@ -145,11 +117,15 @@ class Routes:
             limit = np.maximum(held // 4, EXTRA_BYTES_MIN)
         else:
             limit = np.array(max_extra_bytes)
-        gathered = dict.fromkeys(self.plans, by_message)
+        gathered, apart = dict.fromkeys(self.plans, by_message), np.zeros_like(by_message, np.int64)
         if gapless:
-            gathered = {k: pairs & ~self.stretches[k] for k, pairs in gathered.items()}
+            gathered = {k: pairs & (self.stretches[k] == 0) for k, pairs in gathered.items()}
+            apart += sum(counts * by_message for counts in self.stretches.values())
         longest = sum(self.plans[k].bytes_per_pair * pairs for k, pairs in gathered.items())
-        least = math.ceil(int(np.max(longest)) / MESSAGE_BYTES_MAX)
+        least = max(
+            math.ceil(int(np.max(longest)) / MESSAGE_BYTES_MAX),
+            math.ceil(int(self._per_process(apart).max()) / STRETCHES_MAX),
+        )
         if least <= 1 and (self._buffer_bytes(gathered, 1) <= limit).all():
             return 1
         panels = max(SLOTS, least)

@@ -55,6 +55,11 @@ def items_of(runs: Runs) -> int:
     return sum(run.items for run in runs)
 
 
+def stretches_in(runs: Runs) -> int:
+    """Number of stretches in all ``runs``."""
+    return sum(run.count for run in runs)
+
+
 def _borders(axis: Axis, stop: int) -> Indices:
     if isinstance(axis, CyclicAxis):
         return np.arange(0, stop, axis.block, dtype=np.int64)
@@ -188,7 +193,7 @@ def share_of(runs: Runs, part: int, parts: int) -> Runs:
     """
     if parts == 1:
         return runs
-    stretches = sum(run.count for run in runs)
+    stretches = stretches_in(runs)
     if stretches >= WHOLE_STRETCHES * parts:
         return _cut(runs, stretches * part // parts, stretches * (part + 1) // parts, whole=True)
     items = items_of(runs)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resize_lib.redistribution.plan import RedistributionPlan
-from resize_lib.redistribution.runs import Runs
+from resize_lib.redistribution.runs import Runs, stretches_in
 
 STRETCH_BYTES_MIN = 1 << 16  # shorter ones are gathered: a message each would cost more
 STRETCH_BYTES_MAX = 1 << 28  # longer ones are cut like anything else; some MPIs count in 32 bits
@@ -21,10 +21,11 @@ STRETCH_BYTES_MAX = 1 << 28  # longer ones are cut like anything else; some MPIs
 PairRuns = Mapping[tuple[int, int], Runs]
 
 
-def in_stretches(plan: RedistributionPlan, *, transposed: bool) -> NDArray[np.bool_]:
-    """Pairs (old grid rank, new grid rank) of ``plan`` with long stretches.
+def stretches_of(plan: RedistributionPlan, *, transposed: bool) -> NDArray[np.int64]:
+    """How many long stretches each pair (old grid rank, new grid rank) of ``plan`` exchanges.
 
-    ``transposed``: columns are the outer dimension of the parts.
+    0 where what it exchanges does not lie in long stretches. ``transposed``: columns are the outer
+    dimension of the parts.
     """
     old, new = plan.old.axes(plan.old_grid), plan.new.axes(plan.new_grid)
     outer, inner = (1, 0) if transposed else (0, 1)
@@ -43,8 +44,9 @@ def in_stretches(plan: RedistributionPlan, *, transposed: bool) -> NDArray[np.bo
     width = _per_pair(plan, inner, runs[inner], whole)
     length = _per_pair(plan, outer, runs[outer], longest)
     nbytes = width * length * plan.itemsize
-    long: NDArray[np.bool_] = (nbytes >= STRETCH_BYTES_MIN) & (nbytes <= STRETCH_BYTES_MAX)
-    return long
+    long = (nbytes >= STRETCH_BYTES_MIN) & (nbytes <= STRETCH_BYTES_MAX)
+    counts = _per_pair(plan, outer, runs[outer], lambda _i, _j, shared: stretches_in(shared))
+    return np.where(long, counts, 0)
 
 
 def _per_pair(

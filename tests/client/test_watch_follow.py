@@ -129,3 +129,18 @@ def test_names_and_reasons_lose_their_control_characters():
     view = running(name="a\x1bb", story=[line(1, "start", "s", text="x\ny")])
     events = follower.take([view], {1: view["story"]}, 1, T0)
     assert {(e.name, e.reason) for e in events} == {("a�b", ""), ("a�b", "x�y")}
+
+
+def test_a_decision_long_past_is_told_with_the_processors_of_its_time():
+    follower = Follower(only=1)
+    story = [
+        line(-1, "wait", "w"),
+        line(1, "start", "s"),
+        line(3, "expand", "p"),
+        line(5, "end", "e"),
+    ]
+    view = job(1, [stay(1, 0.0), stay(4, 3.0)], end_s=6.0, story=story)
+    events = follower.take([view], {1: story}, 1, T0 + 9)
+    assert [(e.what, e.processors) for e in events if e.event == "decision"] == [
+        ("wait", 0), ("start", 1), ("expand", 4), ("end", 4),
+    ]  # fmt: skip

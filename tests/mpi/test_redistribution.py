@@ -34,7 +34,11 @@ def test_ranks_that_agree_often_meet_in_shared_memory(ranks):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 6])
 def test_what_is_done_again_is_done_right(ranks):
-    tell("again_and_again", ranks, seed=ranks, at_least=240)
+    tell("again_and_again", ranks, seed=ranks, at_least=360 * ranks)
+
+
+def test_what_is_done_again_in_several_panels_is_done_right():
+    tell("again_and_again", 4, seed=4, at_least=4 * (360 + 1000))
 
 
 @pytest.mark.parametrize("ranks", [2, 6])

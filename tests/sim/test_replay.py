@@ -182,3 +182,9 @@ def test_dependencies_reservations_and_history_are_replayed(tmp_path):
     r.journal.close()
     result = CliRunner().invoke(sim, ["replay", str(tmp_path / "journal.db")])
     assert (result.exit_code, "all with the same actions" in result.stdout) == (0, True)
+
+
+def test_a_folder_is_told_from_the_journal_in_it(journal):
+    code, _, err = replay(journal.parent)
+    assert code == 2
+    assert f"{journal.parent} is a folder: name the journal, " in err
