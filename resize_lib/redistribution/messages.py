@@ -90,15 +90,16 @@ class Mail:
     @property
     def room(self) -> int:
         """Bytes in the buffer."""
-        return -(-self.nbytes // ALIGNMENT) * ALIGNMENT
+        return _aligned(self.nbytes)
 
 
 def _mails(letters: Letters, panel: int, panels: int) -> Iterator[Mail]:
     """The messages of one panel, in the same order on both sides."""
     for peer, pieces in letters.items():
         shares = [piece.share(panel, panels) for piece in pieces if not piece.apart]
-        if any(share.nbytes for share in shares):
-            yield _mail(peer, [share for share in shares if share.nbytes])
+        shares = [share for share in shares if share.nbytes]
+        if shares:
+            yield _mail(peer, shares)
         for piece in pieces:
             if piece.apart:
                 yield from (_mail(peer, [part]) for part in piece.stretches(panel, panels))
@@ -109,8 +110,12 @@ def _mail(peer: int, pieces: Sequence[Piece]) -> Mail:
     for piece in pieces:
         placed.append((at, piece))
         end = at + piece.nbytes
-        at += -(-piece.nbytes // ALIGNMENT) * ALIGNMENT
+        at += _aligned(piece.nbytes)
     return Mail(peer, tuple(placed), end)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def buffer_bytes(letters: Letters, panels: int, parts: Mapping[int, Part], *, old: bool) -> int:
@@ -183,9 +188,10 @@ class _Views:
 
 @dataclass(slots=True)
 class MessageExchange:
-    """One rank's side of the exchange: what it sends and receives, old and new parts, each twice.
+    """One rank's side of the exchange: what it sends from its old parts, and receives into its new.
 
-    ``buffers``: a send and a receive buffer per slot, of ``buffer_bytes`` each.
+    ``letters`` and ``parts``: of both, in this order. ``buffers``: a send and a receive buffer per
+    slot, of ``buffer_bytes`` each.
     """
 
     comm: MPI.Intracomm

@@ -7,7 +7,7 @@ the product of its row runs and its column runs (see ``runs``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -136,11 +136,28 @@ class RedistributionPlan:
         return same
 
 
-def _pair_items(runs: Mapping[tuple[int, int], Runs], shape: tuple[int, int]) -> Matrix:
-    items = np.zeros(shape, dtype=np.int64)
-    for pair, of_pair in runs.items():
-        items[pair] = items_of(of_pair)
-    return items
+def places_of(layout: Distributed, grid: ProcessGrid) -> Matrix:
+    """Coordinates of each grid rank on the two axes, one row per rank."""
+    return np.array([layout.place(grid, rank) for rank in range(grid.size)])
+
+
+def pair_values(
+    runs: Mapping[tuple[int, int], Runs],
+    value: Callable[[int, int, Runs], int],
+    old_at: Matrix,
+    new_at: Matrix,
+    axis: int,
+) -> Matrix:
+    """``value`` of old and new coordinate on ``axis`` and the ``runs`` they share, else 0.
+
+    For each old grid rank (row) and new one (column), which stand at ``old_at`` and ``new_at``
+    (``places_of``).
+    """
+    rows, cols = old_at[:, axis], new_at[:, axis]
+    values: Matrix = np.zeros((rows.max() + 1, cols.max() + 1), dtype=np.int64)
+    for (i, j), shared in runs.items():
+        values[i, j] = value(i, j, shared)
+    return values[np.ix_(rows, cols)]
 
 
 def plan_redistribution(
@@ -177,12 +194,11 @@ def _plan(
         raise InvalidRedistributionError(f"an item of {itemsize} bytes")
     (old_rows, old_cols), (new_rows, new_cols) = old.axes(old_grid), new.axes(new_grid)
     row_runs, col_runs = axis_runs(old_rows, new_rows), axis_runs(old_cols, new_cols)
-    rows = _pair_items(row_runs, (old_rows.nprocs, new_rows.nprocs))
-    cols = _pair_items(col_runs, (old_cols.nprocs, new_cols.nprocs))
-    old_at = np.array([old.place(old_grid, rank) for rank in range(old_grid.size)])
-    new_at = np.array([new.place(new_grid, rank) for rank in range(new_grid.size)])
-    rows = rows[np.ix_(old_at[:, 0], new_at[:, 0])]
-    cols = cols[np.ix_(old_at[:, 1], new_at[:, 1])]
+    at = places_of(old, old_grid), places_of(new, new_grid)
+    rows, cols = (
+        pair_values(runs, lambda _i, _j, shared: items_of(shared), *at, axis)
+        for axis, runs in enumerate((row_runs, col_runs))
+    )
     matrices = rows, cols, rows * cols * itemsize
     for matrix in matrices:
         matrix.setflags(write=False)

@@ -114,16 +114,7 @@ class Repeat:
         if self.exchange is not None:
             self.exchange.finish()
         gather_records(comm, DONE)  # no rank touches its old parts before all have what they need
-        told = self.outcome
-        return Redistribution(
-            tuple(results),
-            told.shared,
-            told.bytes_sent,
-            told.bytes_received,
-            told.bytes_copied,
-            told.extra_bytes,
-            told.panels,
-        )
+        return replace(self.outcome, arrays=tuple(results))
 
     def _results(self, arrays: Sequence[MovingArray], arena: Arena) -> list[Any] | None:
         """The new parts; None if one of them cannot lie where it lay."""

@@ -19,7 +19,14 @@ import numpy as np
 
 from resize_lib.descriptors import Axis
 from resize_lib.redistribution.columns import Columns, Layout, columns_of
-from resize_lib.redistribution.copying import Array, Part, RawBytes, memory_at, views_of
+from resize_lib.redistribution.copying import (
+    Array,
+    Part,
+    RawBytes,
+    copy_views,
+    memory_at,
+    views_of,
+)
 from resize_lib.redistribution.plan import RedistributionPlan
 from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.runs import Run, Runs, items_of, share_of
@@ -177,8 +184,7 @@ class BoundCopies:
 
     def run(self) -> int:
         """Make them; returns ``nbytes``."""
-        for to, what in self.pairs:
-            np.copyto(to, what)
+        copy_views(self.pairs)
         for panels in self.panels:
             panels.run()
         return self.nbytes

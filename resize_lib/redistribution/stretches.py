@@ -7,18 +7,14 @@ so wherever a resize changes one side of the process grid only, along the outer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.redistribution.plan import RedistributionPlan
+from resize_lib.redistribution.messages import MESSAGE_BYTES_MAX
+from resize_lib.redistribution.plan import RedistributionPlan, pair_values, places_of
 from resize_lib.redistribution.runs import Runs, stretches_in
 
 STRETCH_BYTES_MIN = 1 << 16  # shorter ones are gathered: a message each would cost more
-STRETCH_BYTES_MAX = 1 << 28  # longer ones are cut like anything else; some MPIs count in 32 bits
-
-PairRuns = Mapping[tuple[int, int], Runs]
 
 
 def stretches_of(plan: RedistributionPlan, *, transposed: bool) -> NDArray[np.int64]:
@@ -41,21 +37,10 @@ def stretches_of(plan: RedistributionPlan, *, transposed: bool) -> NDArray[np.in
     def longest(_i: int, _j: int, shared: Runs) -> int:
         return max(run.length for run in shared)
 
-    width = _per_pair(plan, inner, runs[inner], whole)
-    length = _per_pair(plan, outer, runs[outer], longest)
+    at = places_of(plan.old, plan.old_grid), places_of(plan.new, plan.new_grid)
+    width = pair_values(runs[inner], whole, *at, inner)
+    length = pair_values(runs[outer], longest, *at, outer)
     nbytes = width * length * plan.itemsize
-    long = (nbytes >= STRETCH_BYTES_MIN) & (nbytes <= STRETCH_BYTES_MAX)
-    counts = _per_pair(plan, outer, runs[outer], lambda _i, _j, shared: stretches_in(shared))
+    long = (nbytes >= STRETCH_BYTES_MIN) & (nbytes <= MESSAGE_BYTES_MAX)
+    counts = pair_values(runs[outer], lambda _i, _j, shared: stretches_in(shared), *at, outer)
     return np.where(long, counts, 0)
-
-
-def _per_pair(
-    plan: RedistributionPlan, axis: int, runs: PairRuns, value: Callable[[int, int, Runs], int]
-) -> NDArray[np.int64]:
-    """``value`` of each pair of coordinates on ``axis``, for each pair of grid ranks; else 0."""
-    old_at = [plan.old.place(plan.old_grid, rank)[axis] for rank in range(plan.old_grid.size)]
-    new_at = [plan.new.place(plan.new_grid, rank)[axis] for rank in range(plan.new_grid.size)]
-    values = np.zeros((max(old_at) + 1, max(new_at) + 1), dtype=np.int64)
-    for (i, j), shared in runs.items():
-        values[i, j] = value(i, j, shared)
-    return values[np.ix_(old_at, new_at)]
