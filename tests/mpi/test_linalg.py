@@ -29,6 +29,11 @@ def test_lu_of_a_matrix_of_many_tiles(ranks):
     check("lu_in_tiles", ranks)
 
 
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_lu_beside_a_rank_that_is_late_with_every_panel(ranks):
+    check("lu_beside_a_slow_rank", ranks)
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 6])
 def test_lu_of_empty_and_tiny_matrices(ranks):
     check("lu_tiny_and_huge_blocks", ranks)

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import sys
+import time
 
 import numpy as np
 import scipy.linalg
@@ -15,6 +16,7 @@ from mpi4py import MPI
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.grid import Grid
 from resize_lib.linalg import SingularMatrixError, blas, lu, matmul, verify
+from resize_lib.linalg.panels import Panels
 from resize_lib.pacing import set_pacer
 
 COMM = MPI.COMM_WORLD
@@ -78,6 +80,30 @@ def lu_in_tiles(_seed):
         yield np.array_equal(lu(grid, desc, local, strip=96), pivots), f"pivots on {grid.shape}"
         error = np.abs(local - part(grid, desc, factors)).max()
         yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error} on {grid.shape}"
+
+
+def lu_beside_a_slow_rank(_seed):
+    """Panels that are still being sent, or asked for late, are the right ones all the same."""
+    whole = np.random.default_rng(7).standard_normal((1200, 1000))
+    factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
+    desc = BlockCyclic(1200, 1000, 50, 50)
+    factor = Panels.factor
+    for grid in grids():
+        for slow in range(grid.size):
+
+            def dawdle(panels, first, end, strip, late=grid.rank == slow):
+                if late:
+                    time.sleep(0.004)
+                return factor(panels, first, end, strip)
+
+            Panels.factor = dawdle
+            local = part(grid, desc, whole)
+            found = lu(grid, desc, local, strip=200)
+            Panels.factor = factor
+            name = f"rank {slow} of {grid.shape} slow"
+            yield np.array_equal(found, pivots), f"pivots: {name}"
+            error = np.abs(local - part(grid, desc, factors)).max()
+            yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
 
 
 def lu_tiny_and_huge_blocks(_seed):
