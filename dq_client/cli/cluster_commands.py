@@ -13,8 +13,8 @@ import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.job_commands import ask, json_option
-from dq_client.cli.job_commands import server as connected
+from dq_client.cli.asking import ask, json_option
+from dq_client.cli.asking import server as connected
 from dq_client.cli.output import note, print_json, table
 from dq_client.cli.values import require_above_zero
 from dq_client.cluster import Cluster, local_cluster, read_cluster, require_name, usable_cores

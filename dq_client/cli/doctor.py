@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dq_client.cli.job_commands import json_option
+from dq_client.cli.asking import json_option
 from dq_client.cli.output import note, print_json
 from dq_client.cluster import read_cluster, usable_cores
 from dq_client.errors import DQError, UsageError

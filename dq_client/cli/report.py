@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dq_client.cli.job_commands import JobId, json_option, server
+from dq_client.cli.asking import JobId, json_option, server
 from dq_client.cli.output import print_json
 from dq_client.errors import NotFound, UsageError
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import click
 
 from dq_client import messages as m
-from dq_client.cli.job_commands import ask, json_option, server
+from dq_client.cli.asking import ask, json_option, server
 from dq_client.cli.output import clock, note, print_json, table
 from dq_client.cli.values import parse_time
 from dq_client.errors import UsageError

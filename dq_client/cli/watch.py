@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.job_commands import JobId, ask, json_option, resolve, server
+from dq_client.cli.asking import JobId, ask, json_option, resolve, server
 from dq_client.cli.output import SCHEMA, clock, note
 from dq_client.connection import Connection
 from dq_client.errors import NotFound, UsageError

@@ -1,0 +1,53 @@
+"""What commands that ask the server share: a connection, a job's number, --json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from dq_client import messages as m
+from dq_client.bringup import connect
+from dq_client.cli.values import JOB_ID
+from dq_client.connection import Connection
+from dq_client.errors import UsageError
+from dq_client.home import Home
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@contextmanager
+def server() -> Iterator[Connection]:
+    """A connection for one command."""
+    connection = connect(Home.default())
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def ask(connection: Connection, body: m.RequestBody) -> Any:
+    """The data of a query."""
+    reply = connection.call(body)
+    return reply.data if isinstance(reply, m.Data) else None
+
+
+def resolve(connection: Connection, job_id: int) -> int:
+    """The number of a job given as `last`."""
+    return job_id or int(ask(connection, m.JobQuery(0))["id"])
+
+
+class JobId(click.ParamType[int]):
+    """A job's number, or `last`."""
+
+    name = "ID"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:  # noqa: ARG002
+        """0 stands for the last one."""
+        if value == "last":
+            return 0
+        if JOB_ID.fullmatch(str(value)):
+            return int(value)
+        raise UsageError(f"{value!r} is no job id: give its number, or last")

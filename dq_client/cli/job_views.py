@@ -1,0 +1,131 @@
+"""Commands that show jobs and nodes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from dq_client import messages as m
+from dq_client.cli.asking import JobId, ask, json_option, server
+from dq_client.cli.output import clock, duration, print_json, table
+from dq_client.cli.protecting import protection_line
+from dq_client.report.growth import NOT_STARTED
+
+
+@click.command()
+@click.option("--active", is_flag=True, help="Leave out jobs that have ended.")
+@json_option
+def jobs(active: bool, as_json: bool) -> None:
+    """List jobs, oldest first."""
+    with server() as connection:
+        found = ask(connection, m.JobsQuery(active))
+    if as_json:
+        print_json(jobs=found)
+        return
+    now = time.time()
+    rows = []
+    for j in found:
+        end = j["end_s"] or now
+        took = duration(end - j["start_s"]) if j["start_s"] else "-"
+        size = j["processors"] if j["state"] not in NOT_STARTED else None
+        spot = j["sweet_spot"]
+        rows.append((j["id"], j["name"], j["kind"], j["state"], size, spot, took))
+    print(table(("ID", "NAME", "KIND", "STATE", "PROCS", "SWEET SPOT", "RAN"), rows))
+
+
+@click.command()
+@click.argument("job_id", type=JobId(), metavar="ID")
+@json_option
+def job(job_id: int, as_json: bool) -> None:
+    """Show one job and the sizes it has run on."""
+    with server() as connection:
+        view = ask(connection, m.JobQuery(job_id))
+    if as_json:
+        # Also under `job`, as `dq submit` and `dq demo` have it.
+        print_json(**view, job=view)
+        return
+    for key in ("id", "name", "kind", "state", "processors", "nodes", "legal_sizes", "reason"):
+        value = "-" if view[key] is None else view[key]
+        print(f"{key + ':':14}{' '.join(map(str, value)) if isinstance(value, list) else value}")
+    if len(view.get("legal_grids", ())) > len(view["legal_sizes"]):  # a size has several
+        print(f"{'legal_grids:':14}{' '.join(map(grid_word, view['legal_grids']))}")
+    for key in ("submit_s", "start_s", "end_s"):
+        print(f"{key[:-2] + ':':14}{clock(view[key])}")
+    if view["protection"]:
+        print(f"{'protection:':14}{protection_line(view)}")
+    if view["scheduled"]:
+        print()
+        print(scheduled_table(view["scheduled"]))
+    if view["sizes"]:
+        print()
+        print(sizes_table(view["sizes"]))
+
+
+def scheduled_table(scheduled: dict[str, Any]) -> str:
+    """The steps that were promised to a profile; > marks the one that runs."""
+    rows, at_s = [], scheduled["start_s"]
+    for step, (duration_s, processors) in enumerate(scheduled["steps"]):
+        mark = ">" if step == scheduled["step"] else ""
+        rows.append((mark, step + 1, clock(at_s), duration(duration_s), processors))
+        at_s += duration_s
+    return table(("", "STEP", "SCHEDULED", "FOR", "PROCS"), rows)
+
+
+def grid_word(grid: list[int]) -> str:
+    """`2x4`, as users type it."""
+    return f"{grid[0]}x{grid[1]}"
+
+
+def sizes_table(sizes: list[dict[str, Any]]) -> str:
+    """The sizes a job has run on, with what was measured and decided there."""
+    head = ("SIZE", "GRID", "ITERATIONS", "ITERATION s", "REDISTRIBUTION s", "DECISION", "REASON")
+    rows = [
+        (
+            s["processors"],
+            grid_word(s["grid"]),
+            s["iterations"],
+            s["iteration_time_s"],
+            s["redistribution_time_s"],
+            s["decision"],
+            s["reason"],
+        )
+        for s in sizes
+    ]
+    return table(head, rows)
+
+
+@click.command()
+@json_option
+def nodes(as_json: bool) -> None:
+    """List nodes."""
+    with server() as connection:
+        found = ask(connection, m.NodesQuery())
+    if as_json:
+        print_json(nodes=found)
+        return
+    rows = [
+        (n["name"], n["state"], n["processors"], n["idle"], " ".join(map(str, n["jobs"])) or "-")
+        for n in found
+    ]
+    print(table(("NODE", "STATE", "PROCS", "IDLE", "JOBS"), rows))
+
+
+@click.command()
+@click.argument("job_id", type=JobId(), metavar="ID")
+@json_option
+def why(job_id: int, as_json: bool) -> None:
+    """Explain why a job is where it is, and how it got there."""
+    with server() as connection:
+        view = ask(connection, m.WhyQuery(job_id))
+    if as_json:
+        print_json(**view)
+        return
+    print(f"job {view['job']} is {view['state']}")
+    for reason in view["now"]:
+        print(f"  {reason['text']}")
+    if view["story"]:
+        print("so far:")
+    for line in view["story"]:
+        print(f"  {clock(line['time_s'])}  {line['what']:10} {line['text']}")

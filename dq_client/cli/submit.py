@@ -1,0 +1,165 @@
+"""`dq submit`."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dq_client import messages as m
+from dq_client.cli.asking import ask, json_option, server
+from dq_client.cli.output import note, print_json
+from dq_client.cli.protecting import parse_protection
+from dq_client.cli.values import parse_env, parse_jobs, parse_profile, parse_sizes, parse_time
+from dq_client.connection import Connection
+from dq_client.errors import UsageError
+from dq_client.report.growth import ENDED
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("-n", "initial", type=int, help="Processors to start on.")
+@click.option(
+    "--sizes",
+    help="Legal sizes, as 2,4,6,9; or grids, as 2x2,1x4,2x4,1x8: those of one size are tried, and"
+    " the fastest is used.",
+)
+@click.option("--min", "smallest", type=int, help="Smallest legal size.")
+@click.option("--max", "largest", type=int, help="Largest legal size.")
+@click.option(
+    "--chain", type=click.Choice(["square", "powers", "multiple"]),
+    help="Which sizes between --min and --max are legal.  [default: square]",
+)  # fmt: skip
+@click.option(
+    "--multiple", type=click.IntRange(1, m.COUNT_MAX), help="With --chain multiple: of this number."
+)
+@click.option(
+    "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving"]),
+    help="Who may resize the job.  [default: malleable; evolving with --profile]",
+)  # fmt: skip
+@click.option(
+    "--profile", metavar="STEPS",
+    help="An evolving job's needs, known in advance: 60:4,120:8 (seconds:processors) or a JSON file"
+    " [[60,4],[120,8]].",
+)  # fmt: skip
+@click.option("--walltime", help="Limit on the run time: 90s, 10m, 2h.")
+@click.option("--estimate", help="Expected run time, for planning: 90s, 10m, 2h.")
+@click.option("--name", help="A name for people.")
+@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
+@click.option("--priority", type=click.IntRange(-(10**9), 10**9), default=0)
+@click.option("--group", default="")
+@click.option("--account", default="")
+@click.option("--qos", default="")
+@click.option("--class", "job_class", default="")
+@click.option("--after", metavar="ID,ID", help="Start once these jobs have ended successfully.")
+@click.option("--after-any", metavar="ID,ID", help="Start once these jobs have ended.")
+@click.option(
+    "--protect", is_flag=False, flag_value="disk", type=click.Choice(["disk", "partner"]),
+    help="Copy the data at remap points, on disk or in another node's memory; restart from the"
+    " last copy when a node or a rank is lost. Alone: disk.",
+)  # fmt: skip
+@click.option(
+    "--protect-every", metavar="K|TIME",
+    help="A copy every K remap points, or 30s, 5m apart. Else as often as takes 5 % of the time.",
+)  # fmt: skip
+@click.option(
+    "--protect-dir", type=click.Path(path_type=Path),
+    help="Where copies on disk go; all nodes must see it. Else the job's folder.",
+)  # fmt: skip
+@click.option("--restarts", type=int, help="How often to restart at most; with --protect, 3.")
+@click.option(
+    "--app-name", default="",
+    help="Program and problem by name: what earlier jobs of it have measured is not probed again.",
+)  # fmt: skip
+@click.option("--reservation", default="", help="Run inside this reservation (dq reserve).")
+@click.option("--hold", is_flag=True, help="Do not start before dq release.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
+@json_option
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
+    """Submit PROGRAM (after --) as a job; prints the job's id.
+
+    The program runs under MPI, one rank per processor, in the current folder.
+    """
+    body = m.Submit(
+        request=uuid.uuid4().hex,
+        name=o["name"] or Path(_script(program)).stem,
+        argv=list(program),
+        cwd=str(Path.cwd()),
+        kind=o["kind"] or ("evolving" if o["profile"] else "malleable"),
+        initial=o["initial"],
+        sizes=_sizes(o),
+        env=parse_env(o["env"]),
+        inherited=dict(os.environ),
+        walltime_s=parse_time("--walltime", o["walltime"]) if o["walltime"] else None,
+        estimate_s=parse_time("--estimate", o["estimate"]) if o["estimate"] else None,
+        group=o["group"],
+        account=o["account"],
+        qos=o["qos"],
+        job_class=o["job_class"],
+        priority=o["priority"],
+        hold=o["hold"],
+        app_name=o["app_name"],
+        reservation=o["reservation"],
+        after=parse_jobs("--after", o["after"]),
+        after_any=parse_jobs("--after-any", o["after_any"]),
+        profile=parse_profile(o["profile"]) if o["profile"] else [],
+        protect=parse_protection(o),
+    )
+    with server() as connection:
+        reply = connection.call(body, timeout_s=10.0)
+        assert isinstance(reply, m.Submitted)
+        if as_json:
+            print_json(job={"id": reply.job})
+        else:
+            print(reply.job, flush=True)
+        return wait_for(connection, reply.job) if o["wait"] else 0
+
+
+def _sizes(o: dict[str, Any]) -> m.Sizes:
+    """The legal sizes as given; UsageError where options contradict each other."""
+    for option in ("initial", "smallest", "largest"):
+        if o[option] is not None and o[option] < 1:
+            raise UsageError("a job needs at least one processor: -n, --min and --max start at 1")
+        if o[option] is not None and o[option] > m.COUNT_MAX:
+            raise UsageError(
+                f"{o[option]} processors: -n, --min and --max are at most {m.COUNT_MAX}"
+            )
+    if o["sizes"] and o["chain"]:
+        raise UsageError("--sizes lists the legal sizes: leave --chain out")
+    if o["multiple"] is not None and o["chain"] != "multiple":
+        raise UsageError("--multiple is about one kind of sizes: give --chain multiple, too")
+    return m.Sizes(
+        listed=parse_sizes(o["sizes"]) if o["sizes"] else [],
+        min=o["smallest"],
+        max=o["largest"],
+        chain=o["chain"] or "square",
+        multiple=o["multiple"] or 1,
+    )
+
+
+def _script(program: tuple[str, ...]) -> str:
+    """What to call the job: the script or module rather than the interpreter."""
+    words = list(program)
+    if Path(words[0]).name.startswith("python"):
+        for i, word in enumerate(words[1:], 1):
+            if word == "-m" and i + 1 < len(words):
+                return words[i + 1].rpartition(".")[2]
+            if not word.startswith("-"):
+                return word
+    return words[0]
+
+
+def wait_for(connection: Connection, job_id: int) -> int:
+    """Wait for the end of a job; 0 if it is done, 1 if it failed."""
+    pause_s = 0.05
+    while True:
+        view = ask(connection, m.JobQuery(job_id))
+        if view["state"] in ENDED:
+            note(f"job {job_id} {view['state']}: {view['reason']}")
+            return 0 if view["state"] == "done" else 1
+        time.sleep(pause_s)
+        pause_s = min(0.5, pause_s * 1.3)
