@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from mpi4py import MPI
 from numpy.typing import NDArray
 
+from resize_lib.grid import Grid
 from resize_lib.linalg import blas
 from resize_lib.pacing import compute
 
@@ -25,7 +27,8 @@ class DueProduct:
     Local. A, B and C must stay as they are until the product is finished.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
         self._operands: tuple[Real, Real, Real] | None = None
         self._row = 0  # next tile; columns to the left are done, rows above in its columns too
         self._col = 0
@@ -51,6 +54,13 @@ class DueProduct:
         if self._col >= c.shape[1]:
             self._operands = None
         return True
+
+    def wait(self, requests: Sequence[MPI.Request]) -> None:
+        """Complete ``requests``, computing meanwhile."""
+        while not self._grid.test(requests):
+            if not self.step():
+                self._grid.wait(requests)
+                return
 
     def finish(self, between: Callable[[], None]) -> None:
         """Compute all that is left, in large pieces; call ``between`` between them."""

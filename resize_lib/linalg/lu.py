@@ -7,8 +7,11 @@ and no message is needed per matrix column), and sent along the process rows. Wi
 panel's row exchanges and its update follow at once; the rest of the matrix waits until the whole
 strip is factored, and is then updated by one product as deep as the strip, which is where nearly
 all the arithmetic is. Columns to the left of a strip have their rows exchanged once, at the very
-end. On grids of one row nothing is gathered, and each panel travels in the columns of the strip
-that need it (``panels``).
+end.
+
+On grids of one row nothing is gathered, panels need not be copied into messages (``panels``), and
+exchanges wait longer: a strip's own columns get those of its later panels at the strip's end, A's
+columns those of all later panels at the very end. Each is then one pass over a column in cache.
 
 A strip is a chain of small steps that wait for each other. So the product is not done at once:
 only the next strip's columns get it, then the next strip is factored, and wherever a process
@@ -24,11 +27,9 @@ and factors are theirs up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from mpi4py import MPI
 from numpy.typing import NDArray
 
 from resize_lib.descriptors import BlockCyclic
@@ -94,8 +95,9 @@ class _Factorization:
         self.strip_width = max(1, strip // desc.nb) * desc.nb
         self.pivots = np.empty(self.depth, dtype=np.int64)
         self.zero_pivot: int | None = None
-        self.due = DueProduct()
-        self.panels = Panels(grid, desc, A, self._wait)
+        self.due = DueProduct(grid)
+        # nothing here may refer to self: A would live on until the garbage collector runs
+        self.panels = Panels(grid, desc, A, self.due.wait)
 
     def run(self) -> None:
         """Factor strip by strip, then bring the left columns' rows into their final order."""
@@ -103,7 +105,7 @@ class _Factorization:
         for number, (first, end) in enumerate(strips):
             # the previous strip is still needed for the product that is due
             name = f"lu-strip{number % 2}"
-            strip = Strip.on(self.grid, self.A, first, end, name, self.strip_width)
+            strip = Strip.on(self.grid, self.A, first, end, name)
             self._factor_strip(strip)
             self.due.finish(self.panels.poke)
             self._update_trailing(strip)
@@ -118,17 +120,13 @@ class _Factorization:
     def _pieces(first: int, end: int, width: int) -> list[tuple[int, int]]:
         return [(start, min(start + width, end)) for start in range(first, end, width)]
 
-    def _wait(self, requests: Sequence[MPI.Request]) -> None:
-        """Complete ``requests``, computing what is due meanwhile."""
-        while not self.grid.test(requests):
-            if not self.due.step():
-                self.grid.wait(requests)
-                return
-
     # -- the strip ---------------------------------------------------------------------------
 
     def _factor_strip(self, strip: Strip) -> None:
-        """Factor its columns; rows are then in the strip's final order there."""
+        """Factor its columns; the strip's rows are then in its final order.
+
+        So are A's own columns of it, except on grids of one row (see ``_exchange_left``).
+        """
         panels = self._pieces(strip.first, strip.end, self.desc.nb)
         for first, end in panels:
             panel = self.panels.factor(first, end, strip)
@@ -151,8 +149,7 @@ class _Factorization:
 
     def _update_strip(self, panel: Panel, strip: Strip) -> None:
         """Exchange rows in the strip's other columns; update those to the right of the panel."""
-        begin = panel.first if self.grid.rows == 1 else strip.first
-        left = strip.columns(begin, panel.first)
+        left = strip.columns(strip.first, panel.first)
         right = self.A[:, self.local.col(panel.end) : self.local.col(strip.end)]
         U = self._exchange_and_solve(
             panel.first, panel.triangle, left, right, name="lu-top-panel", split=False
@@ -193,7 +190,7 @@ class _Factorization:
             for row, place in enumerate(places)
         ]
         shares[grid.row][:] = mine[: len(places[grid.row])]
-        allgather(self._wait, grid.col_comm, shares)
+        allgather(self.due.wait, grid.col_comm, shares)
         triangle = grid.scratch("lu-triangle", (width, width), self.A.dtype)
         for place, share in zip(places, shares, strict=True):
             triangle[place] = share
@@ -205,9 +202,10 @@ class _Factorization:
         """Rows from ``first`` on have been factored: exchange rows, return U of ``right``.
 
         ``triangle``: the factored rows of L. ``left``: columns that only have their rows
-        exchanged (none on grids of one row), ``right``: columns that become the rows of U at the
-        top. All with A's rows. ``split``: on several process rows each solves for a part of the
-        columns (then ``left`` is empty), which takes one more message; otherwise all solve for all.
+        exchanged (not looked at on grids of one row), ``right``: columns that become the rows of
+        U at the top. All with A's rows. ``split``: on several process rows each solves for a part
+        of the columns (then ``left`` is empty), which takes one more message; otherwise all solve
+        for all.
         """
         grid, end = self.grid, first + triangle.shape[0]
         pivots = self.pivots[first:end]
@@ -221,12 +219,12 @@ class _Factorization:
         side, width = Side(left, right), left.shape[1]
         U = grid.scratch(name, (end - first, side.columns), self.A.dtype)
         shares = self._shares(side.columns, split)
-        lift_rows(grid, self.local.rows, interchange(first, pivots), side, shares, U, self._wait)
+        lift_rows(grid, self.local.rows, interchange(first, pivots), side, shares, U, self.due.wait)
         mine = shares[grid.row]
         with compute():
             solve(triangle, U[:, max(width, mine.start) : mine.stop])
         if split:
-            allgather(self._wait, grid.col_comm, [U[:, share] for share in shares])
+            allgather(self.due.wait, grid.col_comm, [U[:, share] for share in shares])
         rows = self.local.rows_of(grid.row, first, end) - first
         for some, here in side.slices():
             some[:, top:below] = np.take(U.T[here], rows, axis=1, mode="clip")

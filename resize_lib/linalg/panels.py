@@ -2,7 +2,8 @@
 
 A panel is one block column from the diagonal down. On grids of several rows it is gathered down
 its process column and factored by every process there; on grids of one row nothing has to be
-gathered, and it travels in the very columns of the strip that need it.
+gathered, and a long one travels in the very columns of the strip that need it, with what little
+stands above it there.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from resize_lib.pacing import compute
 Real = NDArray[Any]
 Index = NDArray[np.int64]
 
-_TAIL = 16  # rows below a strip that travels, for pivots; columns then begin at whole cache lines
+_TAIL = 16  # rows below a strip that travels, for pivots; columns lie whole cache lines apart
+_SPARE = 8  # of so many rows that travel at most one is of no use to who receives it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Strip:
     """Columns ``first`` … ``end``-1 as they are factored, the same on all ranks of a process row.
 
@@ -43,15 +45,13 @@ class Strip:
     height: int
 
     @classmethod
-    def on(cls, grid: Grid, A: Real, first: int, end: int, name: str, width: int) -> Strip:
-        """One in the grid's work array ``name``; strips are ``width`` columns wide at most."""
-        height = A.shape[0]
+    def on(cls, grid: Grid, A: Real, first: int, end: int, name: str) -> Strip:
+        """One in the grid's work array ``name``."""
+        height, width = A.shape[0], end - first
         if grid.rows > 1:
-            L = grid.scratch(name, (height, width), A.dtype)
-            return cls(first, end, L[:, : end - first], 0, height)
+            return cls(first, end, grid.scratch(name, (height, width), A.dtype), 0, height)
         rows = (-(-(height - first) // _TAIL) + 1) * _TAIL
-        L = grid.scratch(name, (rows, width), A.dtype)
-        return cls(first, end, L[:, : end - first], first, height)
+        return cls(first, end, grid.scratch(name, (rows, width), A.dtype), first, height)
 
     def columns(self, first: int, end: int) -> Real:
         """Global columns ``first`` … ``end``-1, whole, tail included: contiguous."""
@@ -62,12 +62,13 @@ class Strip:
         return self.columns(first, end)[row - self.base : self.height - self.base]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Panel:
     """A factored panel as every rank holds it: columns ``first`` … ``end``-1.
 
     ``pivots``: global. ``zero``: the first pivot that is exactly zero (global), or -1.
-    ``triangle``: w x w, L's unit lower triangle of the diagonal block, valid until the next panel.
+    ``triangle``: w x w, L's unit lower triangle of the diagonal block, valid until the next panel
+    or exchange.
     """
 
     first: int
@@ -78,7 +79,7 @@ class Panel:
 
 
 class Panels:
-    """Factors the panels of ``A``; every method but ``poke`` is collective over the grid."""
+    """Factors the panels of ``A``; ``factor`` is collective over the grid."""
 
     def __init__(self, grid: Grid, desc: BlockCyclic, A: Real, wait: Wait) -> None:
         self.grid, self.desc, self.A = grid, desc, A
@@ -120,24 +121,42 @@ class Panels:
     # -- one process row ---------------------------------------------------------------------
 
     def _factor_whole(self, first: int, end: int, strip: Strip) -> Panel:
-        """All rows are here: nobody copies them into a message or out of one.
-
-        The strip's rows above the panel go with it unused; pivots stand below the last row.
-        """
-        place, rows = strip.columns(first, end), strip.below(first, first, end)
-        message = place.reshape(-1, order="F").view(np.uint8)
-        tail = (len(place) - _TAIL) * place.itemsize
-        numbers: Index = np.ndarray(
-            (2, end - first), np.int64, message, tail, (8, place.strides[1])
-        )
+        """All rows are here: no message is gathered, a long one not even made."""
+        rows = strip.below(first, first, end)
+        spare = len(strip.L) - len(rows)
+        in_place = spare * _SPARE <= len(rows)
+        make = self._message_in_place if in_place else self._message_apart
+        message, numbers, body = make(first, end, strip)
         owner = self.local.col_owner(first)
         if self.grid.col == owner:
             left = self.local.col(first)
             mine = self.A[first:, left : left + end - first]
             numbers[:] = _factor(mine, first)
-            rows[:] = mine
+            body[:] = mine
         self._broadcast(first, message, owner)
+        if not in_place:
+            rows[:] = body
         return Panel(first, end, numbers[0].copy(), int(numbers[1, 0]), rows[: end - first])
+
+    def _message_in_place(
+        self, first: int, end: int, strip: Strip
+    ) -> tuple[NDArray[np.uint8], Index, Real]:
+        """The strip's whole columns, with numbers in their tail; the numbers; the panel's rows."""
+        place = strip.columns(first, end)
+        message = place.reshape(-1, order="F").view(np.uint8)
+        tail = (len(place) - _TAIL) * place.itemsize
+        shape, strides = (2, end - first), (8, place.strides[1])
+        numbers: Index = np.ndarray(shape, np.int64, message, tail, strides)
+        return message, numbers, strip.below(first, first, end)
+
+    def _message_apart(
+        self, first: int, end: int, strip: Strip
+    ) -> tuple[NDArray[np.uint8], Index, Real]:
+        """Numbers, then the panel's rows, in a buffer; the numbers; the rows."""
+        rows, head = strip.below(first, first, end), 16 * (end - first)
+        message = self._message_buffer(first, head + rows.size * rows.itemsize)
+        numbers: Index = np.ndarray((2, end - first), np.int64, message)
+        return message, numbers, np.ndarray(rows.shape, rows.dtype, message, head, order="F")
 
     # -- several process rows ----------------------------------------------------------------
 

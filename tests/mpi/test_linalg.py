@@ -29,9 +29,14 @@ def test_lu_of_a_matrix_of_many_tiles(ranks):
     check("lu_in_tiles", ranks)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_lu_beside_a_rank_that_is_late_with_every_panel(ranks):
     check("lu_beside_a_slow_rank", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_the_matrix_is_gone_with_its_last_reference(ranks):
+    check("nothing_keeps_the_matrix", ranks)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 6])

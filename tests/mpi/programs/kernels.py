@@ -3,11 +3,14 @@
 Each story yields failures as text; rank 0 prints {"failures": [...], "checked": N} at the end.
 """
 
+import contextlib
+import gc
 import itertools
 import json
 import os
 import sys
 import time
+import weakref
 
 import numpy as np
 import scipy.linalg
@@ -82,28 +85,57 @@ def lu_in_tiles(_seed):
         yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error} on {grid.shape}"
 
 
-def lu_beside_a_slow_rank(_seed):
-    """Panels that are still being sent, or asked for late, are the right ones all the same."""
-    whole = np.random.default_rng(7).standard_normal((1200, 1000))
-    factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
-    desc = BlockCyclic(1200, 1000, 50, 50)
+@contextlib.contextmanager
+def late_with_every_panel(late):
+    """LU in which this rank dawdles, if ``late``."""
     factor = Panels.factor
+
+    def dawdle(panels, first, end, strip):
+        if late:
+            time.sleep(0.004)
+        return factor(panels, first, end, strip)
+
+    Panels.factor = dawdle
+    try:
+        yield
+    finally:
+        Panels.factor = factor
+
+
+def lu_beside_a_slow_rank(_seed):
+    """Panels still being sent, or asked for late, are the right ones, also in the next call."""
     for grid in grids():
-        for slow in range(grid.size):
+        for m, n, strip in ((1200, 1000, 200), (1200, 200, 100), (1200, 150, 50)):
+            for slow in range(grid.size):
+                yield from back_to_back(grid, BlockCyclic(m, n, 50, 50), strip, slow)
 
-            def dawdle(panels, first, end, strip, late=grid.rank == slow):
-                if late:
-                    time.sleep(0.004)
-                return factor(panels, first, end, strip)
 
-            Panels.factor = dawdle
-            local = part(grid, desc, whole)
-            found = lu(grid, desc, local, strip=200)
-            Panels.factor = factor
-            name = f"rank {slow} of {grid.shape} slow"
-            yield np.array_equal(found, pivots), f"pivots: {name}"
-            error = np.abs(local - part(grid, desc, factors)).max()
-            yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
+def back_to_back(grid, desc, strip, slow):
+    """Three calls in a row, all of them beside the slow rank."""
+    whole = np.random.default_rng(7).standard_normal(desc.shape)
+    factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
+    parts = [part(grid, desc, whole) for _ in range(3)]
+    with late_with_every_panel(grid.rank == slow):
+        found = [lu(grid, desc, local, strip=strip) for local in parts]
+    for call, (ours, local) in enumerate(zip(found, parts, strict=True)):
+        name = f"{desc} strip {strip} call {call}, rank {slow} of {grid.shape} slow"
+        yield np.array_equal(ours, pivots), f"pivots: {name}"
+        error = np.abs(local - part(grid, desc, factors)).max(initial=0.0)
+        yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
+
+
+def nothing_keeps_the_matrix(_seed):
+    """A matrix is gone with its last reference, not when the garbage collector runs next."""
+    desc, fill = BlockCyclic(300, 300, 20, 20), verify.uniform(5)
+    gc.disable()
+    for grid in grids():
+        local, other = (verify.local_part(grid, desc, fill) for _ in range(2))
+        lu(grid, desc, local)
+        matmul(grid, desc, other, desc, other, desc, local)
+        left = [weakref.ref(local), weakref.ref(other)]
+        del local, other
+        yield [ref() for ref in left] == [None, None], f"kept on {grid.shape}"
+    gc.enable()
 
 
 def lu_tiny_and_huge_blocks(_seed):
