@@ -27,8 +27,7 @@ class DueProduct:
     Local. A, B and C must stay as they are until the product is finished.
     """
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
+    def __init__(self) -> None:
         self._operands: tuple[Real, Real, Real] | None = None
         self._row = 0  # next tile; columns to the left are done, rows above in its columns too
         self._col = 0
@@ -55,13 +54,6 @@ class DueProduct:
             self._operands = None
         return True
 
-    def wait(self, requests: Sequence[MPI.Request]) -> None:
-        """Complete ``requests``, computing meanwhile."""
-        while not self._grid.test(requests):
-            if not self.step():
-                self._grid.wait(requests)
-                return
-
     def finish(self, between: Callable[[], None]) -> None:
         """Compute all that is left, in large pieces; call ``between`` between them."""
         if self._operands is None:
@@ -76,6 +68,14 @@ class DueProduct:
             piece = slice(low, low + _PIECE_COLS)
             _subtract(a, b[:, piece], c[:, piece])
         self._operands = None
+
+
+def wait_computing(grid: Grid, due: DueProduct, requests: Sequence[MPI.Request]) -> None:
+    """Complete ``requests``, computing what is due meanwhile."""
+    while not grid.test(requests):
+        if not due.step():
+            grid.wait(requests)
+            return
 
 
 def _subtract(a: Real, b: Real, c: Real) -> None:

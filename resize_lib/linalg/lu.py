@@ -27,6 +27,7 @@ and factors are theirs up to rounding.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.grid import Grid
 from resize_lib.linalg import blas
-from resize_lib.linalg.due import DueProduct
+from resize_lib.linalg.due import DueProduct, wait_computing
 from resize_lib.linalg.exchange import allgather
 from resize_lib.linalg.layout import Local, require_local
 from resize_lib.linalg.panels import Panel, Panels, Strip
@@ -95,9 +96,10 @@ class _Factorization:
         self.strip_width = max(1, strip // desc.nb) * desc.nb
         self.pivots = np.empty(self.depth, dtype=np.int64)
         self.zero_pivot: int | None = None
-        self.due = DueProduct(grid)
+        self.due = DueProduct()
         # nothing here may refer to self: A would live on until the garbage collector runs
-        self.panels = Panels(grid, desc, A, self.due.wait)
+        self.wait = partial(wait_computing, grid, self.due)
+        self.panels = Panels(grid, desc, A, self.wait)
 
     def run(self) -> None:
         """Factor strip by strip, then bring the left columns' rows into their final order."""
@@ -190,7 +192,7 @@ class _Factorization:
             for row, place in enumerate(places)
         ]
         shares[grid.row][:] = mine[: len(places[grid.row])]
-        allgather(self.due.wait, grid.col_comm, shares)
+        allgather(self.wait, grid.col_comm, shares)
         triangle = grid.scratch("lu-triangle", (width, width), self.A.dtype)
         for place, share in zip(places, shares, strict=True):
             triangle[place] = share
@@ -219,12 +221,12 @@ class _Factorization:
         side, width = Side(left, right), left.shape[1]
         U = grid.scratch(name, (end - first, side.columns), self.A.dtype)
         shares = self._shares(side.columns, split)
-        lift_rows(grid, self.local.rows, interchange(first, pivots), side, shares, U, self.due.wait)
+        lift_rows(grid, self.local.rows, interchange(first, pivots), side, shares, U, self.wait)
         mine = shares[grid.row]
         with compute():
             solve(triangle, U[:, max(width, mine.start) : mine.stop])
         if split:
-            allgather(self.due.wait, grid.col_comm, [U[:, share] for share in shares])
+            allgather(self.wait, grid.col_comm, [U[:, share] for share in shares])
         rows = self.local.rows_of(grid.row, first, end) - first
         for some, here in side.slices():
             some[:, top:below] = np.take(U.T[here], rows, axis=1, mode="clip")
