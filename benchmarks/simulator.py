@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from dq_server.core.policies.sets import named_config
+from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
 from dq_server.sim.generators.lublin import lublin

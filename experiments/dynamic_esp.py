@@ -22,8 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.fairness import DfsConfig, per_user
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.fairness import DfsConfig, per_user
+from dq_server.core.settings import configured
 from dq_server.sim.engine import Simulation
 from dq_server.sim.generators.dynamic_esp import (
     CORES,
@@ -89,7 +90,7 @@ def config_of(name: str, choices: Choices) -> SchedulerConfig:
         count_start_now=choices.count_start_now,
         one_node=choices.one_node,
     )
-    return replace(config, grant=grant, dfs=dfs)
+    return configured(config, grant=grant, dfs=dfs)
 
 
 def run_one(name: str, seed: int, choices: Choices) -> Run:

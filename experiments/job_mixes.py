@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.policies.sets import named_config
-from dq_server.core.sizes import configurations, nearest_square
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.sizes import configurations, nearest_square
+from dq_server.core.settings import named_config
 from dq_server.sim.applications import Iterating, Rigid
 from dq_server.sim.engine import Simulation
 from dq_server.sim.records import Records

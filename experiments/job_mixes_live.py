@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dq_server.core.config import SchedulerConfig
+from dq_server.core.model.config import SchedulerConfig
 from experiments.calibration import (
     Calibration,
     add_calibration_option,

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import fmean
 from textwrap import fill
 
-from dq_server.core.policies.sets import named_config
+from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.generators.kit import INTENSIVE, NODES, NORMAL, kit_like

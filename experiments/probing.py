@@ -18,9 +18,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.policies.sets import named_config
-from dq_server.core.sizes import configurations, nearest_square
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.sizes import configurations, nearest_square
+from dq_server.core.settings import named_config
 from dq_server.sim.applications import Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import ListedJob, ListedWorkload

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dq_server.core.actions import StartJob
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.policies.sets import named_config
-from dq_server.core.sizes import configurations, nearest_square
+from dq_server.core.model.actions import StartJob
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.sizes import configurations, nearest_square
+from dq_server.core.settings import named_config
 from dq_server.sim.applications import Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import ListedJob, ListedWorkload

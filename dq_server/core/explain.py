@@ -2,51 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from dq_server.core import advance, dependencies, profiles
-from dq_server.core.jobs import ENDED, Job, JobKind, JobState
+from dq_server.core.model.fitting import smallest_start
+from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState
+from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.planning import INF, free
-from dq_server.core.policies.fitting import smallest_start
-from dq_server.core.reasons import Reason, because
+from dq_server.core.scheduler import Scheduler
+from dq_server.core.turn import Turn
 
-if TYPE_CHECKING:
-    from dq_server.core.scheduler import Scheduler
+declare(
+    waits_for_processors="the job needs {size} processors, {idle} are idle",
+    waits_behind="job {head} is ahead in the queue and needs {head_size}, {idle} are idle",
+    waits_for_profiles="the job needs {size} processors; of {idle} idle ones {free} can be used"
+    " for as long as it runs, the others are promised to others: profiles, reservations",
+    too_small_left="the job's smallest size is {size}, the nodes that are up have {capacity}"
+    " processors",
+    no_remap_point="the application has not reached a remap point in {running_s:.0f} s since it"
+    " started, so it can be neither measured nor resized",
+)
 
 
 def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
     """The reasons that hold now, most important first."""
     if job.state in ENDED:
         return [job.end_reason] if job.end_reason else []
+    turn = s.turn(now)
+    if job.state is JobState.QUEUED and turn.state.paused:
+        return [because("paused", why=turn.state.paused)]
+    told = [reason for f in turn.features["explain"] for reason in f.explain(turn, job)]
     if job.state is JobState.HELD:
-        why = [job.decisions[-1].reason] if job.decisions else []
-        return [r for r in why if r.code == "dependency_failed"] + [because("held", job=job.id)]
-    if job.state is JobState.WAITING:
-        return [dependencies.explain(s.state, job)]
-    if job.state is JobState.RESTARTING:
-        waits = because("restarting")
-        return [waits, job.end_reason] if job.end_reason else [waits]
+        return [*told, because("held", job=job.id)]
+    if job.state in (JobState.WAITING, JobState.RESTARTING):
+        return told
     if job.state is JobState.QUEUED:
-        return _waiting(s, job, now)
-    return _running(job, now)
+        return told or _waiting(turn, job)
+    return [*_running(job, now), *told]
 
 
-def _waiting(s: Scheduler, job: Job, now: float) -> list[Reason]:
-    idle, size = s.state.idle, smallest_start(job, moldable=False)
-    head = next(iter(s.state.line(now)), job)
-    if s.state.paused:
-        return [because("paused", why=s.state.paused)]
-    if job.spec.profile:
-        return profiles.explain(s, job, now)
-    if job.spec.reservation in s.state.booked:
-        return [advance.explain(s, job, now)]
-    capacity = s.state.processors.capacity
+def _waiting(turn: Turn, job: Job) -> list[Reason]:
+    """Why a job waits in the queue that no feature has plans for."""
+    state, now = turn.state, turn.now
+    idle, size = state.idle, smallest_start(job, moldable=False)
+    head = next(iter(state.line(now)), job)
+    capacity = state.processors.capacity
     reasons = [because("waits_for_processors", size=size, idle=idle)]
     if size > capacity:
         reasons = [because("too_small_left", size=size, capacity=capacity)]
-    elif size <= idle and s.state.spoken_for:
+    elif size <= idle and state.spoken_for:
         planned_s = job.spec.planned_s
-        usable = free(s.state, now, INF if planned_s is None else now + planned_s)
+        usable = free(state, now, INF if planned_s is None else now + planned_s)
         reasons = [because("waits_for_profiles", size=size, idle=idle, free=usable)]
     if head.id != job.id:
         head_size = smallest_start(head, moldable=False)
@@ -62,16 +65,4 @@ def _running(job: Job, now: float) -> list[Reason]:
         reasons.append(because("no_remap_point", running_s=now - job.start_s))
     if job.decisions:
         reasons.append(job.decisions[-1].reason)
-    return reasons + _protection(job)
-
-
-def _protection(job: Job) -> list[Reason]:
-    """What its copies cost, and whether the newest could be made."""
-    copies, reasons = job.copies, []
-    if copies.count:
-        mib = copies.nbytes / (1 << 20)
-        figures = {"count": copies.count, "step": copies.step, "last_s": copies.last_s, "mib": mib}
-        reasons.append(because("protected", total_s=copies.total_s, **figures))
-    if copies.error:
-        reasons.append(because("unprotected", why=copies.error))
     return reasons

@@ -21,11 +21,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import nextafter
 
-from dq_server.core.jobs import Job
-from dq_server.core.policies.fitting import ADAPTABLE
-from dq_server.core.sizes import Configuration, largest_at_most
-from dq_server.core.state import State
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.fitting import ADAPTABLE
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.sizes import Configuration, largest_at_most
+from dq_server.core.model.state import State
+from dq_server.core.model.stepfunction import StepFunction
 
 INF = float("inf")
 
@@ -56,7 +56,7 @@ class StartPlan:
 def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
     """The queue in planning order: draining jobs first, otherwise as it stands.
 
-    Without the jobs with a profile, which have their own plan (profiles.py).
+    Without the jobs with a profile: the feature that carries profiles out plans them.
     """
     jobs = [job for job in queue if not job.spec.profile]
     if drain_priority is None:
@@ -70,26 +70,20 @@ def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
 def running(state: State, now: float, *, to_promise: bool = False) -> StepFunction:
     """Processors that are not available, over time from `now` on, if all jobs end as planned.
 
-    What was scheduled for profiles (profiles.py) and advance reservations is taken; jobs that run
-    inside a reservation hold processors of that. To promise profiles something new they are looked
-    at differently: those that wait have nothing yet, what is being vacated or due to be released by
-    a profile is free, and another job past its planned end is expected to take as long again as it
-    is late.
+    What features have promised to somebody (`claims`) is taken; of an active job only counts what
+    is not part of such a promise (`beyond`). To promise something new (`to_promise`) running jobs
+    are looked at differently: what is being vacated is free, and a job past its planned end is
+    expected to take as long again as it is late.
     """
-    base, ends = 0, []
+    claimants = [f for f in state.features["claims"] if f.claiming(state)]
+    base, covered, ends = 0, 0, []
     soon = nextafter(now, INF)
-    inside = 0
-    for end_s, job_id, held in state.ends:
-        within = state.booked.get(state.active[job_id].inside)
-        if within is not None and within.end_s > now:
-            inside += held
-            continue
-        if within is not None:
-            end_s = now
-        if job_id in state.profiles:
-            if to_promise:
-                continue
-            end_s, held = _beyond_profile(state.profiles[job_id], held, now)
+    for planned_end_s, job_id, holds in state.ends:
+        end_s, held = planned_end_s, holds
+        for feature in claimants:
+            job = state.active[job_id]
+            end_s, held = feature.beyond(state, job, end_s, held, now, to_promise=to_promise)
+        covered += holds - held
         if end_s == INF:
             base += held
         elif held > 0:
@@ -97,8 +91,7 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
             ends.append((max(end_s, soon, now + late_s), held))
     ends.sort()
     known = sum(held for _, held in ends)
-    profiled = sum(_held_by_profile(job, now) for job in state.profiles.values())
-    gone = state.processors.capacity - state.idle - known - base - profiled - inside
+    gone = state.processors.capacity - state.idle - known - base - covered
     if gone > 0 and not to_promise:  # vacating: back at any moment
         ends.insert(0, (soon, gone))
         known += gone
@@ -110,39 +103,24 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
             segments.pop()
         segments.append((end_s, level))
     taken = StepFunction.of(segments)
-    for job in state.profiles.values():
-        if job.scheduled is not None and (not to_promise or job.id in state.active):
-            job.scheduled.take_rest_from(taken)
-    for r in state.booked.values():
-        taken.add(max(now, r.start_s), r.end_s, r.processors)
+    for feature in claimants:
+        feature.claims(state, taken, now, to_promise=to_promise)
     return taken
-
-
-def _held_by_profile(job: Job, now: float) -> int:
-    """Of what the active job holds, what its scheduled profile gives it now."""
-    if job.planned is None or job.scheduled is None:
-        return 0
-    return min(job.planned[2], job.scheduled.nodes_at(now))
-
-
-def _beyond_profile(job: Job, held: int, now: float) -> tuple[float, int]:
-    """What the job holds beyond its profile, and when it should have released that."""
-    extra = held - _held_by_profile(job, now)
-    return (now if job.behind_s is None else job.behind_s), extra
 
 
 def free(state: State, now: float, until_s: float, job: Job | None = None) -> int:
     """Idle processors that can be used until then: they were not promised to anybody.
 
-    By `job`, if that is said: one inside a reservation has what that has left.
+    By `job`, if that is said: a feature may say how many more that one may have (`room`).
     """
     idle = state.idle
     if not idle or not state.spoken_for:
         return idle
-    if job is not None and job.inside:
-        name = job.inside
-        held = sum(len(j.holds()) for j in state.active.values() if j.inside == name)
-        return min(idle, state.booked[name].processors - held)
+    if job is not None:
+        for feature in state.features["room"]:
+            room: int | None = feature.room(state, job)
+            if room is not None:
+                return min(idle, room)
     most = running(state, now).max(now, max(until_s, nextafter(now, INF)))
     return max(0, min(idle, state.processors.capacity - int(most)))
 

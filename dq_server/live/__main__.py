@@ -19,7 +19,7 @@ import zmq
 from dq_client import keys
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, write_private
-from dq_server.core.errors import SchedulerError
+from dq_server.core.model.errors import SchedulerError
 from dq_server.live.configuration import read_config
 from dq_server.live.front import Front
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dq_client import messages as m
-from dq_server.core import events as ev
-from dq_server.core.jobs import Job, JobState
-from dq_server.core.state import State
+from dq_server.core.model import events as ev
+from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.state import State
 
 if TYPE_CHECKING:
     from dq_server.live.server import Server

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import zmq
 
 from dq_client.home import Home
-from dq_server.core.config import SchedulerConfig
+from dq_server.core.model.config import SchedulerConfig
 from dq_server.live import access
 from dq_server.live.guard import Guard
 from dq_server.live.journal import Journal

@@ -27,11 +27,12 @@ from typing import Protocol
 
 import msgspec
 
-from dq_server.core import actions as core_actions
-from dq_server.core import events as core_events
-from dq_server.core.actions import Action, AnswerRemap
-from dq_server.core.errors import SchedulerError
-from dq_server.core.events import Event
+from dq_server.core.model import actions as core_actions
+from dq_server.core.model import events as core_events
+from dq_server.core.model.actions import Action, AnswerRemap
+from dq_server.core.model.errors import ConfigError, SchedulerError
+from dq_server.core.model.events import Configured, Event
+from dq_server.core.settings import from_recorded
 
 SCHEMA = 1
 WAL_PAGES = 8000  # of 4 KiB
@@ -67,6 +68,13 @@ def event_as_json(event: Event) -> str:
     if not same:
         raise Unrepresentable(f"not a {type(event).__name__} that can be kept: {str(event)[:200]}")
     return body.decode()
+
+
+def event_of(kind: str, body: str) -> Event:
+    """An event by the name of its type, from its text, as this or an older version wrote it."""
+    if kind == Configured.__name__:
+        return Configured(from_recorded(msgspec.json.decode(body)["config"]))
+    return msgspec.json.decode(body, type=EVENT_TYPES[kind])
 
 
 def actions_as_json(actions: list[Action]) -> str:
@@ -282,8 +290,8 @@ def read_entries(db: sqlite3.Connection, path: Path, after: int = 0) -> Iterator
                 raise JournalError(f"{path}: events {last + 1} to {seq - 1} are missing")
             last = seq
             try:
-                event = msgspec.json.decode(body, type=EVENT_TYPES[kind])
-            except (KeyError, TypeError, msgspec.DecodeError) as e:
+                event = event_of(kind, body)
+            except (KeyError, TypeError, ConfigError, msgspec.DecodeError) as e:
                 raise JournalError(f"{path}: event {seq} ({kind}) is damaged: {e}") from e
             yield Entry(seq, time, event, actions)
     except (sqlite3.Error, UnicodeDecodeError) as e:

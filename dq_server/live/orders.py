@@ -11,9 +11,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dq_client import messages as m
-from dq_server.core import actions as act
-from dq_server.core import events as ev
-from dq_server.core.jobs import Job, JobState
+from dq_server.core.model import actions as act
+from dq_server.core.model import events as ev
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from dq_server.core.errors import SchedulerError
+from dq_server.core.model.errors import SchedulerError
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import snapshot
 from dq_server.live.journal import Entry, JournalError, Store, actions_as_json

@@ -21,9 +21,9 @@ import msgspec
 from dq_client import codec
 from dq_client import messages as m
 from dq_client.errors import DQError
-from dq_server.core import actions as act
-from dq_server.core import events as ev
-from dq_server.core.config import SchedulerConfig
+from dq_server.core.model import actions as act
+from dq_server.core.model import events as ev
+from dq_server.core.model.config import SchedulerConfig
 from dq_server.live import access, orders, translate, views
 from dq_server.live.agents import AgentLink, Agents, Launchers, join_called
 from dq_server.live.journal import JournalError, Store, event_as_json

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from dq_client import messages as m
-from dq_server.core import events as ev
-from dq_server.core.errors import InfeasibleRequest, InvalidSpec
-from dq_server.core.evolution.profile import EvolutionProfile
-from dq_server.core.jobs import Answer, Job, JobKind, JobSpec, RequestAnswer
-from dq_server.core.processors import Processors
-from dq_server.core.protection import Protection
-from dq_server.core.sizes import (
+from dq_server.core.features.protection import Copies
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import RequestAnswer
+from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
+from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec
+from dq_server.core.model.processors import Processors
+from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.protection import Protection
+from dq_server.core.model.sizes import (
     ChainKind,
     Configuration,
     configuration,
@@ -102,7 +104,7 @@ def protecting(job: Job, cluster: str) -> tuple[m.CopyPlaces, dict[str, str]]:
     if wanted.every_s is not None:
         env["DQ_PROTECT_SECONDS"] = str(wanted.every_s)
     if job.restarts:
-        env["DQ_COPIES_MADE"] = str(job.copies.count)
+        env["DQ_COPIES_MADE"] = str(Copies.of(job).count)
     return m.CopyPlaces(memory, folder), env
 
 

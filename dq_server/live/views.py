@@ -6,9 +6,10 @@ from operator import attrgetter
 from typing import Any
 
 from dq_server.core.explain import explain
-from dq_server.core.jobs import Job, JobState, Stay
+from dq_server.core.features.reservations import Booked, Inside
+from dq_server.core.model.jobs import Job, JobState, Stay
+from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
-from dq_server.core.state import State
 from dq_server.live.translate import Places, grid
 
 
@@ -43,42 +44,8 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
         "exit_code": job.exit_code,
         "reason": job.end_reason.text if job.end_reason else None,
         "argv": list(job.spec.argv),
-        "application": job.spec.application,
-        "reservation": job.spec.reservation,
-        "after": list(job.spec.after),
-        "after_any": list(job.spec.after_any),
-        "profile": [list(step) for step in job.spec.profile] or None,
-        "scheduled": _scheduled_view(job),
-        "restarts": job.restarts,
-        "protection": protection_view(job),
+        **{key: value for f in state.features["view"] for key, value in f.view(state, job).items()},
     }
-
-
-def protection_view(job: Job) -> dict[str, Any] | None:
-    """How a job is protected and what its copies have cost; None if it is not."""
-    wanted, copies = job.spec.protection, job.copies
-    if wanted is None:
-        return None
-    return {
-        "how": wanted.how,
-        "restarts_max": wanted.restarts,
-        "copies": copies.count,
-        "step": copies.step if copies.count else None,
-        "copy_s": copies.last_s,
-        "copies_total_s": copies.total_s,
-        "bytes": copies.nbytes,
-        "error": copies.error or None,
-    }
-
-
-def _scheduled_view(job: Job) -> dict[str, Any] | None:
-    """What was promised to the job's profile (core/profiles.py); `step`: where it is, from 0."""
-    plan = job.scheduled
-    if plan is None:
-        return None
-    steps = [list(step) for step in plan.steps]
-    running = job.start_s is not None and job.end_s is None
-    return {"start_s": plan.start_s, "steps": steps, "step": job.step if running else None}
 
 
 def stay_view(stay: Stay) -> dict[str, Any]:
@@ -170,8 +137,8 @@ def timeline_view(state: State, now: float) -> dict[str, Any]:
 def reservations_view(state: State) -> list[dict[str, Any]]:
     """Advance reservations by start, with the jobs that run in them or wait for them."""
     views = []
-    for r in sorted(state.booked.values(), key=lambda r: (r.start_s, r.name)):
-        running = [job.id for job in state.active.values() if job.inside == r.name]
+    for r in sorted(Booked.of(state).by_name.values(), key=lambda r: (r.start_s, r.name)):
+        running = [job.id for job in state.active.values() if Inside.of(job).name == r.name]
         waiting = [job.id for job in state.queue.values() if job.spec.reservation == r.name]
         views.append(
             {

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from dq_server.core.actions import AnswerRemap, AnswerRequest, CallRemap, KillJob, StartJob
-from dq_server.core.events import JobEnded, RemapPoint, ResizeCommitted
-from dq_server.core.sizes import Configuration
+from dq_server.core.model.actions import AnswerRemap, AnswerRequest, CallRemap, KillJob, StartJob
+from dq_server.core.model.events import JobEnded, RemapPoint, ResizeCommitted
+from dq_server.core.model.sizes import Configuration
 
 if TYPE_CHECKING:
     from dq_server.sim.engine import Simulation

@@ -7,8 +7,8 @@ with one scheduling pass (`Scheduler.handle_together`), as in textbook simulator
 rest one by one, in the order in which they were set going. A sequence number makes ties
 deterministic and names the event for cancelling.
 
-Processors are anonymous (core/anonymous.py) and ended jobs forgotten, so that memory depends on the
-jobs that wait or run, beside some numbers per job in Records.
+Processors are anonymous (core/model/processors.py) and ended jobs forgotten, so that memory depends
+on the jobs that wait or run, beside some numbers per job in Records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,22 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
-from dq_server.core import actions as act
-from dq_server.core.anonymous import AnonymousProcessors
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.events import Event, JobStarted, JobSubmitted, NodeJoined, ReservationMade, Tick
-from dq_server.core.processors import Processors
+from dq_server.core.features.profiles import Profiled
+from dq_server.core.model import actions as act
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.events import (
+    AdvanceReservation,
+    Event,
+    JobStarted,
+    JobSubmitted,
+    NodeJoined,
+    ReservationMade,
+    Tick,
+)
+from dq_server.core.model.jobs import JobState
+from dq_server.core.model.processors import AnonymousProcessors, Processors
+from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
-from dq_server.core.state import AdvanceReservation, State
 from dq_server.sim.applications import OTHERS, Application, Asking
 from dq_server.sim.feedback import Feedback
 from dq_server.sim.records import Records
@@ -53,7 +62,7 @@ class Simulation:
         config = replace(config, confirm_vacated=False, keep_ended=remembered, keep_decisions=0)
         pool = AnonymousProcessors() if processors is None else processors
         self.scheduler = Scheduler(config, State(processors=pool))
-        self.polls = self.scheduler.resize.polls
+        self.polls = self.scheduler.policies.resize.polls
         self.now = 0.0
         self._heap: list[tuple[float, int, Event]] = []
         self._seq = 0
@@ -108,7 +117,8 @@ class Simulation:
             if collecting:
                 gc.enable()
         state = self.scheduler.state
-        self.records.close(len(state.queue) + len(state.waiting))
+        left = sum(job.state is JobState.WAITING for job in state.jobs.values())
+        self.records.close(len(state.queue) + left)
         return self.records
 
     def _loop(self) -> None:
@@ -133,11 +143,11 @@ class Simulation:
                 self._take(batch)
                 for event in batch:
                     self._do(handle(event, now))
-            if self.scheduler.state.profiles:
+            if Profiled.of(self.scheduler.state).jobs:
                 self._set_tick()
 
     def _set_tick(self) -> None:
-        """Profiles have their moments (core/profiles.py): let something happen at the next one."""
+        """Make sure that a tick comes when the next step of a profile is due."""
         wanted_s = self.scheduler.next_wakeup(self.now)
         at_s, number = self._tick
         if wanted_s is not None and (wanted_s != at_s or at_s <= self.now):

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core.actions import AnswerRemap, AnswerRequest, CallRemap, KillJob, StartJob
-from dq_server.core.events import DynamicRequested, JobEnded, RemapPoint, ResizeCommitted, Tick
+from dq_server.core.model.actions import AnswerRemap, AnswerRequest, CallRemap, KillJob, StartJob
+from dq_server.core.model.events import (
+    DynamicRequested,
+    JobEnded,
+    RemapPoint,
+    ResizeCommitted,
+    Tick,
+)
 from dq_server.sim.applications import ENDS, KILLED, OTHERS
 
 if TYPE_CHECKING:

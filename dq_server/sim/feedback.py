@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dq_server.core.jobs import JobSpec, JobState
-from dq_server.core.state import State
+from dq_server.core.model.jobs import JobSpec, JobState
+from dq_server.core.model.state import State
 from dq_server.sim.records import Records
 from dq_server.sim.workload import Workload
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from dq_server.core import events as ev
-from dq_server.core.actions import JobAccepted
-from dq_server.core.jobs import JobSpec
-from dq_server.core.scalability import Scalability
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import JobAccepted
+from dq_server.core.model.jobs import JobSpec
+from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Configuration
 from dq_server.core.scheduler import Scheduler
-from dq_server.core.sizes import Configuration
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import Entry

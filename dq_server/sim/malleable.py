@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.scalability import Scalability
-from dq_server.core.sizes import Configuration
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Configuration
 from dq_server.sim.applications import Application, Iterating
 from dq_server.sim.workload import Follows, RigidWorkload, configuration
 

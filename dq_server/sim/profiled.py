@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from dq_server.core.actions import AnswerRemap, CallRemap, KillJob, StartJob
-from dq_server.core.events import JobEnded, RemapPoint, ResizeCommitted
+from dq_server.core.model.actions import AnswerRemap, CallRemap, KillJob, StartJob
+from dq_server.core.model.events import JobEnded, RemapPoint, ResizeCommitted
 from dq_server.sim.applications import ENDS, KILLED, OTHERS
 
 if TYPE_CHECKING:

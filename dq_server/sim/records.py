@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dq_server.core.actions import StartJob
-from dq_server.core.jobs import JobState
+from dq_server.core.model.actions import StartJob
+from dq_server.core.model.jobs import JobState
 from dq_server.sim.workload import Workload
 
 SLOWDOWN_BOUND_S = 10.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from dq_server.core.errors import SchedulerError
-from dq_server.core.policies.sets import named_config
+from dq_server.core.model.errors import SchedulerError
+from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import Difference, read_journal

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import SchedulerError
 from dq_server.core.evolution.rules import FIT_RULES
-from dq_server.core.policies.sets import SETS, named_config
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import ConfigError, SchedulerError
+from dq_server.core.policies.sets import SETS
+from dq_server.core.settings import check, configured, from_tables, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
@@ -31,9 +34,15 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     "--policy",
     "policies",
     multiple=True,
-    required=True,
     metavar="NAME",
-    help=f"May be given several times. One of {', '.join(SETS)}.",
+    help=f"May be given several times. One of {', '.join(SETS)}; or single policies added up, as"
+    " easy+reshape; or your own, package.module:Class.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="A server's configuration file; --policy overrides the policies that it names.",
 )
 @click.option(
     "--malleable",
@@ -76,6 +85,7 @@ def run(
     workload: Path,
     nodes: int,
     policies: tuple[str, ...],
+    config_file: Path | None,
     malleable: float | None,
     seed: int,
     scalability: str | None,
@@ -95,12 +105,7 @@ def run(
     """
     how = _malleability(malleable, scalability, overhead, iterations)
     try:
-        if len(set(policies)) < len(policies):
-            raise InputError("a policy is named twice")
-        usual = SchedulerConfig() if fit is None else SchedulerConfig(fit=fit)
-        configs = {policy: named_config(policy, usual) for policy in policies}
-        for config in configs.values():
-            config.validate()
+        configs = _configs(policies, config_file, fit)
         _check_outputs(workload, csv, plot)
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
         reserved = jobs.reservations if isinstance(jobs, ListedWorkload) else ()
@@ -123,6 +128,38 @@ def run(
         name = error.filename or csv or plot
         raise InputError(f"{name}: cannot be written: {error.strerror}") from error
     click.echo(as_json(jobs.name, nodes, runs) if json_wanted else as_table(runs))
+
+
+def _configs(
+    policies: tuple[str, ...], config_file: Path | None, fit: str | None
+) -> dict[str, SchedulerConfig]:
+    """What to simulate under, by the name it has in the results."""
+    if len(set(policies)) < len(policies):
+        raise InputError("a policy is named twice")
+    if not policies and config_file is None:
+        raise InputError("Missing option '--policy': give one, or --config FILE")
+    usual = configured() if config_file is None else _read_config(config_file)
+    if fit is not None:
+        usual = configured(usual, fit=fit)
+    if any(":" in policy for policy in policies) and "" not in sys.path:
+        sys.path.append("")  # a policy of one's own may lie in the current folder
+    configs = {policy: named_config(policy, usual) for policy in policies}
+    if config_file is not None and not configs:
+        configs = {config_file.stem: usual}
+    for config in configs.values():
+        check(config)
+    return configs
+
+
+def _read_config(path: Path) -> SchedulerConfig:
+    try:
+        return from_tables(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise InputError(f"--config {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"--config {path}: not TOML: {error}") from error
+    except ConfigError as error:
+        raise InputError(f"--config {path}: {error}") from error
 
 
 def _malleability(

@@ -36,13 +36,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dq_server.core.errors import InvalidSpec
-from dq_server.core.evolution.profile import EvolutionProfile
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.scalability import Scalability
-from dq_server.core.sizes import Configuration, grids
-from dq_server.core.sizes import configuration as parsed
-from dq_server.core.state import AdvanceReservation
+from dq_server.core.model.errors import InvalidSpec
+from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Configuration, grids
+from dq_server.core.model.sizes import configuration as parsed
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving

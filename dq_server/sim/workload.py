@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.scalability import Scalability
-from dq_server.core.sizes import Configuration, nearest_square
-from dq_server.core.state import AdvanceReservation
+from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Configuration, nearest_square
 from dq_server.sim.applications import Application, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.swf import SwfLog

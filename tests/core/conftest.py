@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.actions import Action, AnswerRemap, JobAccepted, StartJob, VacateProcessors
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Answer, Job, JobKind, JobSpec
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import (
+    Action,
+    AnswerRemap,
+    JobAccepted,
+    StartJob,
+    VacateProcessors,
+)
+from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec
+from dq_server.core.model.sizes import configuration, grids
 from dq_server.core.scheduler import Scheduler
-from dq_server.core.sizes import configuration, grids
+from dq_server.core.settings import configured
 
 
 class Cluster:
     """A scheduler with hands: starts what it is told to start, vacates what it is told to."""
 
     def __init__(self, processors: int, per_node: int = 1, **config: object) -> None:
-        self.scheduler = Scheduler(SchedulerConfig(**config))  # type: ignore[arg-type]
+        self.scheduler = Scheduler(configured(**config))
         self.now = 0.0
         self.started: list[int] = []
         self.log: list[Action] = []

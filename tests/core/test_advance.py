@@ -2,11 +2,13 @@
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.errors import InfeasibleRequest, InvalidSpec, UnknownReservation
 from dq_server.core.explain import explain
-from dq_server.core.jobs import JobState
-from dq_server.core.state import AdvanceReservation
+from dq_server.core.features.requests import Asked
+from dq_server.core.features.reservations import Booked, Inside
+from dq_server.core.model import events as ev
+from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, UnknownReservation
+from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.jobs import JobState
 from dq_server.live import snapshot
 
 
@@ -90,7 +92,7 @@ def test_a_reservation_is_refused_if_running_jobs_will_be_in_the_way(cluster):
         reserve(c, 1, 100, 200)
     with pytest.raises(InvalidSpec, match="at least one processor"):
         reserve(c, 0, 400, 500)
-    assert not c.scheduler.state.booked
+    assert not Booked.of(c.scheduler.state).by_name
     reserve(c, 2, 400, 500, request_id="q")
     reserve(c, 2, 400, 500, request_id="q")  # sent again
     with pytest.raises(InvalidSpec, match="there is a reservation named r"):
@@ -153,10 +155,10 @@ def test_requests_of_running_jobs_respect_it(cluster):
     short = c.submit(1, 4, kind="evolving", walltime_s=90)
     reserve(c, 2, 100, 200)
     c.do(ev.DynamicRequested(job.id, 1, 1, 2))
-    assert job.request_answer.what == "rejected"
-    assert "promised to a reservation" in job.request_answer.reason.text
+    assert Asked.of(job).answer.what == "rejected"
+    assert "promised to a reservation" in Asked.of(job).answer.reason.text
     c.do(ev.DynamicRequested(short.id, 1, 1, 2))
-    assert short.request_answer.what == "granted"
+    assert Asked.of(short).answer.what == "granted"
 
 
 def test_wakeups_and_a_snapshot(cluster):
@@ -166,6 +168,6 @@ def test_wakeups_and_a_snapshot(cluster):
     assert c.scheduler.next_wakeup(0.0) == 100
     at(c, 100)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, 100.0))
-    assert again.state.booked == c.scheduler.state.booked
-    assert again.job(1).inside == "r"
+    assert Booked.of(again.state).by_name == Booked.of(c.scheduler.state).by_name
+    assert Inside.of(again.job(1)).name == "r"
     assert again.next_wakeup(100.0) == 200

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.actions import JobFinished
-from dq_server.core.errors import InfeasibleRequest, InvalidSpec, UnknownJob
 from dq_server.core.explain import explain
-from dq_server.core.jobs import ENDED, JobState
+from dq_server.core.features.dependencies import DependencyOptions, Followers
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import JobFinished
+from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, UnknownJob
+from dq_server.core.model.jobs import ENDED, JobState
 from dq_server.live import snapshot
 
 
@@ -61,7 +62,7 @@ def test_a_failure_cancels_the_whole_chain_with_the_reason(cluster):
         " code 3"
     )
     assert cleanup.state is JobState.RUNNING
-    assert not c.scheduler.state.followers
+    assert not Followers.of(c.scheduler.state).of_job
 
 
 def test_hold_instead_and_release_goes_on_without_what_failed(cluster):
@@ -121,7 +122,7 @@ def test_random_graphs_obey_every_edge(cluster, seed):
         try:
             jobs.append(c.submit(1, after=tuple(named[:split]), after_any=tuple(named[split:])))
         except InfeasibleRequest:
-            assert c.scheduler.config.dependency_failed == "cancel"
+            assert c.scheduler.config.of(DependencyOptions).failed == "cancel"
         running = [j for j in jobs if j.state is JobState.RUNNING]
         if running and rng.random() < 0.7:
             c.end(rng.choice(running), rng.choice([0, 0, 0, 1]))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.actions import AnswerRequest
-from dq_server.core.errors import InfeasibleRequest, InvalidTransition
-from dq_server.core.fairness import DfsConfig, DfsLimits, per_user
+from dq_server.core.features.requests import Asked, Waiting
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import AnswerRequest
+from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger, per_user
 
 HOUR = 3600.0
 BASE = {"start": "reservations", "resize": "none"}
@@ -15,7 +16,7 @@ BASE = {"start": "reservations", "resize": "none"}
 
 def ask(c, job, more, *, timeout_s=0.0, request=None):
     """The application's request; its answer."""
-    known = job.request_answer
+    known = Asked.of(job).answer
     number = request or (known.request + 1 if known else 1)
     actions = c.do(ev.DynamicRequested(job.id, job.instance, number, more, timeout_s))
     return next(a.answer for a in actions if isinstance(a, AnswerRequest))
@@ -23,7 +24,7 @@ def ask(c, job, more, *, timeout_s=0.0, request=None):
 
 def give(c, job, count=0, processors=()):
     """The application's release; its answer."""
-    known = job.request_answer
+    known = Asked.of(job).answer
     number = known.request + 1 if known else 1
     actions = c.do(ev.DynamicReleased(job.id, job.instance, number, count, processors))
     return next(a.answer for a in actions if isinstance(a, AnswerRequest))
@@ -77,7 +78,7 @@ def test_a_delay_to_ones_own_job_does_not_count(cluster):
     c.submit(2, estimate_s=4 * HOUR, user="bob")
     c.submit(4, estimate_s=HOUR, user="alice")
     assert ask(c, a, 2).what == "granted"
-    assert c.scheduler.state.ledger.charged_s == {}
+    assert Ledger.of(c.scheduler.state).charged_s == {}
 
 
 @pytest.mark.parametrize(("limit_s", "second"), [(90, "granted"), (89, "rejected")])
@@ -91,7 +92,7 @@ def test_delays_add_up_over_requests_until_the_limit(cluster, limit_s, second):
     c.point(a, 0.0)
     answer = ask(c, a, 1)
     assert answer.what == second
-    assert c.scheduler.state.ledger.charged_s == {
+    assert Ledger.of(c.scheduler.state).charged_s == {
         ("user", "carol"): 90 if second == "granted" else 50
     }
     if second == "rejected":
@@ -119,7 +120,7 @@ def test_too_few_idle_processors_reject_at_once_with_an_estimate(cluster):
     answer = ask(c, a, 1)
     assert (answer.what, answer.reason.code) == ("rejected", "dyn_too_few")
     assert answer.available_s == 300
-    assert a.dynamic is None
+    assert Asked.of(a).request is None
 
 
 def test_no_estimate_if_nothing_comes_back_while_the_job_runs(cluster):
@@ -138,7 +139,7 @@ def test_a_request_waits_is_granted_later_and_carried_out_at_the_remap_point(clu
     assert c.point(a, 10.0).reason.code == "dyn_waits"
     c.now = 200.0
     c.end(b)
-    assert a.request_answer.what == "granted"
+    assert Asked.of(a).answer.what == "granted"
     assert c.scheduler.state.idle == 0, "reserved, though the job is still on two"
     answer = c.point(a, 10.0)
     assert (answer.what, answer.reason.code, a.size) == ("expand", "dyn_expand", 4)
@@ -152,8 +153,8 @@ def test_first_come_first_served_even_among_those_that_wait(cluster):
     ask(c, second, 2, timeout_s=900)
     ask(c, first, 1, timeout_s=900)
     c.end(b)
-    assert second.request_answer.what == "granted"
-    assert first.request_answer.what == "waiting"
+    assert Asked.of(second).answer.what == "granted"
+    assert Asked.of(first).answer.what == "waiting"
 
 
 def test_a_request_that_waited_in_vain_is_rejected_at_its_time_out(cluster):
@@ -200,7 +201,7 @@ def test_a_job_that_ends_gives_back_what_was_granted_and_asks_no_more(cluster):
     ask(c, ended, 1)
     ask(c, killed, 3, timeout_s=100)
     c.end(ended)
-    assert killed.request_answer.what == "granted"
+    assert Asked.of(killed).answer.what == "granted"
     c.do(ev.KillRequested(killed.id))
     c.end(killed, -9)
     assert c.scheduler.state.idle == 6
@@ -208,7 +209,7 @@ def test_a_job_that_ends_gives_back_what_was_granted_and_asks_no_more(cluster):
     c.submit(1)
     ask(c, waits, 1, timeout_s=100)
     c.do(ev.KillRequested(waits.id))
-    assert not c.scheduler.state.requests
+    assert not Waiting.of(c.scheduler.state).jobs
     c.end(waits, -9)
     assert c.scheduler.state.idle == 5
 
@@ -219,7 +220,7 @@ def test_a_granted_expansion_that_cannot_be_carried_out_returns_its_processors(c
     ask(c, a, 2)
     answer = c.point(a, 1.0, carry_out=False)
     c.do(ev.ResizeAborted(a.id, a.instance, answer.resize_id, "spawn refused"))
-    assert (a.size, c.scheduler.state.idle, a.dynamic) == (2, 2, None)
+    assert (a.size, c.scheduler.state.idle, Asked.of(a).request) == (2, 2, None)
 
 
 @pytest.mark.parametrize("leaving", [(0,), (1, 2), (0, 3)])
@@ -257,7 +258,7 @@ def test_a_senseless_release_is_refused_and_changes_nothing(cluster, count, proc
     a = c.submit(4, kind="evolving")
     with pytest.raises(InfeasibleRequest, match=says):
         give(c, a, count, processors)
-    assert (a.release, a.request_answer) == (None, None)
+    assert (Asked.of(a).release, Asked.of(a).answer) == (None, None)
 
 
 def test_what_can_never_be_is_refused(cluster):
@@ -268,7 +269,7 @@ def test_what_can_never_be_is_refused(cluster):
             ask(c, a, more)
     with pytest.raises(InfeasibleRequest, match="sizes are 2 to 4"):
         give(c, a, 1)
-    assert a.request_answer is None
+    assert Asked.of(a).answer is None
 
 
 @pytest.mark.parametrize("kind", ["rigid", "malleable"])
@@ -293,7 +294,7 @@ def test_the_extra_processors_can_be_asked_to_lie_on_one_node(cluster):
     a = c.submit(2, kind="evolving")
     c.submit(3)  # n1 has none left, n2 three
     assert ask(c, a, 3).what == "granted"
-    assert a.dynamic.processors == (5, 6, 7)
+    assert a.reserved == (5, 6, 7)
     c = cluster(8, per_node=4, **BASE, dfs=DfsConfig(one_node=True))
     a = c.submit(3, kind="evolving")
     b = c.submit(2)  # one idle... on n1 none, on n2 three

@@ -19,7 +19,7 @@ from dq_server.core.evolution import (
     place,
     plan_offline,
 )
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.stepfunction import StepFunction
 
 
 def fit(steps: list[tuple[int, int]], taken: list[int], n_nodes: int, name: str) -> object:

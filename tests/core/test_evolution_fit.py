@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.evolution import EvolutionProfile, FitRule, place
-from dq_server.core.evolution.profile import ScheduledProfile
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.profile import ScheduledProfile
+from dq_server.core.model.stepfunction import StepFunction
 
 NODES = 4
 limits = st.sampled_from([1, 2, 3, inf])

@@ -18,7 +18,7 @@ from dq_server.core.evolution import (
     ScheduledProfile,
     plan_offline,
 )
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.stepfunction import StepFunction
 
 names = st.sampled_from(sorted(FIT_RULES))
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.errors import ConfigError, InvariantViolation
 from dq_server.core.evolution import (
     FIT_RULES,
     EvolutionProfile,
@@ -25,7 +24,8 @@ from dq_server.core.evolution import (
     place,
     plan_offline,
 )
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.errors import ConfigError, InvariantViolation
+from dq_server.core.model.stepfunction import StepFunction
 
 NODES = 5
 queues = st.lists(

@@ -6,11 +6,10 @@ from math import inf
 
 import pytest
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import ConfigError
-from dq_server.core.fairness import Delay, DfsConfig, DfsLimits, Ledger, per_user
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.sizes import Configuration
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger, per_user
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.sizes import Configuration
 
 HOUR = 3600.0
 ONE = Configuration(1, 1)
@@ -153,4 +152,4 @@ def test_a_job_that_starts_takes_its_delays_along():
 )
 def test_senseless_figures_are_refused(wrong, says):
     with pytest.raises(ConfigError, match=says):
-        SchedulerConfig(dfs=wrong).validate()
+        wrong.validate()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.errors import InfeasibleRequest, InvalidSpec, SchedulerError
-from dq_server.core.jobs import JobState
-from dq_server.core.protection import Protection
-from dq_server.core.sizes import Configuration, configuration, grids
+from dq_server.core.model import events as ev
+from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, SchedulerError
+from dq_server.core.model.jobs import JobState
+from dq_server.core.model.protection import Protection
+from dq_server.core.model.sizes import Configuration, configuration, grids
 from dq_server.live import snapshot
 
 RULE = {"samples": 1, "discard": 0, "threshold": 0.05, "settle": 0}

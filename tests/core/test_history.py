@@ -2,8 +2,9 @@
 
 import pytest
 
-from dq_server.core.errors import ConfigError
-from dq_server.core.jobs import JobState
+from dq_server.core.features.history import Runs
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.jobs import JobState
 from dq_server.live import snapshot
 
 SIZES = (1, 2, 4, 6, 9)
@@ -34,7 +35,7 @@ def test_the_next_run_jumps_to_the_sweet_spot_and_probes_nothing(cluster):
     assert text == (
         "earlier runs of lu (1) have measured 1, 2, 4, 6 processors; the sweet spot is 4"
     )
-    assert c.scheduler.state.history["lu"].runs == 2
+    assert Runs.of(c.scheduler.state).by_application["lu"].runs == 2
     assert run(c, application="other")[1] == [1, 2, 4, 6, 4]
     assert run(c, application="")[1] == [1, 2, 4, 6, 4]
 
@@ -52,7 +53,7 @@ def test_a_run_that_was_cut_short_hands_on_what_it_knows(cluster):
     c = cluster(9, **RULE)
     assert run(c, points=2)[1] == [1, 2, 4]  # 4 was never measured
     assert run(c)[1] == [1, 2, 4, 6, 4]
-    assert c.scheduler.state.history["lu"].sweet_spot.size == 4
+    assert Runs.of(c.scheduler.state).by_application["lu"].sweet_spot.size == 4
 
 
 def test_other_times_are_not_believed(cluster):
@@ -62,8 +63,8 @@ def test_other_times_are_not_believed(cluster):
     job, sizes = run(c, slower)
     assert sizes == [1, 2, 4, 6, 9]
     assert codes(job) == ["history_known", "history_differs"]
-    assert c.scheduler.state.history["lu"].times[job.spec.configurations[4]] == 3.0
-    assert c.scheduler.state.history["lu"].sweet_spot is None
+    assert Runs.of(c.scheduler.state).by_application["lu"].times[job.spec.configurations[4]] == 3.0
+    assert Runs.of(c.scheduler.state).by_application["lu"].sweet_spot is None
     near = {size: 1.2 * t for size, t in slower.items()}  # within the tolerance
     assert run(c, near)[1] == [1, 9]
 
@@ -73,7 +74,7 @@ def test_failed_runs_and_never_teach_nothing(cluster):
     job = c.submit(*SIZES, application="lu")
     c.run(job, TIMES, 8)
     c.end(job, 1)
-    assert not c.scheduler.state.history
+    assert not Runs.of(c.scheduler.state).by_application
     c = cluster(9, history="never", **RULE)
     run(c)
     assert run(c)[1] == [1, 2, 4, 6, 4]
@@ -95,4 +96,4 @@ def test_a_snapshot_keeps_it(cluster):
     c = cluster(9, **RULE)
     run(c)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
-    assert again.state.history == c.scheduler.state.history
+    assert Runs.of(again.state).by_application == Runs.of(c.scheduler.state).by_application

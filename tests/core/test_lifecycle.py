@@ -4,11 +4,16 @@ import itertools
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.actions import JobAccepted, KillJob, StartJob, WarnJob
-from dq_server.core.errors import InfeasibleRequest, InvalidSpec, InvalidTransition, UnknownJob
-from dq_server.core.jobs import ENDED, TRANSITIONS, Job, JobKind, JobSpec, JobState
-from dq_server.core.sizes import configurations, nearest_square
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import JobAccepted, KillJob, StartJob, WarnJob
+from dq_server.core.model.errors import (
+    InfeasibleRequest,
+    InvalidSpec,
+    InvalidTransition,
+    UnknownJob,
+)
+from dq_server.core.model.jobs import ENDED, TRANSITIONS, Job, JobKind, JobSpec, JobState
+from dq_server.core.model.sizes import configurations, nearest_square
 
 ONE = configurations([1])
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dq_server.core.actions import CallRemap
-from dq_server.core.jobs import JobState
-from dq_server.core.scalability import Scalability
+from dq_server.core.model.actions import CallRemap
+from dq_server.core.model.jobs import JobState
+from dq_server.core.model.scalability import Scalability
 
 MEBF = {"start": "easy", "moldable": True}
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dq_server.core.errors import ConfigError
-from dq_server.core.priorities import PriorityConfig
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.policies.order_priority import PriorityConfig
 
 
 def queue(c):
-    return [job.id for job in c.scheduler.order.ordered(c.scheduler.state, c.now)]
+    return [job.id for job in c.scheduler.policies.order.ordered(c.scheduler.state, c.now)]
 
 
 def weights(**figures):

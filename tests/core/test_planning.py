@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
+from dq_server.core.model.scalability import Scalability
 from dq_server.core.planning import plan_starts
-from dq_server.core.scalability import Scalability
 
 PLAN = {"start": "reservations", "resize": "none"}
 

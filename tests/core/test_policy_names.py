@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.policies.sets import SETS, named_config
+from dq_server.core.model import events as ev
+from dq_server.core.policies.sets import SETS
+from dq_server.core.settings import named_config
 
 RANGE = range(1, 13)
 

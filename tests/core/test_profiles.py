@@ -7,13 +7,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_evolution_plan import NODES, queues
 
-from dq_server.core import events as ev
-from dq_server.core.actions import CallRemap, KillJob, WarnJob
-from dq_server.core.errors import ConfigError, InfeasibleRequest, InvalidSpec, InvalidTransition
 from dq_server.core.evolution import FIT_RULES, OnlinePlanner
 from dq_server.core.explain import explain
-from dq_server.core.jobs import JobState
-from dq_server.core.protection import Protection
+from dq_server.core.features.profiles import Promise
+from dq_server.core.features.requests import Asked
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import CallRemap, KillJob, WarnJob
+from dq_server.core.model.errors import (
+    ConfigError,
+    InfeasibleRequest,
+    InvalidSpec,
+    InvalidTransition,
+)
+from dq_server.core.model.jobs import JobState
+from dq_server.core.model.protection import Protection
 
 EASY = {"start": "easy", "resize": "none"}
 
@@ -38,13 +45,13 @@ def obey(c, now):
     while (wake := c.scheduler.next_wakeup(c.now)) is not None and wake <= now:
         c.now = wake
         for job in list(c.scheduler.state.active.values()):
-            if job.scheduled.end_s == wake:
+            if Promise.of(job).scheduled.end_s == wake:
                 c.end(job)
-            elif job.scheduled.nodes_at(wake) < job.size:
+            elif Promise.of(job).scheduled.nodes_at(wake) < job.size:
                 ask(c, job)
         c.do(ev.Tick())
         for job in list(c.scheduler.state.active.values()):
-            if job.scheduled.nodes_at(wake) > job.size:
+            if Promise.of(job).scheduled.nodes_at(wake) > job.size:
                 assert ask(c, job).what == "expand"
     c.now = now
 
@@ -61,7 +68,7 @@ def ask(c, job):
 def test_a_profile_is_carried_out_at_its_moments(cluster):
     c = cluster(8, **EASY)
     job = evolve(c, (60, 2), (120, 6), (30, 1))
-    assert (job.size, job.scheduled.start_s) == (2, 0)
+    assert (job.size, Promise.of(job).scheduled.start_s) == (2, 0)
     assert ask(c, job).what == "continue"
     until(c, 59)
     assert (ask(c, job).what, why(c, job)) == ("continue", ["profile_on_time"])
@@ -112,12 +119,12 @@ def test_a_profile_waits_behind_the_jobs_ahead_and_fills_the_holes(cluster):
     head = c.submit(4, estimate_s=50)  # from 100 on
     fits = evolve(c, (50, 1), (50, 1))
     behind = evolve(c, (10, 1), (10, 2))
-    assert (fits.size, fits.scheduled.start_s) == (1, 0)
-    assert (behind.size, behind.scheduled.start_s) == (0, 150)
+    assert (fits.size, Promise.of(fits).scheduled.start_s) == (1, 0)
+    assert (behind.size, Promise.of(behind).scheduled.start_s) == (0, 150)
     assert why(c, behind) == ["profile_promised"]
     until(c, 40)
     c.end(c.scheduler.job(1))  # 60 s early: the hole is larger now
-    assert (behind.scheduled.start_s, behind.size) == (40, 1)
+    assert (Promise.of(behind).scheduled.start_s, behind.size) == (40, 1)
     until(c, 50)
     assert ask(c, behind).what == "expand"
     until(c, 60)
@@ -139,7 +146,7 @@ def test_promises_are_those_of_the_papers_planner(cluster, queue, fit, now):
         jobs[evolve(c, *one.steps).id] = planner.submit(len(jobs) + 1, one, now)
         now += 1
         obey(c, now)
-    assert {number: c.scheduler.job(number).scheduled for number in jobs} == jobs
+    assert {number: Promise.of(c.scheduler.job(number)).scheduled for number in jobs} == jobs
 
 
 def test_the_cluster_is_late_all_later_steps_move(cluster):
@@ -153,7 +160,7 @@ def test_the_cluster_is_late_all_later_steps_move(cluster):
     c.end(other)
     assert waiting.size == 0, "what came back is the profile's"
     assert (ask(c, job).what, job.size) == ("expand", 4)
-    assert job.scheduled.steps == ((85, 2), (100, 4), (40, 1))
+    assert Promise.of(job).scheduled.steps == ((85, 2), (100, 4), (40, 1))
     until(c, 184)
     assert ask(c, job).what == "continue"
     until(c, 185)
@@ -166,11 +173,11 @@ def test_a_start_waits_for_a_late_release_and_keeps_its_place_in_line(cluster):
     first = evolve(c, (60, 4), (40, 1))
     second = evolve(c, (30, 3))
     third = evolve(c, (10, 3))
-    assert (second.scheduled.start_s, third.scheduled.start_s) == (60, 90)
+    assert (Promise.of(second).scheduled.start_s, Promise.of(third).scheduled.start_s) == (60, 90)
     until(c, 64.5)
     assert ask(c, first).what == "shrink"
-    assert (second.size, second.scheduled.start_s) == (3, 64)
-    assert third.scheduled.start_s == 94
+    assert (second.size, Promise.of(second).scheduled.start_s) == (3, 64)
+    assert Promise.of(third).scheduled.start_s == 94
 
 
 def test_who_does_not_release_in_time_is_killed(cluster):
@@ -206,7 +213,7 @@ def test_a_shrink_that_is_under_way_gets_its_own_grace(cluster):
     until(c, 94)
     assert job.state is JobState.RUNNING
     c.do(ev.ResizeCommitted(job.id, 1, answer.resize_id))
-    assert (job.size, job.behind_s) == (1, None)
+    assert (job.size, Promise.of(job).behind_s) == (1, None)
     until(c, 160)
 
 
@@ -214,10 +221,10 @@ def test_an_unknown_end_keeps_a_profile_out_of_sight_until_it_is_over(cluster):
     c = cluster(4, **EASY)
     other = c.submit(2)
     job = evolve(c, (10, 1), (10, 3))
-    assert (job.size, job.scheduled, why(c, job)) == (0, None, ["profile_not_in_sight"])
+    assert (job.size, Promise.of(job).scheduled, why(c, job)) == (0, None, ["profile_not_in_sight"])
     until(c, 5.5)
     c.end(other)
-    assert job.scheduled.start_s == 6, "whole seconds"
+    assert Promise.of(job).scheduled.start_s == 6, "whole seconds"
     until(c, 6)
     assert job.size == 1
 
@@ -226,9 +233,9 @@ def test_a_promise_that_cannot_be_kept_is_made_again(cluster):
     c = cluster(4, **EASY)
     other = c.submit(4, estimate_s=10)
     job = evolve(c, (10, 2), (10, 4))
-    assert job.scheduled.start_s == 10
+    assert Promise.of(job).scheduled.start_s == 10
     until(c, 100)  # the other one overstays; the promise is put off less and less often
-    assert (job.size, job.scheduled.start_s > 100) == (0, True)
+    assert (job.size, Promise.of(job).scheduled.start_s > 100) == (0, True)
     assert sum(d.what == "planned" for d in job.decisions) < 12
     c.end(other)
     until(c, 101)
@@ -251,8 +258,8 @@ def test_it_does_not_ask_and_is_not_asked_for(cluster):
         c.do(ev.DynamicRequested(job.id, 1, 1, 1))
     other = c.submit(1, start=1, kind="evolving")
     c.do(ev.DynamicRequested(other.id, 1, 1, 2))
-    assert other.request_answer.what == "rejected"
-    assert "promised to jobs with a profile" in other.request_answer.reason.text
+    assert Asked.of(other).answer.what == "rejected"
+    assert "promised to jobs with a profile" in Asked.of(other).answer.reason.text
 
 
 def test_a_held_profile_is_promised_nothing(cluster):
@@ -260,9 +267,9 @@ def test_a_held_profile_is_promised_nothing(cluster):
     job = evolve(c, (10, 1), (10, 2), hold=True)
     assert c.submit(2, estimate_s=100).size == 2
     c.do(ev.ReleaseRequested(job.id))
-    assert job.scheduled.start_s == 100
+    assert Promise.of(job).scheduled.start_s == 100
     c.do(ev.HoldRequested(job.id))
-    assert (job.scheduled, c.scheduler.next_wakeup(c.now)) == (None, None)
+    assert (Promise.of(job).scheduled, c.scheduler.next_wakeup(c.now)) == (None, None)
 
 
 def test_nothing_is_promised_while_nothing_is_granted(cluster):
@@ -275,9 +282,9 @@ def test_nothing_is_promised_while_nothing_is_granted(cluster):
     assert ask(c, job).reason.code == "paused"
     c.do(ev.GrantsPaused(False))
     assert job.state is JobState.RUNNING, "it could not release anything"
-    assert (waiting.size, waiting.behind_s) == (0, 500)
+    assert (waiting.size, Promise.of(waiting).behind_s) == (0, 500)
     c.end(job)
-    assert (waiting.size, waiting.scheduled.start_s) == (4, 500)
+    assert (waiting.size, Promise.of(waiting).scheduled.start_s) == (4, 500)
 
 
 @pytest.mark.parametrize(

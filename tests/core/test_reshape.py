@@ -2,7 +2,7 @@
 
 import pytest
 
-from dq_server.core.jobs import JobState
+from dq_server.core.model.jobs import JobState
 
 CHAIN = (1, 2, 4, 6, 9, 12, 16, 20, 25, 30, 36)
 THESIS = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dq_server.core.scalability import RunTime
+from dq_server.core.model.scalability import RunTime
 
 SIZES = (2, 4, 6, 9, 12, 16, 20, 25)
 RULE = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.actions import AnswerRemap, VacateProcessors
-from dq_server.core.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import AnswerRemap, VacateProcessors
+from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
 

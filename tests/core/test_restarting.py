@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core import events as ev
-from dq_server.core.actions import JobFinished, JobRestarts, VacateProcessors
-from dq_server.core.errors import InvalidSpec, InvalidTransition
 from dq_server.core.explain import explain
-from dq_server.core.jobs import JobState
-from dq_server.core.protection import Protection, torn_down
+from dq_server.core.features.protection import Copies
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import JobFinished, JobRestarts, VacateProcessors
+from dq_server.core.model.errors import InvalidSpec, InvalidTransition
+from dq_server.core.model.jobs import JobState
+from dq_server.core.model.protection import Protection, torn_down
 
 DISK = Protection("disk")
 
@@ -200,7 +201,7 @@ def test_copies_and_what_they_cost(cluster):
     c.do(ev.CopyMade(job.id, 1, 6, 0.25, 1 << 20))
     c.do(ev.CopyMade(job.id, 1, 9, 0.25, 0, "disk full"))
     c.do(ev.CopyMade(job.id, 7, 9, 0.25, 0))  # of no start that there was
-    assert (job.copies.count, job.copies.step, job.copies.total_s) == (2, 6, 1.0)
+    assert (Copies.of(job).count, Copies.of(job).step, Copies.of(job).total_s) == (2, 6, 1.0)
     reasons = {r.code: r.text for r in explain(c.scheduler, job, 0)}
     assert "disk full" in reasons["unprotected"]
     assert "2 copies in all, of turn 6 the last: 0.25 s for 1 MiB, 1 s in total" in str(reasons)

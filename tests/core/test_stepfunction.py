@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from dq_server.core.stepfunction import StepFunction, StepFunctionError
+from dq_server.core.model.stepfunction import StepFunction, StepFunctionError
 
 
 @pytest.fixture

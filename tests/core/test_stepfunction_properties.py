@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.stepfunction import StepFunction
 
 HORIZON = 24  # seconds that the list spells out; its last entry goes on forever
 times = st.integers(0, HORIZON - 1)

@@ -11,9 +11,10 @@ import pytest
 from world import World, Wrong
 
 from dq_client import messages as m
-from dq_server.core import lifecycle, restarting
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import InvariantViolation
+from dq_server.core.features import protection
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.turn import Turn
 from dq_server.live import requests
 from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
@@ -92,21 +93,19 @@ def test_a_forgotten_release_is_caught(monkeypatch):
 
 def test_processors_that_a_job_does_not_give_back_are_caught(monkeypatch):
     """Bug 4: the core forgets one processor of every job that ends."""
-    right = lifecycle.let_go
-    monkeypatch.setattr(
-        lifecycle, "let_go", lambda s, job, leaving, actions: right(s, job, leaving[1:], actions)
-    )
+    right = Turn.let_go
+    monkeypatch.setattr(Turn, "let_go", lambda turn, job, leaving: right(turn, job, leaving[1:]))
     caught()
 
 
 def test_a_restart_before_the_nodes_are_clear_is_caught(monkeypatch):
     """Bug 6: an interrupted job does not wait for the word that its last start is gone."""
 
-    def at_once(s, now, actions):
-        for job in list(s.state.restarting.values()):
-            restarting._decide(s, job, now, actions)
+    def at_once(_, turn):
+        for job in list(protection.Interrupted.of(turn.state).jobs.values()):
+            protection._decide(turn, job)
 
-    monkeypatch.setattr(restarting, "settle", at_once)
+    monkeypatch.setattr(protection.Protecting, "vacated", at_once)
     caught()
 
 

@@ -34,7 +34,8 @@ from played_user import User
 from stand_ins import Holdings, Keys, Store
 from verdict import BUGS, Wrong, check_end, check_store
 
-from dq_server.core.config import SchedulerConfig
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import JobState
 from dq_server.live.server import Server
 
 FAULTS_S = 15.0
@@ -250,7 +251,7 @@ class World:
         return (
             not state.active
             and not state.queue
-            and not state.restarting
+            and not any(job.state is JobState.RESTARTING for job in state.jobs.values())
             and state.idle == len(NODES) * PROCESSORS
             and not self.store.batch
         )

@@ -12,7 +12,7 @@ from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.home import Home
 from dq_client.keys import KeyPair
-from dq_server.core.config import SchedulerConfig
+from dq_server.core.model.config import SchedulerConfig
 from dq_server.live.front import Front
 
 

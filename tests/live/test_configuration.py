@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dq_client.errors import UsageError
-from dq_server.core.policies.sets import SETS, named_config
+from dq_server.core.policies.sets import SETS
+from dq_server.core.settings import named_config
 from dq_server.live.configuration import parse_config
 
 

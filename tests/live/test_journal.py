@@ -14,11 +14,11 @@ from dq_client import bringup, codec, keys
 from dq_client import messages as m
 from dq_client.errors import Refused, UsageError
 from dq_client.home import Home
-from dq_server.core import events as ev
-from dq_server.core.actions import StartJob
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.sizes import configuration, grids
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import StartJob
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.sizes import configuration, grids
 from dq_server.live import snapshot
 from dq_server.live.access import Access, Principal
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json

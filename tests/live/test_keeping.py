@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from dq_server.core import events as ev
+from dq_server.core.model import events as ev
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import keeping, snapshot
 from dq_server.live.aside import Aside, AsideError

@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import JobKind
-from dq_server.core.policies.sets import named_config
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.fairness import DfsConfig
+from dq_server.core.model.jobs import JobKind
+from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.evolving import Evolving
 from dq_server.sim.generators.dynamic_esp import CORES, MORE, TABLE_I, EspOptions, dynamic_esp
@@ -114,4 +115,4 @@ def test_options_change_what_they_say():
 def test_the_policy_set_dfs_is_dyn_500():
     config = named_config("dfs")
     assert (config.grant, config.start) == ("dfs", "reservations")
-    assert config.dfs.user["*"].target_delay_s == 500
+    assert config.of(DfsConfig).user["*"].target_delay_s == 500

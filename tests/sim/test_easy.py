@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sim_oracles import J, easy, fcfs, simulate
 
-from dq_server.core.config import SchedulerConfig
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.processors import Processors
 from dq_server.core.policies import start_easy
-from dq_server.core.processors import Processors
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import RigidWorkload
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.policies.sets import SETS, named_config
-from dq_server.core.processors import Processors
+from dq_server.core.model.processors import Processors
+from dq_server.core.policies.sets import SETS
+from dq_server.core.settings import named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
 from dq_server.sim.generators.lublin import lublin

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from dq_server.core import events as ev
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import JobKind, JobSpec
+from dq_server.core.features.reservations import Inside
+from dq_server.core.model import events as ev
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.sizes import configurations
 from dq_server.core.scheduler import Scheduler
-from dq_server.core.sizes import configurations
-from dq_server.core.state import AdvanceReservation
+from dq_server.core.settings import configured
 from dq_server.live.journal import Journal, event_as_json
 from dq_server.sim.cli import sim
 from dq_server.sim.journal import plain_actions, read_journal
@@ -154,7 +156,7 @@ def test_nodes_that_were_never_there_at_one_time_are_not_added_up(tmp_path):
 def test_dependencies_reservations_and_history_are_replayed(tmp_path):
     r = Recorder(tmp_path / "journal.db")
     rule = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0, "confirm_vacated": False}
-    r.do(ev.Configured(SchedulerConfig(**rule)))
+    r.do(ev.Configured(configured(**rule)))
     r.do(ev.NodeJoined("n1", 4))
     booked = AdvanceReservation("r", 4, 100.0, 200.0)
     r.do(ev.ReservationMade(booked))
@@ -177,7 +179,7 @@ def test_dependencies_reservations_and_history_are_replayed(tmp_path):
     assert sizes == [2, 4, 2, 2, 2, 2, 2, 2], "the second run probes nothing"
     r.now = 100.0
     r.do(ev.Tick())
-    assert r.scheduler.job(3).inside == "r"
+    assert Inside.of(r.scheduler.job(3)).name == "r"
     r.do(ev.ReservationCancelled("r"))
     r.journal.close()
     result = CliRunner().invoke(sim, ["replay", str(tmp_path / "journal.db")])

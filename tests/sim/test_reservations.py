@@ -7,10 +7,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.errors import InfeasibleRequest
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.policies.sets import SETS, named_config
-from dq_server.core.state import AdvanceReservation
+from dq_server.core.features.reservations import Inside
+from dq_server.core.model.errors import InfeasibleRequest
+from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.policies.sets import SETS
+from dq_server.core.settings import named_config
 from dq_server.sim.applications import Rigid
 from dq_server.sim.cli import sim
 from dq_server.sim.engine import Simulation
@@ -60,7 +62,8 @@ class Watched(Simulation):
         state, inside = self.scheduler.state, {}
         state.check()
         for job in state.active.values():
-            inside[job.inside] = inside.get(job.inside, 0) + len(job.holds())
+            name = Inside.of(job).name
+            inside[name] = inside.get(name, 0) + len(job.holds())
         self.seen.append((self.now, inside.pop("", 0), inside))
 
 

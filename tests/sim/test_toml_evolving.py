@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.evolution import FIT_RULES, EvolutionProfile, plan_offline
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.policies.sets import SETS, named_config
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.policies.sets import SETS
+from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.profiled import Profiled
@@ -112,7 +111,7 @@ def spans(tmp_path, text, policy="easy", **config):
     path = tmp_path / "jobs.toml"
     path.write_text(text)
     workload = read_toml(path)
-    records = Simulation(workload, 8, replace(named_config(policy), **config)).run()
+    records = Simulation(workload, 8, configured(named_config(policy), **config)).run()
     sizes = {k: [r.size for r in made] for k, made in records.resizes.items()}
     return list(zip(records.start_s, records.end_s, strict=True)), sizes
 
@@ -147,7 +146,7 @@ def test_a_queue_of_profiles_ends_as_the_paper_plans_it(queue, fit):
         ListedJob(0.0, _spec(one), lambda one=one: Profiled(one.steps), k)
         for k, one in enumerate(queue)
     ]
-    config = replace(named_config("easy"), fit=fit)
+    config = configured(named_config("easy"), fit=fit)
     records = Simulation(ListedWorkload("profiles", jobs), NODES, config).run()
     planned = plan_offline(queue, NODES, FIT_RULES[fit]).scheduled
     assert list(records.start_s) == [one.start_s for one in planned]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dq_server.core.policies.sets import named_config
+from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.toml_workload import read_toml
@@ -34,7 +34,7 @@ def run(path, text, **config):
         return application
 
     workload.jobs[0] = replace(listed, make=watched)
-    records = Simulation(workload, 8, replace(named_config("reshape"), **config)).run()
+    records = Simulation(workload, 8, configured(named_config("reshape"), **config)).run()
     return visited, records
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dq_server.core.config import SchedulerConfig
+from dq_server.core.model.config import SchedulerConfig
 from experiments.twin import fit, simulate
 
 TIMES_S = {4: 1.0, 6: 0.7, 9: 0.5}

@@ -10,14 +10,14 @@ from dq_server.core.evolution.mapping import MappingError, NodeMap, map_nodes
 from dq_server.core.evolution.metrics import PlanMetrics, measure
 from dq_server.core.evolution.online import OnlinePlanner, PlannerError, plan_ahead
 from dq_server.core.evolution.plan import Plan, check_plan, place, plan_offline
-from dq_server.core.evolution.profile import (
+from dq_server.core.evolution.rules import FIT_RULES, FitRule, UnknownFitError, fit_rule
+from dq_server.core.model.profile import (
     EvolutionProfile,
     InfeasibleProfileError,
     ProfileError,
     ScheduledProfile,
     Step,
 )
-from dq_server.core.evolution.rules import FIT_RULES, FitRule, UnknownFitError, fit_rule
 
 __all__ = [
     "FIT_RULES",

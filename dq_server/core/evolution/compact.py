@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dq_server.core.evolution.profile import Step
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.profile import Step
+from dq_server.core.model.stepfunction import StepFunction
 
 
 def compact(

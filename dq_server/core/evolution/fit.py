@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from dq_server.core.evolution.profile import InfeasibleProfileError, Step
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.profile import InfeasibleProfileError, Step
+from dq_server.core.model.stepfunction import StepFunction
 
 
 def base_fit(

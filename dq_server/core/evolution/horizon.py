@@ -15,8 +15,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from dq_server.core.evolution.fit import base_fit
-from dq_server.core.evolution.profile import EvolutionProfile, ScheduledProfile, Step
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile, Step
+from dq_server.core.model.stepfunction import StepFunction
 
 
 def known_at_start(requested: EvolutionProfile, horizon_s: float) -> int:

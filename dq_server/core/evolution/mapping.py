@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 
-from dq_server.core.errors import SchedulerError
-from dq_server.core.evolution.profile import ScheduledProfile
+from dq_server.core.model.errors import SchedulerError
+from dq_server.core.model.profile import ScheduledProfile
 
 NodeId = int
 ChooseFreed = Callable[[Hashable, tuple[NodeId, ...], int], Iterable[NodeId]]

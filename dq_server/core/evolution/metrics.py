@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dq_server.core.evolution.plan import Plan
-from dq_server.core.evolution.profile import EvolutionProfile
+from dq_server.core.model.profile import EvolutionProfile
 
 
 @dataclass(frozen=True, slots=True)

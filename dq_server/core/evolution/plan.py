@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
 
-from dq_server.core.errors import InvariantViolation
 from dq_server.core.evolution.compact import compact
 from dq_server.core.evolution.fit import base_fit
-from dq_server.core.evolution.profile import EvolutionProfile, ProfileError, ScheduledProfile
 from dq_server.core.evolution.rules import FitRule
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.model.profile import EvolutionProfile, ProfileError, ScheduledProfile
+from dq_server.core.model.stepfunction import StepFunction
 
 
 @dataclass(frozen=True, slots=True)

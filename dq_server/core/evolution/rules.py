@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from dq_server.core.errors import ConfigError
+from dq_server.core.model.errors import ConfigError
 
 
 class UnknownFitError(ConfigError):

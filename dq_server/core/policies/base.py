@@ -1,124 +1,90 @@
 """What a policy is: one small class per file, one question each.
 
-A policy reads the state and never changes it; it has no clock and no random numbers. Policies
-are chosen by name (registry.py).
+A policy reads the state and never changes it; it has no clock and no random numbers: the same
+events lead to the same decisions, live, simulated and replayed. Four questions, four base classes:
+
+    QueueOrder    in which order do queued jobs stand?
+    StartPolicy   who starts now?
+    ResizePolicy  what does a job do at its remap point?
+    GrantPolicy   is a dynamic request granted?
+
+A policy is made with the configuration (`__init__(config)`) when that is read, and asked with it
+again at each decision; its own options are a class derived from `Options` in its file. A user's
+policy derives from one of these classes and is named `package.module:Class` (registry.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.fairness import Delay
-from dq_server.core.jobs import Job
-from dq_server.core.reasons import Reason
-from dq_server.core.sizes import Configuration
-from dq_server.core.state import State
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.decisions import Grant, KeptGrid, Start, Verdict
+from dq_server.core.model.fairness import Delay
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.state import State
 
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Start this queued job now, on this configuration."""
-
-    job: Job
-    configuration: Configuration
-    reason: Reason
+__all__ = ["Grant", "GrantPolicy", "KeptGrid", "Policies", "QueueOrder", "ResizePolicy", "Start",
+           "StartPolicy", "Verdict"]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class KeptGrid:
-    """All grids of a size were tried: this one is used there from now on."""
+class Policy:
+    """Base of all policies."""
 
-    grid: Configuration
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a job shall do at its remap point; without a target it continues as it is.
-
-    `processors`: which ones come (already reserved for the job) or leave; empty: any will do.
-    """
-
-    target: Configuration | None
-    reason: Reason
-    processors: tuple[int, ...] = ()
-    sweet_spot: Configuration | None = None  # it was found, and `worse` did not pay
-    worse: Configuration | None = None
-    judged: bool = False  # the last expansion was looked at and paid
-    kept: KeptGrid | None = None
+    def __init__(self, config: SchedulerConfig) -> None:
+        """Take what is needed of the configuration; ConfigError if it makes no sense."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Whether a dynamic request gets its processors, and why."""
+class QueueOrder(Policy):
+    """In which order do queued jobs stand?"""
 
-    allowed: bool
-    reason: Reason
-
-
-class QueueOrder(Protocol):
-    """In which order do queued jobs stand?
-
-    `charges`: it wants `State.usage` to be kept.
-    """
-
-    charges: bool
+    charges = False  # it wants `State.usage` to be kept
+    half_life_s = 1.0  # of that usage
 
     def ordered(self, state: State, now: float) -> Iterable[Job]:
         """The queued jobs, first in line first."""
+        raise NotImplementedError
 
 
-class StartPolicy(Protocol):
-    """Who starts now?
+class StartPolicy(Policy):
+    """Who starts now?"""
 
-    `promised`: a policy that makes promises leaves them here after `choose`, and the scheduler
-    keeps them as State.promised, because what must outlive the policy is state. Such a policy is
-    asked even when nothing is idle. None: it makes none.
-    """
-
-    @property
-    def promised(self) -> dict[int, float] | None:
-        """See the class."""
+    promised: dict[int, float] | None = None
+    """A policy that makes promises leaves them here after `choose` (job -> start s), and the
+    scheduler keeps them as `State.promised`, because what must outlive the policy is state. Such a
+    policy is asked even when nothing is idle. None: it makes none."""
 
     def choose(
         self, state: State, queue: Iterable[Job], config: SchedulerConfig, now: float
     ) -> list[Start]:
         """Jobs to start now; together they need no more than the idle processors."""
+        raise NotImplementedError
 
 
-class ResizePolicy(Protocol):
-    """Who is resized?
+class ResizePolicy(Policy):
+    """Who is resized?"""
 
-    `polls`: it waits for jobs to come to their remap points by themselves, so each one counts;
-    else it calls whom it wants (`calls`) and answers all others `continue`.
-    """
-
-    polls: bool
+    polls = True
+    """It waits for jobs to come to their remap points by themselves, so each one counts. If not, it
+    calls whom it wants (`calls`) and answers all others `continue`."""
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
         """What `job`, which is at a remap point and has no resize pending, shall do."""
+        raise NotImplementedError
 
     def calls(self, state: State, config: SchedulerConfig, now: float) -> Iterable[Job]:
         """Running jobs that should come to a remap point soon, because `decide` would resize them.
 
-        Asked after every scheduling pass. A policy that waits for the jobs to come by themselves
-        calls nobody.
+        Asked after every scheduling pass.
         """
+        return ()
 
 
-class GrantPolicy(Protocol):
+class GrantPolicy(Policy):
     """Is a dynamic request granted?"""
 
-    @property
-    def measures(self) -> bool:
-        """Whether `decide` wants to know the delays."""
-
-    @property
-    def may_change(self) -> bool:
-        """Whether a request that is refused now may be granted later, so that it pays to wait."""
+    measures = False  # `decide` wants to know the delays
+    may_change = True  # a request that is refused now may be granted later: it pays to wait
 
     def decide(
         self,
@@ -130,3 +96,14 @@ class GrantPolicy(Protocol):
         now: float,
     ) -> Grant:
         """May `job` have `more` of the idle processors? `delays`: of waiting jobs, if measured."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """One of each, as the configuration names them."""
+
+    order: QueueOrder
+    start: StartPolicy
+    resize: ResizePolicy
+    grant: GrantPolicy

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.fairness import Delay
-from dq_server.core.jobs import Job
-from dq_server.core.policies.base import Grant
-from dq_server.core.reasons import because
-from dq_server.core.state import State
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.fairness import Delay
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.state import State
+from dq_server.core.policies.base import Grant, GrantPolicy
+
+declare(
+    dyn_first="{more} more processors granted, {idle} were idle; requests of running jobs come"
+    " first",
+)
 
 
-class AlwaysGrant:
+class AlwaysGrant(GrantPolicy):
     """See GrantPolicy."""
 
     measures = False
@@ -24,11 +29,11 @@ class AlwaysGrant:
     def decide(
         self,
         state: State,
-        job: Job,  # noqa: ARG002
+        job: Job,
         more: int,
-        delays: Sequence[Delay],  # noqa: ARG002
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
+        delays: Sequence[Delay],
+        config: SchedulerConfig,
+        now: float,
     ) -> Grant:
         """See GrantPolicy."""
         return Grant(True, because("dyn_first", more=more, idle=state.idle))

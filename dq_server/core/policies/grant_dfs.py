@@ -8,15 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.fairness import Delay, Objection
-from dq_server.core.jobs import Job
-from dq_server.core.policies.base import Grant
-from dq_server.core.reasons import Reason, because
-from dq_server.core.state import State
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.fairness import Delay, DfsConfig, Ledger, Objection
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.state import State
+from dq_server.core.policies.base import Grant, GrantPolicy
+
+declare(
+    dyn_fair="{more} more processors granted, {idle} were idle; within the limits it delays"
+    " {delayed} waiting jobs by {delay_s:.0f} s in all",
+    dyn_not_permitted="{more} more processors would delay job {delayed_job} of {who} by"
+    " {delay_s:.0f} s, which is not permitted",
+    dyn_single="{more} more processors would delay job {delayed_job} of {who} by {delay_s:.0f} s"
+    " to {total_s:.0f} s in all, one job's limit is {limit_s:.0f} s",
+    dyn_target="{more} more processors would delay jobs of {who} by {delay_s:.0f} s to"
+    " {total_s:.0f} s in this interval, the limit is {limit_s:.0f} s",
+)
 
 
-class DfsGrant:
+class DfsGrant(GrantPolicy):
     """See GrantPolicy."""
 
     measures = True
@@ -25,14 +36,14 @@ class DfsGrant:
     def decide(
         self,
         state: State,
-        job: Job,  # noqa: ARG002
+        job: Job,
         more: int,
         delays: Sequence[Delay],
         config: SchedulerConfig,
         now: float,
     ) -> Grant:
         """See GrantPolicy."""
-        objection = state.ledger.objection(delays, config.dfs, now)
+        objection = Ledger.of(state).objection(delays, config.of(DfsConfig), now)
         if objection is not None:
             return Grant(False, _refusal(objection, more))
         delayed = [delay.delay_s for delay in delays if delay.delay_s > 0]

@@ -9,7 +9,7 @@ processors, a regrid, which only moves data.
 * A later grid replaces the best before it if its gain exceeds `threshold`. What is best then is
   kept: it is used whenever the job is on this size, and not reconsidered (hysteresis), unless the
   history that said so is mistrusted.
-* `grids = "each"`: at every size, before the expansion to it is judged, so that a size is judged by
+* `tried = "each"`: at every size, before the expansion to it is judged, so that a size is judged by
   its best grid and a poor first grid does not end the chain early. `"spot"` tries them at the sweet
   spot (or the largest size) alone: fewer probes, but blind to such sizes.
 * A grid that the job could not go to is not tried again.
@@ -19,13 +19,42 @@ A job whose sizes have one grid each never comes further than the first line of 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.options import Options
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.sizes import Configuration
 from dq_server.core.policies.base import KeptGrid, Verdict
-from dq_server.core.reasons import because
-from dq_server.core.sizes import Configuration
+
+declare(
+    grid_probe="{time_s:.4g} s per iteration on {grid}: try another grid of {size} processors,"
+    " {next_grid}",
+    grid_kept="of {tried} grids of {size} processors {grid} is used from now on: {time_s:.4g} s"
+    " per iteration, {other_time_s:.4g} s on {other_grid}; another one would have to gain more"
+    " than {threshold_pct:.1f} % over one before it",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GridOptions(Options):
+    """Where a job tries the other grids of a size.
+
+    tried  "each": at each size it comes to, before it goes on; "spot": only at the sweet spot, or
+           the largest size; "never"
+    """
+
+    table = "grids"
+    short = {"grids": "tried"}  # noqa: RUF012 - a ClassVar of the base
+
+    tried: str = "each"
+
+    def validate(self) -> None:
+        """See Options."""
+        if self.tried not in ("each", "spot", "never"):
+            raise ConfigError(f'grids = {self.tried!r}: "each", "spot" or "never"')
 
 
 def trial(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict | None:
@@ -45,7 +74,7 @@ def trial(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict 
 
 def best(job: Job, current: Configuration, config: SchedulerConfig) -> Configuration:
     """The grid kept for this size, else the best of those that were tried."""
-    if not job.spec.other_grids or config.grids == "never":
+    if not job.spec.other_grids or config.of(GridOptions).tried == "never":
         return current
     data = job.performance
     if current.size in data.kept:
@@ -108,8 +137,9 @@ def _choice(job: Job, current: Configuration, config: SchedulerConfig) -> KeptGr
 
 def _here(job: Job, current: Configuration, config: SchedulerConfig) -> bool:
     """Whether grids are tried at this size."""
-    if config.grids != "spot":
-        return config.grids == "each"
+    tried = config.of(GridOptions).tried
+    if tried != "spot":
+        return tried == "each"
     spot, largest = job.performance.sweet_spot, job.spec.configurations[-1]
     return current.size in (largest.size, spot.size if spot else largest.size)
 

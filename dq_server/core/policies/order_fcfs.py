@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dq_server.core.jobs import Job
-from dq_server.core.state import State
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.state import State
+from dq_server.core.policies.base import QueueOrder
 
 
-class FcfsOrder:
+class FcfsOrder(QueueOrder):
     """Submission order; ids break ties because they are given in that order."""
 
-    charges = False
-
-    def ordered(self, state: State, now: float) -> Iterable[Job]:  # noqa: ARG002
+    def ordered(self, state: State, now: float) -> Iterable[Job]:
         """See QueueOrder."""
         return state.queue.values()

@@ -1,23 +1,73 @@
 """Priority: the queue by score, highest first; of equal scores the older submission is first.
 
-The score is described in priorities.py. Fairshare alone is the same with only that weight.
+A job's score is the sum of: the priority in its own description; what its user, group, account,
+class and QoS are worth; `wait_per_hour` for each hour it waited; `size_per_processor` for each
+processor it asks for; `fairshare` times its user's fairshare factor (model/usage.py). Fairshare
+alone is the same with only that weight.
 """
 
 from __future__ import annotations
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import ConfigError
-from dq_server.core.fairshare import fairshare_factors
-from dq_server.core.jobs import Job
-from dq_server.core.priorities import PriorityConfig
-from dq_server.core.state import State
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.jobs import Job, JobSpec
+from dq_server.core.model.options import Options
+from dq_server.core.model.state import State
+from dq_server.core.model.usage import fairshare_factors
+from dq_server.core.policies.base import QueueOrder
+
+WEEK_S = 7 * 86_400.0
 
 
-class PriorityOrder:
+@dataclass(frozen=True, slots=True)
+class PriorityConfig(Options):
+    """Weights, see the module's docstring. `shares`: what each user is entitled to, usually 1."""
+
+    table = "priority"
+
+    wait_per_hour: float = 1.0
+    size_per_processor: float = 0.0
+    fairshare: float = 0.0
+    half_life_s: float = WEEK_S
+    users: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, float] = field(default_factory=dict)
+    accounts: Mapping[str, float] = field(default_factory=dict)
+    classes: Mapping[str, float] = field(default_factory=dict)
+    qos: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def validate(self) -> None:
+        """Raise ConfigError if a figure makes no sense."""
+        if not self.half_life_s > 0:
+            raise ConfigError(f"half_life_s = {self.half_life_s}: usage must fade in some time")
+        if self.fairshare < 0:
+            raise ConfigError(f"fairshare = {self.fairshare}: it would favour who used most")
+        for user, share in self.shares.items():
+            if share < 0:
+                raise ConfigError(f"the share of {user} is {share}: 0 or more")
+
+    def worth(self, spec: JobSpec) -> float:
+        """The part of the score that does not change while the job waits."""
+        return (
+            spec.priority
+            + self.users.get(spec.user, 0.0)
+            + self.groups.get(spec.group, 0.0)
+            + self.accounts.get(spec.account, 0.0)
+            + self.classes.get(spec.job_class, 0.0)
+            + self.qos.get(spec.qos, 0.0)
+            + self.size_per_processor * spec.initial.size
+        )
+
+
+class PriorityOrder(QueueOrder):
     """See the module's docstring."""
 
     def __init__(self, config: SchedulerConfig) -> None:
-        self._weights = config.priority
+        self._weights = config.of(PriorityConfig)
+        self.half_life_s = self._weights.half_life_s
         self.charges = self._weights.fairshare > 0
 
     def ordered(self, state: State, now: float) -> list[Job]:
@@ -34,18 +84,18 @@ class PriorityOrder:
         return sorted(state.queue.values(), key=behind)
 
 
-class FairshareOrder:
+class FairshareOrder(QueueOrder):
     """Who had least of their share lately is first; then submission order."""
 
     charges = True
 
     def __init__(self, config: SchedulerConfig) -> None:
-        weights = config.priority
+        weights = config.of(PriorityConfig)
         if weights.fairshare or weights.size_per_processor or weights.users:
             raise ConfigError(
                 'order = "fairshare" looks at usage alone; for other weights use "priority"'
             )
-        self._weights = weights
+        self._weights, self.half_life_s = weights, weights.half_life_s
 
     def ordered(self, state: State, now: float) -> list[Job]:
         """See QueueOrder."""

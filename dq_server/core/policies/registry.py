@@ -1,13 +1,29 @@
-"""Policies by name. Adding one: write its file, name it here."""
+"""Policies by name: DQ's own, those of installed packages, and those of a module.
+
+DQ's own are listed here: to add one, write its file and name it. A package offers more by entry
+points of the group `dq.policies`, and `package.module:Class` names any class that can be imported.
+What question such a policy answers follows from the class it derives from (base.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import ConfigError
-from dq_server.core.policies.base import GrantPolicy, QueueOrder, ResizePolicy, StartPolicy
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.policies.base import (
+    GrantPolicy,
+    Policies,
+    Policy,
+    QueueOrder,
+    ResizePolicy,
+    StartPolicy,
+)
 from dq_server.core.policies.grant_always import AlwaysGrant
 from dq_server.core.policies.grant_dfs import DfsGrant
 from dq_server.core.policies.grant_never import NeverGrant
@@ -23,64 +39,110 @@ from dq_server.core.policies.start_fcfs import FcfsStart
 from dq_server.core.policies.start_none import NoStart
 from dq_server.core.policies.start_reservations import ReservationsStart
 
-ORDERS: dict[str, Callable[[SchedulerConfig], QueueOrder]] = {
-    "fcfs": lambda _: FcfsOrder(),
-    "priority": PriorityOrder,
-    "fairshare": FairshareOrder,
+Maker = Callable[[SchedulerConfig], Any]
+
+# In the order in which a bare name is looked up: "fcfs" is a start policy and an order.
+KINDS: dict[str, type[Policy]] = {
+    "start": StartPolicy,
+    "resize": ResizePolicy,
+    "grant": GrantPolicy,
+    "order": QueueOrder,
 }
-STARTS: dict[str, Callable[[SchedulerConfig], StartPolicy]] = {
-    "none": lambda _: NoStart(),
-    "fcfs": FcfsStart,
-    "easy": EasyStart,
-    "conservative": ConservativeStart,
-    "reservations": ReservationsStart,
+OWN: dict[str, dict[str, Maker]] = {
+    "order": {"fcfs": FcfsOrder, "priority": PriorityOrder, "fairshare": FairshareOrder},
+    "start": {
+        "none": NoStart,
+        "fcfs": FcfsStart,
+        "easy": EasyStart,
+        "conservative": ConservativeStart,
+        "reservations": ReservationsStart,
+    },
+    "resize": {
+        "none": NoResize,
+        "reshape": ReshapeResize,
+        "reshape-model": ModelResize,
+        "handoff": partial(MebfResize, handoff),
+        "spare": partial(MebfResize, spare),
+        "intensive": partial(MebfResize, intensive),
+    },
+    "grant": {"never": NeverGrant, "always": AlwaysGrant, "dfs": DfsGrant},
 }
-RESIZES: dict[str, Callable[[SchedulerConfig], ResizePolicy]] = {
-    "none": lambda _: NoResize(),
-    "reshape": lambda _: ReshapeResize(),
-    "reshape-model": lambda _: ModelResize(),
-    "handoff": lambda _: MebfResize(handoff),
-    "spare": lambda _: MebfResize(spare),
-    "intensive": lambda _: MebfResize(intensive),
-}
-
-GRANTS: dict[str, Callable[[SchedulerConfig], GrantPolicy]] = {
-    "never": lambda _: NeverGrant(),
-    "always": lambda _: AlwaysGrant(),
-    "dfs": lambda _: DfsGrant(),
-}
-
-_P = TypeVar("_P")
+GROUP = "dq.policies"
+_P = TypeVar("_P", bound=Policy)
 
 
-def _pick(
-    question: str,
-    table: dict[str, Callable[[SchedulerConfig], _P]],
-    name: str,
-    config: SchedulerConfig,
-) -> _P:
-    make = table.get(name)
-    if make is None:
-        known = ", ".join(sorted(table))
-        raise ConfigError(f"unknown {question} policy {name!r}; known: {known}")
-    return make(config)
+@cache
+def _offered() -> dict[str, EntryPoint]:
+    """Policies of installed packages, by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def order_policy(config: SchedulerConfig) -> QueueOrder:
-    """The queue order that the configuration names."""
-    return _pick("order", ORDERS, config.order, config)
+@cache
+def _imported(name: str) -> type[Policy]:
+    """A class by `package.module:Class`, or by the name of an entry point."""
+    point = _offered().get(name)
+    target = name if point is None else point.value
+    module, _, attribute = target.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:  # whatever a user's module does when it is imported
+        raise ConfigError(f"policy {name!r} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Policy) and found is not Policy):
+        bases = ", ".join(kind.__name__ for kind in KINDS.values())
+        raise ConfigError(f"policy {name!r} is not a class derived from one of {bases}")
+    return found
 
 
-def start_policy(config: SchedulerConfig) -> StartPolicy:
-    """The start policy that the configuration names."""
-    return _pick("start", STARTS, config.start, config)
+def _is_elsewhere(name: str) -> bool:
+    return ":" in name or name in _offered()
 
 
-def resize_policy(config: SchedulerConfig) -> ResizePolicy:
-    """The resize policy that the configuration names."""
-    return _pick("resize", RESIZES, config.resize, config)
+def load(names: Iterable[str]) -> None:
+    """Import the policies of these names that are not ours: they declare options and reasons."""
+    for name in names:
+        if _is_elsewhere(name):
+            _imported(name)
 
 
-def grant_policy(config: SchedulerConfig) -> GrantPolicy:
-    """The grant policy that the configuration names."""
-    return _pick("grant", GRANTS, config.grant, config)
+def known(kind: str) -> Iterable[str]:
+    """Names of policies that answer this question: ours and those of installed packages."""
+    found = set(OWN[kind])
+    for name in _offered():
+        # A package that cannot be imported must not hide the names of the others.
+        with suppress(ConfigError):
+            found |= {name} if issubclass(_imported(name), KINDS[kind]) else set()
+    return sorted(found)
+
+
+def kind_of(name: str) -> str:
+    """Which question the policy of this name answers; KeyError if there is none."""
+    for kind in KINDS:
+        if name in OWN[kind] and name != "none":
+            return kind
+    if _is_elsewhere(name):
+        return next(k for k, base in KINDS.items() if issubclass(_imported(name), base))
+    raise KeyError(name)
+
+
+def _pick(kind: str, base: type[_P], name: str, config: SchedulerConfig) -> _P:
+    maker = OWN[kind].get(name)
+    if maker is None and _is_elsewhere(name):
+        found = _imported(name)
+        if not issubclass(found, base):
+            raise ConfigError(f"{kind} = {name!r}: the class is not derived from {base.__name__}")
+        maker = found
+    if maker is None:
+        raise ConfigError(f"unknown {kind} policy {name!r}; known: {', '.join(known(kind))}")
+    made = maker(config)
+    assert isinstance(made, base)
+    return made
+
+
+def policies(config: SchedulerConfig) -> Policies:
+    """One policy for each question, as the configuration names them; ConfigError if one cannot."""
+    return Policies(
+        _pick("order", QueueOrder, config.order, config),
+        _pick("start", StartPolicy, config.start, config),
+        _pick("resize", ResizePolicy, config.resize, config),
+        _pick("grant", GrantPolicy, config.grant, config),
+    )

@@ -6,17 +6,17 @@ The start policy that belongs to it is EASY with moldable start. After each sche
 * Nobody waits and processors are idle: expand. The most scalable job first; how much it may get is
   what tells Handoff, Spare and Intensive apart (`_granted`).
 * Somebody waits and nothing is idle: shrink. The least scalable job first; each gives up to
-  `mebf_share` of its processors, until the job at the head of the queue can start. A job that was
+  `share` of its processors, until the job at the head of the queue can start. A job that was
   resized before is left alone.
 * Somebody waits, some processors are idle, and none of the waiting jobs could be backfilled:
-  `mebf_also` says whether to leave them (basic), to expand (expand+) or to shrink (shrink+).
+  `also` says whether to leave them (basic), to expand (expand+) or to shrink (shrink+).
 
 Every resize must be feasible (`_feasible`). Choices where the text is silent: jobs shrink only if
 together they make room for the head job; processors already on their way to it are counted; an
 expansion must bring the job's end forward, its cost included; a job's own run time estimate is what
 is left of its planned end, and a job without any (no estimate, no walltime) is never resized. A job
 that does not say how it scales, as live ones, is believed to scale as it was measured, or, as long
-as it ran on one size only, with `mebf_rho`; its resizes cost what the last ones did.
+as it ran on one size only, with `rho`; its resizes cost what the last ones did.
 """
 
 from __future__ import annotations
@@ -26,15 +26,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job, JobKind, JobState
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.fitting import smallest_start
+from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.options import Options
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Configuration, largest_at_most
+from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
-from dq_server.core.policies.base import Verdict
-from dq_server.core.policies.fitting import smallest_start
-from dq_server.core.reasons import because
-from dq_server.core.scalability import Scalability
-from dq_server.core.sizes import Configuration, largest_at_most
-from dq_server.core.state import State
+from dq_server.core.policies.base import ResizePolicy, Verdict
+
+declare(
+    mebf_expand="{idle} are idle, {left_s:.0f} s are left: from {size} to {next_size}",
+    mebf_shrink="job {head} waits: from {size} to {next_size}, {left_s:.0f} s are left",
+    mebf_continue="other jobs are resized first, or nobody needs to be: stays on {size}, {idle}"
+    " are idle",
+    mebf_no_estimate="how long the job runs is not known, so it stays on {size}: submit it with"
+    " --estimate or --walltime",
+)
 
 _size = attrgetter("size")
 
@@ -45,21 +56,79 @@ def _at_least(job: Job, size: int) -> Configuration:
     return job.spec.configurations[k]
 
 
+RESIZES = ("handoff", "spare", "intensive")
+
+
+@dataclass(frozen=True, slots=True)
+class MebfOptions(Options):
+    """The paper's parameters.
+
+    theta        a job is resized only if this share of its planned time is left
+    gamma        and its run time grows to at most this multiple
+    share        what a job gives away at most when it shrinks, of its processors
+    spare_ratio  Spare: an expansion must exceed this share of the job's processors
+    rho          scalability that a job is believed to have before it is measured (0: linear)
+    also         what else to do with idle processors that nobody in the queue can use:
+                 "", "expand" (expand+) or "shrink" (shrink+)
+    """
+
+    table = "mebf"
+    short = {  # noqa: RUF012 - a ClassVar of the base
+        "mebf_theta": "theta",
+        "mebf_gamma": "gamma",
+        "mebf_share": "share",
+        "mebf_spare_ratio": "spare_ratio",
+        "mebf_rho": "rho",
+        "mebf_also": "also",
+    }
+
+    theta: float = 0.5
+    gamma: float = 2.0
+    share: float = 0.4
+    spare_ratio: float = 0.5
+    rho: float = 0.15
+    also: str = ""
+
+    def validate(self) -> None:
+        """See Options."""
+        if not 0 <= self.theta <= 1 or not 0 < self.share < 1:
+            raise ConfigError("mebf_theta and mebf_share are shares, from 0 to 1")
+        if self.gamma < 1 or self.spare_ratio < 0:
+            raise ConfigError("mebf_gamma must be at least 1, mebf_spare_ratio 0 or more")
+        if not 0 <= self.rho < 1:
+            raise ConfigError(f"mebf_rho = {self.rho}: from 0 (linear) to below 1")
+        if self.also not in ("", "expand", "shrink"):
+            raise ConfigError(f'mebf_also = {self.also!r}: "", "expand" or "shrink"')
+
+    def suits(self, config: SchedulerConfig) -> None:
+        """See Options."""
+        if config.resize in RESIZES and config.start not in ("easy", "fcfs"):
+            raise ConfigError(
+                f'resize = "{config.resize}" makes room for the job at the head of the queue: it'
+                f' needs start = "easy" (or "fcfs"), not "{config.start}"'
+            )
+        if self.also and config.resize not in RESIZES:
+            raise ConfigError(
+                f'mebf_also = "{self.also}" belongs to resize = {", ".join(RESIZES)}, not'
+                f' to "{config.resize}"'
+            )
+
+
 # How many processors a job on `size` gets out of `offered`; 0: it is left as it is.
-Grant = Callable[[int, int, SchedulerConfig], int]
+Grant = Callable[[int, int, MebfOptions], int]
 
 
-def handoff(size: int, offered: int, config: SchedulerConfig) -> int:  # noqa: ARG001
+def handoff(size: int, offered: int, options: MebfOptions) -> int:
     """Only large expansions: more than the job has now (3.1, algorithm 4)."""
     return offered if offered > size else 0
 
 
-def spare(size: int, offered: int, config: SchedulerConfig) -> int:
+def spare(size: int, offered: int, options: MebfOptions) -> int:
     """More than `mebf_spare_ratio` of what the job has (3.1, algorithm 5)."""
-    return offered if offered > config.mebf_spare_ratio * size else 0
+    return offered if offered > options.spare_ratio * size else 0
 
 
-def intensive(size: int, offered: int, config: SchedulerConfig) -> int:  # noqa: ARG001
+def intensive(size: int, offered: int, options: MebfOptions) -> int:
     """All that is idle (3.1, algorithm 6)."""
     return offered
 
@@ -84,13 +153,14 @@ class _Candidate:
         return planned is not None and planned[0] - now >= self.margin_s
 
 
-class MebfResize:
+class MebfResize(ResizePolicy):
     """See the module's docstring."""
 
     polls = False
 
-    def __init__(self, grant: Grant) -> None:
+    def __init__(self, grant: Grant, config: SchedulerConfig) -> None:
         self._grant = grant
+        self._options = config.of(MebfOptions)
         # Found from the state, kept for speed. Both by scalability, the first in line first; jobs
         # that will never do again are dropped when they are met. `_freeable` is what all in
         # `_shrinkable` together could free.
@@ -128,18 +198,16 @@ class MebfResize:
         head, idle = state.head(now), free(state, now, INF)
         if head is None and not idle:
             return []
-        self._notice(state, config)
+        self._notice(state)
         if head is None:
-            return self._expansions(idle, config, now)
-        if not idle or config.mebf_also == "shrink":
+            return self._expansions(idle, now)
+        if not idle or self._options.also == "shrink":
             return self._shrinks(state, head, idle, config, now)
-        if config.mebf_also == "expand":
-            return self._expansions(idle, config, now)
+        if self._options.also == "expand":
+            return self._expansions(idle, now)
         return []
 
-    def _expansions(
-        self, idle: int, config: SchedulerConfig, now: float
-    ) -> list[tuple[Job, Configuration]]:
+    def _expansions(self, idle: int, now: float) -> list[tuple[Job, Configuration]]:
         chosen: list[tuple[Job, Configuration]] = []
         kept: list[_Candidate] = []
         candidates = self._expandable
@@ -157,12 +225,12 @@ class MebfResize:
                 continue
             if job.state is JobState.KILLING:
                 continue
-            granted = self._grant(size, min(room, idle), config)
+            granted = self._grant(size, min(room, idle), self._options)
             if granted <= 0:
                 continue
             target = largest_at_most(job.spec.configurations, size + granted)
             assert target is not None, "it runs on a legal size"
-            if target.size > size and _feasible(job, target, config, now):
+            if target.size > size and _feasible(job, target, self._options, now):
                 chosen.append((job, target))
                 idle -= target.size - size
         self._expandable = kept
@@ -187,7 +255,7 @@ class MebfResize:
             kept.append(candidate)
             if job.resize is not None or job.state is JobState.KILLING:
                 continue
-            if _feasible(job, target, config, now):
+            if _feasible(job, target, self._options, now):
                 chosen.append((job, target))
                 needed -= candidate.freed
                 if needed <= 0:
@@ -196,7 +264,7 @@ class MebfResize:
         self._shrinkable = kept
         return chosen if needed <= 0 else []
 
-    def _notice(self, state: State, config: SchedulerConfig) -> None:
+    def _notice(self, state: State) -> None:
         """Take in the jobs that started since the last time."""
         seen = self._seen
         for job_id in reversed(state.active):
@@ -204,22 +272,23 @@ class MebfResize:
                 break
             seen.add(job_id)
             job = state.active[job_id]
-            if job.spec.kind is JobKind.MALLEABLE and not job.inside:
-                self._take_in(job, config)
+            if job.spec.kind is JobKind.MALLEABLE and not job.keeps_size:
+                self._take_in(job)
         if len(seen) > 2 * len(state.active) + 64:
             seen.intersection_update(state.active)
 
-    def _take_in(self, job: Job, config: SchedulerConfig) -> None:
+    def _take_in(self, job: Job) -> None:
         planned_s = job.spec.planned_s
         if planned_s is None:
             return
         known = job.spec.scalability
-        rho = config.mebf_rho if known is None else known.rho
+        options = self._options
+        rho = options.rho if known is None else known.rho
         size = job.size
-        least = max(job.spec.configurations[0].size, size - int(config.mebf_share * size))
+        least = max(job.spec.configurations[0].size, size - int(options.share * size))
         target = _at_least(job, least) if least < size else None
         freed = size - target.size if target is not None else 0
-        candidate = _Candidate(job, rho, config.mebf_theta * planned_s, target, freed)
+        candidate = _Candidate(job, rho, options.theta * planned_s, target, freed)
         insort(self._expandable, candidate, key=_more_scalable_first)
         if freed:
             insort(self._shrinkable, candidate, key=_less_scalable_first)
@@ -234,15 +303,15 @@ def _less_scalable_first(candidate: _Candidate) -> tuple[float, int]:
     return -candidate.rho, candidate.job.id
 
 
-def _believed(job: Job, config: SchedulerConfig) -> Scalability:
+def _believed(job: Job, options: MebfOptions) -> Scalability:
     """How a job scales that does not say so."""
     times = {shape.size: time_s for shape, time_s in job.performance.known.items()}
     if len(times) < 2:
-        return Scalability(job.size, config.mebf_rho)
+        return Scalability(job.size, options.rho)
     return Scalability.fitted(times, min(times))
 
 
-def _feasible(job: Job, target: Configuration, config: SchedulerConfig, now: float) -> bool:
+def _feasible(job: Job, target: Configuration, options: MebfOptions, now: float) -> bool:
     """Algorithm 3, its second part (the first is `_Candidate.stands`).
 
     The estimated run time after the resize, its cost included, must not exceed gamma times the one
@@ -252,7 +321,7 @@ def _feasible(job: Job, target: Configuration, config: SchedulerConfig, now: flo
     size, end_s = job.size, job.planned[0]
     known = job.spec.scalability
     if known is None:
-        known = _believed(job, config)
+        known = _believed(job, options)
         cost_s = max(job.performance.redistribution.values(), default=0.0)
     else:
         cost_s = known.overhead_s(size, target.size)
@@ -261,4 +330,4 @@ def _feasible(job: Job, target: Configuration, config: SchedulerConfig, now: flo
         return new_end_s < end_s
     static_s = job.spec.planned_on_s(job.stays[0].configuration.size)
     assert static_s is not None
-    return new_end_s - job.start_s <= config.mebf_gamma * static_s
+    return new_end_s - job.start_s <= options.gamma * static_s

@@ -23,17 +23,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.points import expand_points
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.scalability import RunTime
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
-from dq_server.core.points import expand_points
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.resize_reshape import ReshapeResize, funded, make_room, measuring
-from dq_server.core.reasons import because
-from dq_server.core.scalability import RunTime
-from dq_server.core.sizes import Configuration
-from dq_server.core.state import State
+
+declare(
+    model_probe="{time_s:.4g} s per iteration on {size}; {model} through {points} sizes expects"
+    " {next_time_s:.4g} s on {next_size}: try that",
+    model_found="{points} sizes were tried: the sweet spot is {size} with {time_s:.4g} s",
+    model_no_room="the next size {next_size} needs {more} more than can be had now",
+)
 
 REACH = 4
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
-from dq_server.core.policies.base import Verdict
-from dq_server.core.reasons import because
-from dq_server.core.state import State
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.state import State
+from dq_server.core.policies.base import ResizePolicy, Verdict
+
+declare(
+    resize_policy_none="resizing is switched off",
+)
 
 
-class NoResize:
+class NoResize(ResizePolicy):
     """Answers `continue` at every remap point."""
 
     polls = False
 
     def decide(
         self,
-        state: State,  # noqa: ARG002
-        job: Job,  # noqa: ARG002
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
+        state: State,
+        job: Job,
+        config: SchedulerConfig,
+        now: float,
     ) -> Verdict:
         """See ResizePolicy."""
         return Verdict(None, because("resize_policy_none"))
-
-    def calls(
-        self,
-        state: State,  # noqa: ARG002
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
-    ) -> tuple[Job, ...]:
-        """See ResizePolicy: nobody."""
-        return ()

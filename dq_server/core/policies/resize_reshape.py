@@ -19,18 +19,41 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.points import ExpandPoint, choose_shrinks, expand_points, shrink_points
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
-from dq_server.core.points import ExpandPoint, choose_shrinks, expand_points, shrink_points
 from dq_server.core.policies import grids
-from dq_server.core.policies.base import Verdict
-from dq_server.core.reasons import because
-from dq_server.core.sizes import Configuration
-from dq_server.core.state import State
+from dq_server.core.policies.base import ResizePolicy, Verdict
+
+declare(
+    measuring="measuring on {size}: {have} of {want} iterations counted",
+    no_idle="no processor is idle",
+    next_too_large="the next size {next_size} needs {more} more, {idle} are idle",
+    largest_size="the job runs on its largest size {size}",
+    at_sweet_spot="the sweet spot is {size}: going to {worse_size} changed the iteration time"
+    " from {time_s:.4g} s to {worse_time_s:.4g} s",
+    no_gain="{time_s:.4g} s per iteration on {size}, {previous_time_s:.4g} s on {previous_size}:"
+    " a gain of {gain_pct:.1f} % does not exceed {threshold_pct:.1f} %, back to the sweet spot"
+    " {previous_size}",
+    probe="{time_s:.4g} s per iteration on {size}, {idle} idle and nobody waits: try {next_size}",
+    probe_gained="{time_s:.4g} s per iteration on {size}, a gain of {gain_pct:.1f} % over"
+    " {previous_time_s:.4g} s on {previous_size}; {idle} idle and nobody waits: try {next_size}",
+    expand_point="{time_s:.4g} s per iteration on {size}, {next_time_s:.4g} s on {next_size} (a"
+    " gain of {gain_pct:.1f} %, measured before), {idle} idle and nobody waits",
+    known_no_gain="no larger size that is known and fits gains more than {threshold_pct:.1f} %",
+    expand_point_elsewhere="the idle processors go to job {winner}, which gains {gain_pct:.1f} %",
+    shrink_for_waiting="job {head} waits for {head_size} processors, {idle} are idle; shrinking"
+    " from {size} to {next_size} frees {freed} for a penalty of {penalty_pct:.1f} %",
+    waiting_no_shrink="job {head} waits for {head_size} processors, {idle} are idle and"
+    " {incoming} on their way; {why}",
+)
 
 
-class ReshapeResize:
+class ReshapeResize(ResizePolicy):
     """Sweet-spot detection with shrink points and expand points."""
 
     polls = True
@@ -62,15 +85,6 @@ class ReshapeResize:
             return replace(back, judged=True)
         going_on = replace(_expand(state, job, current, config, now), judged=True)
         return grids.keeping(going_on, job, current, config)
-
-    def calls(
-        self,
-        state: State,  # noqa: ARG002
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
-    ) -> tuple[Job, ...]:
-        """See ResizePolicy: nobody."""
-        return ()
 
 
 def measuring(job: Job, config: SchedulerConfig) -> Verdict:

@@ -1,18 +1,22 @@
-"""Complete sets of policies by one name, for the command line and the configuration file.
+"""Policies by one name, for the command line and the configuration file.
 
-To add one: name what it consists of here. Fields: see SchedulerConfig.
+A name stands for a complete set (SETS), or is a sum of single policies, one for each question:
+`easy+reshape` starts jobs by EASY and resizes them by ReSHAPE. What a sum does not name is FCFS
+order, FCFS start, no resizing, and dynamic requests granted always. A user's own policy is named
+`package.module:Class` (registry.py), alone or in a sum.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Mapping
 from typing import Any
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.errors import ConfigError
-from dq_server.core.fairness import per_user
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.fairness import per_user
+from dq_server.core.policies.registry import KINDS, kind_of, known
 
 _MEBF: dict[str, Any] = {"order": "fcfs", "start": "easy", "moldable": True}
+_PLAIN: dict[str, Any] = {"order": "fcfs", "start": "fcfs", "resize": "none", "grant": "always"}
 
 SETS: dict[str, dict[str, Any]] = {
     "fcfs": {"order": "fcfs", "start": "fcfs", "resize": "none"},
@@ -35,12 +39,29 @@ SETS: dict[str, dict[str, Any]] = {
 }
 
 
-def named_config(name: str, base: SchedulerConfig | None = None) -> SchedulerConfig:
-    """`base` with the policies of the set `name`; ConfigError if there is none."""
-    chosen = SETS.get(name)
-    if chosen is None:
-        known = ", ".join(SETS)
-        raise ConfigError(f"unknown policy {name!r}; known: {known}")
-    unknown = chosen.keys() - {field.name for field in fields(SchedulerConfig)}
-    assert not unknown, f"policy set {name} sets {unknown}, which no configuration has"
-    return replace(base or SchedulerConfig(), **chosen)
+def named_settings(name: str) -> Mapping[str, Any]:
+    """The settings that a name stands for; ConfigError if it names nothing."""
+    if name in SETS:
+        return SETS[name]
+    parts = name.split("+")
+    settings, named = dict(_PLAIN), dict.fromkeys(KINDS, "")
+    for part in parts:
+        kind = _kind(part, name)
+        if named[kind]:
+            both = f"{named[kind]} and {part}"
+            raise ConfigError(f"policy {name!r} names two {kind} policies, {both}")
+        named[kind] = settings[kind] = part
+    return settings
+
+
+def _kind(part: str, name: str) -> str:
+    """Which question a single policy answers. "fcfs" orders and starts: it means the start."""
+    try:
+        return kind_of(part)
+    except KeyError:
+        sets = ", ".join(SETS)
+        singles = "; ".join(f"{kind}: {', '.join(known(kind))}" for kind in KINDS)
+        what = f"unknown policy {name!r}" if part == name else f"unknown part {part!r} of {name!r}"
+        raise ConfigError(
+            f"{what}; known: {sets}; or a sum of single ones ({singles}), or package.module:Class"
+        ) from None

@@ -17,17 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
+from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning import INF, adapted, in_line, place, running
-from dq_server.core.policies.base import Start
-from dq_server.core.reasons import because
-from dq_server.core.sizes import Configuration
-from dq_server.core.state import State
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.policies.base import Start, StartPolicy
 
 
-class ConservativeStart:
+class ConservativeStart(StartPolicy):
     """See the module's docstring."""
 
     def __init__(self, config: SchedulerConfig) -> None:
@@ -39,7 +39,7 @@ class ConservativeStart:
         self,
         state: State,
         queue: Iterable[Job],
-        config: SchedulerConfig,  # noqa: ARG002
+        config: SchedulerConfig,
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""

@@ -23,18 +23,18 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
-from dq_server.core.policies.base import Start
-from dq_server.core.policies.fitting import adapts, fitting, smallest_start
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.fitting import adapts, fitting, smallest_start
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because
+from dq_server.core.model.sizes import Configuration, largest_at_most
+from dq_server.core.model.state import State
+from dq_server.core.policies.base import Start, StartPolicy
+from dq_server.core.policies.shadow import Reservation, reserve
 from dq_server.core.policies.start_reservations import start_by_plan
-from dq_server.core.reasons import because
-from dq_server.core.shadow import Reservation, reserve
-from dq_server.core.sizes import Configuration, largest_at_most
-from dq_server.core.state import State
 
 if TYPE_CHECKING:
-    from dq_server.core.waiting import WaitingIndex
+    from dq_server.core.policies.waiting_index import WaitingIndex
 
 LONG_QUEUE = 64
 INF = float("inf")
@@ -51,10 +51,8 @@ class _Memo:
     reservation: Reservation | None
 
 
-class EasyStart:
+class EasyStart(StartPolicy):
     """See the module's docstring."""
-
-    promised = None
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
@@ -66,7 +64,7 @@ class EasyStart:
         self,
         state: State,
         queue: Iterable[Job],
-        config: SchedulerConfig,  # noqa: ARG002
+        config: SchedulerConfig,
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
@@ -116,7 +114,9 @@ class EasyStart:
             return ()
         index = self._index
         if index is None:
-            from dq_server.core.waiting import WaitingIndex  # numpy: a server starts without it
+            from dq_server.core.policies.waiting_index import (
+                WaitingIndex,  # numpy: a server starts without it
+            )
 
             index = self._index = WaitingIndex(self._moldable)
         index.sync(state)

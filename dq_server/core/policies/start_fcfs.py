@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.fitting import fitting
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because
+from dq_server.core.model.state import State
 from dq_server.core.planning import plan_starts
-from dq_server.core.policies.base import Start
-from dq_server.core.policies.fitting import fitting
-from dq_server.core.reasons import because
-from dq_server.core.state import State
+from dq_server.core.policies.base import Start, StartPolicy
 
 
-class FcfsStart:
+class FcfsStart(StartPolicy):
     """Start from the head of the queue, on the initial size (or moldable), while they fit."""
-
-    promised = None
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
@@ -32,7 +30,7 @@ class FcfsStart:
         self,
         state: State,
         queue: Iterable[Job],
-        config: SchedulerConfig,  # noqa: ARG002
+        config: SchedulerConfig,
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
@@ -50,7 +48,7 @@ class FcfsStart:
         return starts
 
     def _beside_profiles(self, state: State, queue: Iterable[Job], now: float) -> list[Start]:
-        ahead = takewhile(lambda job: not job.spec.profile or job.scheduled is not None, queue)
+        ahead = takewhile(lambda job: not job.spec.profile or state.excused(job), queue)
         plan = plan_starts(state, ahead, now, depth=1, moldable=self._moldable)
         idle = state.idle
         starts: list[Start] = []

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
-from dq_server.core.policies.base import Start
-from dq_server.core.state import State
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.state import State
+from dq_server.core.policies.base import Start, StartPolicy
 
 
-class NoStart:
+class NoStart(StartPolicy):
     """Chooses no job; what is queued stays queued."""
-
-    promised = None
 
     def choose(
         self,
-        state: State,  # noqa: ARG002
-        queue: Iterable[Job],  # noqa: ARG002
-        config: SchedulerConfig,  # noqa: ARG002
-        now: float,  # noqa: ARG002
+        state: State,
+        queue: Iterable[Job],
+        config: SchedulerConfig,
+        now: float,
     ) -> list[Start]:
         """See StartPolicy."""
         return []

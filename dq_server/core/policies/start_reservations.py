@@ -11,21 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dq_server.core.config import SchedulerConfig
-from dq_server.core.jobs import Job
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.fitting import smallest_start
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import because
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
+from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning import INF, StartPlan, adapted, plan_starts
-from dq_server.core.policies.base import Start
-from dq_server.core.policies.fitting import smallest_start
-from dq_server.core.reasons import because
-from dq_server.core.sizes import Configuration
-from dq_server.core.state import State
-from dq_server.core.stepfunction import StepFunction
+from dq_server.core.policies.base import Start, StartPolicy
 
 
-class ReservationsStart:
+class ReservationsStart(StartPolicy):
     """See the module's docstring."""
-
-    promised = None
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable

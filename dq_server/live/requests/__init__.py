@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dq_client import messages as m
-from dq_server.core.errors import SchedulerError, UnknownJob, UnknownNode, UnknownReservation
+from dq_server.core.model.errors import SchedulerError, UnknownJob, UnknownNode, UnknownReservation
 from dq_server.live.access import Principal
 from dq_server.live.requests import agents, applications, users
 from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol

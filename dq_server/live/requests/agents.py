@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dq_client import messages as m
-from dq_server.core import events as ev
-from dq_server.core.jobs import JobState
+from dq_server.core.model import events as ev
+from dq_server.core.model.jobs import JobState
 from dq_server.live.agents import join_new, reconcile
 from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol
 
 if TYPE_CHECKING:
-    from dq_server.core.jobs import Job
+    from dq_server.core.model.jobs import Job
     from dq_server.live.server import Server
 
 UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dq_client import messages as m
-from dq_server.core import events as ev
-from dq_server.core.actions import AnswerRemap, AnswerRequest
-from dq_server.core.errors import InvalidTransition
+from dq_server.core.features.requests import answer_of
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import AnswerRemap, AnswerRequest
+from dq_server.core.model.errors import InvalidTransition
 from dq_server.live import translate
 from dq_server.live.access import Principal
 from dq_server.live.requests.asked import Asked, Table, other_protocol
@@ -46,7 +47,7 @@ def remap(server: Server, asked: Asked, body: m.RemapPoint) -> m.ReplyBody:
     actions = server.apply(translate.remap_point(body, who.job, who.instance))
     for action in actions:
         if isinstance(action, AnswerRemap) and action.job == who.job:
-            standing = server.scheduler.job(who.job).request_answer
+            standing = answer_of(server.scheduler.job(who.job))
             about = translate.dynamic_answer(standing, server.now()) if standing else None
             return translate.remap_answer(action.answer, server.places.of, about)
     return m.RemapAnswer("continue", reason="this remap point is older than the last")

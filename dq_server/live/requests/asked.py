@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
-from dq_server.core.errors import UnknownJob
-from dq_server.core.jobs import Job
+from dq_server.core.model.errors import UnknownJob
+from dq_server.core.model.jobs import Job
 from dq_server.live.access import Principal
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dq_client import messages as m
-from dq_server.core import events as ev
-from dq_server.core.actions import JobAccepted
-from dq_server.core.errors import UnknownJob
-from dq_server.core.state import AdvanceReservation
+from dq_server.core.features.history import HistoryOptions
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import JobAccepted
+from dq_server.core.model.errors import UnknownJob
+from dq_server.core.model.events import AdvanceReservation
 from dq_server.live import translate, views
 from dq_server.live.requests.asked import VERSION, Asked, Table, the_job
 
@@ -27,7 +28,7 @@ def submit(server: Server, asked: Asked, body: m.Submit) -> m.ReplyBody:  # noqa
         last = max(state.jobs, default=0)
         named = {name: [k or last for k in getattr(body, name)] for name in ("after", "after_any")}
         body = msgspec.structs.replace(body, **named)
-    if server.scheduler.config.history == "always" and not body.app_name:
+    if server.scheduler.config.of(HistoryOptions).learn == "always" and not body.app_name:
         body = msgspec.structs.replace(body, app_name=translate.program(body))
     capacity = state.processors.capacity
     actions = server.apply(translate.submission(body, server.user, capacity))

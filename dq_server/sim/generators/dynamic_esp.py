@@ -28,8 +28,8 @@ from math import ceil
 
 import numpy as np
 
-from dq_server.core.jobs import JobKind, JobSpec
-from dq_server.core.processors import Processors
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.processors import Processors
 from dq_server.sim.applications import Rigid
 from dq_server.sim.evolving import Evolving
 from dq_server.sim.workload import ListedJob, ListedWorkload, configuration

@@ -1,0 +1,199 @@
+"""What a feature is: a room with its events, its records, its options, and a few hooks.
+
+A feature is one class in one file of features/. It handles the events that are its own
+(`@handles`), keeps what it knows in records (model/records.py), declares its options
+(model/options.py) and its reasons (model/reasons.py), and joins the work of others by overriding
+hooks. It imports the model, planning.py and turn.py, never another feature.
+
+Six hooks are what most features need:
+
+    claims    which processors it takes from the future (planning.py)
+    deadline  when time alone makes something due
+    starts    who starts now, before the queue is looked at
+    verdict   what a job does at its remap point
+    ended     a job has ended
+    explain   why a job is where it is
+
+The others are for the few moments at which a feature must not come late: before a job is accepted,
+when a start of it begins or is over, when a resize is granted or done, when nodes come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dq_server.core.model.decisions import Ending, Start, Verdict
+from dq_server.core.model.events import Event
+from dq_server.core.model.jobs import Job, JobSpec
+from dq_server.core.model.reasons import Reason
+from dq_server.core.model.state import State
+from dq_server.core.model.stepfunction import StepFunction
+
+if TYPE_CHECKING:
+    from dq_server.core.turn import Turn
+
+Handler = Callable[["Turn", Any], None]
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+def handles(kind: type) -> Callable[[_F], _F]:
+    """Mark the method of a feature that handles events of this kind: `def made(self, turn, event)`.
+
+    A handler validates first and changes afterwards: one that raises has changed nothing.
+    """
+
+    def mark(method: _F) -> _F:
+        method.__dict__["handles"] = kind
+        return method
+
+    return mark
+
+
+class Feature:
+    """Base of all features: hooks that do nothing. Override those that are needed."""
+
+    claimant = ""  # whose claims these are, in a sentence: "a reservation"
+
+    # --- a job's life ---------------------------------------------------------------------------
+
+    def admit(self, turn: Turn, spec: JobSpec) -> None:
+        """A submission: raise a SchedulerError if the job can never run. Change nothing."""
+
+    def entered(self, turn: Turn, job: Job) -> bool:
+        """A new job has its id. True: it begins on hold."""
+        return False
+
+    def holds_back(self, turn: Turn, job: Job) -> bool:
+        """Move a job that would enter the queue to where it has to wait before; False: it may."""
+        return False
+
+    def queued(self, turn: Turn, job: Job) -> None:
+        """The job has entered the queue."""
+
+    def withdrawn(self, turn: Turn, job: Job) -> None:
+        """The job is no longer to be started or served: on hold, being killed, or ended."""
+
+    def started(self, turn: Turn, job: Job) -> None:
+        """The job was given processors and is to be started."""
+
+    def stopped(self, turn: Turn, job: Job) -> None:
+        """This start of the job is over: it is about to let go of all it holds."""
+
+    def restarts(self, turn: Turn, job: Job, ending: Ending) -> bool:
+        """Take the job over, whose start has ended so, because it will start again."""
+        return False
+
+    def ended(self, turn: Turn, job: Job) -> None:
+        """The job has reached an end state. `turn.doom` ends others with it."""
+
+    # --- resizes --------------------------------------------------------------------------------
+
+    def measured(self, turn: Turn, job: Job) -> None:
+        """An iteration of the job was recorded."""
+
+    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
+        """What the job does at its remap point; None: that is not for this feature to say."""
+        return None
+
+    def resize_granted(self, turn: Turn, job: Job) -> None:
+        """`job.resize` was granted."""
+
+    def resize_committed(self, turn: Turn, job: Job) -> None:
+        """The job runs on its new size."""
+
+    # --- time and plans -------------------------------------------------------------------------
+
+    def starts(self, turn: Turn) -> list[Start]:
+        """Part of every scheduling pass: who starts now, together on no more than is idle."""
+        return []
+
+    def tick(self, turn: Turn) -> None:
+        """Time has passed: what is due?"""
+
+    def deadline(self, turn: Turn) -> Iterable[float]:
+        """Times (s) at which `tick`, or a scheduling pass, must not come late."""
+        return ()
+
+    def claiming(self, state: State) -> bool:
+        """Whether processors that are idle now may be promised to somebody later."""
+        return False
+
+    def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
+        """Add what is promised to somebody to the processors `taken` from `now` on.
+
+        `to_promise`: somebody new is about to be promised something. Asked while `claiming`.
+        """
+
+    def beyond(
+        self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
+    ) -> tuple[float, int]:
+        """Of what the active job holds, what `claims` does not cover already, and until when."""
+        return end_s, held
+
+    def room(self, state: State, job: Job) -> int | None:
+        """How many more processors the job may have, if that is for this feature to say."""
+        return None
+
+    def aside(self, state: State) -> Callable[[Job], bool] | None:
+        """Which queued jobs stand outside the queue's order; None: no job does."""
+        return None
+
+    def excused(self, state: State) -> Callable[[Job], bool] | None:
+        """For which queued jobs nobody has to make room: their start is promised. None: for none.
+
+        They are passed over when the head of the queue is looked for.
+        """
+        return None
+
+    # --- nodes ----------------------------------------------------------------------------------
+
+    def paused(self, turn: Turn) -> None:
+        """Grants were paused, or go on."""
+
+    def losing(self, turn: Turn, node: str, reason: Reason) -> None:
+        """A node is about to be given up."""
+
+    def vacated(self, turn: Turn) -> None:
+        """Processors were confirmed to be empty, or are gone."""
+
+    def capacity_changed(self, turn: Turn) -> None:
+        """Nodes have come or gone."""
+
+    # --- to be seen -----------------------------------------------------------------------------
+
+    def explain(self, turn: Turn, job: Job) -> list[Reason]:
+        """Why the job is where it is, as far as this feature is the cause."""
+        return []
+
+    def view(self, state: State, job: Job) -> Mapping[str, Any]:
+        """Fields of the job's plain data (`dq job --json`) that are this feature's."""
+        return {}
+
+    def check(self, state: State) -> None:
+        """Raise InvariantViolation if the feature's records contradict the state."""
+
+
+HOOKS = frozenset(name for name in vars(Feature) if not name.startswith("_"))
+
+
+class Features:
+    """All features, and by hook those that override it, in order."""
+
+    def __init__(self, all_: Iterable[Feature] = ()) -> None:
+        self.all = tuple(all_)
+        self._with = {
+            hook: tuple(f for f in self.all if getattr(type(f), hook) is not getattr(Feature, hook))
+            for hook in HOOKS
+        }
+
+    def __getitem__(self, hook: str) -> tuple[Feature, ...]:
+        return self._with[hook]
+
+    def handlers(self) -> Iterator[tuple[type[Event], Handler]]:
+        """Every kind of event with the method that handles it."""
+        for feature in self.all:
+            for name in dir(type(feature)):
+                kind = getattr(getattr(type(feature), name), "handles", None)
+                if kind is not None:
+                    yield kind, getattr(feature, name)

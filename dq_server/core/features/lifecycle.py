@@ -1,0 +1,155 @@
+"""The life of a job: submitted, started, ended, killed, held. See jobs.TRANSITIONS."""
+
+from __future__ import annotations
+
+from dq_server.core.feature import Feature, handles
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import JobAccepted
+from dq_server.core.model.decisions import Ending
+from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.model.jobs import ENDED, Job, JobState
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.turn import Turn
+
+declare(
+    killed_by_user="killed by {user}",
+    launch_failed="could not be started: {why}",
+)
+
+
+class Lifecycle(Feature):
+    """See the module's docstring."""
+
+    @handles(ev.JobSubmitted)
+    def submitted(self, turn: Turn, event: ev.JobSubmitted) -> None:
+        """A new job enters the queue; the same request id again yields the same job."""
+        spec, state = event.spec, turn.state
+        known = state.by_request.get(spec.request_id) if spec.request_id else None
+        if known is not None:
+            turn.actions.append(JobAccepted(known))
+            return
+        spec.validate()
+        capacity = state.processors.capacity
+        if spec.needed > capacity:
+            raise InfeasibleRequest(
+                f"the job asks for {spec.needed} processors, the cluster has {capacity}"
+            )
+        for feature in turn.features["admit"]:
+            feature.admit(turn, spec)
+        job = Job(
+            state.next_job,
+            spec,
+            JobState.HELD,
+            turn.now,
+            keep_decisions=turn.config.keep_decisions,
+        )
+        state.next_job += 1
+        state.jobs[job.id] = job
+        if spec.request_id:
+            state.by_request[spec.request_id] = job.id
+        turn.actions.append(JobAccepted(job.id))
+        held = spec.hold
+        for feature in turn.features["entered"]:
+            held |= feature.entered(turn, job)
+        if not held and self._let_in(turn, job):
+            turn.schedule()
+
+    def _let_in(self, turn: Turn, job: Job) -> bool:
+        """A job that is not on hold: into the queue, unless a feature holds it back."""
+        if any(feature.holds_back(turn, job) for feature in turn.features["holds_back"]):
+            return False
+        job.move(JobState.QUEUED)
+        turn.enqueue(job)
+        return True
+
+    def _current(self, turn: Turn, job_id: int, instance: int) -> Job | None:
+        """The job if this instance of it is the current one and active; None for old news."""
+        job = turn.state.job(job_id)
+        return job if job.instance == instance and job.id in turn.state.active else None
+
+    @handles(ev.JobStarted)
+    def has_started(self, turn: Turn, event: ev.JobStarted) -> None:
+        """The agent's start signal."""
+        job = self._current(turn, event.job, event.instance)
+        if job is not None and job.state is JobState.STARTING:
+            job.move(JobState.RUNNING)
+
+    @handles(ev.JobEnded)
+    def has_ended(self, turn: Turn, event: ev.JobEnded) -> None:
+        """The agent's end signal. Processors return when the nodes say that they are empty."""
+        job = self._current(turn, event.job, event.instance)
+        if job is None:
+            return
+        job.exit_code = event.exit_code
+        turn.schedule()
+        if job.state is JobState.KILLING:
+            assert job.end_reason is not None, "killing starts with a reason"
+            if not turn.survives(job, Ending(job.end_reason)):
+                turn.finish(job, job.killed_to, job.end_reason)
+        elif not turn.survives(job, Ending(None, event.exit_code, event.error)):
+            self._by_itself(turn, job, event)
+
+    def _by_itself(self, turn: Turn, job: Job, event: ev.JobEnded) -> None:
+        """The job ended without being killed, and is not started again."""
+        if event.error:
+            code = "launch_failed" if job.state is JobState.STARTING else "processes_lost"
+            turn.finish(job, JobState.FAILED, because(code, why=event.error))
+            return
+        if job.state is JobState.STARTING:  # so short that the start signal came second
+            job.move(JobState.RUNNING)
+        vanished = turn.config.farewells and job.resizes > 0 and not job.work_done
+        well = event.exit_code == 0 and not vanished
+        code = "vanished" if event.exit_code == 0 and vanished else "exit"
+        reason = because(code, exit_code=event.exit_code)
+        turn.finish(job, JobState.DONE if well else JobState.FAILED, reason)
+
+    @handles(ev.JobGaveUp)
+    def gave_up(self, turn: Turn, event: ev.JobGaveUp) -> None:
+        """The application says why it will end; its end follows."""
+        job = self._current(turn, event.job, event.instance)
+        if job is not None and not job.gave_up:
+            job.gave_up = event.why
+
+    @handles(ev.WorkDone)
+    def work_done(self, turn: Turn, event: ev.WorkDone) -> None:
+        """Nothing is missing any more: an exit code of 0 means what it says."""
+        job = turn.state.job(event.job)
+        if job.instance == event.instance:
+            job.work_done = True
+
+    @handles(ev.ProcessorsVacated)
+    def are_vacated(self, turn: Turn, event: ev.ProcessorsVacated) -> None:
+        """A node confirms that a job has no process left on its processors."""
+        pool = turn.state.processors
+        which = event.processors or [p for p, job in pool.vacating.items() if job == event.job]
+        pool.vacated(which, event.job)
+        for feature in turn.features["vacated"]:
+            feature.vacated(turn)
+        turn.schedule()
+
+    @handles(ev.KillRequested)
+    def kill_requested(self, turn: Turn, event: ev.KillRequested) -> None:
+        """`dq kill`."""
+        job = turn.state.job(event.job)
+        if job.state in ENDED:
+            raise InvalidTransition(f"job {job.id} has ended already ({job.state})")
+        reason = because("killed_by_user", user=event.user or "the user")
+        turn.kill(job, reason, to=JobState.KILLED)
+
+    @handles(ev.HoldRequested)
+    def hold_requested(self, turn: Turn, event: ev.HoldRequested) -> None:
+        """`dq hold`: only a job that has not started can be held."""
+        job = turn.state.job(event.job)
+        job.move(JobState.HELD)
+        turn.withdraw(job)
+        job.note(turn.now, "hold", because("held", job=job.id))
+        turn.schedule()
+
+    @handles(ev.ReleaseRequested)
+    def release_requested(self, turn: Turn, event: ev.ReleaseRequested) -> None:
+        """`dq release`: back into the queue, or to waiting for other jobs."""
+        job = turn.state.job(event.job)
+        if job.state is not JobState.HELD:
+            raise InvalidTransition(f"job {job.id} is {job.state}, not held")
+        self._let_in(turn, job)
+        turn.schedule()

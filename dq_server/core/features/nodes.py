@@ -1,0 +1,105 @@
+"""Nodes come and go, grants are paused, and time passes (walltimes)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dq_server.core.feature import Feature, handles
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import WarnJob
+from dq_server.core.model.decisions import Ending
+from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.reasons import because, declare
+from dq_server.core.turn import Turn
+
+declare(
+    walltime="the walltime of {walltime_s:g} s was exceeded",
+    walltime_warning="{left_s:g} s of the walltime of {walltime_s:g} s are left",
+)
+
+
+class Nodes(Feature):
+    """See the module's docstring."""
+
+    @handles(ev.NodeJoined)
+    def joined(self, turn: Turn, event: ev.NodeJoined) -> None:
+        """A node offers its processors."""
+        owned = [p for job in turn.state.active.values() for p in job.holds()]
+        turn.state.processors.join(event.node, event.processors, event.speed, owned)
+        self._capacity_changed(turn)
+
+    @handles(ev.NodeLost)
+    def lost(self, turn: Turn, event: ev.NodeLost) -> None:
+        """Missing heartbeats: kill the jobs on the node everywhere, reclaim their processors.
+
+        Source: ReSHAPE thesis, 3.4.2. A job whose first node is lost, where its launcher runs even
+        if no rank is left there, has nobody to report its end, so it ends here; the others end when
+        the first node's agent says so. Protected jobs start again instead of failing.
+        """
+        state = turn.state
+        reason = because("node_lost", node=event.node, why=event.why)
+        for feature in turn.features["losing"]:
+            feature.losing(turn, event.node, reason)
+        lost = set(state.processors.lose(event.node))
+        for job in list(state.active.values()):
+            first_lost = job.first_processor in lost
+            if not first_lost and lost.isdisjoint(job.holds()):
+                continue
+            turn.kill(job, reason)
+            if first_lost and not turn.survives(job, Ending(reason)):
+                turn.finish(job, JobState.FAILED, reason)
+        for feature in turn.features["vacated"]:  # a lost node's processors are not waited for
+            feature.vacated(turn)
+        self._capacity_changed(turn)
+
+    def _capacity_changed(self, turn: Turn) -> None:
+        for feature in turn.features["capacity_changed"]:
+            feature.capacity_changed(turn)
+        turn.schedule()
+
+    @handles(ev.GrantsPaused)
+    def are_paused(self, turn: Turn, event: ev.GrantsPaused) -> None:
+        """The shell cannot carry grants out for a while, or can again."""
+        turn.state.paused = (event.why or "paused") if event.paused else ""
+        for feature in turn.features["paused"]:
+            feature.paused(turn)
+        turn.schedule()
+
+    @handles(ev.Tick)
+    def time_passed(self, turn: Turn, event: ev.Tick) -> None:
+        """What is due? Asked of every feature in its order, this one's walltimes among them."""
+        for feature in turn.features["tick"]:
+            feature.tick(turn)
+        turn.schedule()
+
+    def tick(self, turn: Turn) -> None:
+        """Walltimes: a warning before the end, then the end."""
+        for job in list(turn.state.active.values()):
+            end_s = _walltime_end(job)
+            walltime_s = job.spec.walltime_s
+            if end_s is None or walltime_s is None:
+                continue
+            left_s = end_s - turn.now
+            if left_s <= 0:
+                turn.kill(job, because("walltime", walltime_s=walltime_s))
+            elif left_s <= turn.config.walltime_warning_s and not job.warned:
+                job.warned = True
+                reason = because("walltime_warning", left_s=left_s, walltime_s=walltime_s)
+                job.note(turn.now, "warning", reason)
+                turn.actions.append(WarnJob(job.id, reason))
+
+    def deadline(self, turn: Turn) -> Iterable[float]:
+        """When the next walltime, or its warning, is due."""
+        for job in turn.state.active.values():
+            end_s = _walltime_end(job)
+            if end_s is not None and job.start_s is not None:
+                warn_s = end_s - turn.config.walltime_warning_s
+                yield end_s if job.warned else max(warn_s, job.start_s)
+
+
+def _walltime_end(job: Job) -> float | None:
+    """When an active job's walltime ends (s); None: it has none, or is being killed already."""
+    walltime_s = job.spec.walltime_s
+    if walltime_s is None or job.start_s is None or job.state is JobState.KILLING:
+        return None
+    return job.start_s + walltime_s

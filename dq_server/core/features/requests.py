@@ -1,0 +1,425 @@
+"""Dynamic requests: running applications ask for processors and give them back.
+
+Source: Prabhakaran et al. 2014, III-B, III-C. One request or release per job may be pending. A
+request is granted, rejected, or waits until its time-out, with an estimate of when it could be
+granted (the paper's future work). Granted processors are reserved for the job and join it at its
+next remap point; a release is carried out there, too.
+
+`starts` is lines 7 to 24 of Algorithm 2: plan the waiting jobs (planning.py), then take the
+requests in the order of asking, measure by how much each would delay the planned jobs, let the
+grant policy decide, and charge the delays. Starting and backfilling (lines 25 and 26) follow in the
+scheduling pass. Delays are measured for jobs that could start now and for the first
+`reservation_delay_depth` that start later; a job is taken to run until its planned end. (The paper
+plans StartLater = max(ReservationDepth, ReservationDelayDepth) jobs here; those past the delay
+depth have no say, and the start policy plans afresh.) Jobs of the user who asks are planned, their
+delays do not count.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import nextafter
+
+from dq_server.core.feature import Feature, handles
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import AnswerRequest, Outcome, RequestAnswer
+from dq_server.core.model.decisions import Start, Verdict
+from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
+from dq_server.core.model.fairness import Delay, DfsConfig, Ledger
+from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.records import Record
+from dq_server.core.model.state import State
+from dq_server.core.model.stepfunction import StepFunction
+from dq_server.core.planning import INF, StartPlan, free, plan_starts, running
+from dq_server.core.turn import Turn
+
+ROUNDING_S = 1e-6  # a shorter delay comes from adding floating-point numbers
+
+declare(
+    dyn_too_few="{more} more processors asked for, {idle} are idle{where}",
+    dyn_timeout="{more} more processors asked for, not to be had within {timeout_s:g} s: {why}",
+    dyn_waits="{more} more processors asked for, {left_s:.0f} s left to wait: {why}",
+    dyn_expand="the {more} processors that the application asked for, from {size} to {next_size}",
+    dyn_release="the application gives back {count} of {size} processors",
+    dyn_asks_itself="an evolving job is resized when it asks for it",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicRequest:
+    """A request that waits, or was granted (`Job.reserved`) and waits for its remap point."""
+
+    request: int  # the application's number of it
+    more: int
+    asked_s: float
+    deadline_s: float
+    granted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Processors that the application gives back at its next remap point; none named: any."""
+
+    count: int
+    processors: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Asked(Record):
+    """Of a job: what it has asked for. At most one of `request` and `release` is pending."""
+
+    request: DynamicRequest | None = None
+    release: Release | None = None
+    answer: RequestAnswer | None = None  # to its latest request or release
+
+
+@dataclass(slots=True)
+class Waiting(Record):
+    """Of the state: jobs whose request waits, in the order of asking."""
+
+    jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)
+
+
+class Requests(Feature):
+    """See the module's docstring."""
+
+    @handles(ev.DynamicRequested)
+    def requested(self, turn: Turn, event: ev.DynamicRequested) -> None:
+        """`rs.request`: the application wants `more` processors."""
+        job = _asking(turn.state, event.job, event.instance)
+        if _repeated(turn, job, event.request):
+            return
+        _one_at_a_time(job)
+        if event.more < 1 or not event.timeout_s >= 0:
+            raise InfeasibleRequest(
+                "ask for at least one processor, with a time-out of 0 s or more"
+            )
+        _check_size(turn.state, job, job.size + event.more)
+        deadline_s = turn.now + event.timeout_s
+        Asked.of(job).request = DynamicRequest(event.request, event.more, turn.now, deadline_s)
+        Waiting.of(turn.state).jobs[job.id] = job
+        turn.schedule()
+
+    @handles(ev.DynamicReleased)
+    def released(self, turn: Turn, event: ev.DynamicReleased) -> None:
+        """`rs.release`: the application gives processors back at its next remap point."""
+        job = _asking(turn.state, event.job, event.instance)
+        if _repeated(turn, job, event.request):
+            return
+        _one_at_a_time(job)
+        named = event.processors
+        if not set(named) <= set(job.allocation) or len(set(named)) != len(named):
+            raise InfeasibleRequest(
+                f"job {job.id} does not hold all of the processors {list(named)}"
+            )
+        count, size = len(named) or event.count, job.size
+        if not 1 <= count < size:
+            raise InfeasibleRequest(f"job {job.id} can give back from 1 to {size - 1}, not {count}")
+        _check_size(turn.state, job, size - count)
+        asked = Asked.of(job)
+        asked.release = Release(count, named)
+        reason = because("dyn_release", count=count, size=size)
+        job.note(turn.now, "release", reason)
+        asked.answer = RequestAnswer(event.request, Outcome.ACCEPTED, -count, None, reason)
+        turn.actions.append(AnswerRequest(job.id, job.instance, asked.answer))
+
+    def starts(self, turn: Turn) -> list[Start]:
+        """Grant, reject or keep waiting every request, first come first served. Nobody starts."""
+        waiting = Waiting.of(turn.state).jobs
+        if waiting:
+            outlook = _Outlook(turn)
+            for job in list(waiting.values()):
+                _serve(turn, outlook, job)
+        return []
+
+    def deadline(self, turn: Turn) -> Iterable[float]:
+        """Time-outs of the requests that wait; a scheduling pass answers them."""
+        for job in Waiting.of(turn.state).jobs.values():
+            request = Asked.of(job).request
+            if request is not None and request.deadline_s < INF:
+                yield request.deadline_s
+
+    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
+        """What an evolving job does at its remap point: what it asked for, else nothing."""
+        if job.spec.kind is not JobKind.EVOLVING or job.spec.profile:
+            return None
+        asked, size = Asked.of(job), job.size
+        request, given = asked.request, asked.release
+        if request is not None and request.granted:
+            target = job.spec.configuration_of(size + len(job.reserved))
+            figures = {"more": request.more, "size": size, "next_size": target.size}
+            return Verdict(target, because("dyn_expand", **figures), processors=job.reserved)
+        if given is not None:
+            leaving = given.processors or tuple(job.allocation[size - given.count :])
+            target = job.spec.configuration_of(size - len(leaving))
+            reason = because("dyn_release", count=len(leaving), size=size)
+            return Verdict(target, reason, processors=leaving)
+        if request is not None and asked.answer is not None:
+            return Verdict(None, asked.answer.reason)
+        return Verdict(None, because("dyn_asks_itself"))
+
+    def resize_granted(self, turn: Turn, job: Job) -> None:
+        """What was asked for is now a pending resize."""
+        if job.spec.kind is JobKind.EVOLVING and job.resize is not None:
+            asked = Asked.of(job)
+            if job.resize.expand:
+                asked.request = None
+            else:
+                asked.release = None
+
+    def started(self, turn: Turn, job: Job) -> None:
+        """An application numbers its requests anew in each start."""
+        if job.spec.kind is JobKind.EVOLVING:
+            Asked.of(job).answer = None
+        Ledger.of(turn.state).forget(job.id)
+
+    def withdrawn(self, turn: Turn, job: Job) -> None:
+        """The job is not served any more; what was granted stays reserved until it stops."""
+        Waiting.of(turn.state).jobs.pop(job.id, None)
+
+    def stopped(self, turn: Turn, job: Job) -> None:
+        """Nothing that this start asked for holds any more."""
+        if job.spec.kind is JobKind.EVOLVING:
+            asked = Asked.of(job)
+            asked.request = asked.release = None
+        Waiting.of(turn.state).jobs.pop(job.id, None)
+        Ledger.of(turn.state).forget(job.id)
+
+    def check(self, state: State) -> None:
+        """See Feature."""
+        waiting = Waiting.of(state).jobs
+        for job in state.jobs.values():
+            asked = Asked.of(job).request
+            waits = asked is not None and not asked.granted and job.state is not JobState.KILLING
+            if waits != (job.id in waiting):
+                raise InvariantViolation(f"job {job.id} asks for {asked}, `Waiting` disagrees")
+
+
+def answer_of(job: Job) -> RequestAnswer | None:
+    """The answer to the job's latest request or release."""
+    return Asked.of(job).answer
+
+
+# --- checks ----------------------------------------------------------------------------------
+
+
+def _asking(state: State, job_id: int, instance: int) -> Job:
+    """The job, if it may ask; InvalidTransition otherwise."""
+    job = state.job(job_id)
+    if job.instance != instance or job.state not in (JobState.STARTING, JobState.RUNNING):
+        raise InvalidTransition(f"job {job.id} is {job.state}: it cannot ask for anything now")
+    if job.spec.kind is not JobKind.EVOLVING:
+        raise InvalidTransition(
+            f"job {job.id} is {job.spec.kind}: only an evolving job can ask (--kind evolving)"
+        )
+    if job.spec.profile:
+        raise InvalidTransition(f"job {job.id} has a profile, which says what it gets and when")
+    return job
+
+
+def _repeated(turn: Turn, job: Job, request: int) -> bool:
+    """Whether this number was answered before: then it is again, with what holds now."""
+    known = Asked.of(job).answer
+    if known is None or request > known.request:
+        return False
+    if request < known.request:
+        raise InvalidTransition(f"job {job.id}: request {request} is older than the last")
+    turn.actions.append(AnswerRequest(job.id, job.instance, known))
+    return True
+
+
+def _one_at_a_time(job: Job) -> None:
+    """InvalidTransition while something the job asked for is pending or being carried out."""
+    asked = Asked.of(job)
+    if asked.request is not None:
+        what = f"has asked for {asked.request.more} processors"
+    elif asked.release is not None:
+        what = f"is about to give back {asked.release.count} processors"
+    elif job.resize is not None:
+        what = f"is being resized to {job.resize.target.size} processors"
+    else:
+        return
+    raise InvalidTransition(f"job {job.id} {what} already: one at a time")
+
+
+def _check_size(state: State, job: Job, size: int) -> None:
+    """InfeasibleRequest for a size that can never be.
+
+    Several legal sizes are a range for an evolving job; a single one is only where it starts.
+    """
+    capacity, legal = state.processors.capacity, job.spec.configurations
+    if size > capacity:
+        raise InfeasibleRequest(
+            f"job {job.id} would have {size} processors, the cluster has {capacity}"
+        )
+    smallest, largest = legal[0].size, legal[-1].size
+    if len(legal) > 1 and not smallest <= size <= largest:
+        raise InfeasibleRequest(
+            f"job {job.id} would have {size} processors, its sizes are {smallest} to {largest}"
+        )
+
+
+# --- serving ---------------------------------------------------------------------------------
+
+
+class _Outlook:
+    """The plan of the waiting jobs; made when first asked for, kept while requests are served."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._dfs = turn.options(DfsConfig)
+        self._running: StepFunction | None = None
+        self._plan: StartPlan | None = None
+
+    def running(self) -> StepFunction:
+        """Processors taken by running jobs, granted requests included."""
+        if self._running is None:
+            self._running = running(self._turn.state, self._turn.now)
+        return self._running
+
+    def _planned(self, queue: Iterable[Job], depth: float, taken: StepFunction) -> StartPlan:
+        turn, config = self._turn, self._turn.config
+        return plan_starts(
+            turn.state,
+            queue,
+            turn.now,
+            depth=depth,
+            drain_priority=config.drain_priority,
+            moldable=config.moldable,
+            taken=taken,
+        )
+
+    def plan(self) -> StartPlan:
+        """How the waiting jobs start if nothing more is granted."""
+        if self._plan is None:
+            line = self._turn.state.line(self._turn.now)
+            depth = self._dfs.reservation_delay_depth
+            self._plan = self._planned(line, depth, self.running().copy())
+        return self._plan
+
+    def delays(self, job: Job, more: int) -> list[Delay]:
+        """By how much the planned jobs would be delayed if `job` had `more` until its end.
+
+        Jobs of the same user are left out.
+        """
+        before, now = self.plan(), self._turn.now
+        with_more = self.running().copy()
+        with_more.add(now, _end(job, now), more)
+        after = self._planned([planned.job for planned in before.jobs], INF, with_more)
+        late = {planned.job.id: planned.start_s for planned in after.jobs}
+        counts_now = self._dfs.count_start_now
+        return [
+            Delay(planned.job.id, planned.job.spec, _delay(planned.start_s, late[planned.job.id]))
+            for planned in before.jobs
+            if counts_now or planned.start_s > now
+            if not planned.job.spec.user or planned.job.spec.user != job.spec.user
+        ]
+
+    def granted(self) -> None:
+        """A request was granted: what was planned no longer holds."""
+        self._running = self._plan = None
+
+    def available_s(self, job: Job, more: int) -> float | None:
+        """When `more` can be had until the job's end, delaying no planned job; None: never."""
+        policy, now = self._turn.policies.grant, self._turn.now
+        if not policy.may_change:
+            return None
+        taken = self.plan().taken if policy.measures else self.running()
+        end_s = _end(job, now)
+        capacity = self._turn.state.processors.capacity
+        from_s = taken.last_excess_end(capacity - more, now, end_s)
+        return None if from_s >= end_s else max(from_s, now)
+
+
+def _end(job: Job, now: float) -> float:
+    """When the running job's processors are expected back, later than now."""
+    assert job.planned is not None, "a running job is planned"
+    return max(job.planned[0], nextafter(now, INF))
+
+
+def _delay(before_s: float, after_s: float) -> float:
+    delay_s = after_s - before_s if before_s < INF else 0.0
+    return delay_s if delay_s > ROUNDING_S else 0.0
+
+
+def _serve(turn: Turn, outlook: _Outlook, job: Job) -> None:
+    request = Asked.of(job).request
+    assert request is not None, "`Waiting` lists jobs whose request waits"
+    refusal = _try(turn, outlook, job, request)
+    if refusal is not None:
+        _refuse(turn, outlook, job, request, refusal)
+
+
+def _try(turn: Turn, outlook: _Outlook, job: Job, request: DynamicRequest) -> Reason | None:
+    """Grant a request if it may be granted now; otherwise the reason why not."""
+    state, policy, more, now = turn.state, turn.policies.grant, request.more, turn.now
+    dfs = turn.options(DfsConfig)
+    processors = state.processors.find(more, one_node=dfs.one_node)
+    promised = state.idle >= more and free(state, now, _end(job, now), job) < more
+    if (processors is None or promised) and policy.may_change:
+        where = f", promised to {_promised_to(state)}" if promised else ", not all on one node"
+        where = where if state.idle >= more else ""
+        return because("dyn_too_few", more=more, idle=state.idle, where=where)
+    delays = outlook.delays(job, more) if policy.measures else []
+    grant = policy.decide(state, job, more, delays, turn.config, now)
+    if not grant.allowed or processors is None or promised:
+        return grant.reason
+    state.processors.claim(processors)
+    # Processors are gone that start policies have counted on in what they keep between passes.
+    state.changes += 1
+    del Waiting.of(state).jobs[job.id]
+    job.reserved = processors
+    Asked.of(job).request = DynamicRequest(
+        request.request, more, request.asked_s, request.deadline_s, granted=True
+    )
+    assert job.planned is not None, "a running job is planned"
+    state.plan(job, job.planned[0])
+    Ledger.of(state).charge(delays, dfs, now)
+    outlook.granted()
+    _answer(turn, job, request, Outcome.GRANTED, now, grant.reason)
+    return None
+
+
+def _promised_to(state: State) -> str:
+    """Whose claims stand in the way, for people."""
+    claimants: list[str] = [f.claimant for f in state.features["claiming"] if f.claiming(state)]
+    return claimants[-1]
+
+
+def _refuse(
+    turn: Turn, outlook: _Outlook, job: Job, request: DynamicRequest, refusal: Reason
+) -> None:
+    """Reject a request, or let it wait if it has time left and waiting can help."""
+    more, now, asked = request.more, turn.now, Asked.of(job)
+    first = asked.answer is None or asked.answer.request != request.request
+    if now < request.deadline_s and turn.policies.grant.may_change:
+        left_s = request.deadline_s - now
+        reason = because("dyn_waits", more=more, left_s=left_s, why=refusal.text)
+        if first:
+            available_s = outlook.available_s(job, more)
+            _answer(turn, job, request, Outcome.WAITING, available_s, reason)
+        return
+    available_s = outlook.available_s(job, more)
+    asked.request = None
+    del Waiting.of(turn.state).jobs[job.id]
+    if not first:
+        timeout_s = request.deadline_s - request.asked_s
+        refusal = because("dyn_timeout", more=more, timeout_s=timeout_s, why=refusal.text)
+    _answer(turn, job, request, Outcome.REJECTED, available_s, refusal)
+
+
+def _answer(
+    turn: Turn,
+    job: Job,
+    request: DynamicRequest,
+    what: Outcome,
+    available_s: float | None,
+    reason: Reason,
+) -> None:
+    answer = RequestAnswer(request.request, what, request.more, available_s, reason)
+    Asked.of(job).answer = answer
+    job.note(turn.now, what, reason)
+    turn.actions.append(AnswerRequest(job.id, job.instance, answer))

@@ -1,0 +1,360 @@
+"""Remap points and resizes: the transaction prepare, then commit or abort.
+
+prepare   a remap point is answered `expand`, `shrink` or `regrid` (the same processors, another
+          grid); an expansion's processors are reserved
+commit    the application runs on its new size: processors are booked, or released
+abort     the application goes on at its old size: reserved processors return, nothing leaked
+
+Messages get lost: a remap point tells the size it runs on and the last resize it carried out, so a
+commit or an abort that never arrived is made up for at the next remap point.
+"""
+
+from __future__ import annotations
+
+from dq_server.core.feature import Feature, handles
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import AnswerRemap
+from dq_server.core.model.decisions import Verdict
+from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap, Stay
+from dq_server.core.model.reasons import Figure, because, declare
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.planning import free
+from dq_server.core.turn import INF, Turn
+
+# After a resize that failed a job expands again only this many remap points later, twice as many
+# each time: what fails once usually fails again.
+RETRY_FIRST = 4
+RETRY_DOUBLINGS = 8
+
+declare(
+    not_malleable="a {kind} job is not resized by the scheduler",
+    user_resize="asked for by the user: from {size} to {next_size}",
+    user_regrid="asked for by the user: from {grid} to {next_grid}",
+    user_resize_waits="the user asked for {next_size}: {more} more are needed, {idle} are idle",
+    resize_under_way="the ranks for {next_size} are starting, the job goes on with {size}",
+    resize_committed="{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
+    resize_aborted="{size} to {next_size} did not happen: {why}",
+    regrid_committed="{grid} to {next_grid} done, {redistribution_s:.3g} s of redistribution",
+    regrid_aborted="{grid} to {next_grid} did not happen: {why}",
+)
+
+
+class Resizing(Feature):
+    """See the module's docstring."""
+
+    @handles(ev.RemapPoint)
+    def remap_point(self, turn: Turn, event: ev.RemapPoint) -> None:
+        """An application finished an iteration and asks what to do."""
+        job = turn.state.job(event.job)
+        _check_state(job, event)
+        if job.answer is not None and event.seq <= job.answer.seq:
+            if event.seq == job.answer.seq:
+                turn.actions.append(AnswerRemap(job.id, job.instance, job.answer))
+            return
+        _check_size(job, event)
+        if job.state is JobState.STARTING:  # the application was faster than the start signal
+            job.move(JobState.RUNNING)
+        job.remap_points += 1
+        job.called = False
+        if job.resize is not None and event.preparing == job.resize.resize_id:
+            if job.stays:
+                # done, though disturbed: their time does not count
+                job.stays[-1].iterations += event.iterations
+            answer = _still_preparing(turn, job, job.resize, event.seq)
+        else:
+            _settle_pending(turn, job, event)
+            if turn.pass_wanted:
+                # Before the verdict, which has to know what is idle and who still waits.
+                turn.make_pass()
+            _record(turn, job, event)
+            answer = _decide(turn, job, event.seq)
+        job.answer = answer
+        turn.actions.append(AnswerRemap(job.id, job.instance, answer))
+
+    @handles(ev.ResizeCommitted)
+    def committed(self, turn: Turn, event: ev.ResizeCommitted) -> None:
+        """The application carried the resize out."""
+        job = turn.state.job(event.job)
+        pending = _pending(job, event.instance, event.resize_id)
+        if pending is not None:
+            _commit(turn, job, pending, event.redistribution_time_s)
+
+    @handles(ev.ResizeAborted)
+    def aborted(self, turn: Turn, event: ev.ResizeAborted) -> None:
+        """The application could not carry the resize out."""
+        job = turn.state.job(event.job)
+        pending = _pending(job, event.instance, event.resize_id)
+        if pending is not None:
+            _abort(turn, job, pending, event.why)
+
+    @handles(ev.ResizeRequested)
+    def resize_requested(self, turn: Turn, event: ev.ResizeRequested) -> None:
+        """`dq resize`: remembered until the job's next remap point."""
+        job = turn.state.job(event.job)
+        if job.state not in (JobState.STARTING, JobState.RUNNING):
+            raise InvalidTransition(
+                f"job {job.id} is {job.state}: only a running job can be resized"
+            )
+        if job.spec.kind is not JobKind.MALLEABLE:
+            raise InvalidTransition(f"job {job.id} is {job.spec.kind}, not malleable")
+        target = _wanted(job, event)
+        capacity = turn.state.processors.capacity
+        if event.size > capacity:
+            raise InfeasibleRequest(f"the cluster has {capacity} processors")
+        job.wanted = target
+
+
+# --- what the application tells --------------------------------------------------------------
+
+
+def _check_state(job: Job, event: ev.RemapPoint) -> None:
+    if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
+        raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
+
+
+def _check_size(job: Job, event: ev.RemapPoint) -> None:
+    """The application's idea of its size must be ours, before or after the pending resize."""
+    pending = job.resize
+    happened = pending is not None and event.resize_id == pending.resize_id
+    holds = pending.target.size if pending is not None and happened else job.size
+    if event.processors != holds:
+        raise InvalidTransition(
+            f"job {job.id} reports {event.processors} processors, it holds {holds}"
+        )
+
+
+def _settle_pending(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
+    """The application speaks again: whatever was pending has happened, or has not."""
+    pending = job.resize
+    if pending is None:
+        return
+    if event.resize_id == pending.resize_id:
+        _commit(turn, job, pending, event.redistribution_time_s)
+    else:
+        _abort(turn, job, pending, "the application went on without it")
+
+
+def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
+    config, configuration = turn.config, job.configuration
+    assert configuration is not None
+    job.performance.record(
+        configuration, event.iteration_time_s, samples=config.samples, discard=config.discard
+    )
+    for feature in turn.features["measured"]:
+        feature.measured(turn, job)
+    job.settle = max(0, job.settle - 1)
+    stay = job.stays[-1] if job.stays else None
+    if stay is not None:
+        stay.iterations += event.iterations
+        stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
+
+
+def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
+    """The configuration that a user asks for; InfeasibleRequest if the job has no such one."""
+    grids = job.spec.grids_of(event.size)
+    if not grids:
+        legal = ", ".join(str(c.size) for c in job.spec.configurations)
+        raise InfeasibleRequest(f"size {event.size} is not among the job's legal sizes {legal}")
+    if not event.rows:
+        return job.on_best_grid(grids[0])
+    target = next((c for c in grids if c.rows == event.rows), None)
+    if target is None:
+        legal = ", ".join(map(str, grids))
+        asked = f"{event.size} processors in {event.rows} rows"
+        raise InfeasibleRequest(f"{asked} is none of the job's grids of this size: {legal}")
+    return target
+
+
+# --- prepare ---------------------------------------------------------------------------------
+
+
+def _still_preparing(turn: Turn, job: Job, pending: PendingResize, seq: int) -> Answer:
+    """The granted expansion stands (its id in the answer says so); nothing else is decided."""
+    current = job.configuration
+    assert current is not None
+    reason = because("resize_under_way", size=current.size, next_size=pending.target.size)
+    job.note(turn.now, Remap.CONTINUE, reason)
+    return Answer(seq, Remap.CONTINUE, pending.resize_id, (), current, reason)
+
+
+def _decide(turn: Turn, job: Job, seq: int) -> Answer:
+    verdict = _verdict(turn, job)
+    current = job.configuration
+    assert current is not None
+    _learn(turn, job, verdict)
+    target, stay = verdict.target, job.stays[-1] if job.stays else None
+    resize_id, processors = 0, verdict.processors[:0]
+    if target is None or target == current:
+        what, target = Remap.CONTINUE, current
+    else:
+        what = _direction(current, target)
+        pending = _prepare(turn, job, seq, target, verdict.processors)
+        resize_id, processors = pending.resize_id, pending.processors
+        if stay is not None:
+            stay.decision = what
+    job.note(turn.now, what, verdict.reason)
+    if stay is not None:
+        stay.reason = verdict.reason
+    return Answer(seq, what, resize_id, processors, target, verdict.reason)
+
+
+def _learn(turn: Turn, job: Job, verdict: Verdict) -> None:
+    """What the verdict says about the job, whether it is resized or not."""
+    data = job.performance
+    if verdict.sweet_spot is not None:
+        data.sweet_spot, data.worse = verdict.sweet_spot, verdict.worse
+    if verdict.judged:
+        data.judged = True
+    if verdict.kept is not None:
+        data.keep(verdict.kept.grid)
+        if verdict.reason is not verdict.kept.reason:
+            job.note(turn.now, "grid", verdict.kept.reason)
+
+
+def _direction(current: Configuration, target: Configuration) -> Remap:
+    if target.size == current.size:
+        return Remap.REGRID
+    return Remap.EXPAND if target.size > current.size else Remap.SHRINK
+
+
+def _verdict(turn: Turn, job: Job) -> Verdict:
+    """The user's wish first, then the features', then the policy's."""
+    if turn.state.paused:
+        return Verdict(None, because("paused", why=turn.state.paused))
+    if job.wanted is not None:
+        return _as_wanted(turn, job, job.wanted)
+    for feature in turn.features["verdict"]:
+        verdict = feature.verdict(turn, job)
+        if verdict is not None:
+            return verdict
+    if job.spec.kind is not JobKind.MALLEABLE:
+        return Verdict(None, because("not_malleable", kind=str(job.spec.kind)))
+    return turn.policies.resize.decide(turn.state, job, turn.config, turn.now)
+
+
+def _as_wanted(turn: Turn, job: Job, target: Configuration) -> Verdict:
+    """What the user asked for, once the processors are there."""
+    size = job.size
+    idle = free(turn.state, turn.now, planned_end(job), job)
+    if target.size <= size + idle:
+        job.wanted = None
+        if target.size == size and target != job.configuration:
+            grid = str(job.configuration)
+            return Verdict(target, because("user_regrid", grid=grid, next_grid=str(target)))
+        return Verdict(target, because("user_resize", size=size, next_size=target.size))
+    more = target.size - size
+    return Verdict(None, because("user_resize_waits", next_size=target.size, more=more, idle=idle))
+
+
+def _prepare(
+    turn: Turn, job: Job, seq: int, target: Configuration, processors: tuple[int, ...]
+) -> PendingResize:
+    """Grant a resize. `processors`: reserved for the job already, or those that shall leave."""
+    state = turn.state
+    expand = target.size > job.size
+    if expand and not processors:
+        processors = state.processors.take(target.size - job.size)
+    elif not processors:
+        processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
+    if expand:
+        job.reserved = processors
+    job.resize = PendingResize(state.next_resize, seq, target, processors, expand, turn.now)
+    state.next_resize += 1
+    state.plan(job, planned_end(job))
+    for feature in turn.features["resize_granted"]:
+        feature.resize_granted(turn, job)
+    return job.resize
+
+
+# --- commit, abort ---------------------------------------------------------------------------
+
+
+def _pending(job: Job, instance: int, resize_id: int) -> PendingResize | None:
+    """The pending resize with this id; None if it is settled already or of an older instance."""
+    pending = job.resize
+    if pending is None or job.instance != instance or pending.resize_id != resize_id:
+        return None
+    return pending
+
+
+def _commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float) -> None:
+    before, state = job.configuration, turn.state
+    assert before is not None
+    end_s = _new_end(job, before, pending, turn.now)
+    turn.charge(job)
+    job.resize, job.reserved = None, ()
+    job.aborts = 0
+    job.resizes += 1
+    job.configuration = pending.target
+    if pending.expand:
+        job.allocation.extend(pending.processors)
+    elif pending.processors:
+        job.allocation = state.processors.without(job.allocation, pending.processors)
+    state.plan(job, end_s)
+    for feature in turn.features["resize_committed"]:
+        feature.resize_committed(turn, job)
+    if pending.processors and not pending.expand:
+        turn.let_go(job, list(pending.processors))
+        if state.queue:
+            job.settle = turn.config.settle
+    job.performance.moved(before, pending.target, redistribution_s)
+    job.stays.append(Stay(pending.target, turn.now, redistribution_time_s=redistribution_s))
+    code, figures = _from_to("committed", before, pending.target)
+    reason = because(code, redistribution_s=redistribution_s, **figures)
+    job.note(turn.now, "committed", reason)
+    turn.schedule()
+
+
+def planned_end(job: Job) -> float:
+    """When the active job's processors are expected back (s); +inf: not known."""
+    assert job.planned is not None
+    return job.planned[0]
+
+
+def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float) -> float:
+    """The planned end after a resize: what was left when it was granted, at the new speed.
+
+    The speed comes from the job's scalability if that is known, else from its measurements; without
+    either the old end stands.
+    """
+    end_s = planned_end(job)
+    if end_s <= pending.granted_s or end_s == INF:
+        return end_s
+    target, known = pending.target, job.spec.scalability
+    if known is not None:
+        ratio = known.ratio(target.size) / known.ratio(before.size)
+    else:
+        measured = job.performance.known
+        if before not in measured or target not in measured:
+            return end_s
+        ratio = measured[target] / measured[before]
+    return now + (end_s - pending.granted_s) * ratio
+
+
+def _abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
+    assert job.configuration is not None
+    job.resize, job.reserved = None, ()
+    if pending.target.size == job.size:
+        job.performance.bar(pending.target)
+    else:
+        job.aborts += 1
+        doublings = min(job.aborts - 1, RETRY_DOUBLINGS)
+        job.settle = max(job.settle, RETRY_FIRST * 2**doublings)
+    turn.state.plan(job, planned_end(job))
+    if pending.expand:
+        turn.let_go(job, list(pending.processors))
+    if job.stays:
+        job.stays[-1].decision = Remap.CONTINUE
+    code, figures = _from_to("aborted", job.configuration, pending.target)
+    job.note(turn.now, "aborted", because(code, why=why, **figures))
+    turn.schedule()
+
+
+def _from_to(
+    end: str, before: Configuration, after: Configuration
+) -> tuple[str, dict[str, Figure]]:
+    """Code and figures of the reason that tells how a resize ended."""
+    if before.size == after.size:
+        return f"regrid_{end}", {"grid": str(before), "next_grid": str(after)}
+    return f"resize_{end}", {"size": before.size, "next_size": after.size}

@@ -1,0 +1,146 @@
+"""What the scheduler wants done. A shell (live or sim) carries actions out, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dq_server.core.model.jobs import Answer, JobState
+from dq_server.core.model.reasons import Reason
+from dq_server.core.model.sizes import Configuration
+
+
+class Outcome(StrEnum):
+    """How a dynamic request stands; a release is always accepted."""
+
+    GRANTED = "granted"
+    REJECTED = "rejected"
+    WAITING = "waiting"
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAnswer:
+    """The answer to a dynamic request or release.
+
+    more         processors asked for; negative: to be released
+    available_s  when they are expected to be there without delaying a planned job; None: not in
+                 sight while the job runs
+    """
+
+    request: int
+    what: Outcome
+    more: int
+    available_s: float | None
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class JobAccepted:
+    """The submission is in the scheduler's state (the shell answers once it is safe)."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Start the application: rank r on processors[r]."""
+
+    job: int
+    instance: int
+    processors: tuple[int, ...]
+    configuration: Configuration
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class KillJob:
+    """End every process of the job on every node, then report JobEnded."""
+
+    job: int
+    instance: int
+    processors: tuple[int, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRemap:
+    """Answer the application's remap point."""
+
+    job: int
+    instance: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """Answer a dynamic request or release. One that waited is answered again when it is decided.
+
+    What was granted or accepted is carried out at the job's next remap point.
+    """
+
+    job: int
+    instance: int
+    answer: RequestAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class CallRemap:
+    """The scheduler would resize the job: it is wanted at a remap point, the sooner the better.
+
+    Live, every iteration of a job ends with a remap point, at which the scheduler decides afresh:
+    there is nothing to carry out. A simulated job need not report remap points in between
+    (sim/applications.py): for it this is how it learns of the one that matters.
+    """
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class VacateProcessors:
+    """Make sure that no process of the job is left there, then report ProcessorsVacated."""
+
+    job: int
+    instance: int
+    processors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinished:
+    """The job reached an end state."""
+
+    job: int
+    state: JobState
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class JobRestarts:
+    """The job is in the queue again; of its start `instance` nothing is left."""
+
+    job: int
+    instance: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class WarnJob:
+    """Something the job's owner should know before it happens."""
+
+    job: int
+    reason: Reason
+
+
+Action = (
+    JobAccepted
+    | StartJob
+    | KillJob
+    | AnswerRemap
+    | AnswerRequest
+    | CallRemap
+    | VacateProcessors
+    | JobFinished
+    | JobRestarts
+    | WarnJob
+)

@@ -1,0 +1,291 @@
+"""Everything that can happen to the scheduler. Events are what the journal keeps.
+
+An event carries facts only; time is handed to `Scheduler.handle` beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """From now on the scheduler follows this configuration."""
+
+    config: SchedulerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    """A node offers processors. Joining again under the same name brings it back."""
+
+    node: str
+    processors: int
+    speed: float = 1.0  # relative to the others
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node no longer answers: its processors are gone, jobs on it must end everywhere."""
+
+    node: str
+    why: str = "no heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """A new job. A spec whose `request_id` was seen before yields the same job again."""
+
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """The application's processes run."""
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """The application ended by itself, crashed or was killed; `error`: why it could not be started,
+    or, once it runs, how its processes were lost."""
+
+    job: int
+    instance: int
+    exit_code: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobGaveUp:
+    """The application says why it is about to end without success."""
+
+    job: int
+    instance: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDone:
+    """A protected job's program has left its session in order.
+
+    MPICH 5.0.2's launcher ends with code 0 when a rank that joined later is killed, so that an exit
+    code of 0 alone does not say that a job is done.
+    """
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMade:
+    """A protected job has copied its data, or tried to (`error`).
+
+    step     turns of its loop that the copy holds
+    took_s   how long all ranks stood still for it
+    nbytes   of the whole copy
+    """
+
+    job: int
+    instance: int
+    step: int
+    took_s: float
+    nbytes: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorsVacated:
+    """No process of the job is left on these processors; without a list: on any of its own."""
+
+    job: int
+    processors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemapPoint:
+    """The application finished an iteration and asks what to do (thesis, 3.3.1).
+
+    seq                   counts the job's remap points in this instance; a repeat gets the same
+                          answer
+    processors            how many the application runs on now: tells whether a resize happened
+    resize_id             the last resize it carried out (0: none)
+    iteration_time_s      computing time of the iteration, the slowest rank's
+    redistribution_time_s of the resize that came before this iteration, 0 if none did
+    preparing             the granted expansion whose new ranks are still starting (0: none): it
+                          stays granted, and the iteration, slowed by their start, does not count
+    iterations            done since the remap point before: a job that prepares an expansion does
+                          not ask after each of its short iterations
+    """
+
+    job: int
+    instance: int
+    seq: int
+    processors: int
+    resize_id: int
+    iteration_time_s: float
+    redistribution_time_s: float = 0.0
+    preparing: int = 0
+    iterations: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeCommitted:
+    """The application runs on its new size; released processors hold none of its ranks."""
+
+    job: int
+    instance: int
+    resize_id: int
+    redistribution_time_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAborted:
+    """The resize could not be carried out; the application goes on at its old size."""
+
+    job: int
+    instance: int
+    resize_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillRequested:
+    """A user wants the job gone."""
+
+    job: int
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequested:
+    """A queued job shall not be started."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequested:
+    """A held job may be started again."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRequested:
+    """A user wants the job on this many processors, at its next remap point.
+
+    `rows`: of the grid, which must be one of the job's; 0: the one that is used at this size.
+    """
+
+    job: int
+    size: int
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicRequested:
+    """An evolving application asks for more processors (Prabhakaran et al. 2014, tm_dynget).
+
+    request    counts the job's requests and releases in this instance, from 1; a repeat gets the
+               same answer
+    timeout_s  how long the request may wait; 0: granted or rejected at once
+    """
+
+    job: int
+    instance: int
+    request: int
+    more: int
+    timeout_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicReleased:
+    """An evolving application gives processors back (tm_dynfree): these, or `count` of its choice.
+
+    The scheduler chooses which if none are named. `request`: see DynamicRequested.
+    """
+
+    job: int
+    instance: int
+    request: int
+    count: int
+    processors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceReservation:
+    """`processors` are kept from `start_s` to `end_s` for jobs that name it.
+
+    user  whose jobs may; empty: anybody's
+    """
+
+    name: str
+    processors: int
+    start_s: float
+    end_s: float
+    user: str = ""
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationMade:
+    """Processors shall be kept for somebody (advance.py)."""
+
+    reservation: AdvanceReservation
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationCancelled:
+    """They need not be kept any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrantsPaused:
+    """From now on no processor is granted to anybody, until the same event says otherwise.
+
+    A shell pauses when it cannot carry grants out: it has just started and does not know yet
+    which nodes still answer, or it is about to leave.
+    """
+
+    paused: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed: walltimes and other limits are looked at."""
+
+
+Event = (
+    Configured
+    | NodeJoined
+    | NodeLost
+    | JobSubmitted
+    | JobStarted
+    | JobEnded
+    | JobGaveUp
+    | CopyMade
+    | WorkDone
+    | ProcessorsVacated
+    | RemapPoint
+    | ResizeCommitted
+    | ResizeAborted
+    | KillRequested
+    | HoldRequested
+    | ReleaseRequested
+    | ResizeRequested
+    | DynamicRequested
+    | DynamicReleased
+    | ReservationMade
+    | ReservationCancelled
+    | GrantsPaused
+    | Tick
+)

@@ -1,0 +1,215 @@
+"""Jobs: what happens to them (`Job`), and which moves are legal.
+
+    HELD ⇄ QUEUED → STARTING → RUNNING → DONE | FAILED | KILLED
+                        └────────┴─→ KILLING → FAILED | KILLED
+                        └────────┴─────┴─→ RESTARTING → QUEUED | FAILED | KILLED
+
+A job that must wait for other jobs to end is WAITING before it is QUEUED. A job in KILLING still
+owns its processors: they return when the nodes confirm that they are empty. A protected job in
+RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. The next
+start is the next instance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dq_server.core.model.errors import InvalidTransition
+from dq_server.core.model.performance import PerformanceData
+from dq_server.core.model.reasons import Reason
+from dq_server.core.model.records import Records
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.spec import JobKind, JobSpec
+
+__all__ = ["ACTIVE", "ENDED", "TRANSITIONS", "Answer", "Decision", "Job", "JobKind", "JobSpec",
+           "JobState", "PendingResize", "Remap", "Stay"]  # fmt: skip
+
+
+class JobState(StrEnum):
+    """See the picture in this module's docstring."""
+
+    HELD = "held"
+    WAITING = "waiting"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    KILLING = "killing"
+    RESTARTING = "restarting"
+    DONE = "done"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+_S = JobState
+TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    _S.HELD: frozenset({_S.QUEUED, _S.WAITING, _S.KILLED}),
+    _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.KILLED}),
+    _S.QUEUED: frozenset({_S.HELD, _S.STARTING, _S.KILLED}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED, _S.RESTARTING}),
+    _S.RUNNING: frozenset({_S.KILLING, _S.DONE, _S.FAILED, _S.RESTARTING}),
+    _S.KILLING: frozenset({_S.FAILED, _S.KILLED, _S.RESTARTING}),
+    _S.RESTARTING: frozenset({_S.QUEUED, _S.FAILED, _S.KILLED}),
+    _S.DONE: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.KILLED: frozenset(),
+}
+ENDED = frozenset({_S.DONE, _S.FAILED, _S.KILLED})
+ACTIVE = frozenset({_S.STARTING, _S.RUNNING, _S.KILLING})
+
+
+class Remap(StrEnum):
+    """What a job is told at its remap point. Regrid: the same processors on another grid."""
+
+    CONTINUE = "continue"
+    EXPAND = "expand"
+    SHRINK = "shrink"
+    REGRID = "regrid"
+
+
+@dataclass(slots=True)
+class PendingResize:
+    """A resize granted and not yet committed (features/resizing.py)."""
+
+    resize_id: int
+    seq: int  # of the remap point at which it was granted
+    target: Configuration
+    processors: tuple[int, ...]  # expand: `Job.reserved`; shrink: those that leave; regrid: none
+    expand: bool
+    granted_s: float
+
+
+@dataclass(slots=True)
+class Stay:
+    """One stay of a job at one configuration, for reports: how it went and how it ended."""
+
+    configuration: Configuration
+    since_s: float
+    iteration_time_s: float | None = None
+    redistribution_time_s: float = 0.0
+    iterations: int = 0
+    decision: str = Remap.CONTINUE  # at its last remap point; "restart": it was interrupted
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A line of a job's story: when, what, why."""
+
+    time_s: float
+    what: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one remap point, kept so that a repeated request gets the same one."""
+
+    seq: int
+    what: Remap
+    resize_id: int
+    processors: tuple[int, ...]
+    configuration: Configuration
+    reason: Reason
+
+
+@dataclass(slots=True)
+class Job:
+    """A job and everything that has happened to it."""
+
+    id: int
+    spec: JobSpec
+    state: JobState
+    submit_s: float
+    start_s: float | None = None
+    end_s: float | None = None
+    instance: int = 0  # counts starts; a message of an older instance is ignored
+    configuration: Configuration | None = None  # of `allocation`; after the end the last one
+    allocation: list[int] = field(default_factory=list)  # rank r runs on processor allocation[r]
+    reserved: tuple[int, ...] = ()  # granted to it, not part of `allocation` before a remap point
+    first_processor: int = -1  # where rank 0 started: its node keeps the output
+    resize: PendingResize | None = None
+    answer: Answer | None = None  # to its latest remap point: a repeated one gets the same
+    remap_points: int = 0  # of all its starts
+    wanted: Configuration | None = None  # a size the user asked for (dq resize), not yet reached
+    settle: int = 0  # iterations before the next voluntary expansion (hysteresis)
+    aborts: int = 0  # resizes in a row that could not be carried out
+    performance: PerformanceData = field(default_factory=PerformanceData)
+    stays: list[Stay] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    exit_code: int | None = None
+    end_reason: Reason | None = None  # also of a job in KILLING or RESTARTING: why it ends
+    killed_to: JobState = JobState.KILLED  # where KILLING leads: FAILED if nobody asked for it
+    warned: bool = False  # the walltime warning went out
+    planned: tuple[float, int, int] | None = None  # its entry in State.ends
+    resizes: int = 0  # committed ones
+    charged_s: float | None = None  # until then its use of processors is in State.usage
+    keep_decisions: int = 400
+    called: bool = False  # asked to come to a remap point (CallRemap), not there yet
+    keeps_size: bool = False  # no policy may resize it at the moment
+    restarts: int = 0  # times that it was interrupted and queued again
+    start_on: Configuration | None = None  # the size to start on if not the one asked for
+    work_done: bool = False  # its program has left its session in order
+    gave_up: str = ""  # why the application will end, in its own words
+    records: Records = field(default_factory=Records)  # of the features
+
+    @property
+    def size(self) -> int:
+        """Processors held now (0 before the start and after the end)."""
+        return len(self.allocation)
+
+    @property
+    def preferred(self) -> Configuration:
+        """The size to start on: what the user asked for, or what a feature found to be better."""
+        return self.start_on or self.spec.initial
+
+    @property
+    def needed(self) -> int:
+        """Processors without which the job cannot run, as far as it is planned now."""
+        return self.start_on.size if self.start_on else self.spec.needed
+
+    @property
+    def chain(self) -> tuple[Configuration, ...]:
+        """One configuration per legal size, ascending: on the grid to be used now."""
+        legal = self.spec.configurations
+        return tuple(map(self.on_best_grid, legal)) if self.spec.other_grids else legal
+
+    def on_best_grid(self, configuration: Configuration) -> Configuration:
+        """The same size on the grid that was kept for it, if several were tried."""
+        return self.performance.kept.get(configuration.size, configuration)
+
+    def begin_again(self, reason: Reason) -> None:
+        """Nothing of the last start counts for the next one, except what was measured."""
+        self.answer = self.resize = self.end_reason = self.exit_code = None
+        self.reserved = ()
+        self.called = self.warned = False
+        self.settle = self.aborts = 0
+        self.gave_up, self.work_done = "", False
+        self.performance.moved_elsewhere()
+        if self.stays:
+            self.stays[-1].decision, self.stays[-1].reason = "restart", reason
+
+    def holds(self) -> list[int]:
+        """Allocated processors and those reserved for it.
+
+        Spawned ranks may already run on those of an expansion.
+        """
+        return [*self.allocation, *self.reserved]
+
+    def move(self, to: JobState) -> None:
+        """Change state, or raise InvalidTransition and change nothing."""
+        if to not in TRANSITIONS[self.state]:
+            raise InvalidTransition(f"job {self.id} is {self.state}: it cannot become {to}")
+        self.state = to
+
+    def note(self, now: float, what: str, reason: Reason) -> None:
+        """Append to the story; a decision that only repeats the last one replaces it."""
+        keep = self.keep_decisions
+        if not keep:
+            return
+        story = self.decisions
+        if story and story[-1].what == what and story[-1].reason.code == reason.code:
+            story.pop()
+        story.append(Decision(now, what, reason))
+        if len(story) > keep:
+            del story[1 : len(story) - keep + 1]

@@ -1,0 +1,130 @@
+"""Performance data gatherer: how long an iteration of a job takes on each configuration.
+
+Source: ReSHAPE thesis, 3.4.3. Per job: a sorted list of the configurations it has run on with their
+iteration times, and the stack of configurations it can shrink to with the penalty of each.
+Redistribution time is kept apart from computing time.
+
+Noise: the first `discard` iterations after a resize do not count, and a time is believed once
+`samples` iterations were counted; it is their median. `samples=1, discard=0` is the thesis's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from dq_server.core.model.sizes import Configuration
+
+
+@dataclass(slots=True)
+class PerformanceData:
+    """Measurements of one job. Times in seconds, keyed by configuration."""
+
+    window: list[float] = field(default_factory=list)  # counted since the last resize, newest last
+    seen: int = 0  # iterations since the last resize, counted or not
+    known: dict[Configuration, float] = field(default_factory=dict)  # believed iteration times
+    order: list[Configuration] = field(default_factory=list)  # visits, oldest first, no repeats
+    redistribution: dict[str, float] = field(default_factory=dict)  # "1x2>2x2" -> seconds
+    came_from: Configuration | None = None  # before the expansion to where it is now
+    judged: bool = False  # that expansion was judged and paid: it is not undone later
+    proven: bool = False  # that expansion led to a configuration that had paid before
+    sweet_spot: Configuration | None = None
+    worse: Configuration | None = None  # the configuration that did not pay
+    recalled: dict[Configuration, float] = field(default_factory=dict)
+    # those of `known` that earlier runs measured and this one has not
+    mistrusts: bool = False  # this run has shown that the history no longer holds
+    kept: dict[int, Configuration] = field(default_factory=dict)
+    # size -> the grid to use there, once all of several were tried (policies/grids.py)
+    barred: list[Configuration] = field(default_factory=list)  # grids that could not be gone to
+
+    def record(
+        self, at: Configuration, iteration_time_s: float, *, samples: int, discard: int
+    ) -> None:
+        """Take in one iteration that ran at `at`."""
+        if at not in self.order:
+            self.order.append(at)
+        self.seen += 1
+        if self.seen <= discard:
+            return
+        self.window.append(iteration_time_s)
+        # A sliding window keeps the belief fresh when an application changes its pace.
+        if len(self.window) > max(samples, 8):
+            self.window.pop(0)
+        if len(self.window) >= samples:
+            self.known[at] = median(self.window[-max(samples, 1) :])
+
+    def moved(self, from_: Configuration, to: Configuration, redistribution_s: float) -> None:
+        """A resize was committed: start measuring afresh."""
+        self.window.clear()
+        self.seen = 0
+        self.redistribution[f"{from_}>{to}"] = redistribution_s
+        if to not in self.order:
+            self.order.append(to)
+        if to.size == from_.size:  # another grid: the expansion that led here is still to be judged
+            return
+        self.came_from = from_ if to.size > from_.size else None
+        self.judged = False
+        self.proven = to in self.known
+
+    def keep(self, grid: Configuration) -> None:
+        """Of the grids of its size this one is to be used."""
+        self.kept[grid.size] = grid
+        if self.sweet_spot is not None and self.sweet_spot.size == grid.size:
+            self.sweet_spot = grid
+
+    def bar(self, grid: Configuration) -> None:
+        """The job could not go to this grid: it is not tried again."""
+        self.barred.append(grid)
+        if self.kept.get(grid.size) == grid:
+            del self.kept[grid.size]
+
+    def _set_aside(self, grid: Configuration) -> bool:
+        """Whether another grid is to be used at this size."""
+        return self.kept.get(grid.size, grid) != grid
+
+    def moved_elsewhere(self) -> None:
+        """The job starts again, on any size: measure afresh, judge no resize."""
+        self.window.clear()
+        self.seen = 0
+        self.came_from = None
+        self.judged = self.proven = False
+
+    def measured(self, samples: int) -> bool:
+        """Whether the current stay has enough counted iterations."""
+        return len(self.window) >= samples
+
+    def visited(self) -> list[tuple[Configuration, float]]:
+        """Configurations with a believed time, ascending by size."""
+        return sorted(self.known.items(), key=lambda item: (item[0].size, item[0]))
+
+    def shrink_stack(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
+        """Smaller configurations the job has run on, largest first, with the penalty of each.
+
+        Penalty: relative growth of the iteration time, 0.25 meaning a quarter longer. The time at
+        `current` may not be known yet: then the best time known so far stands in for it.
+        """
+        if not self.known:
+            return
+        now_s = self.known.get(current, min(self.known.values()))
+        for smaller, time_s in reversed(self.visited()):
+            if smaller.size < current.size and not self._set_aside(smaller):
+                yield smaller, time_s / now_s - 1.0
+
+    def expand_candidates(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
+        """Larger configurations with data, up to the sweet spot, with the gain of each.
+
+        Gain: relative fall of the iteration time, 0.25 meaning a quarter shorter.
+        """
+        now_s = self.known.get(current)
+        if now_s is None:
+            return
+        for larger, time_s in self.visited():
+            if larger.size <= current.size or self._set_aside(larger):
+                continue
+            if self.allows(larger):
+                yield larger, 1.0 - time_s / now_s
+
+    def allows(self, configuration: Configuration) -> bool:
+        """Whether expanding there stays within the sweet spot."""
+        return self.sweet_spot is None or configuration.size <= self.sweet_spot.size

@@ -1,0 +1,148 @@
+"""What a user asks for: the job's description, checked once and never changed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+
+from dq_server.core.model.errors import InvalidSpec
+from dq_server.core.model.profile import EvolutionProfile
+from dq_server.core.model.protection import Protection
+from dq_server.core.model.scalability import Scalability
+from dq_server.core.model.sizes import Configuration, nearest_square
+
+
+class JobKind(StrEnum):
+    """Feitelson & Rudolph's kinds. Malleable: the server decides; evolving: the application."""
+
+    RIGID = "rigid"
+    MOLDABLE = "moldable"
+    MALLEABLE = "malleable"
+    EVOLVING = "evolving"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What the user asked for. Immutable; `configurations` ascend by size.
+
+    `initial` is the size to start on; a moldable job may be started on any configuration.
+    `estimate_s` is the user's run-time estimate on `initial`, used for planning (walltime if not
+    given); `scalability`, if known, says how it changes with the size. `profile`: steps (seconds,
+    processors) of an evolving job whose evolution is known, both whole numbers (profiles.py).
+    `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
+    in whatever way. `reservation`: the advance reservation to run in (advance.py).
+    `application`: jobs with the same name learn from each other's runs (history.py).
+    `other_grids`: of sizes that may be viewed in several ways those beside the one among
+    `configurations`, in the order in which they are to be tried (policies/grids.py).
+    """
+
+    name: str
+    kind: JobKind
+    initial: Configuration
+    configurations: tuple[Configuration, ...]
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    walltime_s: float | None = None
+    estimate_s: float | None = None
+    user: str = ""
+    group: str = ""
+    account: str = ""
+    job_class: str = ""
+    qos: str = ""
+    priority: int = 0
+    request_id: str = ""
+    hold: bool = False
+    scalability: Scalability | None = None
+    profile: tuple[tuple[int, int], ...] = ()
+    after: tuple[int, ...] = ()
+    after_any: tuple[int, ...] = ()
+    protection: Protection | None = None
+    reservation: str = ""
+    application: str = ""
+    other_grids: tuple[Configuration, ...] = ()
+
+    def validate(self) -> None:
+        """Raise InvalidSpec with one clear line if the description contradicts itself."""
+        if not self.configurations:
+            raise InvalidSpec("the job has no legal size")
+        if not self._legal(self.initial):
+            legal = ", ".join(str(c.size) for c in self.configurations)
+            raise InvalidSpec(f"size {self.initial.size} is not among the legal sizes {legal}")
+        if self.kind is JobKind.RIGID and len(self.configurations) > 1:
+            raise InvalidSpec("a rigid job has exactly one size")
+        if self.other_grids and self.kind is not JobKind.MALLEABLE:
+            raise InvalidSpec(
+                f"{self.other_grids[0]} is a second grid of its size: only a malleable job tries"
+                f" several, a {self.kind} one has one"
+            )
+        if self.profile:
+            self._validate_profile()
+        for name in ("walltime_s", "estimate_s"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidSpec(f"{name} must be positive, not {value}")
+        both = set(self.after) & set(self.after_any)
+        if both:
+            raise InvalidSpec(f"job {min(both)} is to end successfully and in whatever way: choose")
+        if self.protection is not None:
+            self.protection.validate()
+            if self.profile:
+                raise InvalidSpec(
+                    "a job with a profile cannot be protected: its moments would pass"
+                )
+
+    def _validate_profile(self) -> None:
+        if self.kind is not JobKind.EVOLVING:
+            raise InvalidSpec(f"a profile is for a job of kind evolving, not {self.kind}")
+        requested = EvolutionProfile(self.profile)
+        if self.initial.size != requested.steps[0][1]:
+            raise InvalidSpec("a job with a profile starts on the processors of its first step")
+        if self.protection is not None:
+            raise InvalidSpec(
+                "a protected job may begin again at any time, a profile is a promise for certain"
+                " times: choose one of them"
+            )
+        walltime_s = self.walltime_s
+        if walltime_s is not None and walltime_s < requested.duration_s:
+            raise InvalidSpec(
+                f"the walltime of {walltime_s:g} s is shorter than the profile,"
+                f" {requested.duration_s:g} s"
+            )
+
+    @property
+    def needed(self) -> int:
+        """Processors without which the job can never run: of a profile the largest step's."""
+        return max((size for _, size in self.profile), default=self.initial.size)
+
+    def grids_of(self, size: int) -> tuple[Configuration, ...]:
+        """The grids of a legal size, the preferred one first."""
+        return tuple(c for c in (*self.configurations, *self.other_grids) if c.size == size)
+
+    def configuration_of(self, size: int) -> Configuration:
+        """The listed configuration of this size, or the grid nearest to a square."""
+        listed = (c for c in self.configurations if c.size == size)
+        return next(listed, None) or nearest_square(size)
+
+    def _legal(self, configuration: Configuration) -> bool:
+        sizes = self.configurations
+        if len(sizes) == 1:
+            return sizes[0] == configuration
+        k = bisect_left(sizes, configuration.size, key=attrgetter("size"))
+        return configuration in sizes[k : k + 1] or configuration in sizes
+
+    @property
+    def planned_s(self) -> float | None:
+        """Run time to plan with, seconds; None means unknown (never backfilled before others)."""
+        if self.profile:
+            return float(sum(duration_s for duration_s, _ in self.profile))
+        return self.estimate_s if self.estimate_s is not None else self.walltime_s
+
+    def planned_on_s(self, size: int) -> float | None:
+        """`planned_s` if the job runs on `size` processors, as far as its scalability is known."""
+        planned, known = self.planned_s, self.scalability
+        if planned is None or known is None or size == self.initial.size:
+            return planned
+        return planned * known.ratio(size) / known.ratio(self.initial.size)

@@ -1,0 +1,190 @@
+"""The scheduler's state: jobs, processors, the queue. Only handlers change it.
+
+`queue` and `active` are indexes over `jobs`, kept in submission and start order; OrderedDict
+because the head of a long queue must be found, and any job removed, in constant time. `ends` is
+the plan: when the processors of the active jobs are expected back.
+
+What a feature knows beside this is in its own records (records.py). `ordered` and `features` are
+wired in by the scheduler, so that everybody sees the same queue.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Protocol
+
+from dq_server.core.model.errors import InvariantViolation, UnknownJob
+from dq_server.core.model.jobs import ACTIVE, Job, JobState
+from dq_server.core.model.processors import Processors
+from dq_server.core.model.records import Records
+from dq_server.core.model.usage import Usage
+
+
+class Hooks(Protocol):
+    """The features that override a hook, in order (feature.Features)."""
+
+    def __getitem__(self, hook: str) -> tuple[Any, ...]:
+        """See the class."""
+
+
+class _NoFeatures:
+    def __getitem__(self, hook: str) -> tuple[Any, ...]:
+        return ()
+
+
+def submission_order(state: State, now: float) -> Iterable[Job]:  # noqa: ARG001
+    """Until an order policy is configured."""
+    return state.queue.values()
+
+
+@dataclass(slots=True)
+class State:
+    """Everything the scheduler knows."""
+
+    processors: Processors = field(default_factory=Processors)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    queue: OrderedDict[int, Job] = field(default_factory=OrderedDict)  # QUEUED, submission order
+    active: OrderedDict[int, Job] = field(default_factory=OrderedDict)  # ACTIVE, start order
+    ended: deque[int] = field(default_factory=deque)  # oldest first
+    by_request: dict[str, int] = field(default_factory=dict)  # submission request id -> job
+    ends: list[tuple[float, int, int]] = field(default_factory=list)
+    # (planned end s, job, processors held) of the active jobs, ascending; end +inf: not known
+    changing: dict[int, Job] = field(default_factory=dict)  # active, being resized or killed
+    promised: dict[int, float] = field(default_factory=dict)
+    # waiting job -> start s that a start policy promised it; +inf: not in sight
+    usage: Usage = field(default_factory=Usage)  # kept if the order policy `charges`
+    records: Records = field(default_factory=Records)  # of the features
+    next_job: int = 1
+    next_resize: int = 1
+    paused: str = ""  # why nothing is granted at the moment; empty: grants go on
+    changes: int = 0  # events that may have changed more than the end of the queue
+    reordered: int = 0  # times that a job entered the queue elsewhere than at its end
+    ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
+    features: Hooks = field(default_factory=_NoFeatures)
+
+    def job(self, job_id: int) -> Job:
+        """The job, or UnknownJob."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            raise UnknownJob(f"no job {job_id}")
+        return job
+
+    # --- the queue ------------------------------------------------------------------------------
+
+    def head(self, now: float) -> Job | None:
+        """The job at the head of the queue, as the order policy has it.
+
+        Jobs that stand aside and jobs whose start is promised are passed over: nobody makes room
+        for them.
+        """
+        if not self.queue:
+            return None
+        excused = [p for f in self.features["excused"] if (p := f.excused(self)) is not None]
+        line = self.line(now)
+        if not excused:
+            return next(iter(line), None)
+        return next((job for job in line if not any(p(job) for p in excused)), None)
+
+    def excused(self, job: Job) -> bool:
+        """Whether nobody has to make room for this queued job: its start is promised."""
+        return any(p(job) for f in self.features["excused"] if (p := f.excused(self)) is not None)
+
+    def line(self, now: float) -> Iterable[Job]:
+        """The queue as the order policy has it, without the jobs that stand aside."""
+        line = self.ordered(self, now)
+        for feature in self.features["aside"]:
+            aside = feature.aside(self)
+            if aside is not None:
+                line = [job for job in line if not aside(job)]
+        return line
+
+    def enqueue(self, job: Job) -> None:
+        """A job is QUEUED from now on, at the place that its submission gives it."""
+        queue = self.queue
+        later = list(takewhile(lambda j: j > job.id, reversed(queue)))
+        self.reordered += bool(later)
+        queue[job.id] = job
+        for other in reversed(later):
+            queue.move_to_end(other)
+
+    # --- what is free ---------------------------------------------------------------------------
+
+    @property
+    def spoken_for(self) -> bool:
+        """Whether processors that are idle now may be promised to somebody later."""
+        return any(f.claiming(self) for f in self.features["claiming"])
+
+    @property
+    def idle(self) -> int:
+        """Number of idle processors."""
+        return self.processors.idle_count
+
+    def incoming(self) -> int:
+        """Processors on their way to being idle: vacating, or in a granted shrink."""
+        coming = len(self.processors.vacating)
+        for job in self.changing.values():
+            if job.state is JobState.KILLING:
+                coming += job.size
+            elif job.resize is not None and not job.resize.expand:
+                coming += len(job.resize.processors)
+        return coming
+
+    # --- the plan -------------------------------------------------------------------------------
+
+    def plan(self, job: Job, end_s: float) -> None:
+        """Expect an active job's processors back at `end_s`.
+
+        Called after each change of what it holds or will give back.
+        """
+        if job.planned is not None:
+            self.unplan(job)
+        job.planned = (end_s, job.id, len(job.allocation) + len(job.reserved))
+        insort(self.ends, job.planned)
+        if job.resize is not None or job.state is JobState.KILLING:
+            self.changing[job.id] = job
+
+    def unplan(self, job: Job) -> None:
+        """The job is no longer active."""
+        assert job.planned is not None
+        del self.ends[bisect_left(self.ends, job.planned)]
+        job.planned = None
+        self.changing.pop(job.id, None)
+
+    # --- invariants -----------------------------------------------------------------------------
+
+    def _owned(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        for job in self.active.values():
+            yield job.id, tuple(job.holds())
+
+    def check(self) -> None:
+        """Full invariant check: raises InvariantViolation. Tests call it after every event."""
+        self.processors.check(self._owned())
+        if self.ends != sorted(j.planned for j in self.active.values() if j.planned):
+            raise InvariantViolation("`ends` is not the sorted plan of the active jobs")
+        for job in self.jobs.values():
+            self._check_job(job)
+        for feature in self.features["check"]:
+            feature.check(self)
+
+    def _check_job(self, job: Job) -> None:
+        if (job.state is JobState.QUEUED) != (job.id in self.queue):
+            raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
+        if (job.state in ACTIVE) != (job.id in self.active):
+            raise InvariantViolation(f"job {job.id} is {job.state} but `active` disagrees")
+        changes = job.state is JobState.KILLING or job.resize is not None
+        if changes != (job.id in self.changing):
+            raise InvariantViolation(f"job {job.id} is {job.state}, `changing` disagrees")
+        if job.state not in ACTIVE:
+            if job.allocation or job.reserved or job.resize:
+                raise InvariantViolation(f"job {job.id} is {job.state} and still owns processors")
+            return
+        if job.configuration is None or job.configuration.size != job.size:
+            raise InvariantViolation(
+                f"job {job.id} runs as {job.configuration} on {job.size} processors"
+            )
+        if job.planned is None or job.planned[2] != len(job.holds()):
+            raise InvariantViolation(f"job {job.id} is planned as {job.planned}")

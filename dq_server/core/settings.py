@@ -1,0 +1,154 @@
+"""Configurations from settings: from a file's tables, from options, from an old journal.
+
+    [scheduler]                 fields of SchedulerConfig; `policy` names a complete set (sets.py)
+    fit = "2X"                  the short name of a setting that belongs to a feature or policy
+    [scheduler.mebf]            the options of a feature or policy: its table (model/options.py)
+    [dfs]                       the one table that stands by itself: dynamic fairness
+
+Everything is checked here, policies and combinations included; a ConfigError is one line that says
+what makes no sense, and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import dq_server.core.features  # noqa: F401 - features declare their options
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.options import SHORT, TABLES, Options
+from dq_server.core.model.plain import decoded, plain
+from dq_server.core.policies import registry
+from dq_server.core.policies.sets import named_settings
+
+TABLE_OF_ITS_OWN = ("dfs",)
+FIELDS = {f.name: f for f in fields(SchedulerConfig) if f.name != "options"}
+
+
+def configured(base: SchedulerConfig | None = None, **settings: Any) -> SchedulerConfig:
+    """`base` with these settings: fields, short names, and tables (as `Options` or mappings)."""
+    return from_settings(settings, base)
+
+
+def from_settings(
+    settings: Mapping[str, Any], base: SchedulerConfig | None = None
+) -> SchedulerConfig:
+    """See `configured`. A setting that nobody knows is a ConfigError."""
+    values: dict[str, Any] = {}
+    base = base or SchedulerConfig()
+    registry.load(str(settings[kind]) for kind in registry.KINDS if kind in settings)
+    tables: dict[str, dict[str, Any]] = {name: dict(t) for name, t in base.options.items()}
+    for name, value in settings.items():
+        if name in FIELDS:
+            values[name] = value
+        elif name == "options":
+            for table, given in value.items():
+                tables.setdefault(table, {}).update(given)
+        elif name in TABLES and isinstance(value, Options | Mapping):
+            tables[name] = plain(value) if isinstance(value, Options) else dict(value)
+        elif name in SHORT:
+            table, setting = SHORT[name]
+            tables.setdefault(table, {})[setting] = value
+        else:
+            raise ConfigError(f"unknown setting {name!r} in [scheduler]; known: {_known()}")
+    for name, value in values.items():
+        values[name] = _checked(name, value)
+    options = {name: _differing(name, given) for name, given in tables.items()}
+    return replace(base, **values, options={name: t for name, t in options.items() if t})
+
+
+def _known() -> str:
+    return ", ".join(sorted({*FIELDS, "policy", *SHORT}))
+
+
+def _checked(name: str, value: Any) -> Any:
+    hints = {f.name: f.type for f in fields(SchedulerConfig)}
+    kinds: dict[str, Any] = {
+        "str": str, "int": int, "float": float, "bool": bool, "int | None": int | None,
+    }  # fmt: skip
+    try:
+        return decoded(value, kinds[str(hints[name])])
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"[scheduler] {name}: {error}") from error
+
+
+def _differing(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked values of a table that are not the defaults, as plain data."""
+    kind = TABLES.get(table)
+    if kind is None:
+        raise ConfigError(f"unknown table [scheduler.{table}]; known: {', '.join(sorted(TABLES))}")
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]  # all are dataclasses
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                f"unknown setting {name!r} in {where(table)}; known: {', '.join(known)}"
+            )
+    try:
+        made = decoded(given, kind)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where(table)} {error}") from error
+    made.validate()
+    usual = plain(kind())
+    return {name: value for name, value in plain(made).items() if value != usual[name]}
+
+
+def where(table: str) -> str:
+    """A table as it stands in a file."""
+    return f"[{table}]" if table in TABLE_OF_ITS_OWN else f"[scheduler.{table}]"
+
+
+def from_tables(data: Mapping[str, Any], **usual: Any) -> SchedulerConfig:
+    """From a parsed file; `usual`: settings that the file may override."""
+    for table in data:
+        if table not in ("scheduler", *TABLE_OF_ITS_OWN):
+            raise ConfigError(f"unknown table [{table}]; known: [scheduler], [dfs]")
+    given = data.get("scheduler", {})
+    if not isinstance(given, Mapping):
+        raise ConfigError("scheduler is a table: [scheduler]")
+    settings = dict(given)
+    for table in TABLE_OF_ITS_OWN:
+        if table in settings:
+            raise ConfigError(
+                f"unknown setting {table!r} in [scheduler]: its table is [{table}], by itself"
+            )
+    name = settings.pop("policy", None)
+    base = configured(**usual)
+    if name is not None:
+        base = from_settings(named_settings(str(name)), base)
+    for table in TABLE_OF_ITS_OWN:
+        if table in data:
+            if not isinstance(data[table], Mapping):
+                raise ConfigError(f"{table} is a table: [{table}]")
+            settings[table] = data[table]
+    registry.load(str(settings[kind]) for kind in registry.KINDS if kind in settings)
+    for table, value in settings.items():
+        if table in TABLES and isinstance(value, Mapping):
+            settings[table] = TABLES[table].read(value)
+    config = from_settings(settings, base)
+    check(config)
+    return config
+
+
+def from_recorded(config: Mapping[str, Any]) -> SchedulerConfig:
+    """A configuration as a journal has it, of this version or of an older one.
+
+    Before 0.2.0 every option was a field of its own. What is not known any more is left out: the
+    recorded actions tell whether it mattered.
+    """
+    return from_settings({k: v for k, v in config.items() if k in {*FIELDS, *SHORT, *TABLES} or
+                          k == "options"})  # fmt: skip
+
+
+def named_config(name: str, base: SchedulerConfig | None = None) -> SchedulerConfig:
+    """`base` with the policies that `name` names (sets.py); ConfigError if there are none."""
+    return from_settings(named_settings(name), base)
+
+
+def check(config: SchedulerConfig) -> None:
+    """Raise ConfigError unless the configuration and its policies make sense together."""
+    config.validate()
+    for kind in TABLES.values():
+        config.of(kind).suits(config)
+    registry.policies(config)

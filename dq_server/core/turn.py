@@ -1,0 +1,205 @@
+"""A turn: one event (or the events of one instant) on its way through the scheduler.
+
+A handler gets a Turn and nothing else: state, options and policies to read, `now`, the actions so
+far, and the operations that several features need. A handler that frees processors or adds work
+asks for a scheduling pass with `schedule`; the scheduler makes at most one, when the handler is
+done. Only who has to know what the queue took before going on asks for it at once (`make_pass`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dq_server.core.feature import Features
+from dq_server.core.model.actions import (
+    Action,
+    CallRemap,
+    JobFinished,
+    KillJob,
+    StartJob,
+    VacateProcessors,
+)
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.decisions import Ending, Start
+from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState, Stay
+from dq_server.core.model.options import Options
+from dq_server.core.model.reasons import Reason
+from dq_server.core.model.state import State
+from dq_server.core.policies.base import Policies
+
+INF = float("inf")
+NOT_STARTED = (JobState.QUEUED, JobState.HELD, JobState.WAITING, JobState.RESTARTING)
+_O = TypeVar("_O", bound=Options)
+
+
+@dataclass(slots=True)
+class Turn:
+    """See the module's docstring."""
+
+    state: State
+    config: SchedulerConfig
+    policies: Policies
+    features: Features
+    now: float
+    actions: list[Action] = field(default_factory=list)
+    pass_wanted: bool = False
+    batched: bool = False  # the pass comes after all events of this instant, not before
+    doomed: deque[tuple[Job, JobState, Reason]] = field(default_factory=deque)
+
+    def options(self, kind: type[_O]) -> _O:
+        """What the configuration says to a feature or a policy."""
+        return self.config.of(kind)
+
+    # --- the scheduling pass --------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """Processors may have become free, or work may have come: make a pass after this."""
+        self.pass_wanted = True
+
+    def make_pass(self) -> None:
+        """Start what features and policies choose, call those whom they want to resize."""
+        self.pass_wanted = False
+        state, policies, now = self.state, self.policies, self.now
+        if self.batched or state.paused:
+            return
+        for feature in self.features["starts"]:
+            for start in feature.starts(self):
+                self.start(start)
+        if state.queue and (state.idle or policies.start.promised is not None):
+            starts = policies.start.choose(state, state.line(now), self.config, now)
+            # A policy may be replaced, or the server restarted: promises are kept in the state.
+            if policies.start.promised is not None:
+                state.promised = policies.start.promised
+            for start in starts:
+                self.start(start)
+        for job in policies.resize.calls(state, self.config, now):
+            self.call(job)
+
+    def call(self, job: Job) -> None:
+        """Ask the job to come to a remap point."""
+        job.called = True
+        self.actions.append(CallRemap(job.id, job.instance))
+
+    # --- starts ---------------------------------------------------------------------------------
+
+    def enqueue(self, job: Job) -> None:
+        """The job, which has just become QUEUED, enters the queue."""
+        self.state.enqueue(job)
+        for feature in self.features["queued"]:
+            feature.queued(self, job)
+
+    def withdraw(self, job: Job) -> None:
+        """The job is no longer to be started or served."""
+        self.state.queue.pop(job.id, None)
+        for feature in self.features["withdrawn"]:
+            feature.withdrawn(self, job)
+
+    def start(self, start: Start) -> None:
+        """Give a queued job its processors."""
+        job, configuration, state, now = start.job, start.configuration, self.state, self.now
+        if job.restarts:
+            configuration = job.on_best_grid(configuration)
+        job.move(JobState.STARTING)
+        del state.queue[job.id]
+        state.active[job.id] = job
+        job.instance += 1
+        job.allocation = list(state.processors.take(configuration.size))
+        job.first_processor = job.allocation[0]
+        job.configuration = configuration
+        job.start_s = job.charged_s = now
+        planned_s = job.spec.planned_on_s(configuration.size)
+        state.plan(job, INF if planned_s is None else now + planned_s)
+        if job.spec.kind is not JobKind.RIGID:
+            job.stays.append(Stay(configuration, now))
+        job.note(now, "start", start.reason)
+        for feature in self.features["started"]:
+            feature.started(self, job)
+        self.actions.append(
+            StartJob(job.id, job.instance, tuple(job.allocation), configuration, start.reason)
+        )
+
+    # --- ends -----------------------------------------------------------------------------------
+
+    def kill(self, job: Job, reason: Reason, *, to: JobState = JobState.FAILED) -> None:
+        """Kill a job in any state but an end state. `to`: KILLED if somebody asked for it."""
+        now = self.now
+        if job.state in NOT_STARTED:
+            self.finish(job, JobState.KILLED, reason)
+            self.schedule()
+            return
+        if job.state is not JobState.KILLING:
+            job.move(JobState.KILLING)
+            self.withdraw(job)
+            self.state.plan(job, now)
+            job.end_reason, job.killed_to = reason, to
+            job.note(now, "kill", reason)
+        self.actions.append(KillJob(job.id, job.instance, tuple(job.holds()), reason))
+
+    def survives(self, job: Job, ending: Ending) -> bool:
+        """Whether a feature takes the job over, whose start has ended so, to start it again."""
+        return any(f.restarts(self, job, ending) for f in self.features["restarts"])
+
+    def doom(self, job: Job, to: JobState, reason: Reason) -> None:
+        """End this job as well, once the one that is ending now has ended."""
+        self.doomed.append((job, to, reason))
+
+    def finish(self, job: Job, to: JobState, reason: Reason) -> None:
+        """Move a job to an end state and let go of its processors; then those that it dooms.
+
+        A chain of jobs that end with each other may be long, so this does not recurse.
+        """
+        state = self.state
+        self._finish_one(job, to, reason)
+        while self.doomed:
+            other, to, why = self.doomed.popleft()
+            if other.state not in ENDED:
+                self._finish_one(other, to, why)
+        while len(state.ended) > self.config.keep_ended:
+            old = state.jobs.pop(state.ended.popleft())
+            state.by_request.pop(old.spec.request_id, None)
+
+    def _finish_one(self, job: Job, to: JobState, reason: Reason) -> None:
+        job.move(to)
+        job.end_s, job.end_reason = self.now, reason
+        self.withdraw(job)
+        self.state.ended.append(job.id)
+        self.stop(job)
+        job.note(self.now, str(to), reason)
+        self.actions.append(JobFinished(job.id, to, reason))
+        for feature in self.features["ended"]:
+            feature.ended(self, job)
+
+    def stop(self, job: Job) -> None:
+        """A job that is not active any more lets go of all it holds and asked for."""
+        state = self.state
+        leaving = job.holds()
+        self.charge(job)
+        for feature in self.features["stopped"]:
+            feature.stopped(self, job)
+        job.allocation, job.reserved, job.resize = [], (), None
+        state.active.pop(job.id, None)
+        if job.planned is not None:
+            state.unplan(job)
+        self.let_go(job, leaving)
+
+    # --- processors -----------------------------------------------------------------------------
+
+    def let_go(self, job: Job, leaving: list[int]) -> None:
+        """Processors leave a job: idle at once, or once the node confirms that they are empty."""
+        processors = self.state.processors
+        if not self.config.confirm_vacated:
+            processors.give_back(leaving)
+            return
+        pending = processors.start_vacating(leaving, job.id)
+        if pending:
+            self.actions.append(VacateProcessors(job.id, job.instance, pending))
+
+    def charge(self, job: Job) -> None:
+        """The job stops using what it holds now: its user's usage grows (model/usage.py)."""
+        if self.policies.order.charges and job.charged_s is not None:
+            used = job.size * (self.now - job.charged_s)
+            half_life_s = self.policies.order.half_life_s
+            self.state.usage.charge(job.spec.user, used, self.now, half_life_s)
+            job.charged_s = self.now
