@@ -20,7 +20,9 @@ from dq_client.errors import UsageError
 from dq_client.report.growth import ENDED
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+# The first word that is no option begins the program, and every word after it is the program's own.
+# Unknown options before it must stay errors: one taken for the program would be submitted as a job.
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-n", "initial", type=int, help="Processors to start on.")
 @click.option(
     "--sizes",
