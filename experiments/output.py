@@ -58,7 +58,7 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     if plot and plot.suffix not in PLOT_FORMATS:
         parser.error(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
     if plot and find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'dq[web]'")
+        parser.error("--plot needs matplotlib: pip install 'dq-mpi[web]'")
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -132,5 +132,7 @@ def doctor(
     if good:
         print("Jobs can grow and shrink here.")
     else:
-        print("Jobs cannot be resized here: pip install 'dq[mpich]' brings an MPI that can do it.")
+        print(
+            "Jobs cannot be resized here: pip install 'dq-mpi[mpich]' brings an MPI that can do it."
+        )
     return 0 if good else 1

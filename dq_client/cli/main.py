@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from dq_client import __version__
 from dq_client.errors import DQError, UsageError
 
 INTERRUPTED = 130
@@ -68,7 +69,7 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="dq", prog_name="dq")
+@click.version_option(__version__, prog_name="dq")
 def cli() -> None:
     """DQ grows and shrinks running MPI jobs.
 

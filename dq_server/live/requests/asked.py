@@ -13,8 +13,6 @@ from dq_server.live.access import Principal
 if TYPE_CHECKING:
     from dq_server.live.server import Server
 
-VERSION = "0.1.0"
-
 
 class Asked:
     """A request with its circumstances."""
