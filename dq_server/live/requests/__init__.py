@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_client import __version__
 from dq_client import messages as m
 from dq_server.core.errors import SchedulerError, UnknownJob, UnknownNode, UnknownReservation
 from dq_server.live.access import Principal
 from dq_server.live.requests import agents, applications, users
-from dq_server.live.requests.asked import Asked, Table, other_protocol
+from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol
 
 if TYPE_CHECKING:
     from dq_server.live.server import Server
@@ -32,7 +31,7 @@ def answer(
 
 def hello(server: Server, asked: Asked, body: m.Hello) -> m.ReplyBody:
     """Agree on the protocol: the one message of everybody."""
-    welcome = m.Welcome(m.PROTOCOL, __version__, server.epoch, asked.principal.role)
+    welcome = m.Welcome(m.PROTOCOL, VERSION, server.epoch, asked.principal.role)
     return other_protocol(body.protocol) or welcome
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_client import __version__
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.jobs import JobState
 from dq_server.live.agents import join_new, reconcile
-from dq_server.live.requests.asked import Asked, Table, other_protocol
+from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol
 
 if TYPE_CHECKING:
     from dq_server.core.jobs import Job
@@ -26,7 +25,7 @@ def agent_hello(server: Server, asked: Asked, body: m.AgentHello) -> m.ReplyBody
     link = server.agents.hello(body, asked.identity, server.monotonic(), session)
     server.places.learn(body.nodes)
     # Before the orders that follow: they count only in this session.
-    welcome = m.Welcome(m.PROTOCOL, __version__, server.epoch, "agent", session)
+    welcome = m.Welcome(m.PROTOCOL, VERSION, server.epoch, "agent", session)
     server.reply(asked.identity, asked.request_id, welcome)
     server.forget_copies_on(link)
     join_new(server, link)

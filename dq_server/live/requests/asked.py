@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dq_client import __version__
 from dq_client import messages as m
 from dq_server.core.errors import UnknownJob
 from dq_server.core.jobs import Job
@@ -12,6 +13,8 @@ from dq_server.live.access import Principal
 
 if TYPE_CHECKING:
     from dq_server.live.server import Server
+
+VERSION = __version__
 
 
 class Asked:

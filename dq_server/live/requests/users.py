@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dq_client import __version__
 from dq_client import messages as m
 from dq_server.core import events as ev
 from dq_server.core.actions import JobAccepted
 from dq_server.core.errors import UnknownJob
 from dq_server.core.state import AdvanceReservation
 from dq_server.live import translate, views
-from dq_server.live.requests.asked import Asked, Table, the_job
+from dq_server.live.requests.asked import VERSION, Asked, Table, the_job
 
 if TYPE_CHECKING:
     from dq_server.live.server import Server
@@ -77,7 +76,7 @@ def status_query(server: Server, asked: Asked, body: m.StatusQuery) -> m.ReplyBo
     state = server.scheduler.state
     return m.Data(
         {
-            "version": __version__,
+            "version": VERSION,
             "epoch": server.epoch,
             "address": server.address,
             "uptime_s": server.monotonic() - server.started_s,
