@@ -129,7 +129,7 @@ def down(force: bool) -> None:
 
 @click.group()
 def server() -> None:
-    """The server alone; its agents and jobs go on without it and meet the next one."""
+    """The server alone. Agents and jobs go on without it and connect to the next one."""
 
 
 @server.command("start")
@@ -187,7 +187,7 @@ def server_status(as_json: bool) -> None:
 
 @click.group()
 def agent() -> None:
-    """Node agents of this machine."""
+    """Node agents of this machine: each offers it as a node and runs the ranks of jobs there."""
 
 
 @agent.command("start")

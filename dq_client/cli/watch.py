@@ -21,7 +21,7 @@ from dq_client.connection import Connection
 from dq_client.errors import NotFound, UsageError
 from dq_client.report.follow import Event, Follower
 from dq_client.report.growth import ENDED, NOT_STARTED
-from dq_client.report.live_view import draws_on
+from dq_client.report.live_view import is_drawable
 from dq_client.report.screen import Screen, screen
 from dq_client.report.text import shortened
 
@@ -48,7 +48,7 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
         only = None if job_id is None else resolve(connection, job_id)
         follower = Follower(only)
         show: Callable[[list[Event]], None] = _print_json if as_json else _print_lines
-        if as_json or not draws_on(sys.stdout):
+        if as_json or not is_drawable(sys.stdout):
             return _follow(connection, follower, show, lambda: None, keep=keep)
         with _live(whole_screen=False) as live:
             from dq_client.report.terminal import draw_bars
@@ -68,16 +68,16 @@ def _follow(
     keep: bool,
 ) -> int:
     """Poll and show events until no job is left; returns the exit code."""
-    told = False
+    reported = False
     while True:
         views, events = poll(connection, follower)
         show(events)
-        told = told or bool(events)
+        reported = reported or bool(events)
         redraw()
         if not keep and all(view["state"] in ENDED for view in views):
             break
         time.sleep(POLL_S)
-    if not told:
+    if not reported:
         note("no job is active: dq jobs lists those that have ended")
     failed = follower.only is not None and any(view["state"] != "done" for view in views)
     return 1 if failed else 0
@@ -138,7 +138,7 @@ def _above(live: Live) -> Callable[[list[Event]], None]:
 @click.command()
 def top() -> None:
     """Follow nodes and jobs on the whole screen; q or Ctrl-C ends."""
-    if not draws_on(sys.stdout):
+    if not is_drawable(sys.stdout):
         raise UsageError("dq top needs a terminal to draw on: use dq watch")
     from dq_client.report.terminal import draw_screen
 

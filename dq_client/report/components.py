@@ -146,7 +146,7 @@ def jobs_table(jobs: Sequence[Job], timeline: Timeline, since_s: float, until_s:
                 tag("td", shortened(job.name, 48), class_="name"),
                 tag("td", state(job.state)),
                 tag("td", lane(line, job.submit_s, since_s, until_s, index, peak)),
-                number(size_walk(job, 5)),
+                number(size_sequence(job, 5)),
                 number(job.sweet_spot if job.sweet_spot is not None else "–"),
                 number(seconds(times.wait_s)),
                 number(seconds(times.run_s)),
@@ -157,7 +157,7 @@ def jobs_table(jobs: Sequence[Job], timeline: Timeline, since_s: float, until_s:
     return table("Jobs in the order of their submission", JOBS_HEAD, rows)
 
 
-def size_walk(job: Job, most: int) -> str:
+def size_sequence(job: Job, most: int) -> str:
     """`1 → 2 → 4 → 2`, or `2 → 2×2 → 1×4` where a size had several grids.
 
     The middle is left out where there are more than `most`.
@@ -204,7 +204,7 @@ def nodes_table(nodes: Sequence[Node]) -> Markup:
     return table("Nodes when these data were gathered", head, rows)
 
 
-def walked(job: Job) -> str:
+def size_summary(job: Job) -> str:
     """A sentence that lists the sizes of a job and counts its resizes."""
     sizes = [stay.processors for stay in job.sizes]
     if not sizes:
@@ -219,7 +219,7 @@ def walked(job: Job) -> str:
             return f"never {done}"
         return f"{done} {('once', 'twice')[n - 1] if n < 3 else f'{n} times'}"
 
-    sizes_text = size_walk(job, 12)
+    sizes_text = size_sequence(job, 12)
     made = resizes(job)
     counts = [times("expanded", made.expansions), times("shrunk", made.shrinks)]
     if made.regrids:

@@ -37,12 +37,12 @@ class Event:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Reported:
     """What of a job has been reported so far."""
 
     state: str = ""
     fingerprint: tuple[object, ...] = ()
-    told_s: float = float("-inf")  # decisions up to this time have been reported
+    reported_s: float = float("-inf")  # decisions up to this time have been reported
     last: tuple[str, str] = ("", "")  # `what` and `code` of the last decision seen
 
 
@@ -51,7 +51,7 @@ class Follower:
 
     def __init__(self, only: int | None = None) -> None:
         self.only = only
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _Reported] = {}
         self._last_id: int | None = None  # None before the first look
         self._active: set[int] = set()
 
@@ -87,14 +87,14 @@ class Follower:
         return sorted(events, key=lambda event: event.time_s)
 
     def _job(self, view: View, story: list[View], now_s: float, *, first_look: bool) -> list[Event]:
-        seen = self._seen.setdefault(view["id"], _Seen())
+        seen = self._seen.setdefault(view["id"], _Reported())
         new_state = view["state"] != seen.state
         ended = view["state"] in ENDED
         events = []
         if new_state and not ended:
             events.append(_state_event(view, now_s))
         if first_look:
-            seen.told_s = now_s
+            seen.reported_s = now_s
         else:
             events += _decisions(view, story, seen)
         if new_state and ended:
@@ -126,14 +126,14 @@ def _state_event(view: View, now_s: float) -> Event:
     )
 
 
-def _decisions(view: View, story: list[View], seen: _Seen) -> list[Event]:
+def _decisions(view: View, story: list[View], seen: _Reported) -> list[Event]:
     """Decisions not reported yet; of several `continue` with one cause only the first.
 
     A job decides at every remap point: without that rule a steady job would print a line per turn.
     """
     events = []
     for line in story:
-        if line["time_s"] <= seen.told_s:
+        if line["time_s"] <= seen.reported_s:
             continue
         key = (line["what"], line["code"])
         repeated = key == seen.last and line["what"] == "continue"
@@ -151,7 +151,7 @@ def _decisions(view: View, story: list[View], seen: _Seen) -> list[Event]:
                 reason=printable(line["text"]),
             )
         )
-    seen.told_s = max([seen.told_s, *(line["time_s"] for line in story)])
+    seen.reported_s = max([seen.reported_s, *(line["time_s"] for line in story)])
     return events
 
 

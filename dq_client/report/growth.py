@@ -93,7 +93,7 @@ def _stay(
     )
 
 
-def news(before: Growth | None, after: Growth) -> list[str]:
+def changes(before: Growth | None, after: Growth) -> list[str]:
     """Lines that report the differences between two views, oldest first."""
     lines = []
     if before is None:
@@ -102,7 +102,7 @@ def news(before: Growth | None, after: Growth) -> list[str]:
         lines.append(f"job {after.id} is {after.state}")
     known = before.stays if before is not None else ()
     for i, stay in enumerate(after.stays):
-        lines += _stay_news(known[i] if i < len(known) else None, stay)
+        lines += _stay_changes(known[i] if i < len(known) else None, stay)
     if after.sweet_spot is not None and (before is None or before.sweet_spot != after.sweet_spot):
         lines.append(f"  sweet spot: {processors(after.sweet_spot)}")
     if after.ended and (before is None or not before.ended):
@@ -110,7 +110,7 @@ def news(before: Growth | None, after: Growth) -> list[str]:
     return lines
 
 
-def _stay_news(before: StayView | None, after: StayView) -> list[str]:
+def _stay_changes(before: StayView | None, after: StayView) -> list[str]:
     lines = []
     if before is None:
         moved = after.redistribution_time_s

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from dq_client.report.growth import Growth, growth, news
+from dq_client.report.growth import Growth, changes, growth
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -23,7 +23,7 @@ class GrowthView:
         self._stream = stream if stream is not None else sys.stderr
         self._last: Growth | None = None
         self._live: Live | None = None
-        if draws_on(self._stream):
+        if is_drawable(self._stream):
             self._live = _start_live(self._stream)
 
     def update(self, job_view: dict[str, Any], total_iterations: int | None = None) -> None:
@@ -34,7 +34,7 @@ class GrowthView:
 
             self._live.update(growth_panel(after), refresh=True)
         else:
-            for line in news(self._last, after):
+            for line in changes(self._last, after):
                 print(line, file=self._stream, flush=True)
         self._last = after
 
@@ -51,7 +51,7 @@ class GrowthView:
         self.close()
 
 
-def draws_on(stream: TextIO) -> bool:
+def is_drawable(stream: TextIO) -> bool:
     """Whether a display that redraws itself makes sense there."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 

@@ -18,10 +18,10 @@ from dq_client.report.components import (
     figure,
     jobs_table,
     nodes_table,
+    size_summary,
     sizes_table,
     state,
     story,
-    walked,
 )
 from dq_client.report.curve import curve, has_curve
 from dq_client.report.data import Job, Report, checked
@@ -111,7 +111,7 @@ def _job_page(report: Report, job: Job) -> Markup:
             "header",
             tag("p", "DQ report", class_="eyebrow"),
             tag("h1", f"Job {job.id} · {job.name} ", state(job.state)),
-            tag("p", walked(job), " ", _ending(job), class_="lead"),
+            tag("p", size_summary(job), " ", _ending(job), class_="lead"),
             tag("p", tag("code", " ".join(job.argv))) if job.argv else None,
             _job_cards(job),
         ),
@@ -244,7 +244,7 @@ def _each(jobs: list[Job]) -> Markup:
         tag(
             "section",
             tag("h2", f"Job {job.id} · {job.name} ", state(job.state)),
-            tag("p", walked(job), class_="lead"),
+            tag("p", size_summary(job), class_="lead"),
             _curve_part(job, f"curve-{job.id}"),
             tag("details", tag("summary", "Sizes, decisions and reasons"), sizes_table(job)),
             tag("details", tag("summary", "What was decided, and why"), story(job)),

@@ -105,7 +105,7 @@ def timeline(
         width,
         TOP + PANEL + BOTTOM,
         f"Processors over time, {what}",
-        f"{_spoken(jobs, focus)} There are {processors(data.capacity)}; at most {peak} were held"
+        f"{_summary(jobs, focus)} There are {processors(data.capacity)}; at most {peak} were held"
         f" in {seconds(until_s - since_s)}.",
         _axes(x, y, levels),
         shapes,
@@ -117,7 +117,7 @@ def _within(job: Line, since_s: float, until_s: float) -> bool:
     return bool(job.steps) and job.steps[0][0] < until_s and job.steps[-1][0] > since_s
 
 
-def _spoken(jobs: list[Line], focus: int | None) -> str:
+def _summary(jobs: list[Line], focus: int | None) -> str:
     own = next((job for job in jobs if job.id == focus), None)
     if own is None:
         return f"The processors of {len(jobs)} jobs stacked on each other."

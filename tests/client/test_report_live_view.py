@@ -10,7 +10,7 @@ import pytest
 from report_data import job, overshot, stay
 from rich.console import Console
 
-from dq_client.report.growth import growth, news
+from dq_client.report.growth import changes, growth
 from dq_client.report.live_view import GrowthView
 from dq_client.report.terminal import growth_panel
 
@@ -68,7 +68,7 @@ def test_the_view_knows_where_the_job_is_and_how_far():
     assert (view.done, view.total, view.processors) == (25, 25, 4)
     assert view.stays[0].share == 1.0  # the longest iteration
     assert view.stays[1].share == pytest.approx(0.0823 / 0.1087)
-    assert news(view, view) == []
+    assert changes(view, view) == []
 
 
 def drawn(view, width=100) -> str:
