@@ -107,7 +107,9 @@ def find_mpiexec() -> str:
     beside = Path(sys.executable).with_name("mpiexec")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
     if not found:
-        raise LaunchError("no mpiexec found: install an MPI, for example pip install 'dq[mpich]'")
+        raise LaunchError(
+            "no mpiexec found: install an MPI, for example pip install 'dq-mpi[mpich]'"
+        )
     return found
 
 

@@ -1,1 +1,1 @@
-"""One script per table or figure of each paper."""
+"""One script per table or figure of each paper: ours printed beside the paper's."""

@@ -1,7 +1,7 @@
-"""What the emulated nodes really gave when a result was measured; kept beside the result.
+"""The measured speed of the emulated nodes, stored beside each result.
 
 `dq doctor --emulation` measures the cluster file of an experiment before the experiment runs.
-Quick forms measure one number of busy nodes only, `--no-calibration` nothing.
+Quick forms measure with one number of busy nodes only, `--no-calibration` skips the measurement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def calibrate(
     """Measure the clusters of `networks`; none with --no-calibration.
 
     Raises:
-        ExperimentError: a cluster cannot be measured. Nodes that are off are no error.
+        ExperimentError: a cluster cannot be measured. Nodes that deviate from the
+            cluster file are not an error: the result records by how much.
     """
     if options.no_calibration:
         return []
@@ -61,7 +62,7 @@ def _measure(network: str, fidelity: str, *, quick: bool) -> Calibration:
 
 
 def in_words(calibrations: Sequence[Calibration]) -> str:
-    """A line for each cluster."""
+    """One line of text for each cluster."""
     return "\n".join(map(_line, calibrations))
 
 
@@ -75,7 +76,7 @@ def _line(found: Calibration) -> str:
 
 
 def save_beside(result: Path, calibrations: Sequence[Calibration]) -> None:
-    """As JSON: RESULT.calibration.json."""
+    """Write RESULT.calibration.json."""
     if calibrations:
         path = result.with_name(result.name + ".calibration.json")
         path.write_text(json.dumps({"schema": 1, "clusters": list(calibrations)}, indent=1) + "\n")

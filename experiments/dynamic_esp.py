@@ -3,9 +3,9 @@
     python -m experiments.dynamic_esp [--json] [--seeds 40] [--csv F] [--plot F] [--variants]
 
 The paper's figures are one run of one unpublished order of the jobs. Ours are the mean and the
-range over `--seeds` random orders; every configuration runs the same orders. What is open in the
-text is an option here; the defaults were fixed before any result was looked at
-(dq_server/sim/generators/dynamic_esp.py). `--variants` runs the other choices, too, one at a time.
+range over `--seeds` random orders; every configuration runs the same orders. Where the text is
+ambiguous there is an option; the defaults were fixed before any result was known
+(dq_server/sim/generators/dynamic_esp.py). `--variants` also runs the other choices, one at a time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ QUIET_S = 2.0  # progress is shown from then on
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the paper leaves open; see EspOptions and DfsConfig."""
+    """Choices where the paper is ambiguous; see EspOptions and DfsConfig."""
 
     esp: EspOptions = field(default_factory=EspOptions)
     decay: float = 0.0
@@ -63,7 +63,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One order under one configuration. `mean_wait_min`: beside the paper's columns."""
+    """One order under one configuration. `mean_wait_min` is not a column of the paper."""
 
     configuration: str
     seed: int
@@ -76,7 +76,7 @@ class Run:
 
 
 def config_of(name: str, choices: Choices) -> SchedulerConfig:
-    """The scheduler's configuration behind a line of Table II."""
+    """The scheduler's configuration for a row of Table II."""
     config = SchedulerConfig(
         start="reservations", resize="none", reservation_depth=DEPTH, drain_priority=Z_PRIORITY
     )
@@ -125,7 +125,7 @@ def run_all(
 
 
 def column(runs: Iterable[Run], configuration: str, name: str) -> np.ndarray:
-    """A figure of one configuration over the orders."""
+    """A metric of one configuration, over all orders."""
     return np.array([getattr(r, name) for r in runs if r.configuration == configuration], float)
 
 
@@ -137,7 +137,7 @@ def difference(runs: Sequence[Run], name: str, a: str, b: str) -> tuple[float, f
 
 
 def claims(runs: Sequence[Run]) -> dict[str, bool]:
-    """What must hold on the mean, and whether it does."""
+    """Statements that should hold on the mean, each with whether it does."""
 
     def mean(configuration: str, name: str) -> float:
         return float(column(runs, configuration, name).mean())

@@ -1,9 +1,9 @@
-"""Jacobi sweeps as a resizable program that wastes nothing, for the cost of redistribution.
+"""Jacobi sweeps without temporary arrays: a fair base for the relative cost of redistribution.
 
     mpiexec -n 4 python -m experiments.jacobi_sweeps --n 4000 --iterations 10
 
-apps/jacobi.py is written to be read, and most of its time goes into temporary arrays. Here a sweep
-goes through the rows in slices that stay in cache, between two arrays that are kept.
+apps/jacobi.py is written to be read, and spends most of its time on temporary arrays. Here a sweep
+processes the rows in slices that fit in the cache, from one permanent array to another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rows = NDArray[np.float64]
 
 
 def sweep(rs: Any, u: Rows, new: Rows) -> None:
-    """One sweep from `u` to `new` (local rows, same shape); the plate's edges stay. Collective."""
+    """One sweep from `u` to `new` (local rows, same shape); the edges are fixed. Collective."""
     comm = rs.comm
     above, below = np.zeros(u.shape[1]), np.zeros(u.shape[1])
     up = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
@@ -43,7 +43,7 @@ def sweep(rs: Any, u: Rows, new: Rows) -> None:
 
 
 def average(u: Rows, new: Rows, low: int, high: int, above: Rows, below: Rows) -> None:
-    """Rows low … high-1 of `new`, edges aside: the mean of the four neighbours."""
+    """Rows low … high-1 of `new` without the edges: the mean of the four neighbours."""
     out = new[low:high, 1:-1]
     np.add(u[low:high, :-2], u[low:high, 2:], out=out)
     for row, (offset, halo) in ((low - 1, (0, above)), (high, (high - low - 1, below))):

@@ -3,13 +3,14 @@
     python -m experiments.job_mixes [--mix 1] [--json] [--csv F] [--plot F]
     python -m experiments.job_mixes --live --mix 1 [--quick]        the same on real processes
 
-Iteration times. Tables 3 and 4 give each long job's whole time on 6 and on 9 processors; from there
-the gains of Table 1 (matrix multiplication) lead to the other sizes. Job 0 stops gaining at 9, as
-the text says. Job 0 of mix 2 follows Table 2 (LU), whose sweet spot is 16. Not printed, chosen
-here: 25 iterations (with that, Job 0's slow first iterations on 4 and 6 cost what the thesis's
-dynamic run lost against 9 throughout), 5 s a redistribution (Figure 7's order), Job 3 comes at
-1400 s; in mix 2 every size of work and time of submission. The rule is the thesis's: one sample per
-size, any gain pays. 33 processors, because the jobs of mix 1 hold 9 + 12 + 12.
+Iteration times. Tables 3 and 4 give each long job's run time on 6 and on 9 processors; the times on
+other sizes follow from the gains of Table 1 (matrix multiplication). Job 0 stops gaining at 9, as
+the text says. Job 0 of mix 2 follows Table 2 (LU), whose sweet spot is 16. Chosen here, because the
+thesis does not give them: 25 iterations (Job 0's slow first iterations on 4 and 6 then cost as much
+as the thesis's dynamic run lost against 9 throughout), 5 s for a redistribution (the order of
+Figure 7), Job 3 submitted at 1400 s; for mix 2 all amounts of work and times of submission. The
+policy is the thesis's: one sample per size, any gain pays. 33 processors, because the jobs of mix 1
+hold 9 + 12 + 12.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TABLE_2 = {(2, 4): 51.9, (4, 6): 11.3, (6, 9): 28.5, (9, 12): 12.6, (12, 16): 12
 def spread(
     anchors: Mapping[int, float], gains: Mapping[tuple[int, int], float]
 ) -> dict[int, float]:
-    """Iteration times on all sizes of `gains`: the anchors, and steps by the gains from them."""
+    """Iteration times on all sizes of `gains`, computed from the anchors by the gains."""
     times = dict(anchors)
     for (_, b), gain in gains.items():
         a = next(x for x, y in gains if y == b)
@@ -94,7 +95,7 @@ MIXES = {1: MIX_1, 2: MIX_2}
 
 
 def run(mix: Sequence[MixJob], static: int | None = None) -> Outcome:
-    """Simulate a mix; `static`: growing jobs rigid on so many processors, all submitted at once."""
+    """Simulate a mix; `static`: the growing jobs are rigid on that size, all submitted at once."""
     jobs = [_listed(job, number, static) for number, job in enumerate(mix)]
     config = named_config("fcfs" if static else "reshape", THESIS_RULE)
     records = Simulation(ListedWorkload("job mix", jobs), PROCESSORS, config).run()
@@ -135,7 +136,7 @@ def run_all(mix: int) -> list[Outcome]:
 
 
 def improvements(dynamic: Outcome, static: Outcome) -> tuple[float, float]:
-    """As below Tables 3 and 4: total time (s), throughput (s per job: last end / jobs)."""
+    """The improvements below Tables 3 and 4: total time (s), throughput (last end / jobs, s)."""
     count = len(dynamic.jobs)
     return static.held_s - dynamic.held_s, (static.makespan_s - dynamic.makespan_s) / count
 
@@ -148,7 +149,7 @@ def printed_improvements(size: int) -> tuple[float, float]:
 
 
 def as_text(mix: int, outcomes: Sequence[Outcome]) -> str:
-    """Per run a table of the jobs; for mix 1 the thesis's beside it, and what the rule gained."""
+    """A table of the jobs per run; for mix 1 also the thesis's figures and the improvements."""
     lines = []
     for outcome in outcomes:
         head = ["job", "submitted", "start", "end", "without wait", "turnaround"]

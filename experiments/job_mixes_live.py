@@ -2,12 +2,12 @@
 
     python -m experiments.job_mixes --live --mix 1 [--quick]      (or experiments.job_mixes_live)
 
-Mix 1 (Figure 9, Tables 3 and 4): three long jobs start on 4 processors and grow; halfway a short
-job of 12 arrives, for which two of them give way; afterwards they grow back. The same applications
-then run under static scheduling: on 6 processors each, so that the short job fits beside them
-(Table 3), and on 9 each, so that it has to wait (Table 4).
+Mix 1 (Figure 9, Tables 3 and 4): three long jobs start on 4 processors and expand; halfway a short
+job of 12 is submitted, for which two of them shrink; afterwards they expand again. The same
+applications then run under static scheduling: on 6 processors each, so that the short job fits
+beside them (Table 3), and on 9 each, so that it has to wait (Table 4).
 
-Mix 2 (Figure 10): eight jobs, short ones first, that take turns in the same way.
+Mix 2 (Figure 10): eight jobs, short ones first, that expand and shrink in the same way.
 
 The text names 32 processors, but its jobs hold 9 + 12 + 12 = 33: we run with 33.
 """
@@ -74,7 +74,7 @@ MIXES = {1: MIX_1, 2: MIX_2}
 
 
 def cluster_file(folder: Path) -> str:
-    """opteron36 with as many nodes as the thesis's mixes need; returns its path less .toml."""
+    """opteron36 with the number of nodes of the mixes; returns its path without .toml."""
     text = (HOSTFILES / "opteron36.toml").read_text().replace("n[01-36]", f"n[01-{PROCESSORS}]")
     path = folder / "mix.toml"
     path.write_text(text.replace('"opteron36"', f'"opteron{PROCESSORS}"'))
@@ -109,7 +109,7 @@ def run(title: str, mix: Sequence[Spec], n: int, unit_s: float, static: int | No
 
 
 def ran(job: Job, zero_s: float) -> Ran:
-    """A job's times, from what `dq job` says."""
+    """The times of a job, from `dq job --json`."""
     steps = tuple((stay["since_s"] - zero_s, stay["processors"]) for stay in job["sizes"])
     submit_s, start_s, end_s = (job[key] - zero_s for key in ("submit_s", "start_s", "end_s"))
     return Ran(job["name"], submit_s, start_s, end_s, steps)
@@ -152,7 +152,7 @@ def as_text(mix: int, outcomes: Sequence[Outcome]) -> str:
 
 
 def verdict(outcomes: Sequence[Outcome]) -> str:
-    """What mix 1 is to show, in figures."""
+    """The statements that mix 1 should show, with the figures."""
     dynamic, waits = outcomes[0], outcomes[-1]
     short = dynamic.jobs[-1]
     gave = [job.name for job in dynamic.jobs[:-1] if gave_way_and_grew_back(job, short)]
@@ -181,7 +181,7 @@ def windows(steps: Sequence[tuple[float, int]]) -> list[Sequence[tuple[float, in
 
 
 def differences() -> str:
-    """An honest sentence."""
+    """A sentence on how our results differ from the thesis's, and why."""
     return (
         "The thesis's jobs ran for 50 minutes on 1.4 GHz processors; ours are scaled down and grow"
         " for a larger part of their time,\nso they gain less over a good static choice. Its"
@@ -204,7 +204,7 @@ def as_json(mix: int, outcomes: Sequence[Outcome], calibrations: Sequence[Calibr
 
 
 def twin_of(mix: Sequence[Spec], live: Outcome) -> Outcome:
-    """The live run once more in simulation."""
+    """The live run repeated in simulation."""
     iterations = {spec.name: spec.iterations for spec in mix}
     counts = [iterations[job["name"]] for job in live.details]
     found = simulate(live.details, counts, PROCESSORS, SchedulerConfig(**SCHEDULER))
@@ -213,7 +213,7 @@ def twin_of(mix: Sequence[Spec], live: Outcome) -> Outcome:
 
 
 def compared(live: Outcome, twin: Outcome) -> str:
-    """Errors of the simulation in per cent, and what it gives."""
+    """The results of the simulation and their errors in per cent."""
     rows = [
         [a.name, f"{a.turnaround_s:.1f}", f"{b.turnaround_s:.1f}",
          f"{100 * (b.turnaround_s / a.turnaround_s - 1):+.1f}",

@@ -3,10 +3,10 @@
     python -m experiments.klein_perez [--json] [--tests 1000] [--seed 1] [--csv F] [--plot F]
 
 Every schedule is checked: requested profiles only delayed or expanded within the limit (C1), never
-more than the cluster (C2). The paper's averages look truncated to the digits printed. Ours counts
-as reproduced when, truncated alike, it is within 2 % or one printed unit of the paper's: another
-seed moves the averages of 1000 tests by about 1 %. Least and most depend on single draws and are
-shown as ranges.
+more nodes than the cluster has (C2). The paper's averages look truncated to the printed digits. An
+average counts as reproduced if ours, truncated in the same way, is within 2 % or one printed unit
+of the paper's: another seed changes the averages of 1000 tests by about 1 %. Minimum and maximum
+depend on single draws and are shown as ranges.
 """
 
 from __future__ import annotations

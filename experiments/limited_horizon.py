@@ -1,13 +1,13 @@
-"""What it costs to know an evolution only some time ahead (future work of Klein & Pérez, RR-7205).
+"""The cost of knowing an evolution only some time ahead (future work of Klein & Pérez, RR-7205).
 
     python -m experiments.limited_horizon [--fit 2X] [--tests 200] [--seed 1] [--json] [--csv F]
 
-The applications are those of the papers' tables (experiments.klein_perez). A step becomes known so
-many seconds before it begins; for what is not known yet the application's largest step is reserved
+The applications are those of the papers' tables (experiments.klein_perez). A step becomes known
+one horizon before it begins; for unknown steps the application's largest step is reserved
 (dq_server/core/evolution/horizon.py). Averages over the tests, relative to `rigid`, which knows
-nothing but the largest step, and beside planning with everything known. (The paper's planner never
-looks twice; with a horizon waiting applications are placed again whenever a step becomes known,
-which is why hours of knowledge can be worth slightly more than everything at once.)
+only the largest step, and beside planning with full knowledge. (The paper's planner places each
+application once; with a horizon waiting applications are placed again whenever a step becomes
+known, so a horizon of hours can give slightly better results than full knowledge.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Row = tuple[str, list[float]]
 
 
 def run(tests: Sequence[list[EvolutionProfile]], rule: FitRule) -> list[Row]:
-    """Per horizon the averages of `FIELDS`; first `rigid`."""
+    """The averages of `FIELDS` per horizon; those of `rigid` come first."""
     rigid = [plan_offline(queue, N_NODES, FIT_RULES["rigid"]) for queue in tests]
     pairs = list(zip(tests, rigid, strict=True))
     rows = [("rigid", _averages([measure(queue, plan, plan, N_NODES) for queue, plan in pairs]))]

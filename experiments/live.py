@@ -1,8 +1,8 @@
 """What the live experiments share: a cluster of their own, driven through the command line.
 
-Every experiment runs in a fresh DQ_HOME, so it disturbs no other cluster, and takes it down again
-however it ends. Numbers are those of `dq job --json`, the same that people see, but asked for on
-one connection: a process for every look would take a tenth of the machine from the jobs looked at.
+Every experiment runs in a fresh DQ_HOME, so it disturbs no other cluster, and stops its cluster
+however it ends. The data are those of `dq job --json`, but queried on one connection: a process for
+every query would take a tenth of the machine from the measured jobs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Job = dict[str, Any]
 
 
 def cluster_path(network: str) -> Path:
-    """The cluster file of a network, or of a path less its .toml."""
+    """The cluster file of a network, or of a path without .toml."""
     return HOSTFILES / f"{NETWORKS.get(network, network)}.toml"
 
 
@@ -47,7 +47,7 @@ class ExperimentError(RuntimeError):
 
 
 class LiveCluster:
-    """A cluster for the length of a ``with`` block."""
+    """A cluster that runs during a ``with`` block."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LiveCluster:
         self.scheduler, self.fidelity = dict(scheduler or {}), fidelity
 
     def __enter__(self) -> LiveCluster:
-        # Who ends the experiment (timeout, a batch system) ends its cluster.
+        # SIGTERM (from timeout, or a batch system) must stop the cluster, too, not only Ctrl-C.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.home = Path(tempfile.mkdtemp(prefix="dq-experiment-"))
         config = self.home / "scheduler.toml"
@@ -120,7 +120,7 @@ class LiveCluster:
         limit_s: float = 3600.0,
         every_s: float = 0.5,
     ) -> list[Job]:
-        """Wait until every job is as wished; ExperimentError if one fails or time runs out."""
+        """Wait until the condition holds for every job; ExperimentError if one fails, or late."""
         deadline = time.monotonic() + limit_s
         while True:
             found = [self.job(job) for job in jobs]
@@ -135,7 +135,7 @@ class LiveCluster:
 
 
 def note(text: str) -> None:
-    """A word for people: on standard error, standard output is data."""
+    """Print a note on standard error: standard output is data."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -3,13 +3,13 @@
     python -m experiments.mebf [--quick] [--seeds 3] [--json] [--csv F] [--plot F]
     python -m experiments.mebf --log FILE.swf.gz --nodes N [--malleable SHARE] [--json]
 
-Workloads are KIT-like (dq_server/sim/generators/kit.py): the paper's are cut out of the KIT ForHLR
-II log, where and from when it does not say. What the paper leaves open and what is chosen here:
-jobs of the normal workload offer 90 % of the machine; the scale of its overhead equations is 10 s
+Workloads are KIT-like (dq_server/sim/generators/kit.py): the paper's are parts of the KIT ForHLR
+II log, but it does not say which parts. Choices where the paper is silent: jobs of the normal
+workload offer 90 % of the machine; the scale of its overhead equations is 10 s
 per unit ("full"), which makes a doubling from 10 nodes cost about 5 s; expand+ and shrink+ build on
 Intensive. Improvements are in percent of EASY's mean turnaround, means over the seeds.
 
---log: the same policies on a real log, all of its jobs malleable, estimates as users gave them.
+--log: the same policies on a real log, all of its jobs malleable, with the users' estimates.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A group of cases with the same question, and how ours differ from the paper's answer."""
+    """Cases that answer one question, and how our answer differs from the paper's."""
 
     title: str
     cases: tuple[Case, ...]
@@ -180,7 +180,7 @@ def _under(workload: MalleableWorkload, nodes: int, policies: Sequence[str]) -> 
 
 
 def summarise(runs: Sequence[Mapping[str, Figures]]) -> Result:
-    """Means over runs of the same case. Slowdown as in the paper: means of turnaround over run."""
+    """Means over runs of a case. Slowdown as in the paper: mean turnaround over mean run time."""
     policies = list(runs[0])
 
     def mean(metric: str, policy: str) -> float:
@@ -200,7 +200,7 @@ def summarise(runs: Sequence[Mapping[str, Figures]]) -> Result:
 
 
 def run_all(seeds: int, most_jobs: int) -> Iterator[tuple[Scenario, Case, Result]]:
-    """Every case of every scenario with at most so many jobs."""
+    """Every case of every scenario, with a limit on the number of jobs."""
     for scenario in SCENARIOS:
         for case in scenario.cases:
             if case.jobs <= most_jobs:

@@ -1,6 +1,6 @@
 """What the simulated and the live form of the job mixes share: records, printed figures, files.
 
-Words. Held: the thesis's "total time", from start to end. Turnaround: the usual one, with the wait.
+Terms. Held: the thesis's "total time", from start to end. Turnaround: submission to end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STATIC = {6: ((0, 3616), (0, 3652), (0, 3622), (0, 408)),
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a job, in seconds since the first submission; `steps`: (since, processors)."""
+    """One job's times in seconds since the first submission; `steps`: (since, processors)."""
 
     name: str
     submit_s: float
@@ -43,7 +43,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run of a mix; `details`: `dq job ID --json` of each, of a live one."""
+    """One run of a mix; `details`: of a live run, `dq job ID --json` of each job."""
 
     title: str
     jobs: tuple[Ran, ...]
@@ -51,13 +51,13 @@ class Outcome:
 
     @property
     def static(self) -> int | None:
-        """The size of the long jobs if they kept it ("static 9"); None: they were resized."""
+        """The fixed size of the long jobs ("static 9"); None: they were resized."""
         kind, _, size = self.title.partition(" ")
         return int(size.split()[-1]) if kind == "static" else None
 
     @property
     def makespan_s(self) -> float:
-        """The last end: the first job comes at 0."""
+        """The last end; the first job is submitted at 0."""
         return max(job.end_s for job in self.jobs)
 
     @property
@@ -72,7 +72,7 @@ class Outcome:
 
     @property
     def printed(self) -> tuple[tuple[int, int], ...]:
-        """Start and end of each job in the thesis; of mix 1."""
+        """Start and end of each job of mix 1 in the thesis."""
         return DYNAMIC if self.static is None else STATIC[self.static]
 
     def as_plain(self) -> dict[str, Any]:

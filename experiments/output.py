@@ -1,4 +1,4 @@
-"""What experiments share when they show their results: options, tables, CSV, pictures."""
+"""What experiments share for their output: options, tables, CSV, figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLOT_FORMATS = (".png", ".pdf", ".svg")
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line, without the usage text before it."""
+    """Reports an invalid command line in one line, without the usage text before it."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **how)
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser, *, quick: str) -> None:
 
 
 def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Find out before a long run, not after it, that its results cannot be written."""
+    """Check before a long run, not after it, that its results can be written."""
     plot: Path | None = getattr(options, "plot", None)
     for path in filter(None, (options.csv, plot)):
         if not path.absolute().parent.is_dir():
@@ -58,7 +58,7 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     if plot and plot.suffix not in PLOT_FORMATS:
         parser.error(f"--plot {plot}: the name must end in {', '.join(PLOT_FORMATS)}")
     if plot and find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'dq[web]'")
+        parser.error("--plot needs matplotlib: pip install 'dq-mpi[web]'")
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -85,7 +85,7 @@ def number(value: float | None, form: str = ".3g") -> str:
 
 
 def pyplot() -> Any:
-    """matplotlib's pyplot, drawing into files; imported late, it takes a second."""
+    """matplotlib's pyplot for files; imported only here because it takes a second."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""How many sizes are tried on the way to the sweet spot: the chain beside the fitted model.
+"""The number of sizes tried before the sweet spot is found: the chain beside the fitted model.
 
     python -m experiments.probing [--json] [--csv F] [--plot F]
 
@@ -7,8 +7,8 @@ reshape-model); both see the same iteration times and decide with 3 samples, 1 d
 and a threshold of 5 %. Each job runs alone, 150 iterations from 2 processors on, 5 s a
 redistribution. Times: the thesis's Tables 1 and 2 (matrix multiplication and LU, times by their
 gains from 100 s on 2 processors), and curves a + b/p + c*p whose best size is small, middle and
-large, on the thesis's sizes and, `wide`, on 2, 4, ... 100. `bumpy` is such a curve on which one
-size, which the model passes over, is better than its neighbours.
+large, on the thesis's sizes and, `wide`, on 2, 4, ... 100. On `bumpy`, such a curve too, one
+size that the model skips is faster than its neighbours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POLICIES = {"chain": "reshape", "model": "reshape-model"}
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """How one job fared: sizes in order of its stays, its run time, the best time there is."""
+    """The result of one job: sizes in the order of its stays, run time, best possible run time."""
 
     times: str
     selector: str
@@ -85,7 +85,7 @@ def tried(name: str, selector: str, times: Mapping[int, float]) -> Tried:
 
 
 def draw(path: str, results: Sequence[Tried]) -> None:
-    """Sizes tried and run time over the chain's, as bars."""
+    """Bars: sizes tried, and run time relative to the chain's."""
     plt = pyplot()
     names = list(dict.fromkeys(r.times for r in results))
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
@@ -103,7 +103,7 @@ def draw(path: str, results: Sequence[Tried]) -> None:
 
 
 def verdict(results: Sequence[Tried]) -> str:
-    """Where the model loses, from the figures."""
+    """A sentence on the cases in which the model is worse, from the results."""
     by = {(r.times, r.selector): r for r in results}
     names = list(dict.fromkeys(r.times for r in results))
     losses = [

@@ -3,9 +3,10 @@
     python -m experiments.redistribution --quick
     python -m experiments.redistribution --app lu --n 9600
 
-A job grows along 2, 4, 6, 9, 12, 16, 20, 25; at every size its iteration time and what the move to
-this size took are reported, as in the figures. Product and factorization compute n³ on n² data: a
-move costs a fraction of an iteration. Jacobi computes n² on n² data: a move costs many of them.
+A job expands along 2, 4, 6, 9, 12, 16, 20, 25; for every size its iteration time and the time of
+the redistribution to it are reported, as in the figures. Product and factorization need n³
+operations on n² data: a redistribution costs a fraction of an iteration. Jacobi needs n² operations
+on n² data: a redistribution costs as much as many iterations.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ENDLESS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One size: seconds per iteration there, and of the move there (None: the job began there)."""
+    """One size: seconds per iteration, and of the redistribution to it (None: the first size)."""
 
     app: str
     n: int
@@ -55,7 +56,7 @@ class Point:
 
     @property
     def ratio(self) -> float | None:
-        """Iterations that the move costs."""
+        """Redistribution time in iterations."""
         return None if self.move_s is None else self.move_s / self.iteration_s
 
 
@@ -65,7 +66,7 @@ def program(app: str, n: int) -> list[str]:
 
 
 def measure(cluster: LiveCluster, app: str, n: int) -> list[Point]:
-    """Bring one job to every size in turn, with `dq resize`, and read what each move took."""
+    """Resize one job to every size in turn (`dq resize`) and read the redistribution times."""
     job = cluster.submit(program(app, n), "--sizes", ",".join(map(str, SIZES)))
     points = []
     for size in SIZES:
@@ -83,7 +84,7 @@ def measure(cluster: LiveCluster, app: str, n: int) -> list[Point]:
 
 
 def is_measured(job: Job, *, size: int) -> bool:
-    """Whether the job is on this size and has been for long enough."""
+    """Whether the job has this size and enough iterations on it."""
     if not job["sizes"]:
         return False
     stay = job["sizes"][-1]

@@ -85,7 +85,7 @@ class Curve:
 
     @property
     def sweet_spot(self) -> int:
-        """What the scheduler found most often."""
+        """The size that the scheduler found most often."""
         return statistics.mode(self.found)
 
     def agrees(self, found: int) -> bool:
@@ -100,7 +100,7 @@ class Curve:
 
 
 def estimate_s(app: str, n: int, samples: int, repeat: int) -> float:
-    """How long a curve takes: every size, at the speed of its nodes; half of them once more."""
+    """Estimated time of a curve: every size at the speed of its nodes, half of them twice."""
     alone_s = APPS[app] * n**3 / (NODE_GFLOPS * 1e9)
     each_s = [1.15 * alone_s / p * (samples + DISCARD) + 2 * START_S for p in SIZES]
     return sum(each_s) + (repeat - 1) * sum(each_s[: len(SIZES) // 2])
@@ -127,7 +127,7 @@ def measure(
     for size in SIZES:
         worst = time_s[max(time_s)] > GIVE_UP * min(time_s.values())
         if size > max(time_s) and worst:
-            break  # it will not come back
+            break  # larger sizes are slower still
         if size not in time_s:
             count = ["--iterations", str(samples + DISCARD)]
             fixed = cluster.submit([*program, *count], "--sizes", str(size))
@@ -137,7 +137,7 @@ def measure(
 
 
 def search(cluster: LiveCluster, program: Sequence[str], samples: int) -> dict[str, Any]:
-    """One job that grows until the scheduler has found its sweet spot; what `dq job` says then."""
+    """Run one job until the scheduler has found its sweet spot; its `dq job --json` then."""
     sizes = ["--sizes", ",".join(map(str, SIZES))]
     adaptive = cluster.submit([*program, "--iterations", str(ENDLESS)], *sizes)
     job = cluster.wait([adaptive], lambda job: is_settled(job, samples), limit_s=4 * 3600)[0]
@@ -183,7 +183,7 @@ def as_text(curves: Sequence[Curve]) -> str:
 
 
 def differences() -> str:
-    """An honest sentence."""
+    """A sentence on how our curves differ from the thesis's, and why."""
     return (
         "The thesis's gains are for N = 9600. Our product moves its panels while it computes and"
         " uses all links at once,\nso at the same N it gains longer than the thesis's PBLAS did;"

@@ -1,10 +1,10 @@
-"""A live job mix once more in simulation, with an application model fitted from the live run.
+"""A live job mix repeated in simulation, with an application model fitted to the live run.
 
 The model: seconds per iteration by size (medians over all stays of jobs that run the same program;
-sizes never visited from a fit of a/p + b), a factor for what the median leaves out (iterations that
-took longer, remap points), seconds for a start per rank (they start one after the other on the few
-cores that there really are) and seconds for a resize: these three by least squares over all stays
-of all jobs. The scheduler is the same code.
+other sizes by a fit of a/p + b), a factor for time that the median does not contain (slower
+iterations, remap points), seconds per rank for a start (ranks start one after the other on the few
+real cores) and seconds for a resize; these three by least squares over all stays of all jobs. The
+scheduler is the same code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from experiments.mix_runs import Ran
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What the live run says about its program; all in seconds."""
+    """The parameters fitted to the live run of one program, in seconds."""
 
     measured: Mapping[int, float]
     over_p: float
@@ -58,10 +58,10 @@ def fit(jobs: Sequence[Job]) -> Model:
 
 
 def _overheads(jobs: Sequence[Job], measured: Mapping[int, float]) -> tuple[float, float, float]:
-    """Factor on the median, start per rank, resize: by least squares over all stays on a size.
+    """Factor on the median, start per rank, resize: by least squares over all stays.
 
-    A stay lasts (iterations x median) x factor, and the start of its ranks or, not being the first,
-    a resize.
+    A stay lasts (iterations x median) x factor, plus the start of its ranks for the first stay, a
+    resize for every other.
     """
     rows, lasted_s = [], []
     for job in jobs:
@@ -98,7 +98,7 @@ class Starting(Iterating):
 def simulate(
     jobs: Sequence[Job], iterations: Sequence[int], processors: int, scheduler: SchedulerConfig
 ) -> list[Ran]:
-    """The same jobs, submitted when the live ones were, under the same scheduler."""
+    """Simulate the same jobs, submitted at the same times, under the same scheduler."""
     model = fit(jobs)
     zero_s = min(job["submit_s"] for job in jobs)
     order = sorted(range(len(jobs)), key=lambda k: jobs[k]["submit_s"])

@@ -13,9 +13,9 @@ import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.asking import ask, json_option
-from dq_client.cli.asking import server as connected
 from dq_client.cli.output import note, print_json, table
+from dq_client.cli.requests import ask, json_option
+from dq_client.cli.requests import server as connected
 from dq_client.cli.values import require_above_zero
 from dq_client.cluster import Cluster, local_cluster, read_cluster, require_name, usable_cores
 from dq_client.emulation.fitting import require_fit
@@ -36,7 +36,7 @@ def cluster_of(file: str | None, local: int | None) -> Cluster:
 
 
 def server_options(address: str | None, config: str | None, heartbeat: float | None) -> list[str]:
-    """Options for the server program."""
+    """Command-line options for the server process."""
     options: list[str] = []
     if address is not None:
         options += ["--address", address]
@@ -129,7 +129,7 @@ def down(force: bool) -> None:
 
 @click.group()
 def server() -> None:
-    """The server alone; its agents and jobs go on without it and meet the next one."""
+    """The server alone. Agents and jobs go on without it and connect to the next one."""
 
 
 @server.command("start")
@@ -187,7 +187,7 @@ def server_status(as_json: bool) -> None:
 
 @click.group()
 def agent() -> None:
-    """Node agents of this machine."""
+    """Node agents of this machine: each offers it as a node and runs the ranks of jobs there."""
 
 
 @agent.command("start")

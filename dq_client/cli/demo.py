@@ -18,10 +18,10 @@ import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.asking import ask, json_option
 from dq_client.cli.job_commands import output_of
 from dq_client.cli.job_views import sizes_table
 from dq_client.cli.output import note, print_json
+from dq_client.cli.requests import ask, json_option
 from dq_client.cluster import Cluster, local_cluster, usable_cores
 from dq_client.connection import Connection
 from dq_client.errors import DQError, Timeout, UsageError

@@ -1,4 +1,4 @@
-"""`dq doctor`: tries what this machine can do for DQ, and says in plain words what follows."""
+"""`dq doctor`: checks of this machine and its MPI, each with its consequence for jobs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 
-from dq_client.cli.asking import json_option
 from dq_client.cli.output import note, print_json
+from dq_client.cli.requests import json_option
 from dq_client.cluster import read_cluster, usable_cores
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home
 from dq_client.mpi_probe import ProbeResult, can_resize, probe_mpi
 
-FEW_FILES = 4096  # mpiexec leaks descriptors at every spawn
+FEW_FILES = 4096  # mpiexec leaks about three descriptors at every spawn
 
 
 def machine_facts() -> list[dict[str, Any]]:
-    """What can be told without trying: name, ok, detail, consequence."""
+    """Checks that start no process; each has name, ok, detail and consequence."""
     version = platform.python_version()
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     few = files != resource.RLIM_INFINITY and files < FEW_FILES
@@ -53,7 +53,7 @@ def _home_fact() -> dict[str, Any]:
 
 
 def as_fact(result: ProbeResult) -> dict[str, Any]:
-    """An MPI trial in the same form."""
+    """The result of an MPI trial in the form of a check."""
     return {
         "name": result.name,
         "ok": result.ok,
@@ -63,7 +63,7 @@ def as_fact(result: ProbeResult) -> dict[str, Any]:
 
 
 def clean_up(as_json: bool) -> int:
-    """`--clean`."""
+    """`--clean`: remove what killed contained clusters have left, and print it."""
     from dq_client.cli.doctor_emulation import clean_leftovers
 
     found = clean_leftovers()
@@ -75,7 +75,7 @@ def clean_up(as_json: bool) -> int:
 
 
 def numbers_of_nodes(text: str) -> tuple[int, ...]:
-    """`--busy`: "1,9,36"."""
+    """The value of `--busy`, such as "1,9,36"."""
     try:
         counts = tuple(int(word) for word in text.split(","))
     except ValueError:
@@ -86,7 +86,7 @@ def numbers_of_nodes(text: str) -> tuple[int, ...]:
 
 
 def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: bool) -> int:
-    """`--emulation`; exit code 1 if a node or link is not what was asked for."""
+    """`--emulation`; exit code 1 if a node or link deviates too much from the cluster file."""
     from dq_client.cli.doctor_emulation import print_emulation, run_emulation_doctor
 
     cluster = read_cluster(Path(file))
@@ -132,5 +132,7 @@ def doctor(
     if good:
         print("Jobs can grow and shrink here.")
     else:
-        print("Jobs cannot be resized here: pip install 'dq[mpich]' brings an MPI that can do it.")
+        print(
+            "Jobs cannot be resized here: pip install 'dq-mpi[mpich]' brings an MPI that can do it."
+        )
     return 0 if good else 1

@@ -1,6 +1,6 @@
-"""`dq doctor --emulation`: what emulated nodes really give, against what was asked for.
+"""`dq doctor --emulation`: the measured speed of emulated nodes, beside that of the cluster file.
 
-And `dq doctor --clean`: what contained clusters left in the kernel when they were killed.
+Also `dq doctor --clean`: removes what killed contained clusters have left in the kernel.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def print_emulation(report: dict[str, Any]) -> str:
 
 
 def clean_leftovers() -> list[contained.Leftover]:
-    """Remove what contained clusters without a server have left; returns what there was."""
+    """Remove what contained clusters without a server have left; returns what was removed."""
     found = contained.leftovers()
     for leftover in found:
         contained.remove(leftover.tag)

@@ -1,4 +1,4 @@
-"""Commands that tell a job what to do, and that read its output."""
+"""Commands that act on one job (kill, hold, release, resize), and `dq logs`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.asking import JobId, json_option, resolve, server
 from dq_client.cli.output import note, print_json
+from dq_client.cli.requests import JobId, json_option, resolve, server
 from dq_client.cli.values import parse_size
 from dq_client.connection import Connection
 
@@ -39,7 +39,7 @@ def logs(job_id: int, stream: str, follow: bool, as_json: bool) -> None:
 def output_of(
     connection: Connection, job_id: int, stream: str = "out", *, follow: bool = False
 ) -> Iterator[bytes]:
-    """What a job has written, piece by piece; with `follow` until it has ended."""
+    """The output of a job in pieces; with `follow` until the job has ended."""
     offset = 0
     while True:
         reply = connection.call(m.LogsQuery(job_id, stream, offset))
@@ -53,7 +53,7 @@ def output_of(
 
 
 def _simple(name: str, body: Any, done: str, doc: str) -> click.Command:
-    """A command that names a job and is answered by `done`."""
+    """A command that sends one request about a job and prints the note `done`."""
 
     @click.command(name, help=doc)
     @click.argument("job_id", type=JobId(), metavar="ID")

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.asking import JobId, ask, json_option, server
 from dq_client.cli.output import clock, duration, print_json, table
-from dq_client.cli.protecting import protection_line
+from dq_client.cli.requests import JobId, ask, json_option, server
 from dq_client.report.growth import NOT_STARTED
 
 
@@ -43,7 +42,7 @@ def job(job_id: int, as_json: bool) -> None:
     with server() as connection:
         view = ask(connection, m.JobQuery(job_id))
     if as_json:
-        # Also under `job`, as `dq submit` and `dq demo` have it.
+        # Twice, at the top level and under `job`: scripts read both, so both stay until schema 2.
         print_json(**view, job=view)
         return
     for key in ("id", "name", "kind", "state", "processors", "nodes", "legal_sizes", "reason"):
@@ -63,8 +62,18 @@ def job(job_id: int, as_json: bool) -> None:
         print(sizes_table(view["sizes"]))
 
 
+def protection_line(view: dict[str, Any]) -> str:
+    """The line of `dq job` about protection: kind, restarts, copies and their cost."""
+    p = view["protection"]
+    line = f"{p['how']}, {view['restarts']} of {p['restarts_max']} restarts, {p['copies']} copies"
+    if p["copies"]:
+        mib = p["bytes"] / (1 << 20)
+        line += f" ({p['copies_total_s']:.3g} s), the last of turn {p['step']}: {mib:.4g} MiB"
+    return line + (f"; failing: {p['error']}" if p["error"] else "")
+
+
 def scheduled_table(scheduled: dict[str, Any]) -> str:
-    """The steps that were promised to a profile; > marks the one that runs."""
+    """The scheduled steps of an evolution profile; > marks the current one."""
     rows, at_s = [], scheduled["start_s"]
     for step, (duration_s, processors) in enumerate(scheduled["steps"]):
         mark = ">" if step == scheduled["step"] else ""
@@ -74,12 +83,12 @@ def scheduled_table(scheduled: dict[str, Any]) -> str:
 
 
 def grid_word(grid: list[int]) -> str:
-    """`2x4`, as users type it."""
+    """A grid as users type it: `2x4`."""
     return f"{grid[0]}x{grid[1]}"
 
 
 def sizes_table(sizes: list[dict[str, Any]]) -> str:
-    """The sizes a job has run on, with what was measured and decided there."""
+    """The stays of a job, with the measurements and the decision of each."""
     head = ("SIZE", "GRID", "ITERATIONS", "ITERATION s", "REDISTRIBUTION s", "DECISION", "REASON")
     rows = [
         (

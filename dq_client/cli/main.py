@@ -1,4 +1,4 @@
-"""The command line `dq`. Each command's module is imported only when the command is used."""
+"""The command line `dq`. The module of a command is imported only when that command is used."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from dq_client import __version__
 from dq_client.errors import DQError, UsageError
 
 INTERRUPTED = 130
@@ -49,7 +50,7 @@ class Commands(click.Group):
         return [*COMMANDS, *PLUGIN_HELP]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load one command."""
+        """Import the module of one command; None if there is no such command."""
         if cmd_name in COMMANDS:
             module, attribute, _ = COMMANDS[cmd_name]
             command: click.Command = getattr(import_module(f"dq_client.cli.{module}"), attribute)
@@ -61,14 +62,14 @@ class Commands(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list in `dq --help`, from the table above: nothing is imported for it."""
+        """The list in `dq --help`, from the table above: importing every command would be slow."""
         rows = [(name, text) for name, (_, _, text) in COMMANDS.items()]
         with formatter.section("Commands"):
             formatter.write_dl([*rows, *PLUGIN_HELP.items()])
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="dq", prog_name="dq")
+@click.version_option(__version__, prog_name="dq")
 def cli() -> None:
     """DQ grows and shrinks running MPI jobs.
 
@@ -97,11 +98,11 @@ def main(argv: list[str] | None = None) -> Any:
     except KeyboardInterrupt:
         return _leave(INTERRUPTED)
     except BrokenPipeError:
-        # The reader has gone (`dq jobs | head`): nobody is left to tell.
+        # The reader has closed the pipe (`dq jobs | head`): an error message would be noise.
         _forget_stdout()
         return _leave(0)
     except OSError as e:
-        # What no command knows better: the disk under stdout is full, say.
+        # An error that no command handled, a full disk under stdout for example: no traceback.
         print(f"dq: {e.filename or 'the output'}: {e.strerror or e}", file=sys.stderr)
         try:
             sys.stdout.flush()
@@ -112,7 +113,7 @@ def main(argv: list[str] | None = None) -> Any:
 
 
 def _forget_stdout() -> None:
-    """What is still to be written goes nowhere, without a word when the interpreter ends."""
+    """Send buffered output to /dev/null: the interpreter flushes at its end and would complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,7 @@
-"""Printing: data on stdout, notes on stderr, tables without a library that takes long to load."""
+"""Output of commands: data on stdout, notes on stderr, plain tables.
+
+Tables are formatted here, not by rich: loading rich takes longer than `dq jobs` itself.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ SCHEMA = 1
 
 
 def print_json(**data: Any) -> None:
-    """One object with the schema number, on stdout."""
+    """Print one JSON object with the schema number."""
     print(json.dumps({"schema": SCHEMA, **data}), flush=True)
 
 
 def note(text: str) -> None:
-    """A word to the user, on stderr."""
+    """Print a note for the user on stderr, so that it never mixes with data."""
     print(text, file=sys.stderr, flush=True)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns aligned; numbers to the right."""
+    """A table of aligned columns; columns of numbers are aligned to the right."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(len(head[i]), *(len(r[i]) for r in cells), 0) for i in range(len(head))]
     right = [bool(rows) and all(isinstance(r[i], int | float | None) for r in rows)
@@ -46,12 +49,12 @@ def _cell(value: object) -> str:
 
 
 def clock(time_s: float | None) -> str:
-    """A time of day."""
+    """The time of day, in local time."""
     return "-" if time_s is None else time.strftime("%H:%M:%S", time.localtime(time_s))
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds for people."""
+    """A duration for people: 4.2 s, 3:05, 1:02:03."""
     if seconds is None:
         return "-"
     if seconds < 60:

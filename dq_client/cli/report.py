@@ -1,4 +1,4 @@
-"""`dq report`: what a job, or a whole run, has done, as one HTML file."""
+"""`dq report`: one job, or all jobs, as one HTML file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from dq_client.cli.asking import JobId, json_option, server
 from dq_client.cli.output import print_json
+from dq_client.cli.requests import JobId, json_option, server
 from dq_client.errors import NotFound, UsageError
 
 DEFAULT_FILE = "report.html"
@@ -53,7 +53,7 @@ def report(what: str | None, output: Path | None, as_json: bool) -> None:
 
 
 def _job_id(what: str | None) -> int | None:
-    """A job's number, 0 for the last one; None if `what` is something else."""
+    """The job id in `what`, 0 for `last`; None if `what` is not a job id."""
     if what is not None and (what == "last" or what.isdigit()):
         return JobId().convert(what, None, None)
     return None

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 import click
 
 from dq_client import messages as m
-from dq_client.cli.asking import ask, json_option, server
 from dq_client.cli.output import clock, note, print_json, table
+from dq_client.cli.requests import ask, json_option, server
 from dq_client.cli.values import parse_time
 from dq_client.errors import UsageError
 
@@ -19,7 +19,10 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def seconds_until(text: str, now: datetime) -> float:
-    """`now`, `+10m`, `14:30` (today or tomorrow) or `2026-05-01T14:30`, as seconds from `now`."""
+    """Seconds from `now` until `text`: `now`, `+10m`, `14:30` (the next one), `2026-05-01T14:30`.
+
+    The request carries this delay, not a time of day: the server's clock may differ.
+    """
     if text == "now":
         return 0.0
     if text.startswith("+"):

@@ -11,16 +11,24 @@ from typing import Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.asking import ask, json_option, server
 from dq_client.cli.output import note, print_json
-from dq_client.cli.protecting import parse_protection
-from dq_client.cli.values import parse_env, parse_jobs, parse_profile, parse_sizes, parse_time
+from dq_client.cli.requests import ask, json_option, server
+from dq_client.cli.values import (
+    parse_env,
+    parse_jobs,
+    parse_profile,
+    parse_protection,
+    parse_sizes,
+    parse_time,
+)
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
 from dq_client.report.growth import ENDED
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+# The first word that is no option begins the program, and every word after it is the program's own.
+# Unknown options before it must stay errors: one taken for the program would be submitted as a job.
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-n", "initial", type=int, help="Processors to start on.")
 @click.option(
     "--sizes",
@@ -49,11 +57,16 @@ from dq_client.report.growth import ENDED
 @click.option("--estimate", help="Expected run time, for planning: 90s, 10m, 2h.")
 @click.option("--name", help="A name for people.")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
-@click.option("--priority", type=click.IntRange(-(10**9), 10**9), default=0)
-@click.option("--group", default="")
-@click.option("--account", default="")
-@click.option("--qos", default="")
-@click.option("--class", "job_class", default="")
+@click.option(
+    "--priority", type=click.IntRange(-(10**9), 10**9), default=0,
+    help="Added to the job's score under order = \"priority\"; the highest score is first.",
+)  # fmt: skip
+@click.option("--group", default="", help="Group for priorities and [dfs.group.NAME].")
+@click.option("--account", default="", help="Account for priorities and [dfs.account.NAME].")
+@click.option("--qos", default="", help="Quality of service for priorities and [dfs.qos.NAME].")
+@click.option(
+    "--class", "job_class", default="", help="Job class for priorities and [dfs.class.NAME]."
+)
 @click.option("--after", metavar="ID,ID", help="Start once these jobs have ended successfully.")
 @click.option("--after-any", metavar="ID,ID", help="Start once these jobs have ended.")
 @click.option(
@@ -120,7 +133,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
 
 
 def _sizes(o: dict[str, Any]) -> m.Sizes:
-    """The legal sizes as given; UsageError where options contradict each other."""
+    """The legal sizes from the options; UsageError where options contradict each other."""
     for option in ("initial", "smallest", "largest"):
         if o[option] is not None and o[option] < 1:
             raise UsageError("a job needs at least one processor: -n, --min and --max start at 1")
@@ -142,7 +155,7 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
 
 
 def _script(program: tuple[str, ...]) -> str:
-    """What to call the job: the script or module rather than the interpreter."""
+    """The default name of a job: its script or module, not the interpreter."""
     words = list(program)
     if Path(words[0]).name.startswith("python"):
         for i, word in enumerate(words[1:], 1):
@@ -155,7 +168,7 @@ def _script(program: tuple[str, ...]) -> str:
 
 def wait_for(connection: Connection, job_id: int) -> int:
     """Wait for the end of a job; 0 if it is done, 1 if it failed."""
-    pause_s = 0.05
+    pause_s = 0.05  # short jobs are reported at once; the pause grows to spare the server
     while True:
         view = ask(connection, m.JobQuery(job_id))
         if view["state"] in ENDED:

@@ -1,15 +1,16 @@
-"""What users type after options, as values; UsageError with one line if it makes no sense."""
+"""Parsers of option values; each raises a UsageError of one line if the text is invalid."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from dq_client.errors import UsageError
-from dq_client.messages import COUNT_MAX, SECONDS_MAX
+from dq_client.messages import COUNT_MAX, SECONDS_MAX, Protect
 
 TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
 PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
@@ -20,7 +21,7 @@ UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_sizes(text: str) -> list[int | str]:
-    """`2,4,6` as numbers; `2x4`, rows by columns, stays as it is."""
+    """`2,4,6` as numbers; a grid such as `2x4` (rows by columns) stays text for the server."""
     sizes: list[int | str] = []
     for word in text.split(","):
         try:
@@ -37,7 +38,7 @@ def parse_sizes(text: str) -> list[int | str]:
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """`8`, or `2x4`: processors and rows, 0 if they were not given."""
+    """(processors, rows) of `8` or `2x4`; rows are 0 where no grid was given."""
     sides = [int(side) for side in text.split("x")] if SIZE.fullmatch(text) else [0]
     if not _is_count(prod(sides)):
         raise UsageError(f"{text!r}: give a size from 1 to 10000000, as 8, or a grid, as 2x4")
@@ -58,7 +59,7 @@ def parse_time(option: str, text: str) -> float:
 
 
 def require_above_zero(option: str, value: float, most: float) -> None:
-    """UsageError unless `value`, which may be no number at all, is above 0 and at most `most`."""
+    """UsageError unless 0 < `value` <= `most`. Written so that NaN fails, too."""
     if not 0 < value <= most:
         raise UsageError(f"{option} {value:g}: give a number above 0 and at most {most:g}")
 
@@ -66,7 +67,7 @@ def require_above_zero(option: str, value: float, most: float) -> None:
 def parse_profile(text: str) -> list[tuple[int, int]]:
     """Steps (seconds, processors) from `60:4,120:8`, or from a JSON file as `dq sim plan` reads.
 
-    There an application is [[60, 4], [120, 8]]; a list with one application in it does, too.
+    The file holds one application, [[60, 4], [120, 8]], or a list with one application in it.
     """
     if PROFILE.fullmatch(text):
         steps: Any = [[int(number) for number in step.split(":")] for step in text.split(",")]
@@ -98,7 +99,7 @@ def _are_steps(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    """A whole number that the wire takes; 60.0 is one."""
+    """Whether `value` is a whole number within the limits of a message; 60.0 counts as whole."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and 1 <= value <= COUNT_MAX and int(value) == value
 
@@ -121,3 +122,34 @@ def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"--env {pair}: give NAME=value")
         env[name] = value
     return env
+
+
+def parse_protection(o: dict[str, Any]) -> Protect | None:
+    """The options --protect, --protect-*, --restarts as a message; None without --protect."""
+    if o["protect"] is None:
+        for option in ("protect_every", "protect_dir", "restarts"):
+            if o[option] is not None:
+                raise UsageError(f"--{option.replace('_', '-')} needs --protect")
+        return None
+    every: str | None = o["protect_every"]
+    points = seconds = None
+    if every is not None and every.isdecimal():
+        points = int(every)
+    elif every is not None:
+        seconds = parse_time("--protect-every", every)
+    if points is not None and not 0 < points <= COUNT_MAX:
+        raise UsageError(
+            f"--protect-every {every}: give a number of remap points from 1, or 30s, 5m"
+        )
+    if o["restarts"] is not None and not 0 <= o["restarts"] <= COUNT_MAX:
+        raise UsageError(f"--restarts {o['restarts']}: give a number from 0 to {COUNT_MAX}")
+    folder: Path | None = o["protect_dir"]
+    if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--protect-dir {folder}: no folder that can be written; make it first")
+    return Protect(
+        how=o["protect"],
+        every_points=points,
+        every_s=seconds,
+        folder=str(folder.absolute()) if folder is not None else "",
+        restarts=3 if o["restarts"] is None else o["restarts"],
+    )

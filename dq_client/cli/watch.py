@@ -1,4 +1,4 @@
-"""`dq watch` and `dq top`: following jobs, in lines or on the whole screen."""
+"""`dq watch` and `dq top`: jobs followed as lines, or on the whole screen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.asking import JobId, ask, json_option, resolve, server
 from dq_client.cli.output import SCHEMA, clock, note
+from dq_client.cli.requests import JobId, ask, json_option, resolve, server
 from dq_client.connection import Connection
 from dq_client.errors import NotFound, UsageError
 from dq_client.report.follow import Event, Follower
 from dq_client.report.growth import ENDED, NOT_STARTED
-from dq_client.report.live_view import draws_on
+from dq_client.report.live_view import is_drawable
 from dq_client.report.screen import Screen, screen
 from dq_client.report.text import shortened
 
@@ -48,10 +48,10 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
         only = None if job_id is None else resolve(connection, job_id)
         follower = Follower(only)
         show: Callable[[list[Event]], None] = _print_json if as_json else _print_lines
-        if as_json or not draws_on(sys.stdout):
+        if as_json or not is_drawable(sys.stdout):
             return _follow(connection, follower, show, lambda: None, keep=keep)
         with _live(whole_screen=False) as live:
-            from dq_client.report.screen_drawing import draw_bars
+            from dq_client.report.terminal import draw_bars
 
             def bars() -> None:
                 live.update(draw_bars(look(connection, only), live.console.height), refresh=True)
@@ -67,24 +67,24 @@ def _follow(
     *,
     keep: bool,
 ) -> int:
-    """Look and tell until no job is left; the exit code."""
-    told = False
+    """Poll and show events until no job is left; returns the exit code."""
+    reported = False
     while True:
         views, events = poll(connection, follower)
         show(events)
-        told = told or bool(events)
+        reported = reported or bool(events)
         redraw()
         if not keep and all(view["state"] in ENDED for view in views):
             break
         time.sleep(POLL_S)
-    if not told:
+    if not reported:
         note("no job is active: dq jobs lists those that have ended")
     failed = follower.only is not None and any(view["state"] != "done" for view in views)
     return 1 if failed else 0
 
 
 def poll(connection: Connection, follower: Follower) -> tuple[list[dict[str, Any]], list[Event]]:
-    """One look at the server: the jobs followed, and what has happened since the last look."""
+    """Poll the server once: the jobs followed, and the events since the last poll."""
     if follower.only is not None:
         views, last_id = [ask(connection, m.JobQuery(follower.only))], follower.only
     else:
@@ -109,7 +109,7 @@ def _last_id(connection: Connection) -> int:
 
 
 def line(event: Event) -> str:
-    """An event for people."""
+    """An event as one line of text."""
     reason = f"  {event.reason}" if event.reason else ""
     name = shortened(event.name, 20)
     return f"{clock(event.time_s)}  job {event.job} {name}  {event.what:9}{reason}".rstrip()
@@ -126,7 +126,7 @@ def _print_json(events: list[Event]) -> None:
 
 
 def _above(live: Live) -> Callable[[list[Event]], None]:
-    """Lines that scroll away above the bars."""
+    """Print events above the bars: rich moves the bars down."""
 
     def show(events: list[Event]) -> None:
         for event in events:
@@ -138,9 +138,9 @@ def _above(live: Live) -> Callable[[list[Event]], None]:
 @click.command()
 def top() -> None:
     """Follow nodes and jobs on the whole screen; q or Ctrl-C ends."""
-    if not draws_on(sys.stdout):
+    if not is_drawable(sys.stdout):
         raise UsageError("dq top needs a terminal to draw on: use dq watch")
-    from dq_client.report.screen_drawing import draw_screen
+    from dq_client.report.terminal import draw_screen
 
     with (
         server() as connection,
@@ -157,7 +157,7 @@ def top() -> None:
 
 
 def look(connection: Connection, only: int | None) -> Screen:
-    """The cluster now, ready to be drawn."""
+    """The present contents of the screen."""
     status = ask(connection, m.StatusQuery())
     nodes = ask(connection, m.NodesQuery())
     active = ask(connection, m.JobsQuery(active_only=True))
@@ -173,7 +173,7 @@ def look(connection: Connection, only: int | None) -> Screen:
 
 @contextmanager
 def _live(*, whole_screen: bool) -> Iterator[Live]:
-    """A display on stdout, redrawn only when told to; the terminal comes back in any case."""
+    """A display on stdout without a refresh thread; the terminal is restored in any case."""
     from rich.console import Console
     from rich.live import Live
 
@@ -184,7 +184,7 @@ def _live(*, whole_screen: bool) -> Iterator[Live]:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits for keys for a while and returns those pressed, unechoed."""
+    """A function that waits up to some seconds for keys and returns those pressed, without echo."""
     if not sys.stdin.isatty():
         yield _sleep
         return
@@ -198,7 +198,9 @@ def _keys() -> Iterator[Callable[[float], str]]:
         ready, _, _ = select.select([number], [], [], wait_s)
         if not ready:
             return ""
-        return os.read(number, 64).decode(errors="replace") or "q"  # nothing: nobody types there
+        return (
+            os.read(number, 64).decode(errors="replace") or "q"
+        )  # end of file: end as if q was pressed
 
     tty.setcbreak(number)
     try:

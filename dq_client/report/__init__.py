@@ -1,5 +1,8 @@
-"""What a cluster has done, made readable: a page in one file, and live displays.
+"""Reports: an HTML page about jobs that ran, and terminal displays of jobs that run.
 
-`page.write_report(path, data)` draws what `collect.collect(connection, job_id)` gathers;
-`live_view.GrowthView` shows one job while it grows.
+`collect.collect(connection, job_id)` asks the server for the data, `data.py` types and checks them,
+`page.write_report(path, data)` writes the page (components.py: its tables and cards; curve.py and
+timeline.py: its charts, built of markup.py and scales.py). `live_view.GrowthView` follows one job,
+follow.py computes the events of `dq watch`, screen.py the contents of `dq top`; terminal.py draws
+with rich.
 """

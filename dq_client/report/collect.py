@@ -1,4 +1,4 @@
-"""Asking the server for everything a report shows."""
+"""The queries that gather the data of a report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _job(connection: Connection, job_id: int) -> dict[str, Any]:
 
 
 def _known(connection: Connection, job_id: int) -> dict[str, Any] | None:
-    """A listed job, or None if the server has forgotten it since."""
+    """A listed job, or None if the server has dropped it since (`keep_ended`)."""
     try:
         return _job(connection, job_id)
     except NotFound:
@@ -55,7 +55,7 @@ def _ask(connection: Connection, body: m.RequestBody) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """`value` with None for numbers JSON has no word for: a figure may be not-a-number."""
+    """`value` with None for NaN and infinity: JSON cannot represent them, measurements may be."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

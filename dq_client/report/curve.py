@@ -1,7 +1,7 @@
 """The sweet-spot curve: iteration time over processors, redistribution time beneath.
 
 As in the ReSHAPE thesis, Figs. 4 and 7: sizes in the order of the visits, the sweet spot marked,
-the cost of moving data apart from the computing time. Each panel has its own scale, from zero.
+the cost of moving data in a panel of its own. Each panel has its own scale, from zero.
 """
 
 from __future__ import annotations
@@ -11,19 +11,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from dq_client.report.data import Job, Stay
-from dq_client.report.markup import Markup, joined, tag
+from dq_client.report.markup import Markup, joined, line, picture, rect, tag, tooltip, words
 from dq_client.report.measures import Fastest, fastest, fastest_label, measured
-from dq_client.report.scales import Linear, Logarithmic, ticks
-from dq_client.report.svg import (
-    WIDE_PX,
-    Room,
-    line,
-    picture,
-    rect,
-    text_width,
-    tooltip,
-    words,
-)
+from dq_client.report.scales import WIDE_PX, Linear, Logarithmic, Room, text_width, ticks
 from dq_client.report.text import processors, seconds
 
 LEFT, RIGHT, TOP = 64.0, 18.0, 26.0
@@ -35,7 +25,7 @@ SAMPLES = 80  # of a line, to keep labels off it
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """Visits drawn at one place."""
+    """One or more visits of a size, drawn at one position."""
 
     size: int
     time_s: float
@@ -46,7 +36,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where things are. `time` and `moved` give y, `size` gives x."""
+    """The scales of the chart: `time` and `moved` give y, `size` gives x."""
 
     width: float
     size: Logarithmic
@@ -74,8 +64,8 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
     spot = f"the sweet spot is {best.processors}" if best.sweet_spot else (
         f"the fastest size so far is {best.processors}, no sweet spot was passed"
     )  # fmt: skip
-    # Labels look for room in this order: the times first, what matters least last.
-    way = _way(dots, room)
+    # The order of these calls is the priority of the labels: each takes its place in turn.
+    path = _path(dots, room)
     band = _band(frame, best, fastest_label(job, best), room)
     marks = _marks(dots, best, room, numbered=len(job.sizes) <= NUMBERED)
     ideal = _ideal(frame, dots, room)
@@ -89,7 +79,7 @@ def curve(job: Job, name: str, width: float = WIDE_PX) -> Markup:
         band,
         _upper_axes(frame),
         ideal,
-        way,
+        path,
         marks,
         _lower(job, frame),
     )
@@ -112,7 +102,7 @@ def _frame(job: Job, width: float) -> _Frame:
 
 
 def _dots(job: Job, frame: _Frame) -> list[Dot]:
-    """Visits of a size that would cover each other become one dot, at the latest time."""
+    """The dots. Visits of a size that would overlap become one dot, at the latest time."""
     places: list[Dot] = []
     for order, stay, time_s in measured(job):
         x, y = frame.size(stay.processors), frame.time(time_s)
@@ -152,7 +142,7 @@ def _upper_axes(frame: _Frame) -> Markup:
 
 
 def _ideal(frame: _Frame, dots: list[Dot], room: Room) -> Markup:
-    """What perfect speed-up from the smallest size measured would give."""
+    """The curve of perfect speed-up from the smallest size measured."""
     first, last_size = dots[0], frame.sizes[-1]
     points = []
     for i in range(SAMPLES + 1):
@@ -169,10 +159,10 @@ def _ideal(frame: _Frame, dots: list[Dot], room: Room) -> Markup:
     )
 
 
-def _way(dots: list[Dot], room: Room) -> Markup:
-    """Lines in the order of the visits: expansions drawn through, shrinks as dashed bows.
+def _path(dots: list[Dot], room: Room) -> Markup:
+    """Lines from visit to visit: solid for expansions, dashed arcs for shrinks.
 
-    No label shall lie on them.
+    Their points are marked as occupied, so that no label covers them.
     """
     at = {order: dot for dot in dots for order in dot.orders}
     shapes = []
@@ -182,7 +172,7 @@ def _way(dots: list[Dot], room: Room) -> Markup:
         low = max(a.y, b.y)
         back = b.size < a.size
         depth = min(24.0 + abs(a.x - b.x) / 6, 60.0, TOP + UPPER - low + 8) if back else 0.0
-        # A parabola through both dots; its control point is twice as far out as it reaches.
+        # A quadratic Bézier curve reaches half way to its control point, hence twice the depth.
         middle, control = (a.x + b.x) / 2, (low + depth if back else (a.y + b.y) / 2)
         for k in range(1, SAMPLES):
             t = k / SAMPLES
@@ -197,12 +187,12 @@ def _way(dots: list[Dot], room: Room) -> Markup:
 
 
 def _marks(dots: list[Dot], best: Fastest, room: Room, *, numbered: bool) -> Markup:
-    """Dots with the numbers of the visits in them, and their times where there is room."""
+    """Dots with the numbers of their visits, and their times where there is room."""
     for dot in dots:
         room.take(dot.x - DOT, dot.y - DOT, dot.x + DOT, dot.y + DOT)
     shapes = [_mark(dot, best, numbered=numbered) for dot in dots]
     labels = []
-    # The sweet spot's time first: it must find room.
+    # The time of the sweet spot is placed first: it must find room.
     for dot in sorted(dots, key=lambda d: (d.size != best.processors, d.orders)):
         text = seconds(dot.time_s)
         aside = text_width(text) / 2 + DOT + 4
@@ -234,7 +224,7 @@ def _best(dot: Dot, best: Fastest) -> str:
 
 
 def _lower(job: Job, frame: _Frame) -> Markup:
-    """Redistribution: a bar per visit that was reached by moving data, side by side per size."""
+    """The lower panel: a bar for each visit that moved data, those of one size side by side."""
     by_size = sorted(job.sizes, key=lambda stay: stay.processors)
     bars: list[Markup] = []
     for size, group in groupby(by_size, key=lambda stay: stay.processors):

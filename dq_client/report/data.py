@@ -1,7 +1,7 @@
-"""The data of a report, checked: what `collect` gathers and `dq report --json` prints.
+"""The types of a report's data: what `collect` gathers and `dq report --json` prints.
 
-A saved file comes back through the same door, so everything drawn has passed these types. Fields
-unknown here are ignored: a newer server may send more. Times are seconds since the epoch, or
+A saved file is read through the same types, so everything drawn has been validated. Unknown fields
+are ignored: a newer server may send more. Times are seconds since the epoch, or
 durations in seconds where the name says so.
 """
 
@@ -45,7 +45,7 @@ class StoryLine(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """One job, as JobQuery and WhyQuery tell it."""
+    """One job, from the answers to JobQuery and WhyQuery."""
 
     id: Count
     name: str
@@ -73,7 +73,7 @@ class Line(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """All jobs over time, against the number of processors there are now."""
+    """The processors of all jobs over time; `capacity` is the number of processors up now."""
 
     now_s: Seconds
     capacity: Count
@@ -91,7 +91,7 @@ class Node(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """Everything a page is made of. `job`: the one it is about; None: the whole run."""
+    """The data of one page. `job`: the id of the job it is about; None: about all jobs."""
 
     schema: Literal[1]
     job: Count | None
@@ -101,7 +101,7 @@ class Report(Struct, frozen=True):
 
 
 def checked(data: dict[str, Any]) -> Report:
-    """`data` as a Report; UsageError with one line saying what is wrong and where."""
+    """`data` as a Report; a UsageError of one line says which field is wrong."""
     try:
         report = msgspec.convert(data, Report)
     except msgspec.ValidationError as e:
@@ -112,9 +112,10 @@ def checked(data: dict[str, Any]) -> Report:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The data saved in `path` by `dq report --json`; UsageError if there are none."""
+    """The data that `dq report --json` saved in `path`; UsageError if the file holds none."""
     try:
-        # A number that is none (NaN, Infinity) becomes None, which `checked` refuses in its place.
+        # json.loads accepts NaN and Infinity; as None they fail the check of their field instead of
+        # breaking the arithmetic of a scale much later.
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
     except OSError as e:
         raise UsageError(f"cannot read {path}: {e.strerror}") from None

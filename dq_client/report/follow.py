@@ -1,11 +1,11 @@
-"""What has happened to jobs since the last look: events for `dq watch`, made from queries' answers.
+"""The events of `dq watch`: the differences between one poll of the server and the next.
 
-Pure: the caller asks the server and hands the answers in. A look consists of
+No I/O: the caller asks the server and passes the answers in. A poll has four steps:
 
-    1. the active jobs and the last id given;
-    2. `missing`: jobs to ask for one by one, because they ended or came and went in between;
-    3. `changed`: jobs whose story must be read;
-    4. `take`: all that in, events out.
+    1. the caller asks for the active jobs and for the last job id;
+    2. `missing` names jobs to query one by one: those that ended, or came and ended, in between;
+    3. `changed` says whose decisions (the story) must be read;
+    4. `take` gets all of these answers and returns the events.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ View = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of news. `event`: state (of the job) or decision (of the scheduler)."""
+    """One event. `event` is "state" (of the job) or "decision" (of the scheduler)."""
 
     time_s: float
     job: int
@@ -37,26 +37,26 @@ class Event:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """How far a job has been told."""
+class _Reported:
+    """What of a job has been reported so far."""
 
     state: str = ""
     fingerprint: tuple[object, ...] = ()
-    told_s: float = float("-inf")  # up to here its story is told
-    last: tuple[str, str] = ("", "")  # what and code of the last line told
+    reported_s: float = float("-inf")  # decisions up to this time have been reported
+    last: tuple[str, str] = ("", "")  # `what` and `code` of the last decision seen
 
 
 class Follower:
-    """Remembers what was told. `only`: follow this job alone, and tell its story from the start."""
+    """Keeps what was reported. `only`: follow this job alone, from its first decision on."""
 
     def __init__(self, only: int | None = None) -> None:
         self.only = only
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _Reported] = {}
         self._last_id: int | None = None  # None before the first look
         self._active: set[int] = set()
 
     def missing(self, active: list[View], last_id: int) -> list[int]:
-        """Jobs that `active` should have had, or that were never seen there: ask for each."""
+        """Jobs to query one by one: active at the last poll and not now, or never seen active."""
         if self.only is not None:
             return []
         now = {view["id"] for view in active}
@@ -66,7 +66,7 @@ class Follower:
         return sorted(gone)
 
     def changed(self, view: View) -> bool:
-        """Whether the job's story may have grown since the last look."""
+        """Whether there may be decisions about the job since the last poll."""
         seen = self._seen.get(view["id"])
         if seen is None:
             return self._last_id is not None or self.only is not None
@@ -75,7 +75,7 @@ class Follower:
     def take(
         self, views: list[View], stories: dict[int, list[View]], last_id: int, now_s: float
     ) -> list[Event]:
-        """Events since the last look, oldest first."""
+        """Events since the last poll, oldest first."""
         events: list[Event] = []
         first_look = self._last_id is None and self.only is None
         for view in views:
@@ -87,14 +87,14 @@ class Follower:
         return sorted(events, key=lambda event: event.time_s)
 
     def _job(self, view: View, story: list[View], now_s: float, *, first_look: bool) -> list[Event]:
-        seen = self._seen.setdefault(view["id"], _Seen())
+        seen = self._seen.setdefault(view["id"], _Reported())
         new_state = view["state"] != seen.state
         ended = view["state"] in ENDED
         events = []
         if new_state and not ended:
             events.append(_state_event(view, now_s))
         if first_look:
-            seen.told_s = now_s
+            seen.reported_s = now_s
         else:
             events += _decisions(view, story, seen)
         if new_state and ended:
@@ -126,16 +126,19 @@ def _state_event(view: View, now_s: float) -> Event:
     )
 
 
-def _decisions(view: View, story: list[View], seen: _Seen) -> list[Event]:
-    """New lines of the story. A decision to continue for the same cause is told once."""
+def _decisions(view: View, story: list[View], seen: _Reported) -> list[Event]:
+    """Decisions not reported yet; of several `continue` with one cause only the first.
+
+    A job decides at every remap point: without that rule a steady job would print a line per turn.
+    """
     events = []
     for line in story:
-        if line["time_s"] <= seen.told_s:
+        if line["time_s"] <= seen.reported_s:
             continue
         key = (line["what"], line["code"])
         repeated = key == seen.last and line["what"] == "continue"
         seen.last = key
-        if repeated or line["what"] in ENDED:  # the end is told as a state, with its reason
+        if repeated or line["what"] in ENDED:  # reported as a state, with its reason
             continue
         events.append(
             Event(
@@ -148,12 +151,12 @@ def _decisions(view: View, story: list[View], seen: _Seen) -> list[Event]:
                 reason=printable(line["text"]),
             )
         )
-    seen.told_s = max([seen.told_s, *(line["time_s"] for line in story)])
+    seen.reported_s = max([seen.reported_s, *(line["time_s"] for line in story)])
     return events
 
 
 def _processors_at(view: View, time_s: float) -> int:
-    """What the job held then, so far as its view tells: a list of jobs leaves that out."""
+    """Processors held at `time_s`; views of a job list have no sizes: the present number."""
     stays = view.get("sizes")
     if stays is None:
         return int(view["processors"])

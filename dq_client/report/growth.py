@@ -1,7 +1,8 @@
-"""How one job has grown so far, as a view to draw: made from a job's view, knows no terminal.
+"""The growth of one job as plain values, computed from the answer to a JobQuery.
 
-A *turn* is one stay at one size: what was measured there and what was decided at its end. The same
-size may come twice, when an expansion is undone.
+A *stay* is the time a job spends at one size: what was measured there and what was decided at its
+end. A size occurs twice if an expansion was undone. Nothing here knows of a terminal: live_view.py
+prints or draws these values.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ NOT_STARTED = ("held", "waiting", "queued", "restarting")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One stay at one size. Times in seconds."""
+class StayView:
+    """One stay, ready to be shown. Times in seconds."""
 
     processors: int
     grid: str
@@ -33,7 +34,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One job's way through its sizes."""
+    """The stays of one job so far, with its state."""
 
     id: int
     name: str
@@ -41,26 +42,26 @@ class Growth:
     processors: int
     done: int  # iterations
     total: int | None  # iterations, if known
-    turns: tuple[Turn, ...]
+    stays: tuple[StayView, ...]
     sweet_spot: int | None
     reason: str  # why it ended, or what was decided last
 
     @property
     def ended(self) -> bool:
-        """Nothing more will come."""
+        """Whether the job has ended: the view will not change any more."""
         return self.state in ENDED
 
 
 def growth(job: dict[str, Any], total_iterations: int | None) -> Growth:
-    """The view of `job`, as JobQuery answers it; `total_iterations` None if nobody knows."""
+    """The view of `job`, an answer to JobQuery; `total_iterations` is None where it is unknown."""
     ended = job["state"] in ENDED
-    stays = job["sizes"]
-    longest = max((s["iteration_time_s"] or 0.0 for s in stays), default=0.0)
-    turns = tuple(
-        _turn(s, job["sweet_spot"], longest, current=not ended and i == len(stays) - 1)
-        for i, s in enumerate(stays)
+    sizes = job["sizes"]
+    longest = max((s["iteration_time_s"] or 0.0 for s in sizes), default=0.0)
+    stays = tuple(
+        _stay(s, job["sweet_spot"], longest, current=not ended and i == len(sizes) - 1)
+        for i, s in enumerate(sizes)
     )
-    reason = job["reason"] or (turns[-1].reason if turns else "")
+    reason = job["reason"] or (stays[-1].reason if stays else "")
     return Growth(
         id=job["id"],
         name=printable(job["name"]),
@@ -68,15 +69,17 @@ def growth(job: dict[str, Any], total_iterations: int | None) -> Growth:
         processors=job["processors"],
         done=job["remap_points"],
         total=total_iterations,
-        turns=turns,
+        stays=stays,
         sweet_spot=job["sweet_spot"],
         reason=printable(reason),
     )
 
 
-def _turn(stay: dict[str, Any], sweet_spot: int | None, longest: float, *, current: bool) -> Turn:
+def _stay(
+    stay: dict[str, Any], sweet_spot: int | None, longest: float, *, current: bool
+) -> StayView:
     time_s = stay["iteration_time_s"]
-    return Turn(
+    return StayView(
         processors=stay["processors"],
         grid=grid_words(stay["grid"]),
         iterations=stay["iterations"],
@@ -90,16 +93,16 @@ def _turn(stay: dict[str, Any], sweet_spot: int | None, longest: float, *, curre
     )
 
 
-def news(before: Growth | None, after: Growth) -> list[str]:
-    """What to tell in plain lines about the step from one view to the next, oldest first."""
+def changes(before: Growth | None, after: Growth) -> list[str]:
+    """Lines that report the differences between two views, oldest first."""
     lines = []
     if before is None:
         lines.append(f"job {after.id} ({after.name}) is {after.state}")
     elif before.state != after.state and not after.ended:
         lines.append(f"job {after.id} is {after.state}")
-    known = before.turns if before is not None else ()
-    for i, turn in enumerate(after.turns):
-        lines += _turn_news(known[i] if i < len(known) else None, turn)
+    known = before.stays if before is not None else ()
+    for i, stay in enumerate(after.stays):
+        lines += _stay_changes(known[i] if i < len(known) else None, stay)
     if after.sweet_spot is not None and (before is None or before.sweet_spot != after.sweet_spot):
         lines.append(f"  sweet spot: {processors(after.sweet_spot)}")
     if after.ended and (before is None or not before.ended):
@@ -107,7 +110,7 @@ def news(before: Growth | None, after: Growth) -> list[str]:
     return lines
 
 
-def _turn_news(before: Turn | None, after: Turn) -> list[str]:
+def _stay_changes(before: StayView | None, after: StayView) -> list[str]:
     lines = []
     if before is None:
         moved = after.redistribution_time_s

@@ -1,4 +1,4 @@
-"""Figures a report tells besides the raw data: waits, turnarounds, gains, use of the machine."""
+"""Metrics derived from a report's data: waits, turnarounds, gains, utilization."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dq_client.report.data import Job, Line, Report, Stay
 
 @dataclass(frozen=True, slots=True)
 class Fastest:
-    """The size a job should run on, as far as it knows."""
+    """The fastest size known for a job."""
 
     processors: int
     iteration_time_s: float
@@ -30,7 +30,7 @@ class JobTimes:
 
 @dataclass(frozen=True, slots=True)
 class Resizes:
-    """How often a job was resized; a restart on another size is no resize."""
+    """How often a job was resized. A restart on another size is not a resize."""
 
     expansions: int
     shrinks: int
@@ -49,11 +49,11 @@ class RunTimes:
     makespan_s: float | None
     mean_wait_s: float | None
     mean_turnaround_s: float | None
-    used_pct: float | None  # processor seconds held of those there were in the makespan
+    used_pct: float | None  # processor seconds held, of those available in the makespan
 
 
 def job_times(job: Job) -> JobTimes:
-    """The usual four of one job."""
+    """The times of one job."""
     start, end = job.start_s, job.end_s
     return JobTimes(
         wait_s=None if start is None else start - job.submit_s,
@@ -64,7 +64,7 @@ def job_times(job: Job) -> JobTimes:
 
 
 def resizes(job: Job) -> Resizes:
-    """Counted from one stay to the next."""
+    """Resizes, counted between consecutive stays."""
     pairs = [(a, b) for a, b in pairwise(job.sizes) if a.decision != "restart"]
     return Resizes(
         expansions=sum(b.processors > a.processors for a, b in pairs),
@@ -74,7 +74,7 @@ def resizes(job: Job) -> Resizes:
 
 
 def run_times(report: Report) -> RunTimes:
-    """The usual ones of a run."""
+    """The times of a run, over all its jobs."""
     jobs = report.jobs
     times = [job_times(job) for job in jobs]
     waits = [t.wait_s for t in times if t.wait_s is not None]
@@ -83,8 +83,8 @@ def run_times(report: Report) -> RunTimes:
     if jobs:
         last = max(job.end_s if job.end_s is not None else report.timeline.now_s for job in jobs)
         makespan = last - min(job.submit_s for job in jobs)
-        there_was = makespan * report.timeline.capacity
-        used = 100 * sum(map(held_s, report.timeline.jobs)) / there_was if there_was > 0 else None
+        available = makespan * report.timeline.capacity
+        used = 100 * sum(map(held_s, report.timeline.jobs)) / available if available > 0 else None
     return RunTimes(
         makespan, fmean(waits) if waits else None, fmean(turnarounds) if turnarounds else None, used
     )
@@ -119,7 +119,7 @@ def fastest(job: Job) -> Fastest | None:
 
 
 def fastest_label(job: Job, best: Fastest) -> str:
-    """What to call it."""
+    """The label of `best`."""
     if best.sweet_spot:
         return "sweet spot"
     return "fastest" if job.end_s is not None else "fastest so far"

@@ -1,6 +1,6 @@
-"""The report: one HTML file that needs nothing else, no network and no script.
+"""The report as one self-contained HTML file: no network, no script.
 
-`write_report(path, data)` takes what `collect` gathered, or what was saved of it.
+`write_report(path, data)` takes what `collect` gathered or `data.load` read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from dq_client.errors import UsageError
+from dq_client.report.components import (
+    card,
+    cards,
+    changes_table,
+    figure,
+    jobs_table,
+    nodes_table,
+    size_summary,
+    sizes_table,
+    state,
+    story,
+)
 from dq_client.report.curve import curve, has_curve
 from dq_client.report.data import Job, Report, checked
 from dq_client.report.markup import Child, Markup, joined, tag
@@ -22,22 +34,10 @@ from dq_client.report.measures import (
     resizes,
     run_times,
 )
-from dq_client.report.parts import (
-    card,
-    cards,
-    changes_table,
-    figure,
-    jobs_table,
-    nodes_table,
-    sizes_table,
-    state,
-    story,
-    walked,
-)
 from dq_client.report.text import processors, seconds, shortened
 from dq_client.report.timeline import timeline
 
-CURVES = 40  # jobs of a run that get a part of their own
+CURVES = 40  # jobs with a section of their own: a page of thousands of curves would not load
 
 CURVE_NOTE = (
     "Numbers are visits in their order; a dashed line leads back to a smaller size, a dotted"
@@ -51,7 +51,7 @@ TIMES_NOTE = (
 
 
 def write_report(path: Path | str, data: dict[str, Any]) -> None:
-    """Write the page about `data` to `path`; UsageError if they are no report's or it cannot be."""
+    """Write the page to `path`; UsageError if `data` are invalid or the file cannot be written."""
     text = render(checked(data))
     try:
         Path(path).write_text(text, encoding="utf-8")
@@ -60,7 +60,7 @@ def write_report(path: Path | str, data: dict[str, Any]) -> None:
 
 
 def render(report: Report) -> str:
-    """The page as text."""
+    """The HTML of the page."""
     body = _run_page(report) if report.job is None else _job_page(report, report.jobs[0])
     title = "DQ report" if report.job is None else f"Job {report.job} {report.jobs[0].name}"
     style = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
@@ -111,7 +111,7 @@ def _job_page(report: Report, job: Job) -> Markup:
             "header",
             tag("p", "DQ report", class_="eyebrow"),
             tag("h1", f"Job {job.id} · {job.name} ", state(job.state)),
-            tag("p", walked(job), " ", _ending(job), class_="lead"),
+            tag("p", size_summary(job), " ", _ending(job), class_="lead"),
             tag("p", tag("code", " ".join(job.argv))) if job.argv else None,
             _job_cards(job),
         ),
@@ -238,13 +238,13 @@ def _run_cards(report: Report) -> Markup:
 
 
 def _each(jobs: list[Job]) -> Markup:
-    """A part for each job that has a curve; the others have their row in the table."""
+    """A section for each job that has a curve; the others have only their row in the table."""
     drawn = [job for job in jobs if has_curve(job)]
     parts = [
         tag(
             "section",
             tag("h2", f"Job {job.id} · {job.name} ", state(job.state)),
-            tag("p", walked(job), class_="lead"),
+            tag("p", size_summary(job), class_="lead"),
             _curve_part(job, f"curve-{job.id}"),
             tag("details", tag("summary", "Sizes, decisions and reasons"), sizes_table(job)),
             tag("details", tag("summary", "What was decided, and why"), story(job)),

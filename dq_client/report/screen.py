@@ -1,4 +1,4 @@
-"""What `dq top` and the bars of `dq watch` show, as plain values; drawing.py draws them."""
+"""The contents of `dq top` and of the bars of `dq watch` as plain values (drawn by terminal.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPARK_WIDTH = 24
 
 @dataclass(frozen=True, slots=True)
 class NodeCells:
-    """A node and, per processor, the job that owns it (0: nobody)."""
+    """A node and, for each of its processors, the job that owns it (0: none)."""
 
     name: str
     up: bool
@@ -23,7 +23,7 @@ class NodeCells:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """An active job in a line."""
+    """One row: an active job."""
 
     id: int
     name: str
@@ -56,7 +56,7 @@ def screen(
     waits: dict[int, str],
     now_s: float,
 ) -> Screen:
-    """From the answers to StatusQuery, NodesQuery and a JobQuery per job to be shown.
+    """The screen from the answers to StatusQuery, NodesQuery and one JobQuery per job shown.
 
     `waits`: what a queued job waits for, in words.
     """

@@ -1,11 +1,12 @@
-"""Words and numbers for people, used by the page and by the terminal alike."""
+"""Text for people: times, counts and names, formatted alike on the page and on the terminal."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 
-# Categories of characters that could move a cursor, hide text or break a file's encoding.
+# Unicode categories of characters that move a cursor, reverse or hide text, or fail to encode:
+# names come from users and are printed on other people's terminals.
 _UNSAFE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 

@@ -1,7 +1,7 @@
-"""Processors over time: the jobs stacked on each other, against the capacity.
+"""The chart of processors over time: jobs stacked on each other below the line of the capacity.
 
-As in the ReSHAPE thesis, Figs. 9 and 10, with the jobs stacked, so that the idle processors are the
-space below the capacity line.
+As in the ReSHAPE thesis, Figs. 9 and 10, but with the jobs stacked: the space between the stack and
+the line is the idle processors.
 """
 
 from __future__ import annotations
@@ -12,17 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dq_client.report.data import Line, Timeline
-from dq_client.report.markup import Markup, joined, tag
-from dq_client.report.scales import Linear, ticks, time_ticks
-from dq_client.report.svg import (
-    LINE_PX,
-    WIDE_PX,
-    line,
-    picture,
-    text_width,
-    tooltip,
-    words,
-)
+from dq_client.report.markup import Markup, joined, line, picture, tag, tooltip, words
+from dq_client.report.scales import LINE_PX, WIDE_PX, Linear, text_width, ticks, time_ticks
 from dq_client.report.text import processors, seconds, shortened
 
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 18.0, 30.0, 44.0
@@ -32,7 +23,7 @@ COLOURS = 8  # classes c0 to c7 of the style sheet
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A job's place in the stack for a while: from processor `low` up to `high`."""
+    """A rectangle of the stack: a job from processor `low` to `high` during an interval."""
 
     since_s: float
     until_s: float
@@ -41,7 +32,7 @@ class Piece:
 
 
 def colour(index: int) -> str:
-    """The class of the index-th job."""
+    """The CSS class that colours the index-th job."""
     return f"c{index % COLOURS}"
 
 
@@ -50,7 +41,8 @@ def stacked(
 ) -> tuple[list[list[Piece]], int]:
     """Each job's pieces, in the order given from the bottom up, and the height of the stack.
 
-    Changes closer together than `grain_s` (a fraction of a pixel) are not told apart.
+    Changes closer together than `grain_s` (a fraction of a pixel) are drawn as one: thousands
+    of resizes would otherwise make a page of many megabytes.
     """
     # A cut, and the last change that belongs to it: the stack after it holds until the next cut.
     cuts = [(since_s, since_s)]
@@ -61,7 +53,8 @@ def stacked(
             cuts.append((t, t))
     cuts.append((until_s, until_s))
     pieces: list[list[Piece]] = [[] for _ in jobs]
-    # Each job's changes are walked through once; a job counts only while it holds processors.
+    # One pass over the sorted changes. Only jobs that hold processors stay in `active`: with all
+    # jobs in it the cost would be cuts times jobs.
     changes = sorted((t, i) for i, job in enumerate(jobs) for t, _ in job.steps)
     starts = [[t for t, _ in job.steps] for job in jobs]
     active: set[int] = set()
@@ -94,7 +87,7 @@ def timeline(
     data: Timeline, name: str, since_s: float, until_s: float, focus: int | None,
     width: float = WIDE_PX,
 ) -> Markup:  # fmt: skip
-    """The picture from `since_s` to `until_s`; `focus`: this job at the bottom, the others pale."""
+    """The chart from `since_s` to `until_s`; job `focus` is at the bottom, the others are pale."""
     until_s = max(until_s, since_s + 1e-3)
     colours = {job.id: colour(i) for i, job in enumerate(data.jobs)}
     jobs = [job for job in data.jobs if _within(job, since_s, until_s)]
@@ -112,7 +105,7 @@ def timeline(
         width,
         TOP + PANEL + BOTTOM,
         f"Processors over time, {what}",
-        f"{_spoken(jobs, focus)} There are {processors(data.capacity)}; at most {peak} were held"
+        f"{_summary(jobs, focus)} There are {processors(data.capacity)}; at most {peak} were held"
         f" in {seconds(until_s - since_s)}.",
         _axes(x, y, levels),
         shapes,
@@ -124,7 +117,7 @@ def _within(job: Line, since_s: float, until_s: float) -> bool:
     return bool(job.steps) and job.steps[0][0] < until_s and job.steps[-1][0] > since_s
 
 
-def _spoken(jobs: list[Line], focus: int | None) -> str:
+def _summary(jobs: list[Line], focus: int | None) -> str:
     own = next((job for job in jobs if job.id == focus), None)
     if own is None:
         return f"The processors of {len(jobs)} jobs stacked on each other."
@@ -181,7 +174,7 @@ def _job(
 def _labels(
     job: Line, pieces: list[Piece], x: Linear, y: Linear, *, sizes: bool
 ) -> Iterator[Markup]:
-    """Sizes in every piece of the job in focus; of others, a name in the piece with most room."""
+    """A size in every piece of the focused job; the name of another job in its largest piece."""
 
     def fits(piece: Piece, text: str) -> bool:
         return (x(piece.until_s) - x(piece.since_s) > text_width(text) + 6
@@ -206,7 +199,7 @@ def _labels(
 
 def lane(job: Line | None, submit_s: float, since_s: float, until_s: float, index: int,
          peak: int) -> Markup:  # fmt: skip
-    """A job's life as a small strip for a table: waiting thin, running as high as its size."""
+    """A strip for a table row: a line while the job waits, an area as high as its size after."""
     width, height = 104.0, 28.0
     x = Linear(since_s, max(until_s, since_s + 1e-3), 0, width)
     y = Linear(0, max(1, peak), height - 1, 2)

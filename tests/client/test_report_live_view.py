@@ -10,9 +10,9 @@ import pytest
 from report_data import job, overshot, stay
 from rich.console import Console
 
-from dq_client.report.drawing import growth_panel
-from dq_client.report.growth import growth, news
+from dq_client.report.growth import changes, growth
 from dq_client.report.live_view import GrowthView
+from dq_client.report.terminal import growth_panel
 
 
 def seen_at(turns: int, **changes):
@@ -64,11 +64,11 @@ def test_names_cannot_move_the_cursor():
 
 def test_the_view_knows_where_the_job_is_and_how_far():
     view = growth(seen_at(3), 25)
-    assert [turn.current for turn in view.turns] == [False, False, True]
+    assert [stay.current for stay in view.stays] == [False, False, True]
     assert (view.done, view.total, view.processors) == (25, 25, 4)
-    assert view.turns[0].share == 1.0  # the longest iteration
-    assert view.turns[1].share == pytest.approx(0.0823 / 0.1087)
-    assert news(view, view) == []
+    assert view.stays[0].share == 1.0  # the longest iteration
+    assert view.stays[1].share == pytest.approx(0.0823 / 0.1087)
+    assert changes(view, view) == []
 
 
 def drawn(view, width=100) -> str:

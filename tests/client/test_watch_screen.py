@@ -9,7 +9,7 @@ from report_data import T0, job, stay
 from rich.console import Console
 
 from dq_client.report.screen import screen, sparkline
-from dq_client.report.screen_drawing import draw_bars, draw_screen
+from dq_client.report.terminal import draw_bars, draw_screen
 
 
 def status(processors, idle, **jobs):

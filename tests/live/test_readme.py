@@ -49,7 +49,7 @@ def test_the_blocks_run_in_a_fresh_clone(fresh_copy, tmp_path):
     if done.returncode:
         subprocess.run([fresh_copy / ".venv/bin/dq", "down", "--force"], env=env, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "total -530453.2154" in done.stdout  # the program's own output, by dq logs
+    assert "energy -45469.5" in done.stdout  # the program's own output, by dq logs
     assert (fresh_copy / "report.html").stat().st_size > 1000
     assert (fresh_copy / "mine.html").stat().st_size > 1000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dq_client import __version__
 from dq_client import messages as m
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.jobs import Job
@@ -13,7 +14,7 @@ from dq_server.live.access import Principal
 if TYPE_CHECKING:
     from dq_server.live.server import Server
 
-VERSION = "0.1.0"
+VERSION = __version__
 
 
 class Asked:

@@ -1,4 +1,4 @@
-"""What commands that ask the server share: a connection, a job's number, --json."""
+"""What the commands that send requests share: the connection, job ids, the option --json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 @contextmanager
 def server() -> Iterator[Connection]:
-    """A connection for one command."""
+    """A connection to the server of this home, closed at the end of the command."""
     connection = connect(Home.default())
     try:
         yield connection
@@ -29,23 +29,23 @@ def server() -> Iterator[Connection]:
 
 
 def ask(connection: Connection, body: m.RequestBody) -> Any:
-    """The data of a query."""
+    """The data that the server answers; None if the request has no data for an answer."""
     reply = connection.call(body)
     return reply.data if isinstance(reply, m.Data) else None
 
 
 def resolve(connection: Connection, job_id: int) -> int:
-    """The number of a job given as `last`."""
+    """The id of a job; the server is asked for that of `last` (0)."""
     return job_id or int(ask(connection, m.JobQuery(0))["id"])
 
 
 class JobId(click.ParamType[int]):
-    """A job's number, or `last`."""
+    """A job id, or `last`, which becomes 0: the server takes 0 for the last job submitted."""
 
     name = "ID"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int:  # noqa: ARG002
-        """0 stands for the last one."""
+        """The id as a number."""
         if value == "last":
             return 0
         if JOB_ID.fullmatch(str(value)):

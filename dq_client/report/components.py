@@ -1,4 +1,4 @@
-"""The parts of a page: cards, tables, stories. Plain data in, markup out."""
+"""The components of a page: cards, tables, lists of decisions. Data in, markup out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dq_client.report.data import Job, Node, Timeline
 from dq_client.report.markup import Child, Markup, joined, tag
 from dq_client.report.measures import fastest, gains_pct, job_times, resizes
-from dq_client.report.svg import NARROW_PX, WIDE_PX
+from dq_client.report.scales import NARROW_PX, WIDE_PX
 from dq_client.report.text import grid_words, seconds, shortened
 from dq_client.report.timeline import colour, lane
 
@@ -16,7 +16,7 @@ STORY_LINES = 60  # shown at once; the rest opens on demand
 
 
 def card(label: str, value: str, small: str = "", class_: str | None = None) -> Markup:
-    """One figure to see at a glance."""
+    """One metric: label, value and a note below."""
     below = tag("small", small) if small else None
     return tag("div", tag("dt", label), tag("dd", value, below), class_=class_)
 
@@ -32,7 +32,7 @@ def state(word: str) -> Markup:
 
 
 def figure(name: str, draw: Callable[[str, float], Markup]) -> Markup:
-    """A picture drawn for a desk and for a phone; the style sheet shows one of them."""
+    """A chart drawn in both widths; the style sheet shows the one that fits, without a script."""
     wide, narrow = draw(f"{name}-wide", WIDE_PX), draw(f"{name}-narrow", NARROW_PX)
     return tag(
         "figure",
@@ -63,7 +63,7 @@ SIZES_HEAD = (
 
 
 def sizes_table(job: Job) -> Markup:
-    """Every stay with what was measured and decided there, and why."""
+    """Every stay with its measurements, the decision at its end and the reason."""
     best = fastest(job)
     rows: list[Markup] = []
     for order, (stay, gain) in enumerate(zip(job.sizes, gains_pct(job), strict=True), 1):
@@ -94,7 +94,7 @@ def sizes_table(job: Job) -> Markup:
 
 
 def decision(word: str) -> Markup:
-    """What was decided, coloured."""
+    """A decision; its class sets the colour."""
     return tag("span", word, class_=f"what {word}" if word.isalpha() else "what")
 
 
@@ -104,7 +104,7 @@ def after(value_s: float) -> str:
 
 
 def story(job: Job) -> Markup:
-    """The job's decisions, oldest first."""
+    """The decisions about a job, oldest first."""
     lines = [
         tag(
             "li",
@@ -146,7 +146,7 @@ def jobs_table(jobs: Sequence[Job], timeline: Timeline, since_s: float, until_s:
                 tag("td", shortened(job.name, 48), class_="name"),
                 tag("td", state(job.state)),
                 tag("td", lane(line, job.submit_s, since_s, until_s, index, peak)),
-                number(size_walk(job, 5)),
+                number(size_sequence(job, 5)),
                 number(job.sweet_spot if job.sweet_spot is not None else "–"),
                 number(seconds(times.wait_s)),
                 number(seconds(times.run_s)),
@@ -157,7 +157,7 @@ def jobs_table(jobs: Sequence[Job], timeline: Timeline, since_s: float, until_s:
     return table("Jobs in the order of their submission", JOBS_HEAD, rows)
 
 
-def size_walk(job: Job, most: int) -> str:
+def size_sequence(job: Job, most: int) -> str:
     """`1 → 2 → 4 → 2`, or `2 → 2×2 → 1×4` where a size had several grids.
 
     The middle is left out where there are more than `most`.
@@ -174,7 +174,7 @@ def size_walk(job: Job, most: int) -> str:
 
 
 def changes_table(timeline: Timeline, since_s: float, until_s: float) -> Markup:
-    """Processors over time as a table: what the picture shows, for those who cannot see it."""
+    """Processors over time as a table: the chart for readers who cannot see it."""
     changes = []
     for line in timeline.jobs:
         before = 0
@@ -194,7 +194,7 @@ def changes_table(timeline: Timeline, since_s: float, until_s: float) -> Markup:
 
 
 def nodes_table(nodes: Sequence[Node]) -> Markup:
-    """The machine as it was when the data were gathered."""
+    """The nodes when the data were gathered."""
     rows = [
         tag("tr", tag("td", n.name, class_="name"), tag("td", n.state), number(n.processors),
             number(n.idle), tag("td", ", ".join(map(str, n.jobs)) or "–"))
@@ -204,8 +204,8 @@ def nodes_table(nodes: Sequence[Node]) -> Markup:
     return table("Nodes when these data were gathered", head, rows)
 
 
-def walked(job: Job) -> str:
-    """The job's way through its sizes as a sentence."""
+def size_summary(job: Job) -> str:
+    """A sentence that lists the sizes of a job and counts its resizes."""
     sizes = [stay.processors for stay in job.sizes]
     if not sizes:
         return "It has not started yet."
@@ -214,14 +214,14 @@ def walked(job: Job) -> str:
             "It ran on 1 processor throughout."
         )  # fmt: skip
 
-    def often(done: str, n: int) -> str:
+    def times(done: str, n: int) -> str:
         if n == 0:
             return f"never {done}"
         return f"{done} {('once', 'twice')[n - 1] if n < 3 else f'{n} times'}"
 
-    way = size_walk(job, 12)
+    sizes_text = size_sequence(job, 12)
     made = resizes(job)
-    told = [often("expanded", made.expansions), often("shrunk", made.shrinks)]
+    counts = [times("expanded", made.expansions), times("shrunk", made.shrinks)]
     if made.regrids:
-        told.append(often("its grid changed", made.regrids))
-    return f"It ran on {way} processors: {', '.join(told)}."
+        counts.append(times("its grid changed", made.regrids))
+    return f"It ran on {sizes_text} processors: {', '.join(counts)}."
