@@ -18,8 +18,7 @@ from dq_client.cli.asking import server as connected
 from dq_client.cli.output import note, print_json, table
 from dq_client.cli.values import require_above_zero
 from dq_client.cluster import Cluster, local_cluster, read_cluster, require_name, usable_cores
-from dq_client.emulation.fitting import require_fit
-from dq_client.emulation.mechanism import choose
+from dq_client.emulation.mechanism import choose, require_fit
 from dq_client.errors import NoServer, NotFound, Refused, UsageError
 from dq_client.home import Home, is_alive
 

@@ -23,12 +23,12 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from apps.linalg import blas
+from apps.linalg.exchange import start_allgather
+from apps.linalg.local_part import require_local
 from resize_lib.descriptors import BlockCyclic, CyclicAxis
+from resize_lib.emulation.pacing import compute
 from resize_lib.grid import Grid
-from resize_lib.linalg import blas
-from resize_lib.linalg.exchange import start_allgather
-from resize_lib.linalg.layout import require_local
-from resize_lib.pacing import compute
 
 Real = NDArray[Any]
 Index = NDArray[np.int64]
