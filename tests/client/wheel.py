@@ -27,7 +27,8 @@ def install_wheel(wheel: Path, folder: Path) -> Path:
     """A new virtual environment with the wheel in it; returns its Python.
 
     What the wheel depends on is this environment's: a .pth file adds its site-packages, whose own
-    .pth files are then not read, so the editable install of this tree stays out.
+    .pth files are then not read, so the editable install of this tree stays out. mpi4py looks for
+    MPI's library, and that for its own, below the environment's prefix: they are linked there.
     """
     venv.create(folder, with_pip=False)
     paths = {"base": str(folder), "platbase": str(folder)}
@@ -35,4 +36,7 @@ def install_wheel(wheel: Path, folder: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for library in (Path(sys.prefix) / "lib").iterdir():
+        if not library.name.startswith("python"):
+            (folder / "lib" / library.name).symlink_to(library)
     return folder / "bin" / "python"
