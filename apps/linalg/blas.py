@@ -81,15 +81,17 @@ def gemm(alpha: float, a: Real, b: Real, beta: float, c: Real) -> None:
     if m == 0 or n == 0:
         return
     if k == 0:
+        # 0 * nan would be nan: with beta = 0 C may hold anything
         np.multiply(c, beta, out=c) if beta else c.fill(0)
         return
     order_c, ld_c = storage_order(c)
+    # BLAS can transpose what it reads, never what it writes
     if order_c == b"T":  # the transposed product, whose result is column-major
         gemm(alpha, b.T, a.T, beta, c.T)
         return
     (order_a, ld_a), (order_b, ld_b) = storage_order(a), storage_order(b)
     lib, real = library(), _SCALAR[kind]
-    i = lib.c_int
+    i = lib.c_int  # Fortran takes every argument by reference, integers as wide as the library's
     lib.functions[kind + "gemm"](
         *(order_a, order_b, _ref(i(m)), _ref(i(n)), _ref(i(k)), _ref(real(alpha))),
         *(_address(a), _ref(i(ld_a)), _address(b), _ref(i(ld_b))),

@@ -43,6 +43,8 @@ def start_exchange(
     """
     me, size = comm.rank, comm.size
     others = [(me + step) % size for step in range(1, size)]
+    # Receives first: a message that arrives unexpected is copied once more. Sends in the opposite
+    # order: the first goes to the rank whose first receive is from here.
     return [
         *(comm.Irecv(receives[rank], rank) for rank in others if receives[rank].size),
         *(comm.Isend(sends[rank], rank) for rank in reversed(others) if sends[rank].size),
@@ -172,7 +174,7 @@ def lift_rows(
         columns.take(np.array(moves.mine), mine)
     width = share.stop - share.start
     tops = [buffer(f"top{rank}", place, width) for rank, place in enumerate(moves.places)]
-    tops[me] = mine[:, share]
+    tops[me] = mine[:, share]  # a view: what stays here is not copied
     # down from it: whole rows, to who gets them
     down, landed = (
         [buffer(f"{name}{rank}", rows, columns.count) for rank, rows in enumerate(lists)]
@@ -182,6 +184,7 @@ def lift_rows(
         if piece.size:
             columns.take(np.array(rows), piece)
     landed[me] = down[me]
+    # Both directions in one wait: two rounds would cost the latency of a message twice per panel.
     wait(
         [
             *start_exchange(grid.col_comm, [mine[:, part] for part in shares], tops),

@@ -118,6 +118,7 @@ def product_residual(
     Source: R. Freivalds, Probabilistic machines can use less running time (1977).
     """
     (desc_a, A), (desc_b, B), (desc_c, C) = a, b, c
+    # A fixed seed: every rank needs the same vectors, and a failure must come again.
     X = np.random.default_rng(1977).choice([-1.0, 1.0], size=(desc_b.n, 2))
     error = np.abs(times(grid, desc_c, C, X) - times(grid, desc_a, A, times(grid, desc_b, B, X)))
     bound = times(grid, desc_a, np.abs(A), times(grid, desc_b, np.abs(B), np.abs(X)))

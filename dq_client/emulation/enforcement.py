@@ -52,6 +52,7 @@ def by_groups(groups: str) -> Enforcement:
 def of_node(home: Home, node: str, enforcement: Enforcement) -> NodeEnforcement:
     """What the agent of `node` needs."""
     if not enforcement.groups:
+        # every agent tries at each heartbeat: whichever gets the lock replaces a governor that died
         return NodeEnforcement(enforcement.environment, lambda: governor.start(home))
     jobs, group = JobProcesses(home), Path(enforcement.groups) / node
     return NodeEnforcement(enforcement.environment, lambda: _enclose(jobs, node, group))
@@ -62,5 +63,5 @@ def _enclose(jobs: JobProcesses, node: str, group: Path) -> None:
     jobs.forget_ended()
     for _, pid in jobs.of_node(node):
         if age_s(pid, now_s) > cgroups.STARTING_S:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
                 cgroups.put(group, pid)

@@ -93,7 +93,7 @@ def _fork_node(
         except OSError as e:
             os.write(tell, f"!{e}".encode())
             os._exit(1)
-        first = os.fork()
+        first = os.fork()  # unshare puts children, not the caller, into the new process namespace
         if first == 0:
             os.close(go)
             os._exit(_run_node(home, wanted, net, index, node, waits))
@@ -103,7 +103,7 @@ def _fork_node(
     os.close(waits)
     said = os.read(told, 200).decode()
     os.close(told)
-    os.waitpid(child, 0)
+    os.waitpid(child, 0)  # the go-between; the node's first process lives on
     if said.startswith("!") or not said:
         raise OSError(f"node {node.name}: {said[1:] or 'it died while starting'}")
     return WaitingNode(int(said), go)

@@ -108,7 +108,7 @@ def age_s(pid: int, now_s: float) -> float:
         return 0.0
 
 
-# --- a rank speaks for itself ------------------------------------------------------------------
+# --- what a rank says of itself ----------------------------------------------------------------
 
 
 def join(node: str) -> None:
@@ -121,7 +121,7 @@ def leave() -> None:
     """This process shall not be slowed any more: it measures something else."""
     top = os.environ.get(cgroups.JOIN_VARIABLE)
     if top:
-        cgroups.put(Path(top).parent, 0)
+        cgroups.put(Path(top).parent, 0)  # the group above the cluster's: no quota there
     _note(LEAVES)
 
 

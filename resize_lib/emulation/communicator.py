@@ -63,7 +63,9 @@ class SendTimes:
         nbytes = 8 * (CHANNELS * comm.size * comm.size * RING + 1)
         fd = -1
         where = None
-        if comm.rank == 0:  # pages nobody writes take no memory
+        # A memfd opened through /proc, not a file in /dev/shm: nothing is left behind if the job is
+        # killed. Pages that are never written take no memory, so the array may be generous.
+        if comm.rank == 0:
             fd = os.memfd_create("dq-send-times", os.MFD_CLOEXEC)
             os.truncate(fd, nbytes)
             where = f"/proc/{os.getpid()}/fd/{fd}"
@@ -73,11 +75,12 @@ class SendTimes:
         numbers = np.frombuffer(self._memory)
         self.stamps: NDArray[np.float64] = numbers[:-1].reshape(shape)
         self._medium_free: NDArray[np.float64] = numbers[-1:]
-        idle_barrier(comm)  # everyone has it
+        idle_barrier(comm)  # rank 0 must not close it before all have opened it
         self._lock = opened
 
     def take(self, duration_s: float) -> float:
         """Book the next `duration_s` of the medium that the job's nodes share (link.Medium)."""
+        # A record lock, not a mutex in the memory: the kernel frees it if its owner is killed.
         fcntl.lockf(self._lock, fcntl.LOCK_EX)
         try:
             begin_s = max(time.monotonic(), float(self._medium_free[0]))
@@ -124,6 +127,7 @@ class ShapedRequest(MPI.Request):
 
     def due_s(self) -> float:
         """When it is complete (monotonic seconds); to be asked once MPI has completed it."""
+        # Asked once: the model of the receiving link moves on with each message that is asked for.
         if self._due_s < 0:
             self._due_s = self.due()
         return self._due_s
@@ -190,10 +194,11 @@ class ShapedComm(MPI.Intracomm):
         number = state.sent[self.channel, peer] % RING
         state.sent[self.channel, peer] += 1
         state.stamps[self.channel, state.rank, peer, number] = leaves_s
+        # Only now: the receiver reads the stamp as soon as it has the message.
         request = super().Isend(buf, dest, tag)
         if nbytes <= EAGER_BYTES:
             return request
-        gone_s = state.link.out_free_s
+        gone_s = state.link.out_free_s  # now: later messages will move it
         return ShapedRequest.of(request, lambda: gone_s)
 
     def Irecv(self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG) -> MPI.Request:
@@ -255,6 +260,7 @@ class ShapedComm(MPI.Intracomm):
         """Complete a collective, asleep, and charge for it."""
         used_s = time.thread_time()
         nap(request.Test)
+        # Slept once it is complete, on all ranks alike: MPI tells nobody who came last.
         if len({self.state.node_of[r] for r in self.ranks}) > 1:
             time.sleep(self.state.link.collective_s(nbytes, self.size))
         self.state.exclude(time.thread_time() - used_s)

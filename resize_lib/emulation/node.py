@@ -50,6 +50,8 @@ class Emulation:
 
     def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[Place]) -> Grid:
         """The grid on `comm` (collective), its messages shaped, its ranks asleep while waiting."""
+        # Nap also on one node and without a link: emulated nodes outnumber the machine's cores, and
+        # a rank that polls would take the core from the rank it waits for.
         if self.link is None or len({p.node for p in places}) == 1:
             return Grid(comm, rows, cols, wait="nap")
         shaped = ShapedComm.of(comm, self.link, [p.node for p in places])

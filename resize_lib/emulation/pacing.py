@@ -78,7 +78,7 @@ class SharePacer(AbstractContextManager[None]):
 
     def section(self) -> AbstractContextManager[None]:
         """See Pacer."""
-        return self
+        return self  # no object per section: a kernel opens one for each product
 
     def __enter__(self) -> None:
         self._cpu_s = time.thread_time()
@@ -101,6 +101,7 @@ class SharePacer(AbstractContextManager[None]):
         if self._owed_s > SLEEP_S_MIN:
             before = time.perf_counter()
             time.sleep(self._owed_s)
+            # what the sleep really took: an overrun is credit for the next section
             self._owed_s -= time.perf_counter() - before
 
     # --- applications that mark no sections ---------------------------------------------------
@@ -113,7 +114,7 @@ class SharePacer(AbstractContextManager[None]):
     def end_iteration(self) -> None:
         """If it marked no section, charge all it computed, less what it took to communicate."""
         sections, cpu_s, began_s = self._iteration
-        if self.sections == sections:
+        if self.sections == sections:  # else its sections have been charged already
             took_s = time.perf_counter() - began_s
             used_s = time.thread_time() - cpu_s - self._excluded_s
             # Waiting for messages was not computing: only computing can be late.

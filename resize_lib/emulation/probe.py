@@ -41,6 +41,7 @@ def multiply(
 ) -> float:
     """GFLOP/s by `clock` of products in `section`s, for `duration_s`."""
     a, b, c = (np.full((ORDER, ORDER), 0.5) for _ in range(3))
+    # into an array that is there already: fresh memory would be part of what is measured
     for _ in range(3):  # the first are slower, and the first section is not paced
         with section():
             np.matmul(a, b, out=c)
