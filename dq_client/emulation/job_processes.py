@@ -20,10 +20,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dq_client.agent.keeper import start_ticks
 from dq_client.emulation import cgroups
-from dq_client.home import Home
+
+if TYPE_CHECKING:  # only a type here, and that module imports psutil
+    from dq_client.home import Home
 
 PROXY = "hydra_pmi_proxy"
 NOTES_VARIABLE = "DQ_GOVERNOR_NOTES"  # in ranks: the folder for their notes
