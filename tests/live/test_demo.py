@@ -13,7 +13,7 @@ import pytest
 
 from tests.client.wheel import build_wheel, install_wheel
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(420)]
 
 DEMO = [sys.executable, "-m", "dq_client.cli.main", "demo"]
 
@@ -48,7 +48,7 @@ def test_the_demo_finds_a_sweet_spot_and_keeps_its_contract(place, tmp_path):
     page = tmp_path / "page.html"
     done = subprocess.run(
         [*DEMO, "--json", "--n", "1200", "-o", str(page)],
-        env=env(place), capture_output=True, text=True, timeout=120, check=False,
+        env=env(place), capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -118,7 +118,7 @@ def test_an_installed_demo_runs_its_own_app_whatever_lies_in_the_folder(place, t
     done = subprocess.run(
         [python, "-P", "-m", "dq_client.cli.main", "demo", "--json", "--n", "1200"],
         env={**env(place), "PATH": path}, cwd=hostile,
-        capture_output=True, text=True, timeout=150, check=False,
+        capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
