@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from resize_lib.linalg.verify import PASSES_BELOW
+from apps.linalg.verification import PASSES_BELOW
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -26,7 +26,7 @@ def positive(text: str) -> int:
 def verdict(rs: Session, app: str, residual: float, error: float | None) -> int:
     """Print the outcome of a check, one JSON line from rank 0; exit code 1 if it is bad.
 
-    `residual` is scaled (resize_lib.linalg.verify), `error` the relative difference from numpy's
+    `residual` is scaled (apps.linalg.verification), `error` the relative difference from numpy's
     own result where the problem is small enough to compare, else None.
     """
     good = residual < PASSES_BELOW and (error is None or error < ERROR_MAX)

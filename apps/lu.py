@@ -13,8 +13,8 @@ import sys
 
 import resize_lib
 from apps.common import positive, verdict
-from resize_lib.linalg import lu
-from resize_lib.linalg.verify import lu_error, lu_residual, uniform
+from apps.linalg import lu
+from apps.linalg.verification import lu_error, lu_residual, uniform
 
 
 def main() -> int:

@@ -11,8 +11,8 @@ import sys
 
 import resize_lib
 from apps.common import positive, verdict
-from resize_lib.linalg import matmul
-from resize_lib.linalg.verify import product_error, product_residual, uniform
+from apps.linalg import matmul
+from apps.linalg.verification import product_error, product_residual, uniform
 
 
 def main() -> int:

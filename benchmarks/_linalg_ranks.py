@@ -13,10 +13,10 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from apps.linalg import blas, lu, matmul, verification
 from benchmarks._scalapack import Blacs, pdgemm, pdgetrf
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.grid import Grid
-from resize_lib.linalg import blas, lu, matmul, verify
 
 _PEAK_N = 1024
 _PEAK_PRODUCTS = 4
@@ -30,7 +30,7 @@ class Bench:
         self.desc = BlockCyclic(n, n, nb, nb)
         self.peer_desc = blacs.desc(self.desc)
         self.A, self.B = (
-            verify.local_part(grid, self.desc, verify.uniform(seed)) for seed in (1, 2)
+            verification.local_part(grid, self.desc, verification.uniform(seed)) for seed in (1, 2)
         )
         self.work = np.empty_like(self.A, order="F")
         rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ class Bench:
     def check_product(self, _ours: None, _peer: None) -> float:
         """Residual of our product (the peer's is overwritten)."""
         self.matmul()
-        return verify.product_residual(
+        return verification.product_residual(
             self.grid, (self.desc, self.A), (self.desc, self.B), (self.desc, self.work)
         )
 
@@ -86,7 +86,9 @@ class Bench:
             raise RuntimeError(f"n = {self.n} on {self.grid.shape}: pivots differ from pdgetrf's")
         self.work[:] = self.A
         ours = self.lu()
-        return verify.lu_residual(self.grid, self.desc, self.work, ours, verify.uniform(1))
+        return verification.lu_residual(
+            self.grid, self.desc, self.work, ours, verification.uniform(1)
+        )
 
     def rounds(self, kernel: str, repeats: int) -> dict[str, Any]:
         """One warm and checked round, then ``repeats`` timed ones."""
@@ -107,7 +109,7 @@ class Bench:
                 times.append((ours_s, peer_s, peak))
             else:
                 residual = check(our_result, peer_result)
-                if not residual < verify.PASSES_BELOW:
+                if not residual < verification.PASSES_BELOW:
                     raise RuntimeError(f"{kernel} n = {self.n}: residual {residual}")
         ours_times, peer_times, peaks = zip(*times, strict=True)
         return {

@@ -23,7 +23,7 @@ from dq_client.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.home import Home, is_alive
 
 if TYPE_CHECKING:
-    from dq_client.emulation.slowed import HowSlowed
+    from dq_client.emulation.enforcement import Enforcement
 
 PATIENCE_S = 20.0
 
@@ -77,7 +77,7 @@ def start_agents(
     home: Home,
     agents: dict[str, list[m.NodeInfo]],
     interface: str = "lo",
-    slowed: HowSlowed | None = None,
+    slowed: Enforcement | None = None,
 ) -> None:
     """Start many agents in the background, all forked from one process that ends at once."""
     words = ["-m", "dq_client.agent", "--fleet", "--interface", interface]
@@ -117,13 +117,15 @@ def _said(home: Home, what: str, code: int) -> DQError:
 
 def start_contained(home: Home, cluster: Cluster, mechanism: str) -> None:
     """Start the agents of contained nodes: each limited by the kernel, not by the library."""
-    from dq_client.emulation import contained, governor, slowed
+    from dq_client.emulation import contained, enforcement, governor
 
     cores = {n.name: n.processors * (n.core_share or 1.0) for n in cluster.nodes}
     nodes = [msgspec.structs.replace(n, core_share=None) for n in cluster.nodes]
     contained.record(home, [])
     if mechanism == "governor":
-        start_agents(home, {n.name: [n] for n in nodes}, slowed=slowed.by_governor(home, cores))
+        start_agents(
+            home, {n.name: [n] for n in nodes}, slowed=enforcement.by_governor(home, cores)
+        )
         wait_until(
             lambda: governor.running(home) is not None,
             PATIENCE_S,
@@ -132,7 +134,7 @@ def start_contained(home: Home, cluster: Cluster, mechanism: str) -> None:
         return
     groups = contained.make_groups(home, cores)
     if os.geteuid() != 0:  # no namespaces: the library shapes the links
-        start_agents(home, {n.name: [n] for n in nodes}, slowed=slowed.by_groups(groups))
+        start_agents(home, {n.name: [n] for n in nodes}, slowed=enforcement.by_groups(groups))
         return
     rate = cluster.link.rate_mbit if cluster.link is not None else None
     nodes = [msgspec.structs.replace(n, link_mbit=None, link_latency_us=None) for n in nodes]

@@ -15,8 +15,8 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
-from resize_lib import pacing
 from resize_lib.descriptors import ProcessGrid
+from resize_lib.emulation import pacing
 
 WaitMode: TypeAlias = Literal["auto", "block", "nap"]
 

@@ -24,7 +24,6 @@ from mpi4py import MPI
 from numpy.typing import DTypeLike
 
 from dq_client import messages as m
-from resize_lib import pacing
 from resize_lib.declared import Array, Init1D, Init2D, Matrix, Parcel, Value, Weights, weighted
 from resize_lib.descriptors import (
     Block1D,
@@ -35,7 +34,8 @@ from resize_lib.descriptors import (
     Pack,
     Unpack,
 )
-from resize_lib.emulation import Emulation, LinkRate
+from resize_lib.emulation import pacing
+from resize_lib.emulation.node import Emulation, LinkRate
 from resize_lib.grid import Grid
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
 from resize_lib.protection.errors import ProtectionError

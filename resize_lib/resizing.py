@@ -26,7 +26,7 @@ from mpi4py import MPI
 from dq_client import messages as m
 from resize_lib.declared import Move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
-from resize_lib.emulation import LinkRate
+from resize_lib.emulation.node import LinkRate
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.protection.state import CopyState
 from resize_lib.redistribution import (

@@ -22,7 +22,7 @@ from dq_client import keys
 from dq_client.agent.agent import Agent
 from dq_client.agent.keeper import PR_SET_CHILD_SUBREAPER
 from dq_client.connection import Connection
-from dq_client.emulation.slowed import HowSlowed, Slowed, of_node
+from dq_client.emulation.enforcement import Enforcement, NodeEnforcement, of_node
 from dq_client.errors import DQError, NoServer, UsageError
 from dq_client.home import Home, write_private
 from dq_client.launch import raise_open_file_limit
@@ -63,7 +63,7 @@ class Fleet(msgspec.Struct):
     """Agents by name, and how their nodes are slowed if the kernel does that."""
 
     agents: dict[str, list[NodeInfo]]
-    slowed: HowSlowed | None = None
+    slowed: Enforcement | None = None
 
 
 def fleet(described: bytes, interface: str) -> int:
@@ -109,7 +109,7 @@ def serve(
     name: str,
     nodes: list[NodeInfo],
     interface: str,
-    slowed: Slowed | None = None,
+    slowed: NodeEnforcement | None = None,
     inside: Inside | None = None,
 ) -> None:
     """Run one agent until it is retired."""

@@ -18,9 +18,9 @@ from dq_client.cli.requests import ask, json_option
 from dq_client.cli.requests import server as connected
 from dq_client.cli.values import require_above_zero
 from dq_client.cluster import Cluster, local_cluster, read_cluster, require_name, usable_cores
-from dq_client.emulation.fitting import require_fit
-from dq_client.emulation.mechanism import choose
+from dq_client.emulation.mechanism import choose, require_fit
 from dq_client.errors import NoServer, NotFound, Refused, UsageError
+from dq_client.examples import cluster_file
 from dq_client.home import Home, is_alive
 
 HEARTBEAT_S_MAX = 3600.0
@@ -31,7 +31,7 @@ def cluster_of(file: str | None, local: int | None) -> Cluster:
     if file is not None and local is not None:
         raise UsageError("give either --cluster or --local")
     if file is not None:
-        return read_cluster(Path(file))
+        return read_cluster(cluster_file(file))
     return local_cluster(usable_cores() if local is None else local)
 
 
@@ -59,7 +59,7 @@ def _common(command: Any) -> Any:
 
 
 @click.command()
-@click.option("--cluster", "file", help="Cluster file (hostfiles/).")
+@click.option("--cluster", "file", help="Cluster file, or the name of one of ours (hostfiles/).")
 @click.option("--local", type=int, help="This machine as N processors.")
 @click.option(
     "--fidelity", type=click.Choice(["paced", "contained", "governor", "auto"]), default="paced",

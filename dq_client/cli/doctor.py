@@ -6,7 +6,6 @@ import os
 import platform
 import resource
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +14,7 @@ from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import json_option
 from dq_client.cluster import read_cluster, usable_cores
 from dq_client.errors import DQError, UsageError
+from dq_client.examples import cluster_file
 from dq_client.home import Home
 from dq_client.mpi_probe import ProbeResult, can_resize, probe_mpi
 
@@ -89,7 +89,7 @@ def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: 
     """`--emulation`; exit code 1 if a node or link deviates too much from the cluster file."""
     from dq_client.cli.doctor_emulation import print_emulation, run_emulation_doctor
 
-    cluster = read_cluster(Path(file))
+    cluster = read_cluster(cluster_file(file))
     report = run_emulation_doctor(cluster, fidelity=fidelity, busy=busy, say=note)
     if as_json:
         print_json(**report)

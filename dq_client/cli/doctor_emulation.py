@@ -24,8 +24,7 @@ from dq_client.cli.output import table
 from dq_client.cluster import Cluster, Link
 from dq_client.connection import Connection
 from dq_client.emulation import contained
-from dq_client.emulation.fitting import require_fit
-from dq_client.emulation.mechanism import choose
+from dq_client.emulation.mechanism import choose, require_fit
 from dq_client.errors import DQError
 from dq_client.home import Home
 

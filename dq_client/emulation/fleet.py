@@ -4,14 +4,20 @@
 
 Each node: fork, leave the namespaces, fork again (only a child is in the new process namespace),
 tell this program the number it has on the host, and wait until this program has laid the node's
-link. Then settle in and be the node's agent.
+link. Then set the namespaces up and be the node's agent.
+
+With a network namespace alone, MPI notices that ranks share memory and uses it; so a node also has
+its own /dev/shm, its own processes (the agent is number 1: when it dies the kernel ends every
+process of the node at once) and its own name.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +25,19 @@ from pathlib import Path
 import msgspec
 
 from dq_client.agent.__main__ import Inside, serve
-from dq_client.emulation import cgroups, contained, namespaces, network
-from dq_client.emulation.slowed import NAP, Slowed
+from dq_client.emulation import cgroups, contained, network
+from dq_client.emulation.enforcement import NAP, NodeEnforcement
 from dq_client.home import Home
 from dq_client.messages import NodeInfo
+
+NEW_MOUNTS = 0x00020000
+NEW_NAME = 0x04000000
+NEW_IPC = 0x08000000
+NEW_PIDS = 0x20000000
+NEW_NET = 0x40000000
+PRIVATE, RECURSIVE, BIND = 1 << 18, 1 << 14, 1 << 12
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Wanted(msgspec.Struct):
@@ -34,7 +49,7 @@ class Wanted(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class WaitingNode:
     """A node that waits for its link: its first process, and the pipe that says go."""
 
     pid: int
@@ -47,16 +62,16 @@ def main() -> int:
     wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted)
     net = network.Network(contained.tag_of(home), wanted.rate_mbit)
     (home.log).mkdir(mode=0o700, exist_ok=True)
-    births: list[Birth] = []
+    waiting: list[WaitingNode] = []
     try:
         for index, node in enumerate(wanted.nodes):
-            births.append(_bear(home, wanted, net, index, node))
-        contained.record(home, [birth.pid for birth in births])
-        network.run_batch("ip", net.host_commands([birth.pid for birth in births]))
-        shaped = [line for i in range(len(births)) for line in net.shaping(net.port(i))]
+            waiting.append(_fork_node(home, wanted, net, index, node))
+        contained.record(home, [first.pid for first in waiting])
+        network.run_batch("ip", net.host_commands([first.pid for first in waiting]))
+        shaped = [line for i in range(len(waiting)) for line in net.shaping(net.port(i))]
         network.run_batch("tc", shaped)
-        for birth in births:
-            os.write(birth.go, b"g")
+        for first in waiting:
+            os.write(first.go, b"g")
     except OSError as e:
         print(f"contained nodes: {e}", file=sys.stderr)  # noqa: T201
         contained.remove(net.tag)
@@ -64,7 +79,9 @@ def main() -> int:
     return 0
 
 
-def _bear(home: Home, wanted: Wanted, net: network.Network, index: int, node: NodeInfo) -> Birth:
+def _fork_node(
+    home: Home, wanted: Wanted, net: network.Network, index: int, node: NodeInfo
+) -> WaitingNode:
     """Start a node's first process; it waits for a byte from the pipe `go`."""
     told, tell = os.pipe()
     waits, go = os.pipe()
@@ -72,30 +89,30 @@ def _bear(home: Home, wanted: Wanted, net: network.Network, index: int, node: No
     if child == 0:
         os.setsid()
         try:
-            namespaces.unshare()
+            unshare()
         except OSError as e:
             os.write(tell, f"!{e}".encode())
             os._exit(1)
-        first = os.fork()
+        first = os.fork()  # unshare puts children, not the caller, into the new process namespace
         if first == 0:
             os.close(go)
-            os._exit(_live(home, wanted, net, index, node, waits))
+            os._exit(_run_node(home, wanted, net, index, node, waits))
         os.write(tell, str(first).encode())
         os._exit(0)
     os.close(tell)
     os.close(waits)
     said = os.read(told, 200).decode()
     os.close(told)
-    os.waitpid(child, 0)
+    os.waitpid(child, 0)  # the go-between; the node's first process lives on
     if said.startswith("!") or not said:
         raise OSError(f"node {node.name}: {said[1:] or 'it died while starting'}")
-    return Birth(int(said), go)
+    return WaitingNode(int(said), go)
 
 
-def _live(
+def _run_node(
     home: Home, wanted: Wanted, net: network.Network, index: int, node: NodeInfo, waits: int
 ) -> int:
-    """The node's first process: wait for the link, settle in, serve."""
+    """The node's first process: wait for the link, set up, serve."""
     with (home.log / f"agent-{node.name}.err").open("wb") as err:
         os.dup2(err.fileno(), 1)
         os.dup2(err.fileno(), 2)
@@ -105,7 +122,7 @@ def _live(
         server = json.loads(home.server_file.read_text())
         # The host's number of this process, as /proc still shows it.
         pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - a number, not a path
-        namespaces.settle(node.name)
+        enter(node.name)
         network.run_batch("ip", net.node_commands(index, len(wanted.nodes)))
         network.run_batch("tc", net.shaping(network.INTERFACE))
         environment = {
@@ -115,13 +132,46 @@ def _live(
             "UCX_NET_DEVICES": network.INTERFACE,
         }
         group = Path(wanted.groups) / node.name
-        slowed = Slowed(environment, lambda: cgroups.enclose(group))
-        serve(home, node.name, [node], network.INTERFACE, slowed, Inside(pid, server))
+        enforcement = NodeEnforcement(environment, lambda: cgroups.enclose(group))
+        serve(home, node.name, [node], network.INTERFACE, enforcement, Inside(pid, server))
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", node.name)
         print(f"dq agent: {e}", file=sys.stderr, flush=True)  # noqa: T201
         return 1
     return 0
+
+
+# --- namespaces -------------------------------------------------------------------------------
+
+
+def unshare() -> None:
+    """Leave all five namespaces; children are in the new one of processes. OSError if not root."""
+    _checked(_libc.unshare(NEW_MOUNTS | NEW_NAME | NEW_IPC | NEW_PIDS | NEW_NET), "unshare")
+
+
+def enter(name: str) -> None:
+    """In the first process of the new namespaces: own name, /proc, /dev/shm and /sys."""
+    socket.sethostname(name)
+    _mount("none", "/", None, PRIVATE | RECURSIVE)
+    _mount("proc", "/proc", "proc", 0)
+    _mount("tmpfs", "/dev/shm", "tmpfs", 0)  # noqa: S108 - mounted afresh, for this node alone
+    # MPI looks for network interfaces in /sys, which shows those of the namespace it was mounted
+    # from; the control groups below it must stay within reach.
+    groups = os.open("/sys/fs/cgroup", os.O_PATH)
+    _mount("sysfs", "/sys", "sysfs", 0)
+    _mount(f"/proc/self/fd/{groups}", "/sys/fs/cgroup", None, BIND | RECURSIVE)
+    os.close(groups)
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int) -> None:
+    words = [source.encode(), target.encode(), None if kind is None else kind.encode()]
+    _checked(_libc.mount(*words, flags, None), f"mount {target}")
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
 if __name__ == "__main__":

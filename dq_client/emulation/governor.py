@@ -5,9 +5,8 @@
 It needs no privileges: SIGSTOP and SIGCONT to the processes of jobs, which belong to the same user.
 Every TICK_S it reads how much processor time each running process has used (the kernel's clock of
 the process: unlike /proc/PID/schedstat that counts all its threads, for the tenth of the cost) and
-stops the nodes that have used up their budget (budget.py) until they have earned more. Signals go
-through descriptors of processes, so they never reach a stranger that got the number of one that
-has ended.
+stops the nodes that have used up their budget until they have earned more. Signals go through
+descriptors of processes, so they never reach a stranger that got the number of one that has ended.
 
 Nobody stays stopped: a governor that ends continues everybody; one that is killed is missed by the
 agents at their next heartbeat, and the one that they start continues everybody before it begins.
@@ -29,10 +28,9 @@ from pathlib import Path
 
 import psutil
 
-from dq_client.emulation import joining
-from dq_client.emulation.budget import Budget
+from dq_client.emulation import job_processes
 from dq_client.emulation.cgroups import STARTING_S
-from dq_client.emulation.jobprocesses import JobProcesses, age_s
+from dq_client.emulation.job_processes import JobProcesses, age_s
 from dq_client.home import Home, is_alive, write_private
 
 TICK_S = 0.005
@@ -40,10 +38,42 @@ SCAN_S = 0.5  # between looks for new processes
 NOTES_S = 0.05
 END_S = 5.0
 
+PERIOD_S = 0.1  # of earnings, which a node may have in hand
+# A governor that was itself kept waiting may find that much more was used than it meant to allow.
+# The node pays it back in at most this long.
+PAYBACK_S_MAX = 2.0
+
 
 def folder_of(home: Home) -> Path:
     """Its budgets, its lock, who it is, and the notes of ranks."""
     return home.root / "governor"
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much processor time a node may use: credit that grows with time.
+
+    A node with a share of 0.05 earns 50 ms of processor time a second and runs while it has credit.
+    Its credit never exceeds what it earns in PERIOD_S: a node that waited does not run faster
+    afterwards. It owes what it used beyond its credit, because somebody looks at it only now and
+    then, and stays stopped until that is earned: single bursts are inexact, the average is not.
+
+    `cores`: the node's share of a core times its processors.
+    """
+
+    cores: float
+    credit_s: float = 0.0
+
+    def pass_time(self, passed_s: float, used_s: float) -> bool:
+        """`passed_s` went by, in which the node used `used_s` of processor time: may it run?
+
+        >>> node = Budget(cores=0.05)
+        >>> node.pass_time(0.1, 0.0), node.pass_time(0.01, 0.01), node.pass_time(0.1, 0.0)
+        (True, False, True)
+        """
+        earned_s = self.credit_s + self.cores * passed_s - used_s
+        self.credit_s = max(-self.cores * PAYBACK_S_MAX, min(self.cores * PERIOD_S, earned_s))
+        return self.credit_s > 0
 
 
 class Governed:
@@ -159,12 +189,12 @@ class Governor:
 
     def _read_notes(self) -> bool:
         try:
-            notes = joining.take_notes(self._notes)
+            notes = job_processes.take_notes(self._notes)
         except FileNotFoundError:
             self.ending = True  # the home was removed
             return False
         for pid, word in notes.items():
-            (self._joined if word == joining.JOINS else self._free).add(pid)
+            (self._joined if word == job_processes.JOINS else self._free).add(pid)
         return bool(notes)
 
     def scan(self) -> None:
@@ -212,7 +242,7 @@ def prepare(home: Home, cores: dict[str, float]) -> dict[str, str]:
     notes = folder_of(home) / "notes"
     notes.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(folder_of(home) / "cores.json", json.dumps(cores))
-    return {joining.NOTES_VARIABLE: str(notes)}
+    return {job_processes.NOTES_VARIABLE: str(notes)}
 
 
 def start(home: Home) -> bool:

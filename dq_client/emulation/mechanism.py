@@ -1,20 +1,25 @@
-"""How emulated nodes are slowed: the mechanisms, and what this machine allows.
+"""How emulated nodes are slowed: the mechanisms, what this machine allows, and what it carries.
 
 paced       the resize library makes each rank wait: no privileges
 contained   the kernel does: cgroups, and with root a set of namespaces and a shaped link per node
 governor    contained where no cgroup can be made: processes are stopped and continued
+
+Nodes that are all busy at once must each get their share of a core, or every measurement on them is
+wrong. So shares that add up to more than the machine has are refused, with what would fit.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dq_client.cluster import Cluster
+from dq_client.cluster import Cluster, usable_cores
 from dq_client.errors import UsageError
 
 Fidelity: TypeAlias = Literal["paced", "contained", "governor", "auto"]
+ROUNDING = 1e-9  # of a sum of shares
 FIDELITIES = ("paced", "contained", "governor", "auto")
 
 PACED_LEAVES_OUT = (
@@ -86,3 +91,32 @@ def contained_words() -> str:
         else "no links of its own (that needs root): bytes go through shared memory"
     )
     return f"contained: {cpu}, {links}; not modelled: caches and memory bandwidth are shared"
+
+
+def require_fit(cluster: Cluster, cores: int | None = None) -> None:
+    """UsageError, with what would fit, if the nodes' shares exceed the machine's cores."""
+    shares = [n.processors * n.core_share for n in cluster.nodes if n.core_share is not None]
+    if not shares:
+        return
+    have = usable_cores() if cores is None else cores
+    total = sum(shares)
+    if total <= have + ROUNDING:
+        return
+    machine = f"this machine has {have}"
+    fits = _largest_prefix(shares, have)
+    scale = math.floor(1000 * have / total) / 1000
+    raise UsageError(
+        f"cluster {cluster.name}: its {len(shares)} nodes together ask for {total:g} cores,"
+        f" {machine}; what fits: the first {fits} nodes, or all of them with every core_share"
+        f" times {scale:g}"
+    )
+
+
+def _largest_prefix(shares: list[float], cores: int) -> int:
+    used, count = 0.0, 0
+    for share in shares:
+        used += share
+        if used > cores + ROUNDING:
+            break
+        count += 1
+    return count

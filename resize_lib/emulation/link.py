@@ -72,7 +72,10 @@ class Link:
         return self.in_free_s
 
     def collective_s(self, nbytes: float, size: int) -> float:
-        """What a collective over `size` nodes takes as a tree: latency and bytes per level."""
+        """What a collective over `size` nodes takes as a tree: latency and bytes per level.
+
+        A formula, not messages: what MPI sends within a collective cannot be seen from outside.
+        """
         levels = math.ceil(math.log2(size)) if size > 1 else 0
         return levels * (self.latency_s + self.duration_s(nbytes))
 

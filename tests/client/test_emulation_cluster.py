@@ -10,7 +10,7 @@ import pytest
 
 from dq_client.cluster import Cluster, read_cluster
 from dq_client.emulation import cgroups, contained, governor, mechanism, network
-from dq_client.emulation.fitting import require_fit
+from dq_client.emulation.mechanism import require_fit
 from dq_client.errors import UsageError
 
 HOSTFILES = Path(__file__).parents[2] / "hostfiles"

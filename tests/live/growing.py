@@ -10,8 +10,8 @@ import time
 
 import resize_lib
 from apps.common import verdict
-from resize_lib.linalg import matmul
-from resize_lib.linalg.verify import product_error, product_residual, uniform
+from apps.linalg import matmul
+from apps.linalg.verification import product_error, product_residual, uniform
 
 
 def main() -> int:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+from tests.client.wheel import build_wheel, install_wheel
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(420)]
 
 DEMO = [sys.executable, "-m", "dq_client.cli.main", "demo"]
 
@@ -46,7 +48,7 @@ def test_the_demo_finds_a_sweet_spot_and_keeps_its_contract(place, tmp_path):
     page = tmp_path / "page.html"
     done = subprocess.run(
         [*DEMO, "--json", "--n", "1200", "-o", str(page)],
-        env=env(place), capture_output=True, text=True, timeout=120, check=False,
+        env=env(place), capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -102,3 +104,25 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_starts(place):
     assert done.returncode == 2
     assert "/nonexistent/page.html" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_installed_demo_runs_its_own_app_whatever_lies_in_the_folder(place, tmp_path):
+    """Rank 0 and ranks that join import the wheel's `apps`, not the one in the current folder."""
+    (tmp_path / "wheel").mkdir()
+    python = install_wheel(build_wheel(tmp_path / "wheel"), tmp_path / "venv")
+    hostile = tmp_path / "work"
+    (hostile / "apps").mkdir(parents=True)
+    for name in ("apps/__init__.py", "apps/matmul.py", "resize_lib.py"):
+        (hostile / name).write_text(f"open({str(hostile / 'imported')!r}, 'w').close()\n")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # for mpiexec
+    done = subprocess.run(
+        [python, "-P", "-m", "dq_client.cli.main", "demo", "--json", "--n", "1200"],
+        env={**env(place), "PATH": path}, cwd=hostile,
+        capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["ok"], found["result_ok"]) == (True, True)
+    assert len(found["job"]["sizes"]) > 1, "ranks have joined"
+    assert not (hostile / "imported").exists()
+    assert (hostile / "report.html").is_file()

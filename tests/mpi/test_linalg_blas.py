@@ -12,9 +12,9 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resize_lib.linalg import blas, triangle
-from resize_lib.linalg.due import TILE_COLS, TILE_ROWS, DueProduct
-from resize_lib.linalg.library import candidates, library, open_library
+from apps.linalg import blas
+from apps.linalg.blas_library import candidates, library, open_library
+from apps.linalg.lu import TILE_COLS, TILE_ROWS, DeferredProduct
 
 SCIPY_OPENBLAS = sorted(Path(scipy.__file__).parents[1].glob("scipy.libs/*openblas*"))
 DTYPES = st.sampled_from([np.float64, np.float32])
@@ -82,33 +82,33 @@ def test_the_blocked_triangle_solves_as_trsm_does(height, columns, dtype):
     b = np.asfortranarray(rng.standard_normal((height, columns)).astype(dtype))
     wanted = b.copy(order="F")
     blas.solve_lower_unit(lower, wanted)
-    triangle.solve(lower, b)
+    blas.solve_lower_unit_blocked(lower, b)
     limit = 1000 * np.finfo(dtype).eps * np.abs(wanted).max(initial=1.0)
     assert np.abs(b - wanted).max(initial=0.0) <= limit
 
 
 @pytest.mark.parametrize("rows", [0, 1, TILE_ROWS, TILE_ROWS + 1, 2 * TILE_ROWS + 7])
 @pytest.mark.parametrize("columns", [0, 1, TILE_COLS, 2 * TILE_COLS + 5])
-def test_a_due_product_is_whole_however_many_tiles_were_done_before(rows, columns):
+def test_a_deferred_product_is_whole_however_many_tiles_were_done_before(rows, columns):
     rng = np.random.default_rng(rows + columns)
     a, b, c = (rng.standard_normal(s) for s in ((rows, 5), (5, columns), (rows, columns)))
     for tiles in range(9):
-        due, result = DueProduct(), c.copy()
-        assert not due.step()
-        due.put(a, b, result)
-        done = sum(due.step() for _ in range(tiles))
+        deferred, result = DeferredProduct(), c.copy()
+        assert not deferred.step()
+        deferred.put(a, b, result)
+        done = sum(deferred.step() for _ in range(tiles))
         assert done == min(tiles, -(-rows // TILE_ROWS) * -(-columns // TILE_COLS))
-        due.finish(lambda: None)
+        deferred.finish(lambda: None)
         np.testing.assert_allclose(result, c - a @ b, atol=1e-12)
-        assert not due.step()
-        due.put(a, b, result)  # it can take the next one
+        assert not deferred.step()
+        deferred.put(a, b, result)  # it can take the next one
 
 
-def test_a_second_product_cannot_replace_one_that_is_due():
-    due, a = DueProduct(), np.ones((2, 2))
-    due.put(a, a, a.copy())
+def test_a_second_product_cannot_replace_one_that_is_deferred():
+    deferred, a = DeferredProduct(), np.ones((2, 2))
+    deferred.put(a, a, a.copy())
     with pytest.raises(RuntimeError, match="still due"):
-        due.put(a, a, a.copy())
+        deferred.put(a, a, a.copy())
 
 
 def test_the_first_exact_zero_pivot_is_told():
@@ -148,9 +148,9 @@ def test_a_library_without_blas_is_not_taken():
 
 def kernel_in_fresh_process(env):
     program = (
-        "import numpy as np; from resize_lib.linalg import blas, library;"
+        "import numpy as np; from apps.linalg import blas, blas_library;"
         "a = np.array([[1., 2.], [4., 3.]], order='F'); print(blas.getrf(a)[0].tolist(),"
-        "library.library().path)"
+        "blas_library.library().path)"
     )
     return subprocess.run(
         [sys.executable, "-c", program],

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from resize_lib.emulation import link as link_module
-from resize_lib.emulation import pacer as pacer_module
+from resize_lib.emulation import pacing
 from resize_lib.emulation.link import Link
-from resize_lib.emulation.pacer import LATE_S_MAX, SharePacer
+from resize_lib.emulation.pacing import LATE_S_MAX, SharePacer
 
 
 class Clock:
@@ -36,7 +36,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(pacer_module, "time", clock.module)
+    monkeypatch.setattr(pacing, "time", clock.module)
     monkeypatch.setattr(link_module, "time", clock.module)
     return clock
 
@@ -103,7 +103,7 @@ def test_an_application_that_marks_nothing_is_paced_per_iteration(clock: Clock) 
     pacer.begin_iteration()
     clock.compute(0.02)
     clock.compute(0.005)  # within MPI
-    pacer.aside(0.005)
+    pacer.exclude(0.005)
     clock.stall(0.5)  # waiting for messages is no computing
     pacer.end_iteration()
     assert clock.wall_s - begin == pytest.approx(0.005 + 0.5 + 0.02 / 0.1)

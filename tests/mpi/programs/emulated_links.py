@@ -5,7 +5,8 @@ import time
 import numpy as np
 from mpi4py import MPI
 
-from resize_lib.emulation import Link, ShapedComm
+from resize_lib.emulation.communicator import ShapedComm
+from resize_lib.emulation.link import Link
 from resize_lib.grid import Grid
 
 RATE_MBIT = 400

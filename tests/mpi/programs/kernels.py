@@ -16,11 +16,11 @@ import numpy as np
 import scipy.linalg
 from mpi4py import MPI
 
+from apps.linalg import SingularMatrixError, blas, lu, matmul, verification
+from apps.linalg.lu_panels import Panels
 from resize_lib.descriptors import BlockCyclic
+from resize_lib.emulation.pacing import set_pacer
 from resize_lib.grid import Grid
-from resize_lib.linalg import SingularMatrixError, blas, lu, matmul, verify
-from resize_lib.linalg.panels import Panels
-from resize_lib.pacing import set_pacer
 
 COMM = MPI.COMM_WORLD
 EPS = np.finfo(np.float64).eps
@@ -126,10 +126,10 @@ def back_to_back(grid, desc, strip, slow):
 
 def nothing_keeps_the_matrix(_seed):
     """A matrix is gone with its last reference, not when the garbage collector runs next."""
-    desc, fill = BlockCyclic(300, 300, 20, 20), verify.uniform(5)
+    desc, fill = BlockCyclic(300, 300, 20, 20), verification.uniform(5)
     gc.disable()
     for grid in grids():
-        local, other = (verify.local_part(grid, desc, fill) for _ in range(2))
+        local, other = (verification.local_part(grid, desc, fill) for _ in range(2))
         lu(grid, desc, local)
         matmul(grid, desc, other, desc, other, desc, local)
         left = [weakref.ref(local), weakref.ref(other)]
@@ -140,17 +140,20 @@ def nothing_keeps_the_matrix(_seed):
 
 def lu_tiny_and_huge_blocks(_seed):
     """Empty matrices, n below the grid, blocks above n, one column, one row; float32."""
-    shapes, fill = [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)], verify.uniform(3)
+    shapes, fill = [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)], verification.uniform(3)
     kinds = itertools.cycle((np.float64, np.float32))
     for grid in grids():
         for shape, block in itertools.product(shapes, [1, 50]):
             desc, dtype = BlockCyclic(*shape, block, block, 1, 1), next(kinds)
-            local = verify.local_part(grid, desc, fill, dtype)
+            local = verification.local_part(grid, desc, fill, dtype)
             pivots = lu(grid, desc, local)
             name = f"{desc} {np.dtype(dtype)} on {grid.shape}"
             yield len(pivots) == min(shape), f"pivots: {name}"
-            yield verify.lu_residual(grid, desc, local, pivots, fill) < 16, f"residual: {name}"
-            error = verify.lu_error(grid, desc, local, pivots, fill)
+            yield (
+                verification.lu_residual(grid, desc, local, pivots, fill) < 16,
+                f"residual: {name}",
+            )
+            error = verification.lu_error(grid, desc, local, pivots, fill)
             yield error < 100 * np.finfo(dtype).eps, f"error {error}: {name}"
 
 
@@ -203,10 +206,10 @@ def matmul_like_numpy(seed):
 
 def checks_catch_errors(_seed):
     """Right results pass and one wrong element or a NaN anywhere does not, on every grid."""
-    n, fills = 50, (verify.uniform(1), verify.uniform(2))
+    n, fills = 50, (verification.uniform(1), verification.uniform(2))
     desc = BlockCyclic(n, n, 8, 8)
     for grid in grids():
-        (A, B), C = (verify.local_part(grid, desc, fill) for fill in fills), None
+        (A, B), C = (verification.local_part(grid, desc, fill) for fill in fills), None
         C = np.empty_like(A)
         matmul(grid, desc, A, desc, B, desc, C)
         LU = A.copy(order="F")
@@ -217,10 +220,10 @@ def checks_catch_errors(_seed):
             product = (grid, (desc, A), (desc, B), (desc, C))
             factors = (grid, desc, LU, pivots, fills[0])
             return (
-                verify.product_residual(*product) / verify.PASSES_BELOW,
-                verify.product_error(*product) / (n * EPS),
-                verify.lu_residual(*factors) / verify.PASSES_BELOW,
-                verify.lu_error(*factors) / (n * EPS),
+                verification.product_residual(*product) / verification.PASSES_BELOW,
+                verification.product_error(*product) / (n * EPS),
+                verification.lu_residual(*factors) / verification.PASSES_BELOW,
+                verification.lu_error(*factors) / (n * EPS),
             )
 
         right = residuals()
@@ -237,13 +240,13 @@ def checks_catch_errors(_seed):
 
 def fills_agree(_seed):
     """A fill function gives the same matrix bit for bit on every grid."""
-    desc, fill = BlockCyclic(37, 53, 5, 3, 1, 2), verify.uniform(9)
+    desc, fill = BlockCyclic(37, 53, 5, 3, 1, 2), verification.uniform(9)
     whole = fill(np.arange(37), np.arange(53))
     yield abs(whole.mean()) < 0.05, f"mean {whole.mean()}"
     yield len(np.unique(whole)) == whole.size, "values repeat"
     yield whole.min() >= -0.5 and whole.max() < 0.5, "range"
     for grid in grids():
-        gathered = verify.gather(grid, desc, verify.local_part(grid, desc, fill))
+        gathered = verification.gather(grid, desc, verification.local_part(grid, desc, fill))
         yield gathered is None or np.array_equal(gathered, whole), f"on {grid.shape}"
 
 
@@ -284,7 +287,7 @@ def paced(_seed):
     desc, names = BlockCyclic(64, 64, 8, 8), ("gemm", "getrf", "solve_lower_unit", "swap_rows")
     plain = {name: getattr(blas, name) for name in names}
     for grid in grids():
-        A = verify.local_part(grid, desc, verify.uniform(1))
+        A = verification.local_part(grid, desc, verification.uniform(1))
         C, pacer = np.empty_like(A), CountingPacer()
         for name, function in plain.items():
             setattr(blas, name, pacer.computes(function))
@@ -300,7 +303,9 @@ def paced(_seed):
     for name, function in plain.items():
         setattr(blas, name, function)
     for grid in grids():
-        matmul(grid, desc, A := verify.local_part(grid, desc, np.add), desc, A, desc, A.copy())
+        matmul(
+            grid, desc, A := verification.local_part(grid, desc, np.add), desc, A, desc, A.copy()
+        )
         yield pacer.sections == sections, "sections without a pacer"
 
 
@@ -317,7 +322,9 @@ def refusals(_seed):
     desc, other, short = (BlockCyclic(*s) for s in ((12, 12, 4, 4), (12, 12, 3, 4), (9, 12, 4, 4)))
     yield refused(f"the communicator has {COMM.size}", Grid, COMM, COMM.size + 1, 1)
     for grid in grids():
-        A, X, S = (verify.local_part(grid, d, verify.uniform(1)) for d in (desc, other, short))
+        A, X, S = (
+            verification.local_part(grid, d, verification.uniform(1)) for d in (desc, other, short)
+        )
         before = A.copy()
         yield refused("square blocks", lu, grid, other, X)
         yield refused("local part", lu, grid, desc, np.zeros((99, 1)))

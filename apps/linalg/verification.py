@@ -18,11 +18,11 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
+from apps.linalg.exchange import net_permutation
+from apps.linalg.local_part import LocalPart, require_local
+from apps.linalg.summa import matmul
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.grid import Grid
-from resize_lib.linalg.layout import Local, require_local
-from resize_lib.linalg.rows import net_permutation
-from resize_lib.linalg.summa import matmul
 
 Real = NDArray[Any]
 Index = NDArray[np.int64]
@@ -118,6 +118,7 @@ def product_residual(
     Source: R. Freivalds, Probabilistic machines can use less running time (1977).
     """
     (desc_a, A), (desc_b, B), (desc_c, C) = a, b, c
+    # A fixed seed: every rank needs the same vectors, and a failure must come again.
     X = np.random.default_rng(1977).choice([-1.0, 1.0], size=(desc_b.n, 2))
     error = np.abs(times(grid, desc_c, C, X) - times(grid, desc_a, A, times(grid, desc_b, B, X)))
     bound = times(grid, desc_a, np.abs(A), times(grid, desc_b, np.abs(B), np.abs(X)))
@@ -135,7 +136,7 @@ def lu_residual(grid: Grid, desc: BlockCyclic, LU: Real, ipiv: Index, fill: Fill
     ``LU`` and ``ipiv`` as ``lu`` leaves them. Takes one distributed product and three more arrays
     of the size of the local part.
     """
-    local, depth = Local(grid, desc), min(desc.m, desc.n)
+    local, depth = LocalPart(grid, desc), min(desc.m, desc.n)
     rows = desc.global_rows(grid.shape, grid.row)
     cols = desc.global_cols(grid.shape, grid.col)
     lower = np.array(LU[:, : local.col(depth)], order="F")

@@ -1,38 +1,64 @@
-"""Moving whole rows of a block-cyclic array between the processes of a grid column.
+"""Messages along one row or column of the grid: exchanges, all-gathers, and moving matrix rows.
 
-Row interchanges by partial pivoting are sequences of exchanges; here a sequence is first turned
-into the permutation it amounts to, then every row moves once, in few messages. Local parts are
-column-major and handled through their transposes (local columns x local rows), whose rows are
+Exchanges are plain non-blocking sends: measured on one node with MPICH 5.0.2 they beat its
+Allgather 2 to 4 times for the 0.5 to 30 MB pieces of these kernels, they can be started early, and
+they can be waited for in the grid's own way.
+
+Partial pivoting exchanges pairs of rows, one pair after the other. Here such a sequence is first
+turned into the permutation it amounts to, then every row moves once, in few messages. Local parts
+are column-major and handled through their transposes (local columns x local rows), whose rows are
 contiguous, some columns at a time, so that they stay in cache from one copy to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from mpi4py import MPI
 from numpy.typing import NDArray
 
+from apps.linalg.local_part import local_positions, owners
 from resize_lib.descriptors import CyclicAxis
 from resize_lib.grid import Grid
-from resize_lib.linalg.exchange import Wait, start_exchange
 
 Real = NDArray[Any]
 Index = NDArray[np.int64]
 
 _SLICE = 64  # columns handled at a time
 
-
-def owners(axis: CyclicAxis, indices: Index) -> Index:
-    """The coordinate that holds each global index of ``axis``."""
-    return (indices // axis.block + axis.source) % axis.nprocs
+# How to complete requests: a grid's ``wait``, or that of a kernel which computes meanwhile.
+Wait: TypeAlias = Callable[[Sequence[MPI.Request]], None]
 
 
-def local_positions(axis: CyclicAxis, indices: Index) -> Index:
-    """The local position of each global index on the coordinate that holds it."""
-    return indices // axis.block // axis.nprocs * axis.block + indices % axis.block
+def start_exchange(
+    comm: MPI.Comm, sends: Sequence[NDArray[Any]], receives: Sequence[NDArray[Any]]
+) -> list[MPI.Request]:
+    """Start to send ``sends[p]`` to each p and to receive ``receives[p]`` from it.
+
+    Pieces are contiguous, of sizes that both sides know; empty ones are not sent, and what stays
+    here is not copied. None may be touched before the requests are complete.
+    """
+    me, size = comm.rank, comm.size
+    others = [(me + step) % size for step in range(1, size)]
+    # Receives first: a message that arrives unexpected is copied once more. Sends in the opposite
+    # order: the first goes to the rank whose first receive is from here.
+    return [
+        *(comm.Irecv(receives[rank], rank) for rank in others if receives[rank].size),
+        *(comm.Isend(sends[rank], rank) for rank in reversed(others) if sends[rank].size),
+    ]
+
+
+def start_allgather(comm: MPI.Comm, pieces: Sequence[NDArray[Any]]) -> list[MPI.Request]:
+    """Start to send ``pieces[comm.rank]`` to all, and to receive the others' into theirs."""
+    return start_exchange(comm, [pieces[comm.rank]] * comm.size, pieces)
+
+
+def allgather(wait: Wait, comm: MPI.Comm, pieces: Sequence[NDArray[Any]]) -> None:
+    """As ``start_allgather``, completed."""
+    wait(start_allgather(comm, pieces))
 
 
 @dataclass(frozen=True)
@@ -68,12 +94,12 @@ def net_permutation(first: int, pivots: Index, end: int) -> Index:
     return np.array(source, dtype=np.int64)
 
 
-class Side:
+class JoinedColumns:
     """Local arrays with the same rows, side by side, as one range of columns."""
 
     def __init__(self, *parts: Real) -> None:
         self.parts = parts
-        self.columns = sum(part.shape[1] for part in parts)
+        self.count = sum(part.shape[1] for part in parts)
         self.dtype = parts[0].dtype
 
     def slices(self) -> Iterator[tuple[Real, slice]]:
@@ -86,7 +112,7 @@ class Side:
             offset += part.shape[1]
 
     def take(self, rows: Index, out: Real) -> None:
-        """Copy the local ``rows`` to ``out`` (len(rows) x columns, column-major)."""
+        """Copy the local ``rows`` to ``out`` (len(rows) x count, column-major)."""
         for some, here in self.slices():
             np.take(some, rows, axis=1, out=out.T[here], mode="clip")
 
@@ -121,43 +147,44 @@ def lift_rows(
     grid: Grid,
     axis: CyclicAxis,
     change: Interchange,
-    side: Side,
+    columns: JoinedColumns,
     shares: Sequence[slice],
     top: Real,
     wait: Wait,
 ) -> None:
-    """Apply ``change`` to the rows below its top; write the new top to ``top``, not to ``side``.
+    """Apply ``change`` to the rows below its top; write the new top to ``top``, not to ``columns``.
 
-    ``side``: local columns over the row ``axis``, the same ones on every process of the grid
+    ``columns``: local columns over the row ``axis``, the same ones on every process of the grid
     column. ``top``: w x columns, column-major; process p of the grid column gets columns
-    ``shares[p]`` of it. The top rows of ``side`` are left for the caller to write, who has more
+    ``shares[p]`` of it. The top rows of ``columns`` are left for the caller to write, who has more
     to do to the new ones first.
     """
     me, moves = grid.row, _Moves(axis, change, grid.row)
     share = shares[me]
-    nothing: Real = np.empty((0, 0), dtype=side.dtype)
+    nothing: Real = np.empty((0, 0), dtype=columns.dtype)
 
-    def buffer(name: str, rows: Sequence[int], columns: int) -> Real:
-        if not rows or not columns:
+    def buffer(name: str, rows: Sequence[int], count: int) -> Real:
+        if not rows or not count:
             return nothing
-        return grid.scratch(f"lift-{name}", (len(rows), columns), side.dtype)
+        return grid.scratch(f"lift-{name}", (len(rows), count), columns.dtype)
 
     # to the top: my rows of it, a share of the columns for each
-    mine = buffer("mine", moves.mine, side.columns)
+    mine = buffer("mine", moves.mine, columns.count)
     if mine.size:
-        side.take(np.array(moves.mine), mine)
+        columns.take(np.array(moves.mine), mine)
     width = share.stop - share.start
     tops = [buffer(f"top{rank}", place, width) for rank, place in enumerate(moves.places)]
-    tops[me] = mine[:, share]
+    tops[me] = mine[:, share]  # a view: what stays here is not copied
     # down from it: whole rows, to who gets them
     down, landed = (
-        [buffer(f"{name}{rank}", rows, side.columns) for rank, rows in enumerate(lists)]
+        [buffer(f"{name}{rank}", rows, columns.count) for rank, rows in enumerate(lists)]
         for name, lists in (("down", moves.leaving), ("landed", moves.landing))
     )
     for rows, piece in zip(moves.leaving, down, strict=True):
         if piece.size:
-            side.take(np.array(rows), piece)
+            columns.take(np.array(rows), piece)
     landed[me] = down[me]
+    # Both directions in one wait: two rounds would cost the latency of a message twice per panel.
     wait(
         [
             *start_exchange(grid.col_comm, [mine[:, part] for part in shares], tops),
@@ -172,7 +199,7 @@ def lift_rows(
             top.T[here, place] = piece.T[low : low + _SLICE]
     arrived = [(np.array(p), x) for p, x in zip(moves.landing, landed, strict=True) if x.size]
     if arrived:
-        for some, here in side.slices():
+        for some, here in columns.slices():
             for target, piece in arrived:
                 some[:, target] = piece.T[here]
 
@@ -183,8 +210,8 @@ def permute_rows(grid: Grid, axis: CyclicAxis, first: int, source: Index, part: 
     ``source`` is a permutation of first … first+len-1, the same on all processes of the grid
     column; ``part`` the local rows of all the columns concerned. Every row moves at most once.
     """
-    side, me, ranks = Side(part), grid.row, range(grid.rows)
-    if side.columns == 0 or len(source) == 0:
+    columns, me, ranks = JoinedColumns(part), grid.row, range(grid.rows)
+    if columns.count == 0 or len(source) == 0:
         return
     rows = np.arange(first, first + len(source))
     target_owner, source_owner = owners(axis, rows), owners(axis, source)
@@ -197,19 +224,19 @@ def permute_rows(grid: Grid, axis: CyclicAxis, first: int, source: Index, part: 
     leave = []
     for rank in ranks:
         leaving = source[(source_owner == me) & (target_owner == rank)]
-        packed = grid.scratch(f"permute-out{rank}", (len(leaving), side.columns), side.dtype)
-        side.take(local_positions(axis, leaving), packed)
+        packed = grid.scratch(f"permute-out{rank}", (len(leaving), columns.count), columns.dtype)
+        columns.take(local_positions(axis, leaving), packed)
         leave.append(packed)
     arrive = [
-        grid.scratch(f"permute-in{rank}", (counts[rank], side.columns), side.dtype)
+        grid.scratch(f"permute-in{rank}", (counts[rank], columns.count), columns.dtype)
         for rank in ranks
     ]
     arrive[me] = leave[me]
     grid.wait(start_exchange(grid.col_comm, leave, arrive))
 
     begin = part.shape[0] - len(place)  # my last rows: those from `first` on
-    joined = grid.scratch("permute-join", (len(place), _SLICE), side.dtype).T
-    for some, here in side.slices():
+    joined = grid.scratch("permute-join", (len(place), _SLICE), columns.dtype).T
+    for some, here in columns.slices():
         joint = joined[: len(some)]
         for rank, piece in enumerate(arrive):
             joint[:, bounds[rank] : bounds[rank + 1]] = piece.T[here]

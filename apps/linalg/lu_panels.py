@@ -16,12 +16,12 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from apps.linalg import blas
+from apps.linalg.exchange import Wait, allgather
+from apps.linalg.local_part import LocalPart
 from resize_lib.descriptors import BlockCyclic
+from resize_lib.emulation.pacing import compute
 from resize_lib.grid import Grid
-from resize_lib.linalg import blas
-from resize_lib.linalg.exchange import Wait, allgather
-from resize_lib.linalg.layout import Local
-from resize_lib.pacing import compute
 
 Real = NDArray[Any]
 Index = NDArray[np.int64]
@@ -83,7 +83,7 @@ class Panels:
 
     def __init__(self, grid: Grid, desc: BlockCyclic, A: Real, wait: Wait) -> None:
         self.grid, self.desc, self.A = grid, desc, A
-        self.local = Local(grid, desc)
+        self.local = LocalPart(grid, desc)
         self._wait = wait
         self._sending: dict[int, list[MPI.Request]] = {}  # per panel, by its first column
 
@@ -125,7 +125,7 @@ class Panels:
         rows = strip.below(first, first, end)
         spare = len(strip.L) - len(rows)
         in_place = spare * _SPARE <= len(rows)
-        make = self._message_in_place if in_place else self._message_apart
+        make = self._message_in_place if in_place else self._message_in_buffer
         message, numbers, body = make(first, end, strip)
         owner = self.local.col_owner(first)
         if self.grid.col == owner:
@@ -149,7 +149,7 @@ class Panels:
         numbers: Index = np.ndarray(shape, np.int64, message, tail, strides)
         return message, numbers, strip.below(first, first, end)
 
-    def _message_apart(
+    def _message_in_buffer(
         self, first: int, end: int, strip: Strip
     ) -> tuple[NDArray[np.uint8], Index, Real]:
         """Numbers, then the panel's rows, in a buffer; the numbers; the rows."""

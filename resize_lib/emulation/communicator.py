@@ -5,6 +5,10 @@ knowing. The bytes move as fast as the machine can, and a receive is *complete* 
 message could have arrived over the links of both nodes (link.py). Ranks that wait sleep: there are
 more of them than cores.
 
+A message carries no time stamp, and the receiver must know when it would have arrived. All emulated
+nodes are one machine with one clock, so senders note the time in shared memory before they send
+(`SendTimes`).
+
 Charged: Isend, Irecv, Send, Recv, Sendrecv with buffers, and the collectives below. Not charged,
 but working: everything else (pickled messages between two ranks, wildcard receives, one-sided).
 """
@@ -12,16 +16,23 @@ but working: everything else (pickled messages between two ranks, wildcard recei
 
 from __future__ import annotations
 
+import fcntl
+import mmap
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
-from resize_lib.emulation.board import CHANNELS, RING, Board
 from resize_lib.emulation.link import Link
-from resize_lib.pacing import arrival_s
+from resize_lib.emulation.pacing import arrival_s
+from resize_lib.processes import idle_barrier, idle_bcast
+
+RING = 128  # messages a sender may be ahead of a receiver
+CHANNELS = 4  # the job's communicator, its rows, its columns, one more
 
 # MPI buffers what is shorter: its sender need not wait until it has left.
 EAGER_BYTES = 64 << 10
@@ -31,19 +42,72 @@ LONGEST_NAP_S = 2e-3
 NAP_GROWTH = 1.5
 
 
-class Wire:
-    """What the communicators of one rank share: its link, the board, and who is on which node."""
+def nap(done: Callable[[], bool]) -> None:
+    """Sleep between tests until `done()`: at first for 20 µs, in the end for 2 ms."""
+    nap_s = FIRST_NAP_S
+    while not done():
+        time.sleep(nap_s)
+        nap_s = min(nap_s * NAP_GROWTH, LONGEST_NAP_S)
+
+
+class SendTimes:
+    """Memory shared by the ranks of a job: when each message began to leave its node.
+
+    ``stamps[channel, sender, receiver, number % RING]``: for every pair of ranks a ring of the last
+    messages. Sender and receiver count the messages of a pair in the order in which they are
+    posted, which is the order in which MPI matches them. Collective over ``comm``.
+    """
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        shape = (CHANNELS, comm.size, comm.size, RING)
+        nbytes = 8 * (CHANNELS * comm.size * comm.size * RING + 1)
+        fd = -1
+        where = None
+        # A memfd opened through /proc, not a file in /dev/shm: nothing is left behind if the job is
+        # killed. Pages that are never written take no memory, so the array may be generous.
+        if comm.rank == 0:
+            fd = os.memfd_create("dq-send-times", os.MFD_CLOEXEC)
+            os.truncate(fd, nbytes)
+            where = f"/proc/{os.getpid()}/fd/{fd}"
+        where = idle_bcast(comm, where)
+        opened = fd if comm.rank == 0 else os.open(where, os.O_RDWR | os.O_CLOEXEC)
+        self._memory = mmap.mmap(opened, nbytes)
+        numbers = np.frombuffer(self._memory)
+        self.stamps: NDArray[np.float64] = numbers[:-1].reshape(shape)
+        self._medium_free: NDArray[np.float64] = numbers[-1:]
+        idle_barrier(comm)  # rank 0 must not close it before all have opened it
+        self._lock = opened
+
+    def take(self, duration_s: float) -> float:
+        """Book the next `duration_s` of the medium that the job's nodes share (link.Medium)."""
+        # A record lock, not a mutex in the memory: the kernel frees it if its owner is killed.
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        try:
+            begin_s = max(time.monotonic(), float(self._medium_free[0]))
+            self._medium_free[0] = begin_s + duration_s
+        finally:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+        return begin_s
+
+    def __del__(self) -> None:
+        if (lock := getattr(self, "_lock", None)) is not None:
+            os.close(lock)
+
+
+class LinkState:
+    """What the communicators of one rank share: its link, the send times, who is on which node."""
 
     def __init__(self, comm: MPI.Intracomm, link: Link, node_of: list[str]) -> None:
         self.link, self.rank, self.node_of = link, comm.rank, node_of
-        board = Board(comm)
-        self.stamps = board.stamps
-        link.medium = board if link.duplex == "shared" else None
+        send_times = SendTimes(comm)
+        self.stamps = send_times.stamps
+        link.medium = send_times if link.duplex == "shared" else None
         self.sent = np.zeros((CHANNELS, comm.size), dtype=np.int64)
         self.received = np.zeros((CHANNELS, comm.size), dtype=np.int64)
-        self.aside: Callable[[float], None] = lambda _: None
+        # told the processor time that went into communicating: a pacer does not charge it
+        self.exclude: Callable[[float], None] = lambda _: None
 
-    def apart(self, peer: int) -> bool:
+    def crosses(self, peer: int) -> bool:
         """Whether messages to `peer` cross the links."""
         return self.node_of[peer] != self.node_of[self.rank]
 
@@ -63,6 +127,7 @@ class ShapedRequest(MPI.Request):
 
     def due_s(self) -> float:
         """When it is complete (monotonic seconds); to be asked once MPI has completed it."""
+        # Asked once: the model of the receiving link moves on with each message that is asked for.
         if self._due_s < 0:
             self._due_s = self.due()
         return self._due_s
@@ -81,14 +146,6 @@ def sleep_until(due_s: float) -> None:
         time.sleep(left_s)
 
 
-def nap(done: Callable[[], bool]) -> None:
-    """Sleep between tests until `done()`: at first for 20 µs, in the end for 2 ms."""
-    nap_s = FIRST_NAP_S
-    while not done():
-        time.sleep(nap_s)
-        nap_s = min(nap_s * NAP_GROWTH, LONGEST_NAP_S)
-
-
 def buffer_bytes(buffer: Any) -> int:
     """Bytes of a buffer as mpi4py takes it: an array, or a list that begins with one."""
     if buffer is None or buffer is MPI.IN_PLACE:
@@ -102,7 +159,7 @@ def buffer_bytes(buffer: Any) -> int:
 class ShapedComm(MPI.Intracomm):
     """See the module's docstring. `ranks[r]` is the job's rank of this communicator's rank r."""
 
-    wire: Wire
+    state: LinkState
     channel: int
     ranks: list[int]
 
@@ -110,7 +167,7 @@ class ShapedComm(MPI.Intracomm):
     def of(cls, comm: MPI.Intracomm, link: Link, node_of: list[str]) -> ShapedComm:
         """Shape `comm`, whose rank r runs on node `node_of[r]`; collective, same handle."""
         shaped = cls(comm)
-        shaped.wire = Wire(comm, link, node_of)
+        shaped.state = LinkState(comm, link, node_of)
         shaped.channel, shaped.ranks = 0, list(range(comm.size))
         return shaped
 
@@ -121,39 +178,40 @@ class ShapedComm(MPI.Intracomm):
         if part == MPI.COMM_NULL:
             return part
         shaped = ShapedComm(part)
-        shaped.wire, shaped.channel = self.wire, self.channel_of_parts
-        shaped.ranks = part.allgather(self.wire.rank)
+        shaped.state, shaped.channel = self.state, self.channel_of_parts
+        shaped.ranks = part.allgather(self.state.rank)
         return shaped
 
     # --- between two ranks --------------------------------------------------------------------
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> MPI.Request:
         """As MPI's, timed."""
-        wire = self.wire
-        if dest < 0 or not wire.apart(peer := self.ranks[dest]):
+        state = self.state
+        if dest < 0 or not state.crosses(peer := self.ranks[dest]):
             return super().Isend(buf, dest, tag)
         nbytes = buffer_bytes(buf)
-        leaves_s = wire.link.send(nbytes)
-        number = wire.sent[self.channel, peer] % RING
-        wire.sent[self.channel, peer] += 1
-        wire.stamps[self.channel, wire.rank, peer, number] = leaves_s
+        leaves_s = state.link.send(nbytes)
+        number = state.sent[self.channel, peer] % RING
+        state.sent[self.channel, peer] += 1
+        state.stamps[self.channel, state.rank, peer, number] = leaves_s
+        # Only now: the receiver reads the stamp as soon as it has the message.
         request = super().Isend(buf, dest, tag)
         if nbytes <= EAGER_BYTES:
             return request
-        gone_s = wire.link.out_free_s
+        gone_s = state.link.out_free_s  # now: later messages will move it
         return ShapedRequest.of(request, lambda: gone_s)
 
     def Irecv(self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG) -> MPI.Request:
         """As MPI's, timed; not timed from MPI.ANY_SOURCE."""
-        wire = self.wire
+        state = self.state
         request = super().Irecv(buf, source, tag)
-        if source < 0 or not wire.apart(peer := self.ranks[source]):
+        if source < 0 or not state.crosses(peer := self.ranks[source]):
             return request
         nbytes = buffer_bytes(buf)
-        place = (self.channel, peer, wire.rank, wire.received[self.channel, peer] % RING)
-        wire.received[self.channel, peer] += 1
+        place = (self.channel, peer, state.rank, state.received[self.channel, peer] % RING)
+        state.received[self.channel, peer] += 1
         return ShapedRequest.of(
-            request, lambda: wire.link.receive(float(wire.stamps[place]), nbytes)
+            request, lambda: state.link.receive(float(state.stamps[place]), nbytes)
         )
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
@@ -194,7 +252,7 @@ class ShapedComm(MPI.Intracomm):
         used_s = time.thread_time()
         nap(lambda: MPI.Request.Testall(requests))
         sleep_until(arrival_s(requests))
-        self.wire.aside(time.thread_time() - used_s)
+        self.state.exclude(time.thread_time() - used_s)
 
     # --- collectives ----------------------------------------------------------------------------
 
@@ -202,9 +260,10 @@ class ShapedComm(MPI.Intracomm):
         """Complete a collective, asleep, and charge for it."""
         used_s = time.thread_time()
         nap(request.Test)
-        if len({self.wire.node_of[r] for r in self.ranks}) > 1:
-            time.sleep(self.wire.link.collective_s(nbytes, self.size))
-        self.wire.aside(time.thread_time() - used_s)
+        # Slept once it is complete, on all ranks alike: MPI tells nobody who came last.
+        if len({self.state.node_of[r] for r in self.ranks}) > 1:
+            time.sleep(self.state.link.collective_s(nbytes, self.size))
+        self.state.exclude(time.thread_time() - used_s)
 
     def Barrier(self) -> None:
         """As MPI's, timed."""

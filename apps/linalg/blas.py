@@ -1,9 +1,10 @@
-"""The four BLAS and LAPACK routines the kernels need, called by pointer on numpy views.
+"""The arithmetic of one rank: four BLAS and LAPACK routines, called by pointer on numpy views.
 
 numpy's own products cannot update in place and scipy's wrappers copy sub-matrices; here a view
 goes to the library as it is, so long as one of its two strides is the item size. Column-major
 views suit all routines; row-major ones are passed as their transposes where that is possible.
-float64 and float32; one call costs a few µs on top of the arithmetic.
+float64 and float32; one call costs a few µs on top of the arithmetic. One triangular solve is our
+own, made of those four: see ``solve_lower_unit_blocked``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.linalg.library import library
+from apps.linalg.blas_library import library
 
 Real: TypeAlias = NDArray[Any]  # float64 or float32, 2-D
+
+# Of solve_lower_unit_blocked: rows of an inverted block; columns solved for at a time, so that they
+# stay in cache; and the number of columns below which trsm is as fast.
+_INVERSE_ROWS = 32
+_SOLVE_COLS = 512
+_FEW_COLS = 192
 
 _LETTER = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 _SCALAR: dict[str, Any] = {"d": ctypes.c_double, "s": ctypes.c_float}
@@ -39,7 +46,7 @@ def _address(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.__array_interface__["data"][0])
 
 
-def layout(matrix: Real) -> tuple[bytes, int]:
+def storage_order(matrix: Real) -> tuple[bytes, int]:
     """(b"N", leading dimension) of a column-major view, (b"T", ...) of a row-major one.
 
     Strides of an extent of 1 mean nothing and are not looked at.
@@ -58,7 +65,7 @@ def layout(matrix: Real) -> tuple[bytes, int]:
 
 
 def _column_major(matrix: Real) -> int:
-    order, lead = layout(matrix)
+    order, lead = storage_order(matrix)
     if order != b"N":
         raise ValueError(f"a column-major matrix is needed, not strides {matrix.strides}")
     return lead
@@ -74,15 +81,17 @@ def gemm(alpha: float, a: Real, b: Real, beta: float, c: Real) -> None:
     if m == 0 or n == 0:
         return
     if k == 0:
+        # 0 * nan would be nan: with beta = 0 C may hold anything
         np.multiply(c, beta, out=c) if beta else c.fill(0)
         return
-    order_c, ld_c = layout(c)
+    order_c, ld_c = storage_order(c)
+    # BLAS can transpose what it reads, never what it writes
     if order_c == b"T":  # the transposed product, whose result is column-major
         gemm(alpha, b.T, a.T, beta, c.T)
         return
-    (order_a, ld_a), (order_b, ld_b) = layout(a), layout(b)
+    (order_a, ld_a), (order_b, ld_b) = storage_order(a), storage_order(b)
     lib, real = library(), _SCALAR[kind]
-    i = lib.c_int
+    i = lib.c_int  # Fortran takes every argument by reference, integers as wide as the library's
     lib.functions[kind + "gemm"](
         *(order_a, order_b, _ref(i(m)), _ref(i(n)), _ref(i(k)), _ref(real(alpha))),
         *(_address(a), _ref(i(ld_a)), _address(b), _ref(i(ld_b))),
@@ -105,6 +114,47 @@ def solve_lower_unit(lower: Real, b: Real) -> None:
         *(b"L", b"L", b"N", b"U", _ref(i(m)), _ref(i(n)), _ref(real(1.0))),
         *(_address(lower), _ref(i(ld_l)), _address(b), _ref(i(ld_b))),
     )
+
+
+def solve_lower_unit_blocked(lower: Real, b: Real) -> None:
+    """As ``solve_lower_unit``, faster where B has many columns; both column-major.
+
+    OpenBLAS's trsm reaches a third of gemm's speed on the 64 to 512 rows of a strip of LU. Here the
+    diagonal blocks of 32 rows are inverted (trsm on the identity, cheap) and all the rest is gemm,
+    halving the triangle each time. Inverting such small blocks costs no accuracy that matters:
+    the multipliers of partial pivoting are at most 1, and the inverse of a block stays of moderate
+    size.
+
+    Source: Du Croz and Higham, Stability of methods for matrix inversion (1992), on block methods.
+    """
+    height, columns = b.shape
+    if columns < _FEW_COLS or height <= _INVERSE_ROWS:
+        solve_lower_unit(lower, b)
+        return
+    inverses = []
+    for first in range(0, height, _INVERSE_ROWS):
+        block = lower[first : first + _INVERSE_ROWS, first : first + _INVERSE_ROWS]
+        inverse = np.eye(block.shape[0], dtype=b.dtype, order="F")
+        solve_lower_unit(block, inverse)
+        inverses.append(inverse)
+    work = np.empty((_INVERSE_ROWS, min(columns, _SOLVE_COLS)), dtype=b.dtype, order="F")
+    for low in range(0, columns, _SOLVE_COLS):
+        _solve_blocks(lower, inverses, b[:, low : low + _SOLVE_COLS], work)
+
+
+def _solve_blocks(lower: Real, inverses: list[Real], b: Real, work: Real) -> None:
+    """Solve with ``lower``, whose diagonal blocks have ``inverses``, for a few columns ``b``."""
+    if len(inverses) == 1:
+        right = work[: b.shape[0], : b.shape[1]]
+        right[:] = b  # gemm must not read what it writes
+        gemm(1.0, inverses[0], right, 0.0, b)
+        return
+    half = len(inverses) // 2
+    split = half * _INVERSE_ROWS
+    top, bottom = b[:split], b[split:]
+    _solve_blocks(lower[:split, :split], inverses[:half], top, work)
+    gemm(-1.0, lower[split:, :split], top, 1.0, bottom)
+    _solve_blocks(lower[split:, split:], inverses[half:], bottom, work)
 
 
 def getrf(a: Real) -> tuple[NDArray[np.int64], int | None]:

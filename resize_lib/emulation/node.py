@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from mpi4py import MPI
 
-from dq_client.emulation import joining
+from dq_client.emulation import job_processes
 from dq_client.messages import Place
-from resize_lib import pacing
+from resize_lib.emulation import pacing
+from resize_lib.emulation.communicator import ShapedComm
 from resize_lib.emulation.link import Link
-from resize_lib.emulation.pacer import SharePacer
-from resize_lib.emulation.shaped import ShapedComm
 from resize_lib.grid import Grid
 
 
@@ -30,18 +29,19 @@ class Emulation:
     """One rank's emulated node. `link` None: messages cost what the machine makes them cost."""
 
     rate: LinkRate | None = None
-    pacer: SharePacer | None = None
+    pacer: pacing.SharePacer | None = None
     link: Link | None = field(default=None, init=False)
 
     @staticmethod
     def on(place: Place | None, rate: LinkRate | None) -> Emulation | None:
         """Install what `place` asks for in this process; None if it asks for nothing."""
         if place is not None:
-            joining.join(place.node)  # contained nodes: start-up was at full speed, this is not
+            # contained nodes: start-up was at full speed, what follows is not
+            job_processes.join(place.node)
         share = place.core_share if place is not None else None
         if share is None and rate is None:
             return None
-        pacer = SharePacer(share) if share is not None else None
+        pacer = pacing.SharePacer(share) if share is not None else None
         pacing.set_pacer(pacer)
         emulation = Emulation(rate, pacer)
         if rate is not None:
@@ -50,9 +50,11 @@ class Emulation:
 
     def grid(self, comm: MPI.Intracomm, rows: int, cols: int, places: Sequence[Place]) -> Grid:
         """The grid on `comm` (collective), its messages shaped, its ranks asleep while waiting."""
+        # Nap also on one node and without a link: emulated nodes outnumber the machine's cores, and
+        # a rank that polls would take the core from the rank it waits for.
         if self.link is None or len({p.node for p in places}) == 1:
             return Grid(comm, rows, cols, wait="nap")
         shaped = ShapedComm.of(comm, self.link, [p.node for p in places])
         if self.pacer is not None:
-            shaped.wire.aside = self.pacer.aside
+            shaped.state.exclude = self.pacer.exclude
         return Grid(shaped, rows, cols, wait="nap")

@@ -1,4 +1,4 @@
-"""One rank's place in a block-cyclic matrix: from global rows and columns to local ones."""
+"""The part of a block-cyclic matrix that a rank holds: where global rows and columns are in it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.descriptors import BlockCyclic, numroc
+from apps.linalg.blas import letter
+from resize_lib.descriptors import BlockCyclic, CyclicAxis, numroc
 from resize_lib.grid import Grid
-from resize_lib.linalg.blas import letter
 
 
-class Local:
+class LocalPart:
     """The local part of ``desc`` on this rank of ``grid``."""
 
     def __init__(self, grid: Grid, desc: BlockCyclic) -> None:
@@ -47,6 +47,16 @@ class Local:
         ]
         pieces = [np.arange(max(first, start), min(end, start + block)) for start in starts]
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
+
+
+def owners(axis: CyclicAxis, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The coordinate that holds each global index of ``axis``."""
+    return (indices // axis.block + axis.source) % axis.nprocs
+
+
+def local_positions(axis: CyclicAxis, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The local position of each global index on the coordinate that holds it."""
+    return indices // axis.block // axis.nprocs * axis.block + indices % axis.block
 
 
 def require_local(grid: Grid, desc: BlockCyclic, local: NDArray[Any], name: str) -> None:

@@ -1,4 +1,4 @@
-"""What agents of contained nodes do for their ranks when no namespace does it.
+"""How agents hold ranks to their node's share of a core where no namespace does it.
 
 Under the governor an agent sees to it that there is one. In control groups made without root it
 puts into its node's group what does not join by itself.
@@ -15,46 +15,47 @@ from pathlib import Path
 import msgspec
 
 from dq_client.emulation import cgroups, governor
-from dq_client.emulation.jobprocesses import JobProcesses, age_s
+from dq_client.emulation.job_processes import JobProcesses, age_s
 from dq_client.home import Home
 
 NAP = {"DQ_WAIT": "nap"}  # a rank that polls would spend its node's share on waiting
 
 
-class HowSlowed(msgspec.Struct):
-    """How a fleet's nodes are slowed: `groups` is the folder of the control groups."""
+class Enforcement(msgspec.Struct):
+    """For all agents of a cluster. `groups`: folder of the control groups; empty: a governor."""
 
     environment: dict[str, str]
     groups: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Slowed:
+class NodeEnforcement:
     """For one agent: the environment of its ranks, and what it does at each heartbeat."""
 
     environment: dict[str, str]
     each_beat: Callable[[], object]
 
 
-def by_governor(home: Home, cores: dict[str, float]) -> HowSlowed:
+def by_governor(home: Home, cores: dict[str, float]) -> Enforcement:
     """Start the home's governor."""
     home.log.mkdir(mode=0o700, exist_ok=True)
     environment = governor.prepare(home, cores)
     governor.start(home)
-    return HowSlowed({**environment, **NAP})
+    return Enforcement({**environment, **NAP})
 
 
-def by_groups(groups: str) -> HowSlowed:
+def by_groups(groups: str) -> Enforcement:
     """The control groups are there."""
-    return HowSlowed({cgroups.JOIN_VARIABLE: groups, **NAP}, groups)
+    return Enforcement({cgroups.JOIN_VARIABLE: groups, **NAP}, groups)
 
 
-def of_node(home: Home, node: str, how: HowSlowed) -> Slowed:
+def of_node(home: Home, node: str, enforcement: Enforcement) -> NodeEnforcement:
     """What the agent of `node` needs."""
-    if not how.groups:
-        return Slowed(how.environment, lambda: governor.start(home))
-    jobs, group = JobProcesses(home), Path(how.groups) / node
-    return Slowed(how.environment, lambda: _enclose(jobs, node, group))
+    if not enforcement.groups:
+        # every agent tries at each heartbeat: whichever gets the lock replaces a governor that died
+        return NodeEnforcement(enforcement.environment, lambda: governor.start(home))
+    jobs, group = JobProcesses(home), Path(enforcement.groups) / node
+    return NodeEnforcement(enforcement.environment, lambda: _enclose(jobs, node, group))
 
 
 def _enclose(jobs: JobProcesses, node: str, group: Path) -> None:
@@ -62,5 +63,5 @@ def _enclose(jobs: JobProcesses, node: str, group: Path) -> None:
     jobs.forget_ended()
     for _, pid in jobs.of_node(node):
         if age_s(pid, now_s) > cgroups.STARTING_S:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
                 cgroups.put(group, pid)

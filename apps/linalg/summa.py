@@ -23,12 +23,12 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from apps.linalg import blas
+from apps.linalg.exchange import start_allgather
+from apps.linalg.local_part import require_local
 from resize_lib.descriptors import BlockCyclic, CyclicAxis
+from resize_lib.emulation.pacing import compute
 from resize_lib.grid import Grid
-from resize_lib.linalg import blas
-from resize_lib.linalg.exchange import start_allgather
-from resize_lib.linalg.layout import require_local
-from resize_lib.pacing import compute
 
 Real = NDArray[Any]
 Index = NDArray[np.int64]
@@ -134,6 +134,7 @@ def _start(grid: Grid, A: Real, B: Real, step: _Step, parity: int) -> _Panels:
     my_b = B[low : low + len(step.of_b[grid.row])]
     requests = []
     for comm, mine, pieces in ((grid.row_comm, my_a, a_pieces), (grid.col_comm, my_b, b_pieces)):
+        # columns of A are contiguous as they lie; rows of B must be copied into a message
         if comm.size == 1 or mine.flags.f_contiguous:
             pieces[comm.rank] = mine
         else:
@@ -156,6 +157,7 @@ def _accumulate(
             with compute():
                 blas.gemm(1.0, a_piece, b_piece[:, part], beta, C[:, part])
             if coming:
+                # MPICH moves long messages only while somebody calls it
                 MPI.Request.Testall(coming)
         beta = 1.0
 

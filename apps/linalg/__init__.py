@@ -9,8 +9,8 @@ Local parts should be column-major (``order="F"``): LU requires it, the product 
 One thread per rank; float64 and float32; every grid shape and every size.
 """
 
-from resize_lib.linalg.library import BlasMissingError
-from resize_lib.linalg.lu import SingularMatrixError, lu
-from resize_lib.linalg.summa import matmul
+from apps.linalg.blas_library import BlasMissingError
+from apps.linalg.lu import SingularMatrixError, lu
+from apps.linalg.summa import matmul
 
 __all__ = ["BlasMissingError", "SingularMatrixError", "lu", "matmul"]

@@ -113,7 +113,7 @@ def _bind(handle: ctypes.CDLL, pattern: str) -> dict[str, Any] | None:
             function = getattr(handle, pattern.format(routine))
         except AttributeError:
             return None
-        function.restype = None
+        function.restype = None  # subroutines: the default would read a result that is not there
         functions[routine] = function
     return functions
 
@@ -152,6 +152,8 @@ def open_library(path: str) -> Library | None:
         if functions is None:
             continue
         library = Library(path, bits, functions)
+        # Called with integers of the wrong width, a library may still seem to work on a
+        # little-endian machine: only a computed result tells.
         if _works(library):
             _one_thread(handle)
             return library
