@@ -14,6 +14,7 @@ from dq_client import messages as m
 from dq_server.core.features import protection
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
 from dq_server.live import requests
 from dq_server.live.journal import JournalError
@@ -33,6 +34,29 @@ def test_every_life_is_right(chunk):
             World(seed).run()
         except Exception as e:
             raise AssertionError(f"seed {seed}: {e}") from e
+
+
+OTHER_POLICIES = {
+    "conservative+fairshare": ((48, 84, 114, 119, 142, 277, 285), {}),
+    "reshape-model": ((33, 294), {"grids": "spot", "history": "always"}),
+    "easy+dfs+reshape": ((), {}),
+    "reservations+priority+dfs+reshape": ((), {"moldable": True}),
+    "mebf-shrink+": ((), {}),
+    "easy+never": ((), {"dependency_failed": "hold"}),
+}
+
+
+@pytest.mark.parametrize("policy", OTHER_POLICIES)
+@pytest.mark.timeout(0)
+def test_every_life_is_right_under_other_policies(policy):
+    """Named are the seeds that were not."""
+    seeds, more = OTHER_POLICIES[policy]
+    config = configured(named_config(policy), samples=1, discard=0, **more)
+    for seed in (*seeds, *range(FIRST_SEED, FIRST_SEED + SEEDS // 50)):
+        try:
+            World(seed, config=config).run()
+        except Exception as e:
+            raise AssertionError(f"{policy}, seed {seed}: {e}") from e
 
 
 def test_a_seed_replays_identically():

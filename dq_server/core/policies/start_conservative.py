@@ -32,6 +32,7 @@ class ConservativeStart(StartPolicy):
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
+        self._in_order = config.order == "fcfs"
         self.promised: dict[int, float] = {}  # see State.promised, where the scheduler keeps it
         self._taken = StepFunction()  # by running and promised jobs, as of the last pass
 
@@ -50,7 +51,10 @@ class ConservativeStart(StartPolicy):
         if taken is None:  # the plan is broken
             self.promised.clear()
             taken = running(state, now)
-        elif taken != self._seen_from(now):
+        elif not self._in_order or taken != self._seen_from(now):
+            # In submission order compressing again what did not change moves nobody, so the last
+            # pass is only remembered to save time. In another order the queue itself may have
+            # changed, and a server that was restarted, which remembers nothing, must agree.
             self._compress(taken, line, capacity, now)
         for job in line:
             if job.id not in self.promised:
