@@ -73,7 +73,15 @@ class ModelResize(ReshapeResize):
                 return replace(
                     back, judged=True, sweet_spot=verdict.sweet_spot, worse=verdict.worse
                 )
-        return grids.keeping(verdict, job, current, config)
+        return grids.keeping(_if_it_fits(verdict, state, job, now), job, current, config)
+
+
+def _if_it_fits(verdict: Verdict, state: State, job: Job, now: float) -> Verdict:
+    """The verdict, if there is room for it: a size that was measured may not be idle any more."""
+    if verdict.target is None or verdict.target.size <= job.size + _idle(state, job, now):
+        return verdict
+    more = verdict.target.size - job.size
+    return Verdict(None, because("model_no_room", next_size=verdict.target.size, more=more))
 
 
 def _search(
@@ -163,7 +171,12 @@ def _found(
 
 def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
     """The largest size that the idle processors allow, beside what other jobs are known to gain."""
-    idle = free(state, now, job.planned[0] if job.planned else INF)
+    idle = _idle(state, job, now)
     others = [p for p in expand_points(state, idle, config.threshold) if p.job is not job]
     taken = sum(p.added for p in funded(others, idle).values())
     return job.size + idle - taken
+
+
+def _idle(state: State, job: Job, now: float) -> int:
+    """Idle processors that the job can use until its planned end."""
+    return free(state, now, job.planned[0] if job.planned else INF)
