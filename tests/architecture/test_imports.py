@@ -20,6 +20,28 @@ ROOMS = {
     "resize_lib": {"mpi4py", "numpy", "dq_client"},
     "apps": {"resize_lib", "mpi4py", "numpy"},
 }
+# What stands around the product. Each may import the product and the harness, none another.
+AROUND = {
+    "harness": set[str](),
+    "benchmarks": {"harness"},
+    "experiments": {"harness"},
+    "tests": {"harness"},
+}
+# Tests whose subject is an experiment or a benchmark: each may import that one.
+SUBJECTS = {
+    "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
+    "tests/live/test_load.py": {"benchmarks.load"},
+    "tests/live/test_loss.py": {"benchmarks.loss"},
+    "tests/sim/test_dynamic_esp.py": {"experiments.dynamic_esp"},
+    "tests/sim/test_experiments.py": {
+        f"experiments.{name}"
+        for name in (
+            "dynamic_esp", "job_mixes", "klein_perez", "limited_horizon", "mebf", "probing",
+        )
+    },
+    "tests/sim/test_klein_perez.py": {"experiments.klein_perez"},
+    "tests/sim/test_twin_model.py": {"experiments.twin"},
+}  # fmt: skip
 # Files that are doors: they may also import these (and say why).
 DOORS = {
     # the command line of the simulator; found by `dq` through an entry point
@@ -71,6 +93,34 @@ def test_rooms_import_only_what_they_may(room):
             for module in imported(path)
             if module.partition(".")[0] not in STDLIB and not within(module, allowed)
         ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", AROUND)
+def test_tests_benchmarks_and_experiments_share_only_the_harness(room):
+    wrong = []
+    for path in files(room):
+        name = str(path.relative_to(ROOT))
+        allowed = AROUND[room] | {room} | SUBJECTS.get(name, set())
+        # A room's bare name is the first half of `from experiments import mebf`.
+        found = {m for m in imported(path) if within(m, set(AROUND)) and m not in AROUND}
+        wrong += [f"{name}: {module}" for module in found if not within(module, allowed)]
+    assert not wrong
+
+
+def test_every_exception_is_used():
+    for name, subjects in SUBJECTS.items():
+        assert subjects <= imported(ROOT / name), name
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_product_does_not_need_what_stands_around_it(room):
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in files(room)
+        for module in imported(path)
+        if within(module, set(AROUND))
+    ]
     assert not wrong
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands import default_interrupts
+
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
 
 DEMO = [sys.executable, "-m", "dq_client.cli.main", "demo"]
@@ -80,6 +82,7 @@ def test_an_interrupted_demo_leaves_nothing(place, tmp_path, number):
     process = subprocess.Popen(
         [*DEMO, "--n", "1200", "-o", str(tmp_path / "page.html")],
         env=env(place), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        preexec_fn=default_interrupts,
     )  # fmt: skip
     assert process.stderr is not None
     while "processor" not in (line := process.stderr.readline()) or "on " not in line:

@@ -18,7 +18,7 @@ from dq_server.sim.generators.klein_perez import (
     draw_tests,
 )
 from experiments import klein_perez
-from experiments.klein_perez_paper import ALGORITHMS, METRICS
+from harness.klein_perez_paper import ALGORITHMS, METRICS
 
 
 def test_draws_stay_within_the_ranges_and_reach_their_ends() -> None:

@@ -12,10 +12,9 @@ from pathlib import Path
 import psutil
 
 from dq_client.launch import MPI_TUNING, ONE_THREAD, find_mpiexec, install_rsh, launch_command
-from tests.mpi.rsh_listener import RshListener
+from harness.commands import ROOT
+from harness.rsh_listener import RshListener
 
-PROGRAMS = Path(__file__).with_name("programs")
-REPOSITORY = Path(__file__).parents[2]
 MARK = "DQ_TEST_JOB"
 
 
@@ -51,7 +50,7 @@ def labelled_nodes(nodes):
 def run_job(recipe, ranks, program, *, limit_s=60, env=None, nodes=None):
     """Run `ranks` ranks of `program` (argv after the interpreter); ends with nothing left over."""
     command = [sys.executable, *program]
-    extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(REPOSITORY), **(env or {})}
+    extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT), **(env or {})}
     if recipe is ONE_HOST:
         argv = [find_mpiexec(), "-hosts", f"{recipe.start}:{ranks}", "-n", str(ranks), *command]
         return _run(argv, extra, limit_s)
