@@ -41,7 +41,8 @@ class Row:
 
 def available(network: str) -> list[str]:
     """Mechanisms that this machine allows; the others are named with the reason."""
-    cluster, found = read_cluster(cluster_path(network)), []
+    cluster = read_cluster(cluster_path(network))
+    found: list[str] = []
     for fidelity in FIDELITIES:
         try:
             name = choose(cluster, fidelity).name

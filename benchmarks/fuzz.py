@@ -22,6 +22,7 @@ import zmq
 
 from dq_client import bringup, codec, keys
 from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.home import Home
 from harness.sockets import dealer
 
@@ -146,7 +147,7 @@ def slow_peers(target: Target, count: int, rng: random.Random) -> None:  # noqa:
     held = m.Submit("large", "job", ["true", *["x" * 30_000] * 16], "/tmp", hold=True)
     agent = target.home
     pair = keys.load(agent.keys, "agent")
-    line = bringup.Connection(
+    line = Connection(
         f"tcp://{target.where[0]}:{target.where[1]}",
         keys.load(agent.keys, "server").public,
         pair,

@@ -82,7 +82,7 @@ def within(module: str, packages: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_rooms_import_only_what_they_may(room):
+def test_rooms_import_only_what_they_may(room: str) -> None:
     own = room.replace("/", ".")
     wrong = []
     for path in files(room):
@@ -97,7 +97,7 @@ def test_rooms_import_only_what_they_may(room):
 
 
 @pytest.mark.parametrize("room", AROUND)
-def test_tests_benchmarks_and_experiments_share_only_the_harness(room):
+def test_tests_benchmarks_and_experiments_share_only_the_harness(room: str) -> None:
     wrong = []
     for path in files(room):
         name = str(path.relative_to(ROOT))
@@ -108,13 +108,13 @@ def test_tests_benchmarks_and_experiments_share_only_the_harness(room):
     assert not wrong
 
 
-def test_every_exception_is_used():
+def test_every_exception_is_used() -> None:
     for name, subjects in SUBJECTS.items():
         assert subjects <= imported(ROOT / name), name
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_product_does_not_need_what_stands_around_it(room):
+def test_the_product_does_not_need_what_stands_around_it(room: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
         for path in files(room)
@@ -124,7 +124,7 @@ def test_the_product_does_not_need_what_stands_around_it(room):
     assert not wrong
 
 
-def test_the_core_is_pure():
+def test_the_core_is_pure() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
         for path in files("dq_server/core")
@@ -134,7 +134,7 @@ def test_the_core_is_pure():
     assert not wrong
 
 
-def test_the_core_draws_no_random_numbers():
+def test_the_core_draws_no_random_numbers() -> None:
     wrong = [
         str(path.relative_to(ROOT))
         for path in files("dq_server/core")
@@ -144,7 +144,7 @@ def test_the_core_draws_no_random_numbers():
     assert not wrong
 
 
-def test_no_pickle_outside_mpi():
+def test_no_pickle_outside_mpi() -> None:
     """No socket of ours carries pickle; MPI between the ranks of one job may."""
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
@@ -156,7 +156,7 @@ def test_no_pickle_outside_mpi():
     assert not wrong
 
 
-def test_one_module_holds_the_wire_messages():
+def test_one_module_holds_the_wire_messages() -> None:
     """`live/translate.py` and the request handlers meet both worlds; the core never does."""
     wrong = [
         str(path.relative_to(ROOT))
