@@ -133,7 +133,9 @@ def main() -> int:
             if options.list:
                 print("\n".join(mutant.diff() for mutant in mutants))
                 continue
-            for verdict in verdicts(mutants, group.tests, options.jobs, Path(folder)):
+            place = Path(folder) / name
+            place.mkdir()
+            for verdict in verdicts(mutants, group.tests, options.jobs, place):
                 found.append(verdict)
                 what = "killed  " if verdict.killed else "SURVIVED"
                 path = verdict.mutant.path if verdict.mutant else ""
