@@ -22,17 +22,27 @@ KILLED_LEAST = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Files that are mutated (globs), tests to run against them, and their share of the sample."""
+    """What is mutated and the tests to run against it (globs), and its share of the sample."""
 
     files: tuple[str, ...]
     tests: tuple[str, ...]
     share: float
 
     def paths(self) -> list[Path]:
-        """The files; each glob has some, also after a file was moved."""
-        found = {glob: sorted(ROOT.glob(glob)) for glob in self.files}
-        assert all(found.values()), f"nothing matches: {found}"
-        return [path for paths in found.values() for path in paths]
+        """The files."""
+        return [path for glob in self.files for path in matching(glob)]
+
+    def arguments(self) -> list[str]:
+        """The tests as pytest is told them."""
+        split = [test.partition("::") for test in self.tests]
+        return [f"{path}{sep}{name}" for glob, sep, name in split for path in matching(glob)]
+
+
+def matching(glob: str) -> list[Path]:
+    """Files or folders of the repository; there must be some, or a group has silently died."""
+    found = sorted(ROOT.glob(glob))
+    assert found, f"nothing matches {glob}: was it moved?"
+    return found
 
 
 # The quickest tests first: most mutants die in the first seconds.
@@ -44,7 +54,7 @@ GROUPS = {
     ),
     "live": Group(
         ("dq_server/live/journal.py", "dq_server/live/access.py"),
-        ("tests/live/test_journal.py", "tests/live/test_access.py"),
+        ("tests/live/test_journal*.py", "tests/live/test_access.py"),
         0.15,
     ),
     "plan": Group(
@@ -135,7 +145,7 @@ def main() -> int:
                 continue
             place = Path(folder) / name
             place.mkdir()
-            for verdict in verdicts(mutants, group.tests, options.jobs, place):
+            for verdict in verdicts(mutants, group.arguments(), options.jobs, place):
                 found.append(verdict)
                 what = "killed  " if verdict.killed else "SURVIVED"
                 path = verdict.mutant.path if verdict.mutant else ""
