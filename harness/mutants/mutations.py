@@ -81,7 +81,8 @@ def changes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield from operator(node)
     if isinstance(node, cst.Call) and len(node.args) > 1:
         for i, argument in enumerate(node.args):
-            if argument.keyword is not None:
+            # Without `strict` zip hides a mistake elsewhere, and is none itself.
+            if argument.keyword is not None and argument.keyword.value != "strict":
                 yield node.with_changes(args=[*node.args[:i], *node.args[i + 1 :]])
     if isinstance(node, cst.Raise | cst.Del | cst.AugAssign) or (
         isinstance(node, cst.Expr) and isinstance(node.value, cst.Call)
