@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -124,6 +125,11 @@ def test_the_product_does_not_need_what_stands_around_it(room: str) -> None:
         if within(module, set(AROUND))
     ]
     assert not wrong
+
+
+def test_users_get_none_of_it() -> None:
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert not set(AROUND) & set(built["targets"]["wheel"]["packages"])
 
 
 def test_the_core_is_pure() -> None:
