@@ -1,7 +1,7 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
 
-.PHONY: demo test lint check fix venv clean
+.PHONY: demo test lint check mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -13,8 +13,9 @@ $(VENV)/.installed: pyproject.toml
 demo: venv
 	$(VENV)/bin/dq demo
 
+# every test; property tests draw as many examples as in CI
 test: venv
-	$(VENV)/bin/pytest
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest
 
 # format, lint, strict types
 lint: venv
@@ -22,9 +23,14 @@ lint: venv
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-# the linters, import rules and fast tests: run it before every commit
+# the linters, import rules and fast tests, in about a minute: run it before every commit
 check: lint
-	$(VENV)/bin/pytest tests/architecture tests/core tests/plan tests/client tests/sim
+	$(VENV)/bin/pytest -m "not slow and not full" \
+	    tests/architecture tests/core tests/plan tests/client tests/sim
+
+# whether the tests notice small bugs in the core, the journal, access and plans of redistribution
+mutants: venv
+	$(VENV)/bin/python -m harness.mutants
 
 fix: venv
 	$(VENV)/bin/ruff format .

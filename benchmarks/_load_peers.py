@@ -19,6 +19,7 @@ from dq_client import messages as m
 from dq_client.home import Home
 from dq_client.keys import KeyPair
 from dq_client.launch import raise_open_file_limit
+from harness.sockets import dealer
 
 HEARTBEAT_S = 2.0
 REMAP_S = 1.0
@@ -38,12 +39,7 @@ class Line:
     """A socket with a key; tells how long answers take."""
 
     def __init__(self, stage: Stage, pair: KeyPair) -> None:
-        self.socket = stage.context.socket(zmq.DEALER)
-        self.socket.linger = 0
-        self.socket.curve_serverkey = stage.public.encode()
-        self.socket.curve_publickey = pair.public.encode()
-        self.socket.curve_secretkey = pair.secret.encode()
-        self.socket.connect(stage.address)
+        self.socket = dealer(stage.context, stage.address, stage.public, pair)
         self.stage = stage
         self.asked: dict[str, float] = {}
         stage.open(self)

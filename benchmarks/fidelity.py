@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from dq_client.cluster import read_cluster
 from dq_client.emulation.mechanism import choose
 from dq_client.errors import UsageError
-from experiments.live import LiveCluster, cluster_path, note
+from harness.live import LiveCluster, cluster_path
+from harness.output import note
 
 FIDELITIES = ("paced", "contained", "governor")  # ratios are to the first
 
@@ -40,7 +41,8 @@ class Row:
 
 def available(network: str) -> list[str]:
     """Mechanisms that this machine allows; the others are named with the reason."""
-    cluster, found = read_cluster(cluster_path(network)), []
+    cluster = read_cluster(cluster_path(network))
+    found: list[str] = []
     for fidelity in FIDELITIES:
         try:
             name = choose(cluster, fidelity).name
@@ -78,7 +80,7 @@ def measure(
 def run(cluster: LiveCluster, n: int, size: int, iterations: int) -> float:
     """Seconds per iteration of one job of a fixed size, its first iteration left out."""
     words = ["-m", "apps.matmul", "--n", str(n), "--iterations", str(iterations)]
-    job = cluster.submit(words, "--sizes", str(size))
+    job = cluster.start(words, "--sizes", str(size))
     return float(cluster.wait([job])[0]["sizes"][-1]["iteration_time_s"])
 
 

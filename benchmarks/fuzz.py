@@ -22,7 +22,9 @@ import zmq
 
 from dq_client import bringup, codec, keys
 from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.home import Home
+from harness.sockets import dealer
 
 OPEN_AT_ONCE = 200
 ASK_EVERY_S = 0.2
@@ -56,13 +58,8 @@ class Target:
 
     def raw(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
         """A bare socket with the user's key."""
-        pair = keys.load(self.home.keys, "user")
-        peer = context.socket(zmq.DEALER)
-        peer.linger = 0
-        peer.curve_serverkey = keys.load(self.home.keys, "server").public.encode()
-        peer.curve_publickey, peer.curve_secretkey = pair.public.encode(), pair.secret.encode()
-        peer.connect(f"tcp://{self.where[0]}:{self.where[1]}")
-        return peer
+        server, user = (keys.load(self.home.keys, name) for name in ("server", "user"))
+        return dealer(context, f"tcp://{self.where[0]}:{self.where[1]}", server.public, user)
 
     def close(self) -> None:
         """The server still runs, and stops when it is told to."""
@@ -150,7 +147,7 @@ def slow_peers(target: Target, count: int, rng: random.Random) -> None:  # noqa:
     held = m.Submit("large", "job", ["true", *["x" * 30_000] * 16], "/tmp", hold=True)
     agent = target.home
     pair = keys.load(agent.keys, "agent")
-    line = bringup.Connection(
+    line = Connection(
         f"tcp://{target.where[0]}:{target.where[1]}",
         keys.load(agent.keys, "server").public,
         pair,

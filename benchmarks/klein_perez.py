@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from dq_server.core.evolution import FIT_RULES, EvolutionProfile, FitRule, plan_offline
 from dq_server.sim.generators.klein_perez import N_NODES, KleinPerezRanges, draw_tests
-from experiments.klein_perez_paper import METRICS
+from harness.klein_perez_paper import METRICS
 
 SEED = 1
 QUEUES = (50, 100, 200, 400, 800)

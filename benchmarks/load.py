@@ -179,7 +179,9 @@ def _measure(
     busy = (watch.used_s() - watch.began) / (time.monotonic() - begin)
     peers.send("tell")
     told = peers.recv()
-    status = ask.call(m.StatusQuery(), 30.0).data
+    told_status = ask.call(m.StatusQuery(), 30.0)
+    assert isinstance(told_status, m.Data)
+    status: dict[str, Any] = told_status.data
     ask.close()
     submitter.line.close()
     return {

@@ -18,136 +18,20 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from dq_client import bringup
 from dq_client import messages as m
 from dq_client.agent import tree
-from dq_client.cluster import Cluster, local_cluster
-from dq_client.errors import DQError
-from dq_client.home import Home, is_alive
+from dq_client.cluster import local_cluster
+from dq_client.home import is_alive
+from harness.bench import HEARTBEAT_S, LEDGER, Bench, in_cluster, processes_of, two_nodes, until
+from harness.live import ENDED
 
-HEARTBEAT_S = 1.0
-LEDGER = 'echo "$DQ_JOB_ID $$" >> "$LEDGER"; '
 FOREVER = ["/bin/sh", "-c", LEDGER + "exec sleep 3600"]
 SHORT = ["/bin/sh", "-c", LEDGER + "exec sleep 0.1"]
-ENDED = ("done", "failed", "killed")
-
-
-class Bench:
-    """A cluster whose parts are killed and started again."""
-
-    def __init__(self, root: Path, cluster: Cluster) -> None:
-        self.home, self.cluster, self.ledger = Home(root / "home"), cluster, root / "ledger"
-        self.ledger.touch()
-        self.requests = 0
-        bringup.bring_up(self.home, cluster, ["--heartbeat", str(HEARTBEAT_S)])
-        self.connection = bringup.connect(self.home)
-
-    def ask(self, body: m.RequestBody, timeout_s: float = 20.0) -> Any:
-        reply = self.connection.call(body, timeout_s)
-        return reply.data if isinstance(reply, m.Data) else reply
-
-    def submit(self, argv: list[str], *, timeout_s: float = 20.0, **more: Any) -> int:
-        self.requests += 1
-        env = {"LEDGER": str(self.ledger), **more.pop("env", {})}
-        body = m.Submit(
-            f"bench-{self.requests}", "bench", argv, "/", env=env,
-            inherited={"PATH": os.environ["PATH"]}, **{"initial": 1, **more},
-        )  # fmt: skip
-        return int(self.ask(body, timeout_s).job)
-
-    # --- death and return -------------------------------------------------------------------
-
-    def kill_server(self) -> None:
-        os.kill(self.home.server()["pid"], signal.SIGKILL)
-
-    def start_server(self) -> tuple[float, float, float]:
-        """Seconds until it answers, and until it has reconciled with its agents; and the processor
-        time until it answers, which says more where other programs are busy."""
-        begin = time.monotonic()
-        bringup.start_server(self.home, ["--heartbeat", str(HEARTBEAT_S)])
-        self.connection.close()  # the old one would wait for its next attempt to reconnect
-        self.connection = bringup.connect(self.home)
-        self.ask(m.StatusQuery())
-        serving_s = time.monotonic() - begin
-        times = psutil.Process(self.home.server()["pid"]).cpu_times()
-        until(lambda: not self.ask(m.StatusQuery())["paused"], "the agents never came back")
-        return serving_s, time.monotonic() - begin, times.user + times.system
-
-    def restart_agent(self, name: str) -> None:
-        bringup.start_agents(self.home, {name: self.cluster.agents()[name]})
-
-    def agent_pid(self, name: str) -> int:
-        return int(bringup.running_agents(self.home)[name]["pid"])
-
-    # --- what is true -----------------------------------------------------------------------
-
-    def runs(self) -> dict[int, list[int]]:
-        """Job -> pids of all the processes that ever ran for it."""
-        found: dict[int, list[int]] = {}
-        for line in self.ledger.read_text().splitlines():
-            job, pid = line.split()
-            found.setdefault(int(job), []).append(int(pid))
-        return found
-
-    def states(self) -> dict[int, str]:
-        return {job["id"]: job["state"] for job in self.ask(m.JobsQuery())}
-
-    def wait_for(self, jobs: list[int], states: tuple[str, ...], timeout_s: float = 120) -> None:
-        def all_there() -> bool:
-            now = self.states()
-            return all(now.get(job) in states for job in jobs)
-
-        until(all_there, f"jobs never became {states}", timeout_s)
-
-    def idle(self) -> int:
-        return int(self.ask(m.StatusQuery())["idle"])
-
-    def close(self) -> int:
-        """Everything down; how many processes are left over."""
-        try:
-            self.connection.close()
-            bringup.bring_down(self.home, force=True)
-        except DQError:
-            bringup.stop_agents(self.home)
-        left = bringup.leftovers(self.home)
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
-        return len(left)
-
-
-def until(what: Callable[[], bool], otherwise: str, timeout_s: float = 60.0) -> float:
-    """Poll; seconds it took."""
-    begin = time.monotonic()
-    while not what():
-        if time.monotonic() - begin > timeout_s:
-            raise AssertionError(otherwise)
-        time.sleep(0.02)
-    return time.monotonic() - begin
-
-
-def in_cluster(cluster: Cluster, what: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """Run one experiment on a fresh cluster; its figures and the processes it left over."""
-    with tempfile.TemporaryDirectory(prefix="dq-loss-") as root:
-        bench = Bench(Path(root), cluster)
-        try:
-            figures = what(bench, *args)
-        finally:
-            left = bench.close()
-        return {**figures, "orphans": left}
-
-
-def two_nodes() -> Cluster:
-    """Two agents, two processors each."""
-    nodes = tuple(m.NodeInfo(name, 2, name) for name in ("n01", "n02"))
-    return Cluster("two", "hosts", nodes)
 
 
 # --- the experiments -------------------------------------------------------------------------
@@ -290,11 +174,6 @@ def node_killed(bench: Bench, *, stop_only: bool) -> dict[str, Any]:
         "back_s": back_s,
         "alive": _alive(bench, job),
     }
-
-
-def processes_of(bench: Bench, agent: str) -> list[int]:
-    """Processes of jobs that an agent has started."""
-    return tree.of_agent(tree.Owner(bench.home.root, agent))
 
 
 def _alive(bench: Bench, job: int) -> int:

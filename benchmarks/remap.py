@@ -26,6 +26,7 @@ from dq_client import messages as m
 from dq_client.cluster import local_cluster
 from dq_client.connection import Connection
 from dq_client.home import Home
+from harness.live import asked
 
 ECHO_ADDRESS = "tcp://127.0.0.1:*"
 
@@ -98,7 +99,7 @@ def measure(points: int, jobs: int) -> dict[str, Any]:
         connection = bringup.connect(home)
         try:
             job = submit(connection, "measured", 600)
-            while connection.call(m.JobQuery(job)).data["state"] != "running":  # type: ignore[union-attr]
+            while asked(connection, job)["state"] != "running":
                 time.sleep(0.05)
             idle, seq = remap_round_trips(home, job, points, 0)
             for i in range(jobs):  # one runs, the others queue

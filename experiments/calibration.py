@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.live import ROOT, ExperimentError, cluster_path, note
+from harness.commands import ClusterError, run_dq
+from harness.live import cluster_path
+from harness.output import note
 
 QUICK_BUSY = "9"
 LIMIT_S = 300
@@ -35,7 +35,7 @@ def calibrate(
     """Measure the clusters of `networks`; none with --no-calibration.
 
     Raises:
-        ExperimentError: a cluster cannot be measured. Nodes that deviate from the
+        ClusterError: a cluster cannot be measured. Nodes that deviate from the
             cluster file are not an error: the result records by how much.
     """
     if options.no_calibration:
@@ -47,16 +47,9 @@ def _measure(network: str, fidelity: str, *, quick: bool) -> Calibration:
     words = ["doctor", "--emulation", str(cluster_path(network)), "--fidelity", fidelity, "--json"]
     words += ["--busy", QUICK_BUSY] if quick else []
     note(f"measuring the nodes of the {network} network ...")
-    done = subprocess.run(
-        [sys.executable, "-m", "dq_client.cli.main", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
+    done = run_dq(*words, timeout_s=LIMIT_S)
     if not done.stdout:
-        raise ExperimentError(f"dq {' '.join(words)}: {done.stderr.strip()}")
+        raise ClusterError(f"dq {' '.join(words)}: {done.stderr.strip()}")
     found: Calibration = json.loads(done.stdout)
     return found
 

@@ -33,7 +33,7 @@ from dq_server.sim.generators.dynamic_esp import (
     EspOptions,
     dynamic_esp,
 )
-from experiments.output import Parser, check_options, whole_number
+from harness.output import Parser, check_options, whole_number
 
 INTERVAL_S = 3600.0
 DEPTH = 5  # ReservationDepth and ReservationDelayDepth

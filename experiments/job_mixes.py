@@ -31,7 +31,7 @@ from dq_server.sim.records import Records
 from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments.calibration import add_calibration_option
 from experiments.mix_runs import DYNAMIC, PROCESSORS, STATIC, Outcome, Ran, draw, save
-from experiments.output import Parser, add_options, check_options, table
+from harness.output import Parser, add_options, check_options, table
 
 REDISTRIBUTION_S = 5.0
 THESIS_RULE = SchedulerConfig(samples=1, discard=0, threshold=0.0, settle=0)

@@ -32,10 +32,10 @@ from experiments.calibration import (
     in_words,
     save_beside,
 )
-from experiments.live import HOSTFILES, Job, LiveCluster, minutes, note
 from experiments.mix_runs import PROCESSORS, Outcome, Ran, draw, save
-from experiments.output import Parser, add_options, check_options, table
 from experiments.twin import simulate
+from harness.live import HOSTFILES, Job, LiveCluster
+from harness.output import Parser, add_options, check_options, minutes, note, table
 
 # Samples per size, and iterations before a job that gave way grows again: small, for short runs.
 SCHEDULER: dict[str, Any] = {"samples": 2, "discard": 1, "threshold": 0.05, "settle": 2}
@@ -102,7 +102,7 @@ def run(title: str, mix: Sequence[Spec], n: int, unit_s: float, static: int | No
                 size = spec.initial if len(spec.sizes) == 1 else static
                 options = ["--sizes", str(size)]
             program += ["--iterations", str(spec.iterations)]
-            ids.append(cluster.submit(program, "--name", spec.name, *options))
+            ids.append(cluster.start(program, "--name", spec.name, *options))
         found = cluster.wait(ids, limit_s=3600, every_s=1.0)
     zero_s = min(job["submit_s"] for job in found)
     return Outcome(title, tuple(ran(job, zero_s) for job in found), tuple(found))

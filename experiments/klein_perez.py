@@ -24,8 +24,8 @@ import numpy as np
 
 from dq_server.core.evolution import FIT_RULES, PlanMetrics, check_plan, measure, plan_offline
 from dq_server.sim.generators.klein_perez import N_NODES, draw_tests
-from experiments.klein_perez_paper import ALGORITHMS, METRICS, Metric, Range
-from experiments.output import Parser, check_options, whole_number
+from harness.klein_perez_paper import ALGORITHMS, METRICS, Metric, Range
+from harness.output import Parser, check_options, whole_number
 
 TOLERANCE_PERCENT = 2.0
 ROUNDING = 1e-9

@@ -29,7 +29,7 @@ from dq_server.core.evolution import (
     plan_offline,
 )
 from dq_server.sim.generators.klein_perez import N_NODES, draw_tests
-from experiments.output import Parser, check_options, table, whole_number, write_csv
+from harness.output import Parser, check_options, table, whole_number, write_csv
 
 HORIZONS_S: tuple[int | None, ...] = (0, 600, 1800, 3600, 7200, 14400, None)  # None: everything
 FIELDS = ("makespan_rel", "completion_rel", "waiting_rel", "effective_utilisation_percent",

@@ -29,7 +29,7 @@ from dq_server.sim.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.swf import read_swf
 from dq_server.sim.workload import RigidWorkload
-from experiments.output import (
+from harness.output import (
     Parser,
     add_options,
     check_options,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.output import pyplot, write_csv
+from harness.output import pyplot, write_csv
 
 PROCESSORS = 33  # the text names 32, but the jobs of mix 1 hold 9 + 12 + 12
 FIGURE = {1: 9, 2: 10}  # of the thesis, by mix

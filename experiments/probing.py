@@ -25,7 +25,7 @@ from dq_server.sim.applications import Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments.job_mixes import TABLE_1, TABLE_2, spread
-from experiments.output import Parser, add_options, check_options, pyplot, table, write_csv
+from harness.output import Parser, add_options, check_options, pyplot, table, write_csv
 
 ITERATIONS, REDISTRIBUTION_S = 150, 5.0
 THESIS = (2, 4, 6, 9, 12, 16, 20, 25)

@@ -25,11 +25,13 @@ from experiments.calibration import (
     in_words,
     save_beside,
 )
-from experiments.live import NODE_GFLOPS, START_S, Job, LiveCluster, minutes, note
-from experiments.output import (
+from harness.live import NODE_GFLOPS, START_S, Job, LiveCluster
+from harness.output import (
     Parser,
     add_options,
     check_options,
+    minutes,
+    note,
     number,
     pyplot,
     table,
@@ -67,18 +69,18 @@ def program(app: str, n: int) -> list[str]:
 
 def measure(cluster: LiveCluster, app: str, n: int) -> list[Point]:
     """Resize one job to every size in turn (`dq resize`) and read the redistribution times."""
-    job = cluster.submit(program(app, n), "--sizes", ",".join(map(str, SIZES)))
+    job = cluster.start(program(app, n), "--sizes", ",".join(map(str, SIZES)))
     points = []
     for size in SIZES:
         if size != SIZES[0]:
-            cluster.dq("resize", str(job), str(size))
+            cluster.dq("resize", job, size)
         limit_s = 60 + 6 * estimate_s(app, n)
         on_size = partial(is_measured, size=size)
         found = cluster.wait([job], on_size, limit_s=limit_s, every_s=0.3)[0]
         stay = found["sizes"][-1]
         moved_s = stay["redistribution_time_s"] if size != SIZES[0] else None
         points.append(Point(app, n, size, stay["iteration_time_s"], moved_s))
-    cluster.dq("kill", str(job))
+    cluster.dq("kill", job)
     cluster.wait([job])
     return points
 

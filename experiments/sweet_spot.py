@@ -32,11 +32,13 @@ from experiments.calibration import (
     in_words,
     save_beside,
 )
-from experiments.live import NETWORKS, NODE_GFLOPS, START_S, LiveCluster, minutes, note
-from experiments.output import (
+from harness.live import NETWORKS, NODE_GFLOPS, START_S, LiveCluster
+from harness.output import (
     Parser,
     add_options,
     check_options,
+    minutes,
+    note,
     number,
     pyplot,
     table,
@@ -130,7 +132,7 @@ def measure(
             break  # larger sizes are slower still
         if size not in time_s:
             count = ["--iterations", str(samples + DISCARD)]
-            fixed = cluster.submit([*program, *count], "--sizes", str(size))
+            fixed = cluster.start([*program, *count], "--sizes", str(size))
             done = cluster.wait([fixed])[0]
             time_s[size] = done["sizes"][-1]["iteration_time_s"]
     return Curve(app, n, network, dict(sorted(time_s.items())), tuple(found), moved_s)
@@ -139,9 +141,9 @@ def measure(
 def search(cluster: LiveCluster, program: Sequence[str], samples: int) -> dict[str, Any]:
     """Run one job until the scheduler has found its sweet spot; its `dq job --json` then."""
     sizes = ["--sizes", ",".join(map(str, SIZES))]
-    adaptive = cluster.submit([*program, "--iterations", str(ENDLESS)], *sizes)
+    adaptive = cluster.start([*program, "--iterations", str(ENDLESS)], *sizes)
     job = cluster.wait([adaptive], lambda job: is_settled(job, samples), limit_s=4 * 3600)[0]
-    cluster.dq("kill", str(adaptive))
+    cluster.dq("kill", adaptive)
     cluster.wait([adaptive])
     return job
 

@@ -23,8 +23,8 @@ from dq_server.core.settings import named_config
 from dq_server.sim.applications import Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import ListedJob, ListedWorkload
-from experiments.live import Job
 from experiments.mix_runs import Ran
+from harness.live import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,28 @@ ROOMS = {
     "resize_lib": {"mpi4py", "numpy", "dq_client"},
     "apps": {"resize_lib", "mpi4py", "numpy"},
 }
+# What stands around the product. Each may import the product and the harness, none another.
+AROUND = {
+    "harness": set[str](),
+    "benchmarks": {"harness"},
+    "experiments": {"harness"},
+    "tests": {"harness"},
+}
+# Tests whose subject is an experiment or a benchmark: each may import that one.
+SUBJECTS = {
+    "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
+    "tests/live/test_load.py": {"benchmarks.load"},
+    "tests/live/test_loss.py": {"benchmarks.loss"},
+    "tests/sim/test_dynamic_esp.py": {"experiments.dynamic_esp"},
+    "tests/sim/test_experiments.py": {
+        f"experiments.{name}"
+        for name in (
+            "dynamic_esp", "job_mixes", "klein_perez", "limited_horizon", "mebf", "probing",
+        )
+    },
+    "tests/sim/test_klein_perez.py": {"experiments.klein_perez"},
+    "tests/sim/test_twin_model.py": {"experiments.twin"},
+}  # fmt: skip
 # Files that are doors: they may also import these (and say why).
 DOORS = {
     # the command line of the simulator; found by `dq` through an entry point
@@ -38,7 +62,8 @@ IMPURE = {
 }  # fmt: skip
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
     """Modules a file imports, anywhere in it."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -48,7 +73,7 @@ def imported(path: Path) -> set[str]:
             assert node.level == 0, f"{path}: relative import"
             found.add(node.module or "")
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def files(room: str) -> list[Path]:
@@ -60,7 +85,7 @@ def within(module: str, packages: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_rooms_import_only_what_they_may(room):
+def test_rooms_import_only_what_they_may(room: str) -> None:
     own = room.replace("/", ".")
     wrong = []
     for path in files(room):
@@ -74,7 +99,40 @@ def test_rooms_import_only_what_they_may(room):
     assert not wrong
 
 
-def test_the_core_is_pure():
+@pytest.mark.parametrize("room", AROUND)
+def test_tests_benchmarks_and_experiments_share_only_the_harness(room: str) -> None:
+    wrong = []
+    for path in files(room):
+        name = str(path.relative_to(ROOT))
+        allowed = AROUND[room] | {room} | SUBJECTS.get(name, set())
+        # A room's bare name is the first half of `from experiments import mebf`.
+        found = {m for m in imported(path) if within(m, set(AROUND)) and m not in AROUND}
+        wrong += [f"{name}: {module}" for module in found if not within(module, allowed)]
+    assert not wrong
+
+
+def test_every_exception_is_used() -> None:
+    for name, subjects in SUBJECTS.items():
+        assert subjects <= imported(ROOT / name), name
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_product_does_not_need_what_stands_around_it(room: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in files(room)
+        for module in imported(path)
+        if within(module, set(AROUND))
+    ]
+    assert not wrong
+
+
+def test_users_get_none_of_it() -> None:
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert not set(AROUND) & set(built["targets"]["wheel"]["packages"])
+
+
+def test_the_core_is_pure() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
         for path in files("dq_server/core")
@@ -84,7 +142,7 @@ def test_the_core_is_pure():
     assert not wrong
 
 
-def test_the_core_draws_no_random_numbers():
+def test_the_core_draws_no_random_numbers() -> None:
     wrong = [
         str(path.relative_to(ROOT))
         for path in files("dq_server/core")
@@ -94,7 +152,7 @@ def test_the_core_draws_no_random_numbers():
     assert not wrong
 
 
-def test_no_pickle_outside_mpi():
+def test_no_pickle_outside_mpi() -> None:
     """No socket of ours carries pickle; MPI between the ranks of one job may."""
     wrong = [
         f"{path.relative_to(ROOT)}: {module}"
@@ -106,7 +164,7 @@ def test_no_pickle_outside_mpi():
     assert not wrong
 
 
-def test_one_module_holds_the_wire_messages():
+def test_one_module_holds_the_wire_messages() -> None:
     """`live/translate.py` and the request handlers meet both worlds; the core never does."""
     wrong = [
         str(path.relative_to(ROOT))

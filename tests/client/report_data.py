@@ -6,8 +6,6 @@ from typing import Any
 
 T0 = 1_795_249_183.0
 
-Visit = tuple[int, float | None, float, float, str, str]
-
 
 def stay(
     size: int, since_s: float, *, time_s: float | None = None, moved_s: float = 0.0,

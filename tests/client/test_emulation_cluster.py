@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from dq_client.cluster import Cluster, read_cluster
-from dq_client.emulation import cgroups, contained, governor, mechanism, network
+from dq_client.emulation import cgroups, governor, mechanism, network
 from dq_client.emulation.mechanism import require_fit
 from dq_client.errors import UsageError
 
@@ -22,7 +23,9 @@ def opteron() -> Cluster:
 
 
 def scaled(cluster: Cluster, factor: float) -> Cluster:
-    nodes = [msgspec.structs.replace(n, core_share=factor * n.core_share) for n in cluster.nodes]
+    nodes = [
+        msgspec.structs.replace(n, core_share=factor * (n.core_share or 1.0)) for n in cluster.nodes
+    ]
     return replace(cluster, nodes=tuple(nodes))
 
 
@@ -83,7 +86,7 @@ def test_paced_says_what_it_leaves_out(opteron: Cluster) -> None:
 def test_without_control_groups_auto_is_paced_and_contained_has_a_governor(
     opteron: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contained.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(cgroups, "find", lambda: None)
     monkeypatch.setattr(governor, "what_is_missing", lambda: "")
     assert mechanism.choose(opteron, "auto").name == "paced"

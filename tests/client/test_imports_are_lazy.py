@@ -1,7 +1,10 @@
 """Quick commands stay quick because they import little (TRAPS: what an import costs)."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +12,7 @@ DEAR = ("rich", "numpy", "mpi4py", "matplotlib", "asyncio")
 
 
 @pytest.mark.parametrize("words", [["jobs"], ["job", "1"], ["--help"], ["submit", "--", "true"]])
-def test_quick_commands_import_nothing_dear(words, tmp_path):
+def test_quick_commands_import_nothing_dear(words: list[str], tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv[0] = 'dq'\n"
         "from dq_client.cli.main import main\n"

@@ -3,49 +3,56 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from report_data import mix, overshot, report
 
 from dq_client import messages as m
 from dq_client.cli.main import main
+from dq_client.connection import Connection
 from dq_client.errors import NotFound
 from dq_client.report.collect import collect
 from dq_client.report.data import checked
+from tests.client.report_data import mix, overshot, report
 
 
 @pytest.fixture
-def saved(tmp_path, monkeypatch):
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DQ_HOME", str(tmp_path / "home"))
     (tmp_path / "run.json").write_text(json.dumps(report([overshot()], about=1)))
     return tmp_path
 
 
-def dq(*words):
+def dq(*words: object) -> object:
     with pytest.raises(SystemExit) as left:
         main(["report", *map(str, words)])
     return left.value.code
 
 
-def test_saved_data_become_a_page(saved, capsys):
+def test_saved_data_become_a_page(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dq("run.json", "-o", "page.html") == 0
     assert capsys.readouterr().out == "page.html\n"
     assert "Job 1 · matmul" in (saved / "page.html").read_text()
 
 
-def test_the_page_is_called_report_html_unless_told_otherwise(saved, capsys):
+def test_the_page_is_called_report_html_unless_told_otherwise(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert dq("run.json") == 0
     assert (saved / "report.html").exists()
 
 
-def test_the_page_can_go_to_stdout(saved, capsys):
+def test_the_page_can_go_to_stdout(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dq("run.json", "-o", "-") == 0
     assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
     assert not (saved / "report.html").exists()
 
 
-def test_json_prints_what_a_page_can_be_drawn_from_and_writes_no_page(saved, capsys):
+def test_json_prints_what_a_page_can_be_drawn_from_and_writes_no_page(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert dq("run.json", "--json") == 0
     assert json.loads(capsys.readouterr().out) == report([overshot()], about=1)
     assert not (saved / "report.html").exists()
@@ -66,7 +73,13 @@ def test_json_prints_what_a_page_can_be_drawn_from_and_writes_no_page(saved, cap
         ([], 3, "no server"),
     ],
 )
-def test_what_cannot_be_done_is_one_clear_line(saved, capsys, words, code, says):
+def test_what_cannot_be_done_is_one_clear_line(
+    saved: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: list[Any] | list[str],
+    code: int,
+    says: str,
+) -> None:
     assert dq(*words) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -78,11 +91,11 @@ def test_what_cannot_be_done_is_one_clear_line(saved, capsys, words, code, says)
 class Server:
     """Answers queries from a report's data; job 3 has been forgotten since it was listed."""
 
-    def __init__(self, data):
+    def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         self.jobs = {job["id"]: job for job in data["jobs"]}
 
-    def call(self, body):
+    def call(self, body: m.RequestBody) -> m.ReplyBody:
         match body:
             case m.JobsQuery():
                 return m.Data([{"id": number} for number in [*self.jobs, 3]])
@@ -96,26 +109,31 @@ class Server:
                 return m.Data(self.data["timeline"])
             case m.NodesQuery():
                 return m.Data(self.data["nodes"])
+        raise AssertionError(f"a report does not ask {body}")
 
 
-def test_a_run_is_collected_without_jobs_forgotten_meanwhile():
+def collected(data: dict[str, Any], job: int | None) -> dict[str, Any]:
+    return collect(cast(Connection, Server(data)), job)
+
+
+def test_a_run_is_collected_without_jobs_forgotten_meanwhile() -> None:
     data = report([j for j in mix() if j["id"] != 3])
-    assert collect(Server(data), None) == data
+    assert collected(data, None) == data
 
 
-def test_one_job_is_collected_by_its_number_or_as_the_last():
+def test_one_job_is_collected_by_its_number_or_as_the_last() -> None:
     data = report([overshot(), overshot(2)])
     for asked in (2, 0):
-        found = collect(Server(data), asked)
+        found = collected(data, asked)
         assert found["job"] == 2
         assert [job["id"] for job in found["jobs"]] == [2]
     with pytest.raises(NotFound):
-        collect(Server(data), 9)
+        collected(data, 9)
 
 
-def test_a_figure_that_is_no_number_becomes_none():
+def test_a_figure_that_is_no_number_becomes_none() -> None:
     data = report([overshot()], about=1)
     data["jobs"][0]["story"][0]["figures"] = {"time_s": float("nan")}
-    found = collect(Server(data), 1)
+    found = collected(data, 1)
     assert found["jobs"][0]["story"][0]["figures"] == {"time_s": None}
     assert checked(found)

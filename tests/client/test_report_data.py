@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
-from report_data import mix, overshot, report
 
 from dq_client.errors import UsageError
 from dq_client.report.data import checked, load
+from tests.client.report_data import mix, overshot, report
 
 
-def broken(**changes):
-    data = report([overshot()], about=1)
+def broken(**changes: Any) -> Any:
+    data: Any = report([overshot()], about=1)
     for path, value in changes.items():
         place = data
         *way, last = path.split("__")
@@ -22,7 +24,7 @@ def broken(**changes):
     return data
 
 
-def test_what_is_saved_comes_back(tmp_path):
+def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     data = report(mix(), capacity=40)
     (tmp_path / "run.json").write_text(json.dumps(data))
     assert load(tmp_path / "run.json") == data
@@ -44,7 +46,9 @@ def test_what_is_saved_comes_back(tmp_path):
         (broken(timeline__jobs=[{"id": 1}]), "name"),
     ],
 )
-def test_a_file_with_other_data_is_refused_with_its_name_and_the_place(tmp_path, data, says):
+def test_a_file_with_other_data_is_refused_with_its_name_and_the_place(
+    tmp_path: Path, data: object, says: str
+) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(data))
     with pytest.raises(UsageError, match=rf"x\.json: the data are not a report's.*{says}"):
@@ -52,12 +56,12 @@ def test_a_file_with_other_data_is_refused_with_its_name_and_the_place(tmp_path,
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[" * 100_000])
-def test_a_file_without_json_is_refused(tmp_path, content):
+def test_a_file_without_json_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(UsageError, match="holds no JSON"):
         load(tmp_path / "x")
 
 
-def test_fields_of_newer_servers_do_no_harm():
+def test_fields_of_newer_servers_do_no_harm() -> None:
     data = broken(jobs__0__colour="red", timeline__weather="fine")
     assert checked(data).jobs[0].id == 1

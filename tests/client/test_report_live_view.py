@@ -5,17 +5,18 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from typing import Any
 
 import pytest
-from report_data import job, overshot, stay
 from rich.console import Console
 
-from dq_client.report.growth import changes, growth
+from dq_client.report.growth import Growth, changes, growth
 from dq_client.report.live_view import GrowthView
 from dq_client.report.terminal import growth_panel
+from tests.client.report_data import job, overshot, stay
 
 
-def seen_at(turns: int, **changes):
+def seen_at(turns: int, **changes: Any) -> Any:
     """The overshooting job as it was seen on its `turns`-th size, nothing decided there yet."""
     whole = overshot()
     stays = whole["sizes"][:turns]
@@ -24,7 +25,7 @@ def seen_at(turns: int, **changes):
             "sizes": [*stays[:-1], last], "processors": last["processors"], **changes}  # fmt: skip
 
 
-def told(*views) -> list[str]:
+def told(*views: Any) -> list[str]:
     out = io.StringIO()
     with GrowthView(out) as view:
         for each in views:
@@ -32,7 +33,7 @@ def told(*views) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_each_thing_that_happens_is_one_line_told_once():
+def test_each_thing_that_happens_is_one_line_told_once() -> None:
     starting = {**job(1, []), "state": "starting"}
     once = [starting, seen_at(1), seen_at(2), seen_at(3), seen_at(4, sweet_spot=2), overshot()]
     twice = [view for view in once for _ in range(2)]
@@ -52,17 +53,17 @@ def test_each_thing_that_happens_is_one_line_told_once():
     ]
 
 
-def test_who_looks_once_at_the_end_is_told_everything():
+def test_who_looks_once_at_the_end_is_told_everything() -> None:
     assert told(overshot())[0] == "job 1 (matmul) is done"
     assert told(overshot())[-1] == "job 1 done: the application ended with exit code 0"
     assert len(told(overshot())) == 10
 
 
-def test_names_cannot_move_the_cursor():
+def test_names_cannot_move_the_cursor() -> None:
     assert told({**job(1, []), "name": "a\x1b[2J\rb"})[0] == "job 1 (a�[2J�b) is queued"
 
 
-def test_the_view_knows_where_the_job_is_and_how_far():
+def test_the_view_knows_where_the_job_is_and_how_far() -> None:
     view = growth(seen_at(3), 25)
     assert [stay.current for stay in view.stays] == [False, False, True]
     assert (view.done, view.total, view.processors) == (25, 25, 4)
@@ -71,13 +72,14 @@ def test_the_view_knows_where_the_job_is_and_how_far():
     assert changes(view, view) == []
 
 
-def drawn(view, width=100) -> str:
-    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+def drawn(view: Growth, width: int = 100) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None)
     console.print(growth_panel(view))
-    return console.file.getvalue()
+    return out.getvalue()
 
 
-def test_the_picture_has_progress_sizes_times_and_the_sweet_spot():
+def test_the_picture_has_progress_sizes_times_and_the_sweet_spot() -> None:
     text = drawn(growth({**overshot(), "remap_points": 20}, 25))
     for words in ("job 1 matmul", "done", "20/25", "1×2", "109 ms", "76.3 ms", "shrink",
                   "★ sweet spot: 2 processors"):  # fmt: skip
@@ -87,19 +89,19 @@ def test_the_picture_has_progress_sizes_times_and_the_sweet_spot():
     assert "4 iterations done" in drawn(measuring)
 
 
-def test_a_name_is_no_markup():
+def test_a_name_is_no_markup() -> None:
     assert "[red]x[/red]" in drawn(growth({**overshot(), "name": "[red]x[/red]"}, 25))
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])
-def test_the_picture_fits_any_terminal(width):
+def test_the_picture_fits_any_terminal(width: int) -> None:
     assert all(len(line) <= width for line in drawn(growth(overshot(), 25), width).splitlines())
 
 
-def test_on_a_terminal_it_draws_there_and_leaves_stdout_alone():
+def test_on_a_terminal_it_draws_there_and_leaves_stdout_alone() -> None:
     code = (
-        "import sys; sys.path.insert(0, 'tests/client')\n"
-        "from report_data import overshot\n"
+        "import sys; sys.path.insert(0, '.')\n"
+        "from tests.client.report_data import overshot\n"
         "from dq_client.report.live_view import GrowthView\n"
         "import os\n"
         "ours, theirs = os.openpty()\n"
@@ -116,7 +118,7 @@ def test_on_a_terminal_it_draws_there_and_leaves_stdout_alone():
     assert (done.returncode, done.stdout) == (0, "data\n"), done.stderr
 
 
-def test_without_a_terminal_rich_stays_unloaded():
+def test_without_a_terminal_rich_stays_unloaded() -> None:
     code = (
         "import sys\n"
         "from dq_client.report.live_view import GrowthView\n"

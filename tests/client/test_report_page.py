@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
-from report_data import job, mix, overshot, report, stay, thesis
 
 from dq_client.errors import UsageError
 from dq_client.report.data import checked
 from dq_client.report.page import render, write_report
+from tests.client.report_data import job, mix, overshot, report, stay, thesis
 
 HOSTILE = "<script>alert('x')</script>\"' onload=\"y\" &amp; \x1b[31m\u202e\x00"
 
@@ -29,15 +31,15 @@ class Page(HTMLParser):
         self.close()
         assert self.open == []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
         if tag not in self.VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if "style" not in self.open:
             self.words.append(data)
 
@@ -49,7 +51,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def page(data) -> Page:
+def page(data: dict[str, Any]) -> Page:
     return Page(render(checked(data)))
 
 
@@ -74,7 +76,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_page_is_well_formed_and_needs_nothing_else(case):
+def test_every_page_is_well_formed_and_needs_nothing_else(case: str) -> None:
     text = render(checked(CASES[case]))
     found = Page(text)
     assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in found.tags}
@@ -87,7 +89,7 @@ def test_every_page_is_well_formed_and_needs_nothing_else(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_picture_has_a_title_and_a_description(case):
+def test_every_picture_has_a_title_and_a_description(case: str) -> None:
     found = page(CASES[case])
     ids = {attributes.get("id") for _, attributes in found.tags}
     for svg in found.all("svg"):
@@ -97,14 +99,14 @@ def test_every_picture_has_a_title_and_a_description(case):
         assert set(str(svg["aria-labelledby"]).split()) <= ids
 
 
-def test_hostile_words_are_shown_as_text_without_control_characters():
+def test_hostile_words_are_shown_as_text_without_control_characters() -> None:
     for case in ("hostile", "hostile run"):
         text = render(checked(CASES[case]))
         assert "<script>alert('x')</script>" in Page(text).text
         assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
 
 
-def test_a_job_that_overshot_shows_its_way_the_sweet_spot_and_every_reason():
+def test_a_job_that_overshot_shows_its_way_the_sweet_spot_and_every_reason() -> None:
     data = CASES["one job"]
     found = page(data)
     assert "1 → 2 → 4 → 2 processors: expanded twice, shrunk once" in found.text
@@ -116,7 +118,7 @@ def test_a_job_that_overshot_shows_its_way_the_sweet_spot_and_every_reason():
         assert found.words.count(visit["reason"]) == 2  # among the sizes, and in the story
 
 
-def test_a_size_with_several_grids_shows_them_on_the_way():
+def test_a_size_with_several_grids_shows_them_on_the_way() -> None:
     stays = [stay(2, 0, time_s=3.0), stay(4, 1, time_s=2.0, decision="regrid"),
              stay(4, 2, time_s=1.0, grid=(1, 4))]  # fmt: skip
     found = page(report([job(1, stays, end_s=9.0)], about=1))
@@ -125,14 +127,14 @@ def test_a_size_with_several_grids_shows_them_on_the_way():
     assert "2 resizes" in found.words
 
 
-def test_without_a_sweet_spot_the_fastest_size_is_not_called_one():
+def test_without_a_sweet_spot_the_fastest_size_is_not_called_one() -> None:
     found = page(report([job(1, [stay(1, 0, time_s=1.0), stay(2, 9, time_s=0.4)])], about=1))
     assert "fastest so far" in found.words
     assert "★" not in found.words
     assert not any(attributes.get("class") == "band spot" for attributes in found.all("rect"))
 
 
-def test_a_run_tells_each_jobs_times_and_draws_each_curve():
+def test_a_run_tells_each_jobs_times_and_draws_each_curve() -> None:
     found = page(CASES["eight jobs and one that waits"])
     assert "9 jobs on 40 processors" in found.text
     names = {str(svg["id"]) for svg in found.all("svg") if "id" in svg}
@@ -143,7 +145,7 @@ def test_a_run_tells_each_jobs_times_and_draws_each_curve():
     assert "1m 45s" in found.words  # jacobi's wait
 
 
-def test_a_second_job_keeps_its_colour_in_picture_and_table():
+def test_a_second_job_keeps_its_colour_in_picture_and_table() -> None:
     jobs = [job(i, [stay(1, 10.0 * i)], submit_s=10.0 * i, end_s=10.0 * i + 9) for i in range(1, 5)]
     found = page(report(jobs))
     areas = [a["class"] for a in found.all("path") if str(a["class"]).startswith("area")]
@@ -152,14 +154,14 @@ def test_a_second_job_keeps_its_colour_in_picture_and_table():
     assert swatches == [f"swatch c{i}" for i in range(4)]
 
 
-def test_a_page_is_written_whole_or_the_reason_is_told(tmp_path):
+def test_a_page_is_written_whole_or_the_reason_is_told(tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", CASES["one job"])
     assert (tmp_path / "report.html").read_text().endswith("</html>\n")
     with pytest.raises(UsageError, match=r"cannot write .*nowhere/r.html: No such file"):
         write_report(tmp_path / "nowhere" / "r.html", CASES["one job"])
 
 
-def test_times_begin_with_the_submission():
+def test_times_begin_with_the_submission() -> None:
     found = page(report([job(1, [stay(1, 7.0, time_s=0.5)], submit_s=2.0, end_s=12.0)], about=1))
     assert "+5 s" in found.words  # the first stay began 5 s after the submission
     assert "10 s" in found.words  # turnaround

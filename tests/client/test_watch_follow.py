@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from report_data import T0, job, stay
+from typing import Any
 
 from dq_client.report.follow import Follower
+from tests.client.report_data import T0, job, stay
 
 
-def line(time_s, what, code, text="because"):
+def line(time_s: float, what: str, code: str, text: str = "because") -> dict[str, Any]:
     return {"time_s": T0 + time_s, "what": what, "code": code, "text": text, "figures": {}}
 
 
-def running(number=1, size=1, points=0, **changes):
+def running(number: int = 1, size: int = 1, points: int = 0, **changes: Any) -> dict[str, Any]:
     return {**job(number, [stay(size, 0.0)]), "remap_points": points, **changes}
 
 
@@ -20,10 +21,10 @@ class Cluster:
 
     def __init__(self, follower: Follower) -> None:
         self.follower = follower
-        self.jobs: dict[int, dict] = {}
+        self.jobs: dict[int, dict[str, Any]] = {}
         self.asked_stories: list[int] = []
 
-    def look(self, now_s=100.0):
+    def look(self, now_s: float = 100.0) -> Any:
         follower = self.follower
         last_id = max(self.jobs, default=0)
         views = [j for j in self.jobs.values() if j["end_s"] is None]
@@ -36,7 +37,7 @@ class Cluster:
         return [(e.job, e.event, e.what) for e in events]
 
 
-def test_the_first_look_tells_states_and_no_old_stories():
+def test_the_first_look_tells_states_and_no_old_stories() -> None:
     cluster = Cluster(Follower())
     cluster.jobs = {
         1: job(1, [stay(1, 0)], end_s=5.0),
@@ -46,7 +47,7 @@ def test_the_first_look_tells_states_and_no_old_stories():
     assert cluster.look() == []
 
 
-def test_new_decisions_are_told_once_and_in_order():
+def test_new_decisions_are_told_once_and_in_order() -> None:
     cluster = Cluster(Follower())
     cluster.jobs = {1: running()}
     cluster.look(now_s=1)
@@ -58,7 +59,7 @@ def test_new_decisions_are_told_once_and_in_order():
     assert cluster.look(now_s=6) == [(1, "decision", "shrink")]
 
 
-def test_a_job_that_stands_still_is_not_asked_for_its_story():
+def test_a_job_that_stands_still_is_not_asked_for_its_story() -> None:
     cluster = Cluster(Follower())
     cluster.jobs = {1: running()}
     cluster.look()
@@ -69,7 +70,7 @@ def test_a_job_that_stands_still_is_not_asked_for_its_story():
     assert cluster.asked_stories == [1]
 
 
-def test_going_on_for_the_same_cause_is_told_once():
+def test_going_on_for_the_same_cause_is_told_once() -> None:
     cluster = Cluster(Follower())
     cluster.jobs = {1: running()}
     cluster.look(now_s=0)
@@ -81,7 +82,7 @@ def test_going_on_for_the_same_cause_is_told_once():
     assert told == [(1, "decision", "continue")] * 3
 
 
-def test_a_job_that_came_and_went_between_two_looks_is_told_whole():
+def test_a_job_that_came_and_went_between_two_looks_is_told_whole() -> None:
     cluster = Cluster(Follower())
     cluster.look()
     story = [line(1, "start", "started"), line(2, "failed", "exit")]
@@ -90,7 +91,7 @@ def test_a_job_that_came_and_went_between_two_looks_is_told_whole():
     assert cluster.look() == []
 
 
-def test_the_end_of_a_job_is_told_with_its_last_decisions():
+def test_the_end_of_a_job_is_told_with_its_last_decisions() -> None:
     cluster = Cluster(Follower())
     cluster.jobs = {1: running()}
     cluster.look(now_s=0)
@@ -99,7 +100,7 @@ def test_the_end_of_a_job_is_told_with_its_last_decisions():
     assert cluster.look(now_s=10) == [(1, "decision", "expand"), (1, "state", "done")]
 
 
-def test_one_job_alone_is_told_from_its_beginning_and_no_other():
+def test_one_job_alone_is_told_from_its_beginning_and_no_other() -> None:
     cluster = Cluster(Follower(only=1))
     story = [line(1, "start", "started"), line(2, "expand", "probe")]
     cluster.jobs = {1: running(story=story), 2: running(2)}
@@ -110,13 +111,13 @@ def test_one_job_alone_is_told_from_its_beginning_and_no_other():
     assert cluster.look(now_s=5) == [(1, "state", "done")]
 
 
-def test_an_ended_job_followed_alone_is_told_too():
+def test_an_ended_job_followed_alone_is_told_too() -> None:
     cluster = Cluster(Follower(only=1))
     cluster.jobs = {1: job(1, [stay(1, 0.0)], end_s=4.0, story=[line(1, "start", "started")])}
     assert cluster.look() == [(1, "decision", "start"), (1, "state", "done")]
 
 
-def test_a_requeued_job_is_told_to_wait_and_to_run_again():
+def test_a_requeued_job_is_told_to_wait_and_to_run_again() -> None:
     cluster = Cluster(Follower())
     for state, expected in (("running", "running"), ("killing", "killing"), ("queued", "queued"),
                             ("starting", "starting"), ("running", "running")):  # fmt: skip
@@ -124,14 +125,14 @@ def test_a_requeued_job_is_told_to_wait_and_to_run_again():
         assert cluster.look() == [(1, "state", expected)]
 
 
-def test_names_and_reasons_lose_their_control_characters():
+def test_names_and_reasons_lose_their_control_characters() -> None:
     follower = Follower(only=1)
     view = running(name="a\x1bb", story=[line(1, "start", "s", text="x\ny")])
     events = follower.take([view], {1: view["story"]}, 1, T0)
     assert {(e.name, e.reason) for e in events} == {("a�b", ""), ("a�b", "x�y")}
 
 
-def test_a_decision_long_past_is_told_with_the_processors_of_its_time():
+def test_a_decision_long_past_is_told_with_the_processors_of_its_time() -> None:
     follower = Follower(only=1)
     story = [
         line(-1, "wait", "w"),

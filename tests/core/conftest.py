@@ -95,3 +95,6 @@ def cluster():
     yield make
     for c in made:
         c.scheduler.state.check()
+        for job in c.scheduler.state.jobs.values():
+            for decision in job.decisions:  # no figure is missing of what people are told
+                assert decision.reason.text

@@ -48,11 +48,13 @@ def test_it_enters_the_queue_where_its_submission_stands(cluster):
     assert (dependent.state, later.state) == (JobState.RUNNING, JobState.QUEUED)
 
 
-def test_a_failure_cancels_the_whole_chain_with_the_reason(cluster):
+# the long one: no recursion
+@pytest.mark.parametrize("length", [3, pytest.param(1100, marks=pytest.mark.full)])
+def test_a_failure_cancels_the_whole_chain_with_the_reason(cluster, length):
     c = cluster(2)
     first = c.submit(1)
     chain = [c.submit(1, after=(first.id,))]
-    chain += [c.submit(1, after=(chain[-1].id,)) for _ in range(1100)]  # no recursion
+    chain += [c.submit(1, after=(chain[-1].id,)) for _ in range(length)]
     cleanup = c.submit(1, after_any=(chain[0].id,))
     finished = [a.job for a in c.end(first, 3) if isinstance(a, JobFinished)]
     assert finished == [first.id, *(job.id for job in chain)]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dq_server.core.evolution import EvolutionProfile, FitRule, place
 from dq_server.core.model.profile import ScheduledProfile
 from dq_server.core.model.stepfunction import StepFunction
+from harness.examples import examples
 
 NODES = 4
 limits = st.sampled_from([1, 2, 3, inf])
@@ -34,7 +35,7 @@ def starts_of(scheduled: ScheduledProfile) -> list[float]:
     return [at for at, _ in scheduled.changes()][:-1]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(profiles, occupations, limits)
 def test_base_fit_is_the_papers_recursion_with_its_errata(
     steps: Steps, occupation: list[int], limit: float
@@ -44,7 +45,7 @@ def test_base_fit_is_the_papers_recursion_with_its_errata(
     assert (ours.start_s, list(ours.steps)) == (start, expanded)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(profiles, occupations, limits)
 def test_base_fit_completes_first_and_compacting_starts_last(
     steps: Steps, occupation: list[int], limit: float

@@ -14,6 +14,7 @@ from dq_client.home import Home
 from dq_client.keys import KeyPair
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.live.front import Front
+from harness.sockets import dealer
 
 
 class Serving:
@@ -63,14 +64,7 @@ class Serving:
         self, context: zmq.Context, pair: KeyPair, *, name: bytes = b"", through: str = ""
     ) -> zmq.Socket:
         """A bare socket with a good key: the caller does what it likes with it."""
-        made = context.socket(zmq.DEALER)
-        made.linger = 0
-        if name:
-            made.setsockopt(zmq.IDENTITY, name)
-        made.curve_serverkey = self.public.encode()
-        made.curve_publickey, made.curve_secretkey = pair.public.encode(), pair.secret.encode()
-        made.connect(through or self.front.address)
-        return made
+        return dealer(context, through or self.front.address, self.public, pair, name=name)
 
     def close(self) -> None:
         for connection in self.open:

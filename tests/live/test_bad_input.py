@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.live import Live
+
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 SLEEP = ("--", "sleep", 60)
@@ -102,8 +104,6 @@ def test_other_commands_say_what_is_wrong(shared, words, code, text):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """One cluster for the tests that must not change it."""
-    from conftest import Live
-
     live = Live(tmp_path_factory.mktemp("dq") / "home")
     live.up(4)
     yield live
@@ -150,8 +150,6 @@ def test_a_malformed_configuration_starts_nothing(live, tmp_path, text):
 
 
 def test_a_second_server_on_the_same_address_is_refused(cluster, tmp_path):
-    from conftest import Live
-
     address = cluster.home.server()["address"]
     other = Live(tmp_path / "other")
     done = other.run("server", "start", "--detach", "--address", address)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands import default_interrupts
 from tests.client.wheel import build_wheel, install_wheel
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(420)]
@@ -82,6 +83,7 @@ def test_an_interrupted_demo_leaves_nothing(place, tmp_path, number):
     process = subprocess.Popen(
         [*DEMO, "--n", "1200", "-o", str(tmp_path / "page.html")],
         env=env(place), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        preexec_fn=default_interrupts,
     )  # fmt: skip
     assert process.stderr is not None
     while "processor" not in (line := process.stderr.readline()) or "on " not in line:

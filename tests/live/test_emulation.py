@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.conftest import Live
+from harness.live import Live
 
 CLUSTER = """
 name = "few"

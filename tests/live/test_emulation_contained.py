@@ -12,7 +12,7 @@ import pytest
 
 from dq_client.cli.doctor_emulation import clean_leftovers
 from dq_client.emulation import cgroups, contained, network
-from tests.live.conftest import Live
+from harness.live import Live
 
 MISSING = contained.what_is_missing() or ("" if os.geteuid() == 0 else "root is needed")
 

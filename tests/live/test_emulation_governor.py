@@ -16,7 +16,7 @@ from dq_client.agent import tree
 from dq_client.cli.doctor_emulation import clean_leftovers
 from dq_client.emulation import contained, governor
 from dq_client.emulation.governor import PAYBACK_S_MAX
-from tests.live.conftest import Live
+from harness.live import Live
 
 MISSING = governor.what_is_missing()
 

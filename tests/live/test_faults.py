@@ -10,12 +10,12 @@ import time
 import psutil
 import pytest
 
-from benchmarks import loss
 from dq_client import bringup
 from dq_client import messages as m
 from dq_client.cluster import local_cluster
 from dq_client.home import is_alive
-from tests.live.conftest import Live
+from harness import bench
+from harness.live import Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(90)]
 
@@ -153,7 +153,7 @@ def one_machine(tmp_path_factory, config):
 @pytest.fixture(scope="module")
 def two_nodes(tmp_path_factory, config):
     """Two agents of two processors each: a job of two grows onto the other node."""
-    cluster = Faults(tmp_path_factory.mktemp("faults"), loss.two_nodes(), config)
+    cluster = Faults(tmp_path_factory.mktemp("faults"), bench.two_nodes(), config)
     yield cluster
     cluster.clear()
 

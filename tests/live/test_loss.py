@@ -9,12 +9,13 @@ from benchmarks import loss
 from dq_client.agent import tree
 from dq_client.cluster import local_cluster
 from dq_client.home import is_alive
+from harness.bench import in_cluster, processes_of, two_nodes, until
 
 pytestmark = pytest.mark.live
 
 
 def test_server_killed_at_random_moments_and_in_resizes():
-    found = loss.in_cluster(local_cluster(12), loss.server_kills, 3, 4)
+    found = in_cluster(local_cluster(12), loss.server_kills, 3, 4)
     assert found["acknowledged"] >= 6
     assert found["remap_points"] > 0, "the jobs that resize were at it"
     assert (found["lost"], found["run_twice"], found["other_pids"]) == (0, 0, 0)
@@ -22,22 +23,22 @@ def test_server_killed_at_random_moments_and_in_resizes():
 
 
 def test_submissions_followed_at_once_by_a_kill():
-    found = loss.in_cluster(local_cluster(2), loss.submit_and_kill, 1, 3)
+    found = in_cluster(local_cluster(2), loss.submit_and_kill, 1, 3)
     assert (found["acknowledged"], found["lost"], found["run_twice"]) == (3, 0, 0)
 
 
 def test_agent_killed_finds_its_processes_again():
-    found = loss.in_cluster(local_cluster(4), loss.agent_kills, 3, 3)
+    found = in_cluster(local_cluster(4), loss.agent_kills, 3, 3)
     assert (found["lost"], found["other_pids"], found["orphans"]) == (0, 0, 0)
 
 
 def test_one_rank_killed_ends_the_job():
-    found = loss.in_cluster(local_cluster(2), loss.one_rank_killed)
+    found = in_cluster(local_cluster(2), loss.one_rank_killed)
     assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
 
 
 def test_a_tree_that_left_its_session_and_ignores_sigterm_is_killed():
-    found = loss.in_cluster(local_cluster(2), loss.setsid_tree_killed)
+    found = in_cluster(local_cluster(2), loss.setsid_tree_killed)
     assert (found["state"], found["alive"], found["orphans"]) == ("killed", 0, 0)
 
 
@@ -46,20 +47,20 @@ def test_a_lost_node(stop_only):
     def lose(bench):
         return loss.node_killed(bench, stop_only=stop_only)
 
-    found = loss.in_cluster(loss.two_nodes(), lose)
+    found = in_cluster(two_nodes(), lose)
     assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
 
 
 def test_ranks_do_not_outlive_the_proxy_and_the_keeper_of_their_node():
     def told(bench):
         job = bench.submit(loss.FOREVER, initial=4, kind="rigid")
-        loss.until(lambda: len(bench.runs().get(job, ())) == 4, "the job does not start")
+        until(lambda: len(bench.runs().get(job, ())) == 4, "the job does not start")
         ranks = set(bench.runs()[job])
-        others = [pid for pid in loss.processes_of(bench, "n02") if pid not in ranks]
+        others = [pid for pid in processes_of(bench, "n02") if pid not in ranks]
         assert others, "a keeper, a proxy"
         tree.kill(others)
-        loss.until(lambda: bench.idle() == 4, "the processors do not come back")
+        until(lambda: bench.idle() == 4, "the processors do not come back")
         return {"state": bench.states()[job], "alive": sum(is_alive(pid) for pid in ranks)}
 
-    found = loss.in_cluster(loss.two_nodes(), told)
+    found = in_cluster(two_nodes(), told)
     assert found == {"state": "failed", "alive": 0, "orphans": 0}

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loss import HEARTBEAT_S, Bench, two_nodes, until
 from dq_client import bringup, presence
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.cluster import local_cluster
 from dq_client.home import Home
+from harness.bench import HEARTBEAT_S, Bench, two_nodes, until
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(90)]
 

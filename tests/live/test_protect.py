@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.loss import Bench, processes_of, two_nodes, until
 from dq_client import keys
 from dq_client import messages as m
+from harness.bench import Bench, processes_of, two_nodes, until
 
 pytestmark = pytest.mark.live
 

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from harness.live import Live
+
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 
@@ -50,8 +52,6 @@ def test_bad_reservations_get_one_line(shared, words, code, text):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """One cluster for the tests that must not change it."""
-    from conftest import Live
-
     live = Live(tmp_path_factory.mktemp("dq") / "home")
     live.up(4)
     yield live

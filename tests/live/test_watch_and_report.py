@@ -6,7 +6,8 @@ import signal
 import subprocess
 
 import pytest
-from conftest import DQ, ROOT
+
+from harness.commands import DQ, ROOT, default_interrupts
 
 pytestmark = pytest.mark.live
 
@@ -40,7 +41,7 @@ def test_ctrl_c_ends_the_watch_and_not_the_job(cluster):
     job = cluster.submit("--hold", "-n", "1", "--", "python", "-c", "pass")
     watch = subprocess.Popen(
         [*DQ, "watch"], env={**cluster.env, "PYTHONUNBUFFERED": "1"}, cwd=ROOT, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_interrupts,
     )  # fmt: skip
     assert "held" in watch.stdout.readline()
     os.kill(watch.pid, signal.SIGINT)

@@ -1,12 +1,14 @@
 """The kernels with real ranks, on every grid shape of every number of ranks."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.mpi.process_jobs import ONE_HOST, PROGRAMS, run_job
+from harness.ranks import ONE_HOST, run_job
 
 pytestmark = pytest.mark.mpi
+PROGRAMS = Path(__file__).with_name("programs")
 SIZES = [1, 2, 3, 4, 6, 9]
 
 

@@ -4,12 +4,14 @@ The protocol leans on details of MPICH 5.0.2 (docs/processes.md): these tests na
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.mpi.process_jobs import LABELS, ONE_HOST, PROGRAMS, run_job
+from harness.ranks import LABELS, ONE_HOST, run_job
 
 pytestmark = pytest.mark.mpi
+PROGRAMS = Path(__file__).with_name("programs")
 
 both_recipes = pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)
 

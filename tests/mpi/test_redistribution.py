@@ -1,12 +1,14 @@
 """Redistribution with real ranks; the stories are in programs/redistribution.py."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.mpi.process_jobs import LABELS, ONE_HOST, PROGRAMS, run_job
+from harness.ranks import LABELS, ONE_HOST, run_job
 
 pytestmark = pytest.mark.mpi
+PROGRAMS = Path(__file__).with_name("programs")
 
 
 def tell(story, ranks, *, seed=0, at_least=None, recipe=ONE_HOST):

@@ -1,12 +1,14 @@
 """Sessions resized by script, with real ranks: any subset leaves, every element is right."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.mpi.process_jobs import LABELS, ONE_HOST, PROGRAMS, run_job
+from harness.ranks import LABELS, ONE_HOST, run_job
 
 pytestmark = pytest.mark.mpi
+PROGRAMS = Path(__file__).with_name("programs")
 
 both_recipes = pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)
 both_paths = pytest.mark.parametrize("path", ["patient", "begun"])

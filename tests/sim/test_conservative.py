@@ -4,6 +4,8 @@ from hypothesis import given, settings
 from sim_oracles import Conservative, simulate
 from test_easy import fresh, job, starts, workloads
 
+from harness.examples import examples
+
 
 def test_nobody_in_the_queue_is_delayed_not_only_the_head():
     """The last job would pass EASY's conditions but push the third one back."""
@@ -26,6 +28,6 @@ def test_an_early_end_moves_promises_forward_in_queue_order():
 
 
 @given(workloads(most=25))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_equal_to_brute_force(jobs):
     assert starts(jobs, 8, "conservative") == simulate(fresh(jobs), 8, Conservative())

@@ -52,6 +52,7 @@ def test_nothing_starts_while_a_z_job_waits():
     assert sorted(between) == z
 
 
+@pytest.mark.full
 def test_on_the_mean_the_papers_findings_hold_and_the_figures_are_all_there(capsys):
     experiment.main(["--seeds", "12", "--json"])
     found = json.loads(capsys.readouterr().out)

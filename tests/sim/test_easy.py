@@ -10,6 +10,7 @@ from dq_server.core.model.processors import Processors
 from dq_server.core.policies import start_easy
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import RigidWorkload
+from harness.examples import examples
 
 
 def starts(jobs, nodes, start="easy", **how):
@@ -110,14 +111,14 @@ def fresh(jobs):
 
 
 @given(workloads())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_equal_to_brute_force(jobs):
     assert starts(jobs, 8) == simulate(fresh(jobs), 8, easy)
     assert starts(jobs, 8, "fcfs") == simulate(fresh(jobs), 8, fcfs)
 
 
 @given(workloads(most=80))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_index_over_long_queues_finds_the_same(jobs):
     usual = starts(jobs, 8)
     before, start_easy.LONG_QUEUE = start_easy.LONG_QUEUE, 2
@@ -128,6 +129,6 @@ def test_the_index_over_long_queues_finds_the_same(jobs):
 
 
 @given(workloads())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_processors_with_names_give_the_same_schedule(jobs):
     assert starts(jobs, 8, processors=Processors()) == starts(jobs, 8)

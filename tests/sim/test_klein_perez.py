@@ -18,7 +18,7 @@ from dq_server.sim.generators.klein_perez import (
     draw_tests,
 )
 from experiments import klein_perez
-from experiments.klein_perez_paper import ALGORITHMS, METRICS
+from harness.klein_perez_paper import ALGORITHMS, METRICS
 
 
 def test_draws_stay_within_the_ranges_and_reach_their_ends() -> None:
@@ -55,6 +55,7 @@ def rows() -> list[klein_perez.Row]:
     return klein_perez.rows_of(klein_perez.run_tests(seed=1, count=1000))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_average_is_within_two_percent_or_one_unit_of_the_paper(
     rows: list[klein_perez.Row], name: str
@@ -67,6 +68,7 @@ def test_every_average_is_within_two_percent_or_one_unit_of_the_paper(
         assert row.reproduced
 
 
+@pytest.mark.full
 def test_schedules_are_faster_than_rigid_and_compacting_wastes_less(
     rows: list[klein_perez.Row],
 ) -> None:
@@ -132,6 +134,7 @@ def test_bad_options_are_one_error_and_no_output(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_matplotlib_is_imported_for_a_plot_only(tmp_path: Path) -> None:
     code = (
         "import sys; from experiments import klein_perez as k; k.main(['--tests', '2'{}]);"

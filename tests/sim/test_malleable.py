@@ -12,6 +12,7 @@ from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
 from dq_server.sim.generators.lublin import lublin
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.workload import RigidWorkload
+from harness.examples import examples
 
 MEBF = [name for name in SETS if name.startswith("mebf")]
 
@@ -36,7 +37,7 @@ def simulate(workload, nodes, policy, *, check=False):
     st.sampled_from([0.3, 1.0]),
     st.sampled_from([0.0, 30.0]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_invariants_hold_at_every_event(jobs, policy, fraction, overhead_s):
     jobs.sort()
     rigid = RigidWorkload("random", *(zip(*jobs, strict=True) if jobs else ([], [], [])))

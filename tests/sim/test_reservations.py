@@ -18,6 +18,7 @@ from dq_server.sim.cli import sim
 from dq_server.sim.engine import Simulation
 from dq_server.sim.evolving import Evolving
 from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
+from harness.examples import examples
 
 NODES = 8
 
@@ -69,7 +70,7 @@ class Watched(Simulation):
 
 @pytest.mark.parametrize("policy", [p for p in SETS if p != "mebf-handoff"])
 @given(workloads())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_allocation_overlaps_a_reservation(policy, given_):
     jobs, booked = given_
     accepted = []

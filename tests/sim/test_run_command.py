@@ -83,8 +83,12 @@ def busy(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "policy", ["easy", "conservative", "reshape", "mebf-spare", "mebf-expand+"]
-)
+    "policy",
+    [
+        "easy", "conservative", "mebf-spare", "mebf-expand+",
+        pytest.param("reshape", marks=pytest.mark.full),
+    ],
+)  # fmt: skip
 def test_same_seed_same_bytes(busy, tmp_path, policy):
     files = [tmp_path / f"{n}.csv" for n in range(3)]
     for path, seed in zip(files, (1, 1, 2), strict=True):
@@ -104,6 +108,7 @@ def test_estimates_can_be_enforced(log):  # noqa: F811
     assert (code, figures["makespan_s"], figures["failed"]) == (0, 50, 1)
 
 
+@pytest.mark.full
 def test_a_picture(busy, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "p.png"

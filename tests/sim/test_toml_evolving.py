@@ -15,6 +15,7 @@ from dq_server.sim.errors import WorkloadError
 from dq_server.sim.profiled import Profiled
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import ListedJob, ListedWorkload, configuration
+from harness.examples import examples
 
 NODES = 5
 queues = st.lists(
@@ -140,7 +141,7 @@ def test_who_does_not_come_in_time_is_killed(tmp_path):
 
 
 @given(queues, st.sampled_from(sorted(FIT_RULES)))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_queue_of_profiles_ends_as_the_paper_plans_it(queue, fit):
     jobs = [
         ListedJob(0.0, _spec(one), lambda one=one: Profiled(one.steps), k)

@@ -16,9 +16,9 @@ from mpi4py import MPI
 
 import resize_lib
 from dq_client.dq_rsh import spelled_in_letters
+from harness.ranks import MARK, processes_of
 from resize_lib import resizing
 from resize_lib.redistribution import arena
-from tests.mpi.process_jobs import MARK, processes_of
 from tests.mpi.programs.session_data import Everything
 from tests.mpi.programs.session_script import FAULTS, ScriptedLink, faulty_moves, random_moves
 

@@ -1,9 +1,10 @@
-"""What experiments share for their output: options, tables, CSV, figures."""
+"""How experiments and benchmarks show their results: options, notes, tables, CSV, pictures."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,6 +83,18 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def number(value: float | None, form: str = ".3g") -> str:
     """A number, or a dash."""
     return "-" if value is None else format(value, form)
+
+
+def note(text: str) -> None:
+    """A word for people: on standard error, standard output is data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def minutes(seconds: float) -> str:
+    """A duration for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def pyplot() -> Any:

@@ -1,10 +1,13 @@
 """Running a program under mpiexec for a test, in both recipes, and counting what is left of it."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +15,16 @@ from pathlib import Path
 import psutil
 
 from dq_client.launch import MPI_TUNING, ONE_THREAD, find_mpiexec, install_rsh, launch_command
-from tests.mpi.rsh_listener import RshListener
+from harness.commands import ROOT
+from harness.rsh_listener import RshListener
 
-PROGRAMS = Path(__file__).with_name("programs")
-REPOSITORY = Path(__file__).parents[2]
 MARK = "DQ_TEST_JOB"
 
 
 @dataclass(frozen=True)
 class Ended:
+    """How a job ended."""
+
     code: int
     out: str
     err: str
@@ -40,7 +44,7 @@ LABELS = Recipe("labelled nodes", "n01", ("n01", "n02", "n03", "n04"))
 
 
 @contextmanager
-def labelled_nodes(nodes):
+def labelled_nodes(nodes: Iterable[str]) -> Iterator[tuple[Path, Path, RshListener]]:
     """A folder with a dq-rsh and a listening socket for these nodes."""
     with tempfile.TemporaryDirectory(prefix="dq") as folder:
         socket_path = Path(folder, "rsh")
@@ -48,10 +52,18 @@ def labelled_nodes(nodes):
             yield install_rsh(Path(folder, "bin")), socket_path, listener
 
 
-def run_job(recipe, ranks, program, *, limit_s=60, env=None, nodes=None):
+def run_job(
+    recipe: Recipe,
+    ranks: int,
+    program: Sequence[str],
+    *,
+    limit_s: float = 60,
+    env: Mapping[str, str] | None = None,
+    nodes: Iterable[str] | None = None,
+) -> Ended:
     """Run `ranks` ranks of `program` (argv after the interpreter); ends with nothing left over."""
     command = [sys.executable, *program]
-    extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(REPOSITORY), **(env or {})}
+    extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT), **(env or {})}
     if recipe is ONE_HOST:
         argv = [find_mpiexec(), "-hosts", f"{recipe.start}:{ranks}", "-n", str(ranks), *command]
         return _run(argv, extra, limit_s)
@@ -61,7 +73,7 @@ def run_job(recipe, ranks, program, *, limit_s=60, env=None, nodes=None):
         return _run(launch.argv, {**extra, **launch.env, **(env or {})}, limit_s)
 
 
-def _run(argv, extra, limit_s):
+def _run(argv: Sequence[str], extra: Mapping[str, str], limit_s: float) -> Ended:
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     job = subprocess.Popen(
         argv,
@@ -83,7 +95,7 @@ def _run(argv, extra, limit_s):
     return Ended(job.returncode, out, err)
 
 
-def processes_of(mark):
+def processes_of(mark: str) -> list[psutil.Process]:
     """Every process started for one job: the mark travels in the environment."""
     found = []
     for process in psutil.process_iter():
@@ -95,7 +107,7 @@ def processes_of(mark):
     return found
 
 
-def assert_nothing_left(mark, patience_s=5.0):
+def assert_nothing_left(mark: str, patience_s: float = 5.0) -> None:
     """Ranks take a moment to die after mpiexec; a rank that stays is an orphan."""
     end = time.monotonic() + patience_s
     while left := processes_of(mark):

@@ -3,6 +3,8 @@
 It keeps the list of what it started, so that tests can count what is left.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -10,6 +12,7 @@ import socket
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 
 class RshListener:
@@ -18,19 +21,19 @@ class RshListener:
     def __init__(self, path: Path, nodes: set[str]) -> None:
         self.path = path
         self.nodes = nodes
-        self.commands: list[tuple[str, subprocess.Popen]] = []
+        self.commands: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
-    def __enter__(self) -> "RshListener":
+    def __enter__(self) -> RshListener:
         self._server.bind(str(self.path))
         self._server.listen(64)
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        for _, command in self.commands:
+        for _node, command in self.commands:
             command.kill()
             command.wait()
 
@@ -45,6 +48,7 @@ class RshListener:
     def _serve(self, connection: socket.socket) -> None:
         with connection:
             request = json.loads(connection.makefile("rb").readline())
+            answer: dict[str, Any]
             if request["host"] not in self.nodes:
                 answer = {"error": f"no such node: {request['host']}"}
             else:
@@ -52,7 +56,7 @@ class RshListener:
             with contextlib.suppress(OSError):
                 connection.sendall(json.dumps(answer).encode() + b"\n")
 
-    def _run(self, request: dict, connection: socket.socket) -> int:
+    def _run(self, request: dict[str, Any], connection: socket.socket) -> int:
         command = subprocess.Popen(
             request["argv"],
             cwd=request["cwd"],
@@ -65,7 +69,7 @@ class RshListener:
         threading.Thread(target=self._end_with, args=(connection, command), daemon=True).start()
         return command.wait()
 
-    def _end_with(self, connection: socket.socket, command: subprocess.Popen) -> None:
+    def _end_with(self, connection: socket.socket, command: subprocess.Popen[bytes]) -> None:
         """dq-rsh killed: mpiexec is gone, and a proxy may wait for it for ever."""
         with contextlib.suppress(OSError):
             if connection.recv(1) == b"":

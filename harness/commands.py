@@ -1,0 +1,65 @@
+"""The command line of one DQ_HOME, as a user drives it: a process for each `dq` command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from dq_client.home import Home
+
+ROOT = Path(__file__).resolve().parents[1]
+DQ = [sys.executable, "-m", "dq_client.cli.main"]
+
+
+class ClusterError(RuntimeError):
+    """A command, the cluster or a job failed; the message has what `dq` said."""
+
+
+def default_interrupts() -> None:
+    """For `preexec_fn`: a shell starts its background jobs with SIGINT ignored, and children
+    inherit that. A program that a test interrupts must see Ctrl-C all the same."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def run_dq(
+    *words: object, env: dict[str, str] | None = None, timeout_s: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run `dq WORDS` to its end, whatever its exit code is."""
+    return subprocess.run(
+        [*DQ, *map(str, words)],
+        env=env, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False,
+    )  # fmt: skip
+
+
+class CommandLine:
+    """The commands of one DQ_HOME."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = Home(root)
+        self.env = {**os.environ, "DQ_HOME": str(root)}
+        # A job's `python` must be this one, as it is for a user whose venv is active.
+        self.env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def run(self, *words: object, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, whatever its exit code is."""
+        return run_dq(*words, env=self.env, timeout_s=timeout_s)
+
+    def dq(self, *words: object, code: int | None = 0, timeout_s: float = 60) -> str:
+        """Run a command; its stdout. `code` is the exit code it must have (None: any).
+
+        Raises:
+            ClusterError: the exit code is another.
+        """
+        done = self.run(*words, timeout_s=timeout_s)
+        if code is not None and done.returncode != code:
+            text = " ".join(map(str, words))
+            raise ClusterError(f"dq {text}: exit code {done.returncode}\n{done.stderr.strip()}")
+        return done.stdout
+
+    def submit(self, *words: object) -> int:
+        """`dq submit WORDS`; the job's id."""
+        return int(json.loads(self.dq("submit", "--json", *words))["job"]["id"])

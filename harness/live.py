@@ -1,0 +1,158 @@
+"""Clusters on this machine under a DQ_HOME of their own, brought up and taken down by `dq`.
+
+Both leave other clusters alone. `Live` is what tests drive step by step; `LiveCluster` is a cluster
+for the length of a ``with`` block, for experiments and benchmarks that run for hours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dq_client import bringup
+from dq_client import messages as m
+from dq_client.connection import Connection
+from dq_client.home import Home
+from harness.commands import ROOT, ClusterError, CommandLine
+
+HOSTFILES = ROOT / "hostfiles"
+NETWORKS = {"fast": "opteron36", "slow": "opteron36-slow"}
+ENDED = ("done", "failed", "killed")
+
+# What a node of the emulated clusters computes, for estimates of how long a run will take.
+NODE_GFLOPS = 2.6
+START_S = 1.5  # of a job, with its ranks' imports
+ANSWER_WITHIN_S = 30.0
+UP_WITHIN_S = 120.0  # 36 emulated nodes
+
+Job = dict[str, Any]
+
+
+def asked(connection: Connection, job: int) -> Job:
+    """What `dq job ID --json` shows, asked for on a connection: no process for every look."""
+    reply = connection.call(m.JobQuery(job), ANSWER_WITHIN_S)
+    assert isinstance(reply, m.Data)
+    found: Job = reply.data
+    return found
+
+
+class Live(CommandLine):
+    """A cluster that a test drives through the command line; nothing of it may be left behind."""
+
+    def up(self, processors: int = 4, *options: object) -> None:
+        """`dq up --local`."""
+        self.dq("up", "--local", processors, "--detach", *options)
+
+    def job(self, job_id: int) -> Job:
+        """`dq job ID --json`."""
+        found: Job = json.loads(self.dq("job", job_id, "--json"))
+        return found
+
+    def wait(self, job_id: int, until: Callable[[Job], bool], timeout_s: float = 60) -> Job:
+        """Poll a job until something holds of it; it must not fail before."""
+        connection = bringup.connect(self.home)
+        try:
+            deadline = time.monotonic() + timeout_s
+            while True:
+                view = asked(connection, job_id)
+                if until(view):
+                    return view
+                assert view["state"] not in ("failed", "killed"), view["reason"]
+                assert time.monotonic() < deadline, f"waited {timeout_s} s; now: {view}"
+                time.sleep(0.05)
+        finally:
+            connection.close()
+
+    def wait_end(self, job_id: int, timeout_s: float = 90) -> Job:
+        """Poll a job until it ended, however it did."""
+        return self.wait(job_id, lambda j: j["state"] in ENDED, timeout_s)
+
+    def clear(self) -> None:
+        """Take everything down; AssertionError if a process outlives it."""
+        self.run("down", "--force")
+        deadline = time.monotonic() + 5
+        while (left := bringup.leftovers(self.home)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert not left, f"{len(left)} processes were left behind"
+
+
+def cluster_path(network: str) -> Path:
+    """The cluster file of a network, or of a path less its .toml."""
+    return HOSTFILES / f"{NETWORKS.get(network, network)}.toml"
+
+
+class LiveCluster(CommandLine):
+    """A cluster for the length of a ``with`` block."""
+
+    def __init__(
+        self,
+        network: str = "fast",
+        *,
+        scheduler: Mapping[str, object] | None = None,
+        fidelity: str = "paced",
+    ) -> None:
+        self.file = cluster_path(network)
+        self.scheduler, self.fidelity = dict(scheduler or {}), fidelity
+
+    def __enter__(self) -> LiveCluster:
+        # Who ends the experiment (timeout, a batch system) ends its cluster.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        root = Path(tempfile.mkdtemp(prefix="dq-experiment-"))
+        super().__init__(root)
+        config = root / "scheduler.toml"
+        lines = [f"{key} = {json.dumps(value)}" for key, value in self.scheduler.items()]
+        config.write_text("[scheduler]\n" + "\n".join(lines) + "\n")
+        words = ["up", "--cluster", self.file, "--config", config, "--detach"]
+        try:
+            self.dq(*words, "--fidelity", self.fidelity, timeout_s=UP_WITHIN_S)
+        except ClusterError:
+            shutil.rmtree(root, ignore_errors=True)
+            raise
+        self.line = bringup.connect(Home(root))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.line.close()
+        self.run("down", "--force", timeout_s=UP_WITHIN_S)
+        shutil.rmtree(self.home.root, ignore_errors=True)
+
+    def start(self, program: Sequence[str], *options: str) -> int:
+        """Submit `python PROGRAM` with options of `dq submit`; the job's id."""
+        return self.submit(*options, "--", sys.executable, *program)
+
+    def wait(
+        self,
+        jobs: Sequence[int],
+        until: Callable[[Job], bool] = lambda job: job["state"] in ENDED,
+        *,
+        limit_s: float = 3600.0,
+        every_s: float = 0.5,
+    ) -> list[Job]:
+        """Wait until every job is as wished; ClusterError if one fails or time runs out."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            found = [asked(self.line, job) for job in jobs]
+            for job in found:
+                if job["state"] == "failed":
+                    raise ClusterError(f"job {job['id']} failed: {job['reason']}")
+            if all(until(job) or job["state"] in ENDED for job in found):
+                return found
+            if time.monotonic() > deadline:
+                raise ClusterError(f"the jobs {list(jobs)} take longer than {limit_s:g} s")
+            time.sleep(every_s)

@@ -1,0 +1,171 @@
+"""The tests of one group against one mutant, in a fork of this process.
+
+The parent has imported what tests need and nothing that is mutated, so a trial starts in the time
+of a fork. Whether tests hang is judged by processor time: the machine may have other work.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import pytest
+
+from harness.mutants.mutations import ROOT, Mutant
+
+# What the tests import beside our own modules; importing it once saves a second in each trial.
+PRELOADED = ("hypothesis", "msgspec", "numpy", "psutil", "zmq", "pytest_timeout")
+SURVIVED, KILLED = (int(pytest.ExitCode.OK),), (
+    int(pytest.ExitCode.TESTS_FAILED),
+    int(pytest.ExitCode.INTERRUPTED),  # a module that cannot be imported
+)  # fmt: skip
+# Waiting for a server that does not answer costs no processor time.
+WALL_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a mutant (None: the code as it is)."""
+
+    mutant: Mutant | None
+    killed: bool
+    cpu_s: float
+    how: str
+
+
+class MutatedLoader(importlib.machinery.SourceFileLoader):
+    """Loads a module from other text than its file's."""
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        super().__init__(name, path)
+        self.text = text
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        """Compiled afresh: a cached file would have the right code."""
+        return compile(self.text, self.path, "exec", dont_inherit=True)
+
+    def get_source(self, fullname: str) -> str:  # noqa: ARG002
+        """For tracebacks, and for those who ask a function for its source."""
+        return self.text
+
+
+class MutatedFinder(importlib.abc.MetaPathFinder):
+    """Finds the mutated module before the right one is found."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.mutant = mutant
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The right module's place with the mutant's text."""
+        if fullname != self.mutant.module:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin == str(ROOT / self.mutant.path), "another copy would be tested"
+        spec.loader = MutatedLoader(fullname, spec.origin, self.mutant.mutated)
+        return spec
+
+
+class QuickestFirst:
+    """A plugin of pytest: remembers what tests took, and runs the quickest first.
+
+    Most mutants die in a test of a millisecond; the property tests before it take seconds.
+    """
+
+    def __init__(self, memory: Path) -> None:
+        self.memory = memory
+        self.took_s: dict[str, float] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """In the order of what they took with the right code, if that is known."""
+        if self.memory.exists():
+            before = json.loads(self.memory.read_text())
+            items.sort(key=lambda item: before.get(item.nodeid, 0.0))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """With its fixtures."""
+        self.took_s[report.nodeid] = self.took_s.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """The first to finish is the right code, before any mutant starts."""
+        if not self.memory.exists():
+            self.memory.write_text(json.dumps(self.took_s))
+
+
+def preload() -> None:
+    """Import what every trial needs."""
+    for name in PRELOADED:
+        import_module(name)
+    loaded = [name for name in sys.modules if name.startswith(("dq_", "resize_lib"))]
+    assert not loaded, f"imported before it could be mutated: {loaded}"
+
+
+class Trial:
+    """A running fork."""
+
+    def __init__(
+        self, mutant: Mutant | None, tests: Sequence[str], log: Path, cpu_limit_s: float = 3600.0
+    ) -> None:
+        self.mutant, self.log, self._began = mutant, log, time.monotonic()
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 70  # neither a failed test nor success
+            try:
+                code = _run(mutant, tests, log, cpu_limit_s)
+            finally:
+                os._exit(code)
+
+    def verdict(self) -> Verdict | None:
+        """None while it runs.
+
+        Raises:
+            RuntimeError: the tests could not be run.
+        """
+        pid, status, used = os.wait4(self.pid, os.WNOHANG)
+        if pid == 0:
+            if time.monotonic() - self._began > WALL_LIMIT_S:
+                os.killpg(self.pid, signal.SIGKILL)
+            return None
+        cpu_s = used.ru_utime + used.ru_stime
+        if os.WIFSIGNALED(status):
+            name = signal.Signals(os.WTERMSIG(status)).name
+            return Verdict(self.mutant, killed=True, cpu_s=cpu_s, how=f"ended by {name}")
+        code = os.WEXITSTATUS(status)
+        if code not in (*SURVIVED, *KILLED):
+            raise RuntimeError(f"pytest ended with {code}:\n{self.log.read_text()[-3000:]}")
+        return Verdict(self.mutant, code in KILLED, cpu_s, self._first_failure())
+
+    def _first_failure(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        found = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+        return found[0].partition(" - ")[0] if found else ""
+
+
+def _run(mutant: Mutant | None, tests: Sequence[str], log: Path, cpu_limit_s: float) -> int:
+    os.setsid()
+    with log.open("w") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    limit = int(cpu_limit_s) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+    os.environ.update(HYPOTHESIS_PROFILE="mutants", DQ_SEEDS="25")
+    if mutant is not None:
+        sys.meta_path.insert(0, MutatedFinder(mutant))
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", "--tb=line", "-rfE"]
+    quickest = QuickestFirst(log.with_name("took.json"))
+    code = pytest.main([*options, *tests], plugins=[quickest])
+    sys.stdout.flush()
+    return int(code)

@@ -1,0 +1,41 @@
+"""What EASY remembers between two searches of the queue gives the same schedule as a fresh one."""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_server.core.model import events as ev
+from dq_server.core.model.jobs import JobState
+
+
+@pytest.mark.parametrize("behind", [2, 100])
+def test_a_job_that_comes_back_to_its_place_is_found_there(cluster, behind):
+    """It was held when the queue was searched, and those behind it were not."""
+    c = cluster(4, start="easy", resize="none")
+    c.submit(2, estimate_s=100.0)
+    short = c.submit(2, estimate_s=5.0)
+    c.submit(4, estimate_s=10.0)
+    back = c.submit(1, estimate_s=10.0)
+    c.do(ev.HoldRequested(back.id))
+    for _ in range(behind):
+        c.submit(4, estimate_s=10.0)
+    c.now = 5.0
+    c.end(short)  # the queue is searched for who can use two processors: nobody
+    c.do(ev.ReleaseRequested(back.id))
+    assert back.state is JobState.RUNNING
+    assert c.started[-1] == back.id
+
+
+def test_a_grant_moves_what_the_head_of_the_queue_was_promised(cluster):
+    """With one processor less the head must wait for the job that took it, and the one behind may
+    take what is idle until then. The search before the grant does not count any more."""
+    c = cluster(6, per_node=6, start="easy", resize="none")
+    evolving = c.submit(2, kind="evolving", estimate_s=1000.0)
+    c.submit(2, estimate_s=100.0)
+    head = c.submit(4, estimate_s=10.0)
+    too_long = c.submit(1, estimate_s=500.0)
+    assert (head.state, too_long.state) == (JobState.QUEUED, JobState.QUEUED)
+    c.do(ev.DynamicRequested(evolving.id, evolving.instance, 1, 1))
+    assert evolving.request_answer.what == "granted"
+    c.submit(1, estimate_s=500.0)
+    assert too_long.state is JobState.RUNNING
