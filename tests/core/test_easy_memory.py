@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dq_server.core.features.requests import Asked
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import JobState
 
@@ -36,6 +37,6 @@ def test_a_grant_moves_what_the_head_of_the_queue_was_promised(cluster):
     too_long = c.submit(1, estimate_s=500.0)
     assert (head.state, too_long.state) == (JobState.QUEUED, JobState.QUEUED)
     c.do(ev.DynamicRequested(evolving.id, evolving.instance, 1, 1))
-    assert evolving.request_answer.what == "granted"
+    assert Asked.of(evolving).answer.what == "granted"
     c.submit(1, estimate_s=500.0)
     assert too_long.state is JobState.RUNNING

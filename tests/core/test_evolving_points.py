@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dq_server.core.features.requests import Asked
 from dq_server.core.model import events as ev
 
 BASE = {"start": "reservations", "resize": "none"}
@@ -21,7 +22,7 @@ def test_while_its_request_waits_it_is_told_why(cluster):
     job = c.submit(2, kind="evolving", estimate_s=1000.0)
     c.submit(2, estimate_s=1000.0)
     ask(c, job, 1, 1, timeout_s=100.0)
-    assert c.point(job, 1.0).reason == job.request_answer.reason
+    assert c.point(job, 1.0).reason == Asked.of(job).answer.reason
 
 
 def test_a_rejected_request_is_no_reason_for_anything_later(cluster):
@@ -29,5 +30,5 @@ def test_a_rejected_request_is_no_reason_for_anything_later(cluster):
     job = c.submit(2, kind="evolving", estimate_s=1000.0)
     c.submit(2, estimate_s=1000.0)
     ask(c, job, 1, 1)
-    assert job.request_answer.what == "rejected"
+    assert Asked.of(job).answer.what == "rejected"
     assert c.point(job, 1.0).reason.code == "dyn_asks_itself"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dq_server.core.features.requests import Waiting
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, JobAccepted
-from dq_server.core.model.fairness import DfsConfig, DfsLimits
+from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger
 from dq_server.core.model.jobs import JobState
 
 HOUR = 3600.0
@@ -26,9 +27,9 @@ def test_a_request_that_waits_ends_with_its_job(cluster):
     asking = c.submit(2, kind="evolving", estimate_s=HOUR)
     c.submit(2, estimate_s=HOUR)
     assert ask(c, asking, 1, timeout_s=100.0) == "waiting"
-    assert list(c.scheduler.state.requests) == [asking.id]
+    assert list(Waiting.of(c.scheduler.state).jobs) == [asking.id]
     c.end(asking)
-    assert not c.scheduler.state.requests
+    assert not Waiting.of(c.scheduler.state).jobs
 
 
 def test_delays_charged_to_a_job_that_stops_waiting_are_forgotten(cluster):
@@ -38,9 +39,9 @@ def test_delays_charged_to_a_job_that_stops_waiting_are_forgotten(cluster):
     c.submit(2, estimate_s=4 * HOUR, user="bob")
     waiting = c.submit(4, estimate_s=HOUR, user="carol")
     assert ask(c, asking, 2) == "granted"
-    assert c.scheduler.state.ledger.jobs_s == {waiting.id: 4 * HOUR}
+    assert Ledger.of(c.scheduler.state).jobs_s == {waiting.id: 4 * HOUR}
     c.do(ev.KillRequested(waiting.id))
-    assert c.scheduler.state.ledger.jobs_s == {}
+    assert Ledger.of(c.scheduler.state).jobs_s == {}
 
 
 def test_so_many_ended_jobs_are_remembered_as_configured(cluster):

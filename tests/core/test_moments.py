@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dq_server.core.features.reservations import Inside
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.errors import UnknownReservation
@@ -54,12 +55,12 @@ def test_at_its_end_nobody_starts_inside_a_reservation(cluster):
     c = cluster(4)
     reserve(c, 2, 0.0, 100.0)
     member, second = c.submit(2, reservation="r"), c.submit(1, reservation="r")
-    assert (member.inside, second.state) == ("r", JobState.QUEUED)
+    assert (Inside.of(member).name, second.state) == ("r", JobState.QUEUED)
     c.now = 100.0
     c.end(member)  # before the tick that ends the reservation
     assert second.state is JobState.QUEUED
     c.do(ev.Tick())
-    assert (second.state, second.inside) == (JobState.RUNNING, "")
+    assert (second.state, Inside.of(second).name) == (JobState.RUNNING, "")
 
 
 def test_at_its_end_a_reservation_is_in_nobodys_way(cluster):
