@@ -19,24 +19,11 @@ from dq_client.errors import UsageError
 
 DOMAIN = "dq"
 
-_USER = (
-    m.Hello, m.Submit, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery,
-    m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
-    m.Reserve, m.CancelReservation, m.ReservationsQuery,
-)  # fmt: skip
-_AGENT = (
-    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
-    m.RemoteRun, m.RemoteEnded, m.LogAnswer,
-)  # fmt: skip
-_JOB = (
-    m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
-    m.CopyMade, m.GaveUp, m.WorkDone,
-)  # fmt: skip
-MAY: dict[str, frozenset[type]] = {
-    "user": frozenset(_USER),
-    "agent": frozenset(_AGENT),
-    "job": frozenset(_JOB),
-    "server": frozenset(),
+# What each role may send, as the messages themselves declare it (messages/base.py). The server's
+# own key may send nothing: agents and clients recognise the server by it.
+MAY: dict[str, frozenset[type[m.RequestBody]]] = {
+    role: frozenset(request for request, roles in m.REQUESTS.items() if role in roles)
+    for role in (*m.ROLES, "server")
 }
 
 
