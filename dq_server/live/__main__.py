@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")
     parser.add_argument("--heartbeat", type=float, default=2.0, metavar="SECONDS")
-    # From `dq up`: new nodes of these names are numbered in this order (live/rollcall.py).
+    # From `dq up`: new nodes of these names are numbered in this order (live/join_order.py).
     parser.add_argument("--expected", type=_names, default=(), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     # A state of many jobs is a million objects that all stay: looking through them again and again

@@ -19,11 +19,11 @@ from dq_server.core.config import SchedulerConfig
 from dq_server.live import access
 from dq_server.live.guard import Guard
 from dq_server.live.journal import Journal
-from dq_server.live.seldom import Seldom
+from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.server import Server
 
 log = logging.getLogger("dq.server")
-complain = Seldom(log)
+complaints = RateLimitedLog(log)
 
 BATCH_MAX = 100  # messages a turn: nobody waits for the commit of more
 TURN_BYTES_MAX = 8 << 20  # of answers
@@ -72,7 +72,7 @@ class Front:
             self.journal.close()
             raise
         self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
-        self.server.address = self.address
+        self.server.desk.address = self.address
 
     def run(self) -> None:
         """Serve until stopped."""
@@ -118,7 +118,7 @@ class Front:
         if principal is None:
             return  # its right is over, its connection is not
         if extra:
-            complain.warning("a message of %d frames from %s", extra + 1, principal.role)
+            complaints.warning("a message of %d frames from %s", extra + 1, principal.role)
             self.guard.cut(connection)
             return
         self.server.receive(identity, principal, frame.bytes)

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from dq_server.live.seldom import Seldom
+from dq_server.live.rate_limited_log import RateLimitedLog
 
-complain = Seldom(logging.getLogger("dq.server"))
+complaints = RateLimitedLog(logging.getLogger("dq.server"))
 
 SILENT_BYTES_MAX = 4 << 20
 UNREAD_BYTES_MAX = 4 << 20
@@ -96,7 +96,7 @@ class Guard:
             if peer.heard:
                 peer.heard, peer.baseline = False, received
             elif received - peer.baseline > SILENT_BYTES_MAX:
-                complain.warning("%s:%d cut off: an endless message", *peer.address)
+                complaints.warning("%s:%d cut off: an endless message", *peer.address)
                 self.cut(fd)
         if len(self._connection_of) > 2 * len(self.peers) + 100:
             known = self._connection_of.items()
@@ -126,7 +126,7 @@ class Guard:
         if peer.sent - (carried[0] - peer.acked) <= UNREAD_BYTES_MAX:
             peer.sent += size
             return True
-        complain.warning("%s:%d does not read its answers: one is dropped", *peer.address)
+        complaints.warning("%s:%d does not read its answers: one is dropped", *peer.address)
         return False
 
     def close(self) -> None:

@@ -10,15 +10,14 @@ import hashlib
 import subprocess
 import sys
 
-import msgspec
 import msgspec.inspect as mi
 import pytest
 
 from dq_client import codec
 from dq_client import messages as m
 
-# First 16 hex digits of the SHA-256 of each message's bytes: once with every field filled (`example`
-# below), once with its optional fields left out.
+# First 16 hex digits of the SHA-256 of each message as bytes: once with every field filled
+# (`example` below), once with its optional fields left out.
 BYTES = {
     "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
     "Submit": ("503c5e46ce6226e4", "2e11bed4ac8d36a2"),

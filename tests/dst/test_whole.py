@@ -14,7 +14,7 @@ from dq_client import messages as m
 from dq_server.core import lifecycle, restarting
 from dq_server.core.config import SchedulerConfig
 from dq_server.core.errors import InvariantViolation
-from dq_server.live import requests
+from dq_server.live import orders, requests
 from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
 
@@ -119,7 +119,7 @@ class LaunchesAgain(Server):
         if paused and not self.scheduler.state.paused:
             for job in self.scheduler.state.active.values():
                 job.instance += 1
-                self.launch(job)
+                orders.launch(self.desk, job)
 
 
 def test_a_second_launch_is_caught():

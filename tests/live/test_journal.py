@@ -22,7 +22,7 @@ from dq_server.core.sizes import configuration, grids
 from dq_server.live import snapshot
 from dq_server.live.access import Access, Principal
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
-from dq_server.live.restoring import replay, restored
+from dq_server.live.recovery import replay, restored
 from dq_server.live.server import Server
 
 

@@ -8,8 +8,8 @@ from dq_client import codec, keys
 from dq_client import messages as m
 from dq_client.home import Home
 from dq_server.live.access import Access, Principal
+from dq_server.live.join_order import PATIENCE_S
 from dq_server.live.journal import Journal, JournalError
-from dq_server.live.rollcall import PATIENCE_S
 from dq_server.live.server import Server
 
 AGENT = Principal("agent")
