@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from dq_client.home import Home
 from dq_client.messages import CopyPlaces
 
 log = logging.getLogger("dq.agent")
@@ -27,21 +28,21 @@ log = logging.getLogger("dq.agent")
 class CopyKeeper:
     """What one agent does about copies. `hosts`: what MPI calls its nodes."""
 
-    def __init__(self, hosts: Iterable[str]) -> None:
-        self.hosts = sorted(set(hosts))
+    def __init__(self, home: Home, hosts: Iterable[str]) -> None:
+        self._home, self._hosts = home, sorted(set(hosts))
         self._saving: dict[tuple[int, int], threading.Thread] = {}  # by job and instance
 
-    def save(self, job: int, instance: int, places: CopyPlaces, own_folder: Path) -> bool:
+    def save(self, job: int, instance: int, places: CopyPlaces) -> bool:
         """Save what the ended instance left, or look how that goes: whether it is done."""
         thread = self._saving.get((job, instance))
         if thread is None:
-            work = (job, places, _on_disk(places, own_folder))
+            work = (job, places, self._on_disk(job, places))
             thread = threading.Thread(target=self._save, args=work)
             self._saving[job, instance] = thread
             thread.start()
         return not thread.is_alive()
 
-    def forget(self, job: int, places: CopyPlaces, own_folder: Path) -> None:
+    def forget(self, job: int, places: CopyPlaces) -> None:
         """Remove all copies of a job that has ended."""
         saving = [key for key in self._saving if key[0] == job]
         before = [self._saving.pop(key) for key in saving]
@@ -49,7 +50,7 @@ class CopyKeeper:
         def remove() -> None:
             for thread in before:
                 thread.join()
-            for folder in (*self._held(job, places), _on_disk(places, own_folder)):
+            for folder in (*self._held(job, places), self._on_disk(job, places)):
                 shutil.rmtree(folder, ignore_errors=True)
 
         threading.Thread(target=remove).start()
@@ -57,7 +58,10 @@ class CopyKeeper:
     def _held(self, job: int, places: CopyPlaces) -> list[Path]:
         if not places.memory:
             return []
-        return [Path(places.memory, host, str(job)) for host in self.hosts]
+        return [Path(places.memory, host, str(job)) for host in self._hosts]
+
+    def _on_disk(self, job: int, places: CopyPlaces) -> Path:
+        return Path(places.folder) if places.folder else self._home.job(job) / "copies"
 
     def _save(self, job: int, places: CopyPlaces, disk: Path) -> None:
         for held in self._held(job, places):
@@ -68,10 +72,6 @@ class CopyKeeper:
             except OSError as e:
                 log.warning("job %d: its copies in %s cannot be saved: %s", job, held, e)
             shutil.rmtree(held, ignore_errors=True)
-
-
-def _on_disk(places: CopyPlaces, own_folder: Path) -> Path:
-    return Path(places.folder) if places.folder else own_folder
 
 
 def save_file(source: Path, target: Path) -> None:

@@ -19,29 +19,32 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import zmq
 
 from dq_client import messages as m
+from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
+from dq_client.agent.ranks import Ranks
 from dq_client.agent.rsh import Caller, RshRequest, RshSocket
-
-if TYPE_CHECKING:
-    from dq_client.agent.agent import Agent
 
 log = logging.getLogger("dq.agent")
 
 ENDED_RUNS_MAX = 10_000
 TORN_DOWN = 255  # mpiexec's own code for it, when it notices
+NOT_STARTED = 127  # as a shell says of a program that cannot be run
 LAST_WORDS_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
 
 
 class Proxies:
     """The callers of an agent, and the proxies that it runs for others."""
 
-    def __init__(self, agent: Agent, rsh: RshSocket | None) -> None:
-        self._agent, self._rsh = agent, rsh
+    def __init__(
+        self, context: Context, ranks: Ranks, hosts: Collection[str], rsh: RshSocket | None
+    ) -> None:
+        self._context, self._ranks, self._rsh = context, ranks, rsh
+        self._hosts = frozenset(hosts)  # what MPI calls the agent's own nodes
         self._reading: dict[int, Caller] = {}
         self._callers: dict[str, Caller] = {}  # by run id
         self._ended_runs: dict[str, int] = {}  # of other agents: run -> exit code
@@ -77,21 +80,29 @@ class Proxies:
 
     def call(self, run: str, caller: Caller, job: int, instance: int, asked: RshRequest) -> None:
         """Start a proxy, here or through the server; ValueError if the job is not of this agent."""
-        if not self._agent.holdings.of(job, instance):
+        if not self._context.holdings.of(job, instance):
             raise ValueError(f"job {job}.{instance} does not run here")
         self._callers[run] = caller
         caller.of = (job, instance)
-        if asked.host in {n.host for n in self._agent.nodes}:
-            self.run(m.RunProxy(run, job, instance, asked.argv, asked.env))
+        if asked.host in self._hosts:
+            order = m.RunProxy(run=run, job=job, instance=instance, argv=asked.argv, env=asked.env)
+            self.run(order)
         else:
-            caller.call = m.RemoteRun(run, job, instance, asked.host, asked.argv, asked.env)
-            caller.request = self._agent.send(caller.call)
+            caller.call = m.RemoteRun(
+                run=run,
+                job=job,
+                instance=instance,
+                host=asked.host,
+                argv=asked.argv,
+                env=asked.env,
+            )
+            caller.request = self._context.send(caller.call)
 
     def call_again(self) -> None:
         """Ask again for proxies on other nodes that have not ended as far as we know."""
         for caller in self._callers.values():
             if caller.call is not None:
-                caller.request = self._agent.send(caller.call)
+                caller.request = self._context.send(caller.call)
 
     def answered(self, message: m.Reply) -> None:
         """The server's word on a RemoteRun: a first refusal ends it, the end comes as an order."""
@@ -118,11 +129,11 @@ class Proxies:
         """Whether all proxies of a launcher that has ended have ended well; None: not known yet."""
         of = job, instance
         if of not in self._well:
-            now = self._agent.clock()
+            now = self._context.clock()
             patient = now - self._since_s.setdefault(of, now) < LAST_WORDS_S
-            trees = [t for t in self._agent.holdings.of(*of) if t.is_proxy]
+            trees = [t for t in self._context.holdings.of(*of) if t.is_proxy]
             torn = of in self._torn or any(not t.killed and t.exit_code() for t in trees)
-            torn = torn or bool(self._agent.ranks.lost(*of))
+            torn = torn or bool(self._ranks.lost(*of))
             awaited = any(t.running() for t in trees) or any(
                 caller.of == of for caller in self._callers.values()
             )
@@ -145,23 +156,22 @@ class Proxies:
 
     def run(self, order: m.RunProxy) -> None:
         """Start a proxy; a repeated order changes nothing, or tells the end again."""
-        agent = self._agent
-        if agent.holdings.get(order.job, order.instance, order.run) is not None:
+        context = self._context
+        if context.holdings.get(order.job, order.instance, order.run) is not None:
             return
         if order.run in self._ended_runs:
-            body = m.RemoteEnded(order.run, self._ended_runs[order.run], asker=order.asker)
-            agent.reports.add(f"proxy {order.run}", body)
+            self._report_end(order.run, self._ended_runs[order.run], order.asker)
             return
-        if agent.knows_over(order.job, order.instance):
+        if (order.job, order.instance) in context.closed:
             self._failed(order, f"job {order.job}.{order.instance} is over on this node")
             return
         record = Record(order.job, order.instance, order.run, order.asker)
         # The rank's own environment comes through the proxy; this is the proxy's.
-        env = {"PATH": os.environ.get("PATH", ""), **order.env, **agent.owner.marks()}
+        env = {"PATH": os.environ.get("PATH", ""), **order.env, **context.owner.marks()}
         try:
-            out = agent.home.job(order.job) / "proxies"
+            out = context.home.job(order.job) / "proxies"
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            agent.holdings.start(record, order.argv, "/", env, out, out)
+            context.holdings.start(record, order.argv, "/", env, out, out)
         except (OSError, ValueError) as e:
             self._failed(order, str(e))
 
@@ -170,8 +180,7 @@ class Proxies:
         if caller is not None:
             caller.answer(error=why)
         else:
-            ended = m.RemoteEnded(order.run, 127, why, order.asker)
-            self._agent.reports.add(f"proxy {order.run}", ended)
+            self._report_end(order.run, NOT_STARTED, order.asker, error=why)
 
     def ended(self, held: Tree, code: int) -> None:
         """A proxy that ran here has ended."""
@@ -179,18 +188,23 @@ class Proxies:
             return  # looked at again in a moment
         run, of = held.record.run, (held.record.job, held.record.instance)
         log.info("job %d.%d: a proxy ended with %d", *of, code)
-        self._agent.ranks.look()
-        lost = self._agent.ranks.lost(*of)
+        self._ranks.look()
+        lost = self._ranks.lost(*of)
         if (code or lost) and not held.killed:
             self._torn.add(of)
         caller = self._callers.pop(run, None)
         if caller is not None:
             caller.answer(exit_code=code)
-            self._agent.holdings.drop(held)
-        elif f"proxy {run}" not in self._agent.reports:
+            self._context.holdings.drop(held)
+        elif f"proxy {run}" not in self._context.reports:
             code = TORN_DOWN if lost and not code else code
             self._ended_runs[run] = code
             if len(self._ended_runs) > ENDED_RUNS_MAX:
                 del self._ended_runs[next(iter(self._ended_runs))]
-            body = m.RemoteEnded(run, code, asker=held.record.asker)
-            self._agent.reports.add(f"proxy {run}", body, held)
+            self._report_end(run, code, held.record.asker, held=held)
+
+    def _report_end(
+        self, run: str, code: int, asker: str, *, error: str = "", held: Tree | None = None
+    ) -> None:
+        body = m.RemoteEnded(run=run, exit_code=code, error=error, asker=asker)
+        self._context.reports.add(f"proxy {run}", body, held)

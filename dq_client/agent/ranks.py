@@ -9,13 +9,10 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dq_client import messages as m
 from dq_client import presence
-
-if TYPE_CHECKING:
-    from dq_client.agent.agent import Agent
+from dq_client.agent.context import Context
 
 log = logging.getLogger("dq.agent")
 
@@ -25,9 +22,9 @@ GRACE_S = 2.0
 class Ranks:
     """The marks of the ranks on an agent's nodes."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._folder = presence.folder_of(agent.home, agent.name)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._folder = presence.folder_of(context.home, context.name)
         self._since_s: dict[tuple[int, int], float] = {}  # when a rank of it was found missing
         self._told: set[tuple[int, int]] = set()
 
@@ -51,16 +48,16 @@ class Ranks:
             self._look_at(folder, int(job), int(instance))
 
     def _look_at(self, folder: Path, job: int, instance: int) -> None:
-        of, agent = (job, instance), self._agent
-        gone = [] if agent.knows_over(job, instance) else presence.lost(folder)
+        of, context = (job, instance), self._context
+        gone = [] if of in context.closed else presence.lost(folder)
         if gone and of not in self._told:
-            now = agent.clock()
+            now = context.clock()
             if now - self._since_s.setdefault(of, now) >= GRACE_S:
                 why = describe(gone)
                 log.warning("job %d.%d: %s", job, instance, why)
                 self._told.add(of)
-                agent.reports.add(f"lost {job}.{instance}", m.RankLost(job, instance, why))
-        elif not agent.holdings.of(*of) and f"lost {job}.{instance}" not in agent.reports:
+                context.reports.add(f"lost {job}.{instance}", m.RankLost(job, instance, why))
+        elif not context.holdings.of(*of) and f"lost {job}.{instance}" not in context.reports:
             shutil.rmtree(folder, ignore_errors=True)
             self._since_s.pop(of, None)
             self._told.discard(of)

@@ -204,7 +204,7 @@ class World:
     def agent_turn(self, agent: PlayedAgent) -> None:
         if self.agents[agent.name] is agent:
             agent.turn()
-            self.later(0.1 if agent.departures.waiting else 0.25, lambda: self.agent_turn(agent))
+            self.later(0.1 if agent.vacancies.waiting else 0.25, lambda: self.agent_turn(agent))
 
     # --- misfortune -------------------------------------------------------------------------
 
@@ -218,11 +218,11 @@ class World:
         if what == "server" and self.server is not None:
             self.crash()
         elif what == "agent" and agent is not None:
-            agent.connection.close()
+            agent.context.connection.close()
             self.agents[node] = None
             self.later(self.rng.uniform(0.1, 5.0), lambda: self.back(node))
         elif what == "cut" and agent is not None:
-            line: Any = agent.connection
+            line: Any = agent.context.connection
             line.cut_off = True
             self.later(self.rng.uniform(0.5, 6.0), lambda: setattr(line, "cut_off", False))
         elif what == "pause" and self.server is not None:
