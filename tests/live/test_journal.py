@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -254,6 +255,51 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
 def test_an_event_that_json_cannot_hold_is_refused():
     with pytest.raises(Unrepresentable):
         event_as_json(ev.NodeJoined("n1", 2, float("inf")))
+
+
+def hold(n):
+    """An event somebody acts on: a job that is safe once it is acknowledged."""
+    spec = JobSpec(f"j{n}", JobKind.RIGID, configuration(1), (configuration(1),), hold=True)
+    return ev.JobSubmitted(spec)
+
+
+def goes_on(n):
+    """One nobody acts on: a remap point at a job's only size, answered `continue`."""
+    return ev.RemapPoint(1, 1, n, 1, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "flushed"),
+    [
+        ([goes_on], False),
+        ([goes_on, goes_on], False),
+        ([hold], True),
+        ([goes_on, hold], True),
+        ([hold, goes_on], True),
+        ([hold, goes_on, goes_on], True),
+        ([goes_on, hold, goes_on], True),
+    ],
+    ids=lambda value: "+".join(e.__name__ for e in value) if isinstance(value, list) else None,
+)
+def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(life, monkeypatch, batch, flushed):
+    """Wherever in the batch that is; and it is no reason to flush the next one."""
+    flushes = []
+    server = life.start()
+    server.apply(ev.NodeJoined("n1", 1))
+    server.resume()
+    only = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1),))
+    server.apply(ev.JobSubmitted(only))
+    server.apply(ev.JobStarted(1, 1))
+    server.let_out()
+    monkeypatch.setattr(os, "fdatasync", flushes.append)
+    for n, event in enumerate(batch, 1):
+        server.apply(event(n))
+    server.let_out()
+    assert bool(flushes) is flushed
+    flushes.clear()
+    server.apply(goes_on(len(batch) + 1))
+    server.let_out()
+    assert not flushes
 
 
 @pytest.mark.live

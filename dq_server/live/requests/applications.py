@@ -57,7 +57,7 @@ def remap(desk: Desk, call: Call[m.RemapPoint]) -> m.ReplyBody:
             standing = desk.scheduler.job(who.job).request_answer
             about = translate.dynamic_answer(standing, desk.now()) if standing else None
             return translate.remap_answer(action.answer, desk.places.of, about)
-    return m.RemapAnswer("continue", reason="this remap point is older than the last")
+    return m.RemapAnswer(what="continue", reason="this remap point is older than the last")
 
 
 @handles(m.Committed)
