@@ -1,7 +1,7 @@
-"""The agent's loop: orders in, processes started and ended, reports out until acknowledged.
+"""The agent's loop: orders come in, processes start and end, reports go out until acknowledged.
 
-It owns the processes, the server does not: they survive the server, and through their keepers also
-the agent (holdings.py). See the package's docstring for the parts.
+The agent owns the processes, not the server: they survive the server and, through their keepers,
+the agent, too (holdings.py). The package's docstring lists the parts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Agent:
         self.close()
 
     def turn(self) -> None:
-        """What there is to do at this moment."""
+        """One turn of the loop."""
         self._look_at_line()
         self._take_in()
         self._watch()
@@ -189,7 +189,9 @@ class Agent:
 
     def _message(self, message: m.Reply | m.Order) -> None:
         if isinstance(message, m.Order):
-            if message.session == self.session:  # else: of another server, or of another life
+            # Orders of another session were under way when this agent was given up, or come from
+            # an earlier server: what they want may not be wanted any more.
+            if message.session == self.session:
                 self._order(message.body)
         elif message.id == self._hello:
             if isinstance(message.body, m.Welcome):

@@ -1,6 +1,6 @@
-"""The applications of jobs that have processes here: launched, killed, ended, and their output.
+"""Applications launched on this agent's nodes: launched, killed, ended, and their output.
 
-Where an application is launched, its launcher runs; its ranks on other nodes belong to proxies.
+The agent of a job's first node runs MPI's launcher; the ranks on all nodes belong to proxies.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Applications:
             return
         well = self._proxies.all_well(r.job, r.instance) if code == 0 else True
         if well is None or not held.sweep():
-            return
+            return  # not known yet, or processes are left: looked at again in the next turn
         lost = [] if well else self._ranks.lost(r.job, r.instance)
         code = code if well else TORN_DOWN
         log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)

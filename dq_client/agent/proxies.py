@@ -5,13 +5,13 @@
 
 A proxy on one of the agent's own nodes needs no server. Each of the four messages may be lost with
 a server, so RemoteRun is repeated with every heartbeat: it passes through to the other agent, which
-starts nothing twice and tells an end again.
+starts nothing twice and reports an end again.
 
 MPICH 5.0.2's mpiexec looks at the exit codes of the first ranks alone, and only at those that it
-has: when a rank that joined later dies and the job is torn down, mpiexec may end with code 0. Its
-proxies know better: a job is done only if all of them have ended with 0, too. A proxy itself says 0
-when a rank ended without a word and it has killed that rank's neighbours: there their marks tell
-(ranks.py).
+has: when a rank that joined later dies and the job is torn down, mpiexec may exit with code 0. So a
+job counts as done only if all its proxies have exited with 0, too. A proxy itself exits with 0 when
+a rank ended without leaving the job and the proxy has killed that rank's neighbours: then the marks
+of the ranks show it (ranks.py).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Proxies:
     # --- who calls here -----------------------------------------------------------------------
 
     def serve(self, ready: dict[object, int], poller: zmq.Poller) -> None:
-        """Take in what `dq-rsh` says."""
+        """Accept connections of `dq-rsh` and read requests from those that are ready."""
         if self._rsh is not None and self._rsh.listener.fileno() in ready:
             caller = self._rsh.accept()
             self._reading[caller.fileno()] = caller
@@ -105,11 +105,13 @@ class Proxies:
                 caller.request = self._context.send(caller.call)
 
     def answered(self, message: m.Reply) -> None:
-        """The server's word on a RemoteRun: a first refusal ends it, the end comes as an order."""
+        """The server's reply to a RemoteRun: a refusal counts unless it was accepted before."""
         for run, caller in list(self._callers.items()):
             if caller.call is None or caller.request != message.id:
                 continue
             if not isinstance(message.body, m.Error):
+                # From now on only the proxy's end is an answer. A later refusal (the job ends just
+                # now) must not make hydra take a command for not run that does run.
                 caller.accepted = True
             elif not caller.accepted:
                 caller.answer(error=message.body.text)
@@ -143,7 +145,7 @@ class Proxies:
         return self._well[of]
 
     def forget(self, job: int, instance: int) -> None:
-        """The job is over, its launcher gone: nobody waits for its proxies any more."""
+        """The job is over and its launcher gone: drop what was kept for it."""
         self._torn.discard((job, instance))
         self._since_s.pop((job, instance), None)
         self._well.pop((job, instance), None)

@@ -1,8 +1,4 @@
-"""Ranks on this agent's nodes that ended without a word (dq_client/presence.py).
-
-The launcher tells the exit code of a job that it has torn down itself, so it gets a moment before
-the server hears of the lost rank and ends the job everywhere.
-"""
+"""Lost ranks: those on this agent's nodes that ended without leaving their job (presence.py)."""
 
 from __future__ import annotations
 
@@ -16,11 +12,13 @@ from dq_client.agent.context import Context
 
 log = logging.getLogger("dq.agent")
 
+# Before a lost rank is reported, which ends the job everywhere: if MPI's launcher notices, too, and
+# tears the job down, its exit code is the better report.
 GRACE_S = 2.0
 
 
 class Ranks:
-    """The marks of the ranks on an agent's nodes."""
+    """The marks of the ranks on an agent's nodes, one folder per job instance."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -34,11 +32,11 @@ class Ranks:
         return bool(self._since_s.keys() - self._told)
 
     def lost(self, job: int, instance: int) -> list[int]:
-        """Pids of ranks that are gone without having said so."""
+        """Pids of ranks that ended without leaving the job."""
         return presence.lost(self._folder / f"{job}.{instance}")
 
     def look(self) -> None:
-        """Tell the server of lost ranks; clear away the marks of what is over."""
+        """Report lost ranks; remove the marks of instances that are over."""
         try:
             folders = list(self._folder.iterdir())
         except OSError:
@@ -64,6 +62,7 @@ class Ranks:
 
 
 def describe(gone: list[int]) -> str:
-    """What the job's owner reads. MPI kills the neighbours of a rank that ends in mid-run."""
+    """What the job's owner reads. The rank that ended first is among the pids."""
+    # More than one, as a rule: MPI kills the neighbours of a rank that ends in mid-run.
     which = ", ".join(map(str, gone[:10])) + (", ..." if len(gone) > 10 else "")
     return f"a rank ended without leaving the job (gone: process{'es' * (len(gone) > 1)} {which})"

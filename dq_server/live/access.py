@@ -1,4 +1,4 @@
-"""Who may say what: principals are recognised by their authenticated CURVE key, nothing else.
+"""Access control: principals are recognised by their authenticated CURVE key, nothing else.
 
 The authenticator (ZAP) lets in the keys of the cluster's principals and of running job instances,
 and no one else: it fails closed. Every message is then checked again by the key it came with (the
@@ -72,6 +72,7 @@ def secure(context: zmq.Context[zmq.Socket[bytes]], access: Access) -> ThreadAut
     """Start the authenticator. Must be running before any socket is bound."""
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
+    # For our domain by name: `configure_curve(domain="*")` does not cover a named one.
     authenticator.configure_curve_callback(domain=DOMAIN, credentials_provider=access)
     return authenticator
 
@@ -92,9 +93,12 @@ def bind_router(
     router.curve_server = True
     router.curve_secretkey = access.server.secret.encode()
     router.curve_publickey = access.server.public.encode()
+    # Without an authenticator CURVE lets any stranger's key in; an enforced domain fails closed.
     router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
     router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+    # Without it a message to a full queue is dropped silently; with it the send raises (front.py).
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    # Per frame, so it bounds no message of many frames: guard.py does.
     router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)
     router.setsockopt(zmq.HANDSHAKE_IVL, 5000)
     router.setsockopt(zmq.SNDHWM, 2000)

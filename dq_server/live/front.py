@@ -1,6 +1,6 @@
-"""The server's front: one socket, one loop, the only clock.
+"""The server's socket loop: one socket, one loop, the only clock.
 
-A turn of the loop hands all messages that are there to the server's logic (server.py), which
+A turn of the loop hands all messages that have arrived to the server's logic (server.py), which
 decides what leaves.
 """
 
@@ -83,6 +83,7 @@ class Front:
         next_tick = 0.0
         while not server.stopping:
             wait_s = server.wait_s(self.tick_s)
+            # Rounded up: a wait of less than a millisecond would otherwise be a busy loop.
             poller.poll(int(1000 * wait_s) + (wait_s > 0))
             self.guard.watch()
             self._take_in()
@@ -101,6 +102,7 @@ class Front:
                 identity = self.router.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
+            # Uncopied: only such a frame tells who sent it (the ZAP User-Id) and by which socket.
             last = frame = self.router.recv(copy=False)
             extra = 0
             while last.more:
@@ -116,7 +118,7 @@ class Front:
         self.guard.heard(connection, identity)
         principal = self.server.access.who(public)
         if principal is None:
-            return  # its right is over, its connection is not
+            return  # its key counts no more (the job has ended), but its connection outlives that
         if extra:
             complaints.warning("a message of %d frames from %s", extra + 1, principal.role)
             self.guard.cut(connection)

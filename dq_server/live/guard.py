@@ -1,5 +1,7 @@
-"""Keeps one peer from filling the server's memory. ZeroMQ bounds messages by count and frame size,
-which leaves two holes that only somebody with a key can use:
+"""Limits per connection, so that one peer cannot fill the server's memory.
+
+ZeroMQ bounds messages by count and by frame size. That leaves two holes, which only somebody with a
+key can use:
 
 * a message of endlessly many frames: libzmq keeps them all until the last one comes, and the
   application sees nothing (`MAXMSGSIZE` is per frame). Here: a connection that has brought
@@ -7,8 +9,8 @@ which leaves two holes that only somebody with a key can use:
 * a peer that asks faster than it reads: up to `SNDHWM` answers of any size wait for it. Here: large
   answers are dropped while UNREAD_BYTES_MAX of those before have not arrived at the peer.
 
-And a third: a peer may call itself as it likes, also by the name that libzmq gave a connection
-which is gone since. What is meant for that one would go to the other; here it is dropped.
+And a third: a peer chooses its identity, and may choose one that libzmq gave to a connection that
+is gone since. A message meant for that one would go to the other; here it is dropped.
 
 Connections are known by their descriptors, from the socket's monitor. libzmq closes them in a
 thread of its own, so a descriptor is believed only if its peer's address is still the same.
@@ -50,7 +52,7 @@ class Peer:
 
 
 class Guard:
-    """See the module's docstring."""
+    """Watches the connections of one ROUTER socket (see the module's docstring)."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], router: zmq.Socket[bytes]) -> None:
         self._router = router
@@ -98,6 +100,8 @@ class Guard:
             elif received - peer.baseline > SILENT_BYTES_MAX:
                 complaints.warning("%s:%d cut off: an endless message", *peer.address)
                 self.cut(fd)
+        # Identities of connections that are gone are dropped now and then, not at each end: an end
+        # knows the descriptor, not the identity.
         if len(self._connection_of) > 2 * len(self.peers) + 100:
             known = self._connection_of.items()
             self._connection_of = {i: c for i, c in known if self.peers.get(c[0]) is c[1]}
@@ -130,7 +134,7 @@ class Guard:
         return False
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._router.disable_monitor()
         self.monitor.close(0)
 

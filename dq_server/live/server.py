@@ -67,8 +67,9 @@ class Server:
         # Noticed within so many heartbeats, counted from the last one and with a turn to spare.
         self.lost_after_s = heartbeat_s * (heartbeats_missed - 0.25)
         self._monotonic, self._clock = monotonic, clock
-        self._now, self._ahead_s = 0.0, 0.0
-        self._seq = 0  # the last event
+        self._now = 0.0  # what `now` returned last
+        self._ahead_s = 0.0  # how far we are ahead of a system clock that was set back
+        self._seq = 0  # number of the last event
         self._snapshots = SnapshotPolicy(journal, monotonic)
         self.epoch = journal.next_epoch()
         self.agents = Agents(self.epoch, expected)
@@ -78,7 +79,7 @@ class Server:
         self._outbox: list[tuple[bytes, bytes]] = []
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
-        self._unsaved: JournalError | None = None
+        self._unsaved: JournalError | None = None  # why this turn cannot be saved
         self.desk = Desk(
             apply=self.apply,
             reply=self.reply,
@@ -204,6 +205,7 @@ class Server:
             if request_id is not None:
                 self.reply(identity, request_id, m.Error("usage", f"malformed: {str(e)[:200]}"))
             return
+        # Noted before it is carried out: if the turn cannot be saved, this request is refused, too.
         self._requests.append((identity, request.id))
         if type(request.body) not in access.MAY[principal.role]:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
@@ -221,15 +223,16 @@ class Server:
             self.reply(identity, request.id, body)
 
     def tick(self) -> None:
-        """What time alone brings about."""
+        """What is due by time alone: time-outs, lost agents, nodes that waited to join."""
         now = self._monotonic()
-        self._forgive(now)
+        self._forgive(now)  # first: who seemed silent below may only have waited for us
         deadline = self.scheduler.next_wakeup(self._now)
         if deadline is not None and deadline <= self.now():
             self.apply(ev.Tick())
         for link in self.agents.silent(now, self.lost_after_s):
             for node in self.agents.forget(link):
                 self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
+        # Nodes that the journal says are up, and whose agent has not reported to this server.
         if now - self._waits_from_s > max(self.lost_after_s, RETURN_S):
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
@@ -290,7 +293,7 @@ class Server:
         """The batch could not be saved: refuse its requests and forget what they did."""
         self._unsaved = None
         self.journal.rollback()
-        self._outbox.clear()
+        self._outbox.clear()  # replies and orders that follow from what is not saved
         for identity, request_id in self._requests:
             self.reply(identity, request_id, m.Error("later", f"not saved: {why}"))
         self.rebuild()
