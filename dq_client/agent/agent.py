@@ -89,11 +89,11 @@ class Agent:
 
     def turn(self) -> None:
         """One turn of the loop."""
-        self._look_at_line()
-        self._take_in()
+        self._check_connection()
+        self._read_messages()
         self._watch()
         self.context.reports.send(self.context.clock(), self.context.send)
-        self._beat()
+        self._heartbeat()
 
     def _patience_s(self) -> float:
         """How long the loop may sleep unless something wakes it.
@@ -121,21 +121,21 @@ class Agent:
             self.rsh.close()
         self.context.connection.close()
 
-    def _take_in(self) -> None:
+    def _read_messages(self) -> None:
         """All messages that are there. None of them may end the agent: its jobs depend on it."""
         while True:
             try:
                 message = self.context.connection.receive()
                 if message is None:
                     return
-                self._message(message)
-                self._beat()  # a hundred launches take longer than the server has patience
+                self._handle(message)
+                self._heartbeat()  # a hundred launches take longer than the server has patience
             except WrongServer:
                 raise
             except Exception:
                 log.exception("a message could not be carried out")
 
-    def _look_at_line(self) -> None:
+    def _check_connection(self) -> None:
         """A new connection leads to a server that may not know us: report at once."""
         connection = self.context.connection
         before = connection.handshakes
@@ -153,13 +153,13 @@ class Agent:
             protocol=m.PROTOCOL,
             agent=self.name,
             nodes=self.nodes,
-            holdings=self._held(),
+            holdings=self._holdings(),
             pid=os.getpid(),
         )
         self._hello = self.context.send(hello) or UNSENT
         self._last_beat = self.context.clock()
 
-    def _held(self) -> list[m.Holding]:
+    def _holdings(self) -> list[m.Holding]:
         return [
             m.Holding(
                 job=r.job,
@@ -173,7 +173,7 @@ class Agent:
             for r in (t.record,)
         ]
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         now = self.context.clock()
         if now - self._last_beat < self.heartbeat_s:
             return
@@ -183,16 +183,16 @@ class Agent:
         self._last_beat = now
         self.each_beat()
         self.ranks.look()
-        beat = m.Heartbeat(self.session, self._held(), os.getloadavg()[0])
+        beat = m.Heartbeat(self.session, self._holdings(), os.getloadavg()[0])
         self._beat_ids = {self.context.send(beat)}
-        self.proxies.call_again()
+        self.proxies.repeat_calls()
 
-    def _message(self, message: m.Reply | m.Order) -> None:
+    def _handle(self, message: m.Reply | m.Order) -> None:
         if isinstance(message, m.Order):
             # Orders of another session were under way when this agent was given up, or come from
             # an earlier server: what they want may not be wanted any more.
             if message.session == self.session:
-                self._order(message.body)
+                self._carry_out(message.body)
         elif message.id == self._hello:
             if isinstance(message.body, m.Welcome):
                 self._hello, self.session = "", message.body.session
@@ -215,7 +215,7 @@ class Agent:
 
     # --- orders -----------------------------------------------------------------------------
 
-    def _order(self, body: m.OrderBody) -> None:
+    def _carry_out(self, body: m.OrderBody) -> None:
         match body:
             case m.Launch():
                 self.applications.launch(body)
@@ -230,7 +230,7 @@ class Agent:
             case m.RunProxy():
                 self.proxies.run(body)
             case m.ProxyEnded():
-                self.proxies.told_end(body)
+                self.proxies.ended_elsewhere(body)
             case m.ReadLog():
                 self.applications.read_log(body)
             case m.Retire():

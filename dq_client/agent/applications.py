@@ -105,11 +105,12 @@ class Applications:
         key = f"end {r.job}.{r.instance}"
         if key in context.reports:
             return
-        well = self._proxies.all_well(r.job, r.instance) if code == 0 else True
-        if well is None or not held.sweep():
+        # mpiexec's own failure needs no second opinion; its 0 does (proxies.py).
+        succeeded = self._proxies.all_succeeded(r.job, r.instance) if code == 0 else True
+        if succeeded is None or not held.sweep():
             return  # not known yet, or processes are left: looked at again in the next turn
-        lost = [] if well else self._ranks.lost(r.job, r.instance)
-        code = code if well else TORN_DOWN
+        lost = [] if succeeded else self._ranks.lost(r.job, r.instance)
+        code = code if succeeded else TORN_DOWN
         log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
         context.closed.close(r.job, r.instance)
         self._proxies.forget(r.job, r.instance)

@@ -109,22 +109,22 @@ def start(cwd: str, out: str, err: str, argv: list[str]) -> int:
 
 
 class Keeper:
-    """Waits for the tree; `dying` is when SIGTERM turns into SIGKILL."""
+    """Waits for the tree; `terminating`: SIGTERM has come, SIGKILL follows."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.dying = False
+        self.terminating = False
 
     def terminate(self, *_: object) -> None:
         """SIGTERM arrived: end the tree, and kill by an alarm what is left after GRACE_S."""
-        if not self.dying:
-            self.dying = True
+        if not self.terminating:
+            self.terminating = True
             # An alarm, because Python's waitpid goes on waiting after a signal: a program that
             # ignores SIGTERM would never be killed.
             signal.setitimer(signal.ITIMER_REAL, GRACE_S, KILL_AGAIN_S)
             signal_all(signal.SIGTERM)
 
-    def slay(self, *_: object) -> None:
+    def kill_all(self, *_: object) -> None:
         """The grace is over."""
         signal_all(signal.SIGKILL)
 
@@ -166,7 +166,7 @@ def main() -> int:
     folder, cwd, out, err, *argv = sys.argv[1:]
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     keeper = Keeper(folder)
-    signal.signal(signal.SIGALRM, keeper.slay)
+    signal.signal(signal.SIGALRM, keeper.kill_all)
     signal.signal(signal.SIGTERM, keeper.terminate)
     if not claim(folder):
         return 0

@@ -34,7 +34,7 @@ log = logging.getLogger("dq.agent")
 ENDED_RUNS_MAX = 10_000
 TORN_DOWN = 255  # mpiexec's own code for it, when it notices
 NOT_STARTED = 127  # as a shell says of a program that cannot be run
-LAST_WORDS_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
+PROXY_GRACE_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
 
 
 class Proxies:
@@ -48,9 +48,9 @@ class Proxies:
         self._reading: dict[int, Caller] = {}
         self._callers: dict[str, Caller] = {}  # by run id
         self._ended_runs: dict[str, int] = {}  # of other agents: run -> exit code
-        self._torn: set[tuple[int, int]] = set()  # job, instance: a proxy ended badly
-        self._since_s: dict[tuple[int, int], float] = {}  # when their launchers had ended
-        self._well: dict[tuple[int, int], bool] = {}  # and how
+        self._failed: set[tuple[int, int]] = set()  # job, instance: a proxy failed
+        self._launcher_ended_s: dict[tuple[int, int], float] = {}  # when it was seen
+        self._succeeded: dict[tuple[int, int], bool] = {}  # what was found
 
     # --- who calls here -----------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Proxies:
             )
             caller.request = self._context.send(caller.call)
 
-    def call_again(self) -> None:
+    def repeat_calls(self) -> None:
         """Ask again for proxies on other nodes that have not ended as far as we know."""
         for caller in self._callers.values():
             if caller.call is not None:
@@ -117,7 +117,7 @@ class Proxies:
                 caller.answer(error=message.body.text)
                 del self._callers[run]
 
-    def told_end(self, order: m.ProxyEnded) -> None:
+    def ended_elsewhere(self, order: m.ProxyEnded) -> None:
         """A proxy on another node has ended."""
         caller = self._callers.pop(order.run, None)
         if caller is not None and order.error:
@@ -125,30 +125,30 @@ class Proxies:
         elif caller is not None:
             caller.answer(exit_code=order.exit_code)
             if order.exit_code:
-                self._torn.add(caller.of)
+                self._failed.add(caller.of)
 
-    def all_well(self, job: int, instance: int) -> bool | None:
-        """Whether all proxies of a launcher that has ended have ended well; None: not known yet."""
+    def all_succeeded(self, job: int, instance: int) -> bool | None:
+        """Whether all proxies of a launcher that has ended exited with 0; None: not known yet."""
         of = job, instance
-        if of not in self._well:
+        if of not in self._succeeded:
             now = self._context.clock()
-            patient = now - self._since_s.setdefault(of, now) < LAST_WORDS_S
+            in_grace = now - self._launcher_ended_s.setdefault(of, now) < PROXY_GRACE_S
             trees = [t for t in self._context.holdings.of(*of) if t.is_proxy]
-            torn = of in self._torn or any(not t.killed and t.exit_code() for t in trees)
-            torn = torn or bool(self._ranks.lost(*of))
+            failed = of in self._failed or any(not t.killed and t.exit_code() for t in trees)
+            failed = failed or bool(self._ranks.lost(*of))
             awaited = any(t.running() for t in trees) or any(
                 caller.of == of for caller in self._callers.values()
             )
-            if patient and awaited and not torn:
+            if in_grace and awaited and not failed:
                 return None
-            self._well[of] = not torn
-        return self._well[of]
+            self._succeeded[of] = not failed
+        return self._succeeded[of]
 
     def forget(self, job: int, instance: int) -> None:
         """The job is over and its launcher gone: drop what was kept for it."""
-        self._torn.discard((job, instance))
-        self._since_s.pop((job, instance), None)
-        self._well.pop((job, instance), None)
+        self._failed.discard((job, instance))
+        self._launcher_ended_s.pop((job, instance), None)
+        self._succeeded.pop((job, instance), None)
         for run, caller in list(self._callers.items()):
             if caller.of == (job, instance):
                 caller.close()
@@ -157,7 +157,7 @@ class Proxies:
     # --- what runs here -----------------------------------------------------------------------
 
     def run(self, order: m.RunProxy) -> None:
-        """Start a proxy; a repeated order changes nothing, or tells the end again."""
+        """Start a proxy; a repeated order changes nothing, or reports the end again."""
         context = self._context
         if context.holdings.get(order.job, order.instance, order.run) is not None:
             return
@@ -165,7 +165,7 @@ class Proxies:
             self._report_end(order.run, self._ended_runs[order.run], order.asker)
             return
         if (order.job, order.instance) in context.closed:
-            self._failed(order, f"job {order.job}.{order.instance} is over on this node")
+            self._not_started(order, f"job {order.job}.{order.instance} is over on this node")
             return
         record = Record(order.job, order.instance, order.run, order.asker)
         # The rank's own environment comes through the proxy; this is the proxy's.
@@ -175,9 +175,9 @@ class Proxies:
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             context.holdings.start(record, order.argv, "/", env, out, out)
         except (OSError, ValueError) as e:
-            self._failed(order, str(e))
+            self._not_started(order, str(e))
 
-    def _failed(self, order: m.RunProxy, why: str) -> None:
+    def _not_started(self, order: m.RunProxy, why: str) -> None:
         caller = self._callers.pop(order.run, None)
         if caller is not None:
             caller.answer(error=why)
@@ -190,10 +190,10 @@ class Proxies:
             return  # looked at again in a moment
         run, of = held.record.run, (held.record.job, held.record.instance)
         log.info("job %d.%d: a proxy ended with %d", *of, code)
-        self._ranks.look()
+        self._ranks.look()  # a lost rank is reported after a grace period, which begins here
         lost = self._ranks.lost(*of)
         if (code or lost) and not held.killed:
-            self._torn.add(of)
+            self._failed.add(of)
         caller = self._callers.pop(run, None)
         if caller is not None:
             caller.answer(exit_code=code)

@@ -86,15 +86,15 @@ class Front:
             # Rounded up: a wait of less than a millisecond would otherwise be a busy loop.
             poller.poll(int(1000 * wait_s) + (wait_s > 0))
             self.guard.watch()
-            self._take_in()
+            self._read_messages()
             if time.monotonic() >= next_tick or wait_s == 0:
                 next_tick = time.monotonic() + self.tick_s
                 server.tick()
                 self.guard.check()
-            server.let_out()
+            server.finish_turn()
         self.close()
 
-    def _take_in(self) -> None:
+    def _read_messages(self) -> None:
         for _ in range(BATCH_MAX):
             if self.server.outbox_bytes > TURN_BYTES_MAX:
                 return
@@ -108,9 +108,9 @@ class Front:
             while last.more:
                 last = self.router.recv(copy=False)
                 extra += 1
-            self._one(identity, frame, extra)
+            self._read_message(identity, frame, extra)
 
-    def _one(self, identity: bytes, frame: zmq.Frame, extra: int) -> None:
+    def _read_message(self, identity: bytes, frame: zmq.Frame, extra: int) -> None:
         try:
             connection, public = int(frame.get(zmq.SRCFD)), str(frame.get("User-Id"))
         except zmq.ZMQError:
@@ -139,8 +139,8 @@ class Front:
 
     def close(self) -> None:
         """Give everything back."""
-        self.server.let_out()
-        self.server.keep()
+        self.server.finish_turn()
+        self.server.take_snapshot()
         self.guard.close()
         self.router.close()
         self._authenticator.stop()

@@ -91,7 +91,7 @@ class Guard:
     def check(self) -> None:
         """Cut connections that bring much and say nothing."""
         for fd, peer in list(self.peers.items()):
-            carried = _carried(fd, peer)
+            carried = _bytes_carried(fd, peer)
             if carried is None:
                 continue
             _, received = carried
@@ -122,7 +122,7 @@ class Guard:
             return False  # that one is gone, whoever has its name now
         if peer is None or size < LARGE_BYTES:
             return True
-        carried = _carried(fd, peer)
+        carried = _bytes_carried(fd, peer)
         if carried is None:
             return True
         if peer.sent <= carried[0] - peer.acked:  # all of it has arrived: count anew
@@ -159,7 +159,7 @@ def _borrow(fd: int, peer: Peer) -> socket.socket | None:
     return None
 
 
-def _carried(fd: int, peer: Peer) -> tuple[int, int] | None:
+def _bytes_carried(fd: int, peer: Peer) -> tuple[int, int] | None:
     """Bytes that the peer has taken and brought so far."""
     connection = _borrow(fd, peer)
     if connection is None:

@@ -1,8 +1,9 @@
 """The server's logic: what a request changes, what leaves, and when it may leave.
 
-A turn takes in messages (`receive`) and time (`tick`), hands events to the scheduler, and `let_out`
-commits them to the journal in one go and only then sends what follows: replies and orders. If the
-commit fails nothing is sent but refusals, and the state is rebuilt from what the journal holds.
+A turn takes in messages (`receive`) and time (`tick`) and hands events to the scheduler;
+`finish_turn` commits them to the journal in one transaction and only then sends what follows:
+replies and orders. If the commit fails nothing is sent but refusals, and the state is rebuilt from
+what the journal holds.
 What requests do is in requests/, what the scheduler's actions bring about in orders.py; both work
 through the desk (desk.py).
 
@@ -46,7 +47,7 @@ Outlet = Callable[[bytes, bytes], None]  # identity of a connection, frame
 
 
 class Server:
-    """See the module's docstring. One turn: any `receive`, perhaps `tick`, then `let_out`."""
+    """See the module's docstring. One turn: any `receive`, perhaps `tick`, then `finish_turn`."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class Server:
         if any(node.up for node in self.scheduler.state.processors.nodes.values()):
             self.apply(ev.GrantsPaused(True, WAITS_FOR_AGENTS))
         self.resume()
-        self.let_out()
+        self.finish_turn()
 
     @property
     def scheduler(self) -> Scheduler:
@@ -129,7 +130,7 @@ class Server:
             self.access.admit_job(job.id, job.instance)
         log.info("state rebuilt from a snapshot of event %d and %d events", kept, count)
 
-    def keep(self) -> None:
+    def take_snapshot(self) -> None:
         """Take a snapshot if anything happened since the last one; between turns only."""
         self._snapshots.take(self._seq, self.scheduler, self._now)
 
@@ -173,7 +174,7 @@ class Server:
         except JournalError as e:
             self._unsaved = self._unsaved or e
 
-    # --- what leaves ------------------------------------------------------------------------
+    # --- what is sent ------------------------------------------------------------------------
 
     def order(self, link: AgentLink, body: m.OrderBody) -> None:
         """Send an order once the journal is safe."""
@@ -225,7 +226,7 @@ class Server:
     def tick(self) -> None:
         """What is due by time alone: time-outs, lost agents, nodes that waited to join."""
         now = self._monotonic()
-        self._forgive(now)  # first: who seemed silent below may only have waited for us
+        self._extend_patience(now)  # first: who seemed silent below may only have waited for us
         deadline = self.scheduler.next_wakeup(self._now)
         if deadline is not None and deadline <= self.now():
             self.apply(ev.Tick())
@@ -246,7 +247,7 @@ class Server:
                     self.lose(node, "its agent was stopped with the cluster")
             self.stopping = True
 
-    def _forgive(self, now: float) -> None:
+    def _extend_patience(self, now: float) -> None:
         """If this server was away (stopped, starved, a hung disk), nobody was silent meanwhile.
 
         What agents said in the meantime still waits to be read, behind whatever else came.
@@ -273,7 +274,7 @@ class Server:
             log.warning("node %s is lost: %s", node, why)
             self.apply(ev.NodeLost(node, why))
 
-    def let_out(self) -> None:
+    def finish_turn(self) -> None:
         """Commit, then send. Nothing leaves that is not safe."""
         try:
             if self._unsaved is not None:

@@ -77,7 +77,7 @@ class Life:
                 server.apply(ev.JobEnded(running.id, running.instance, 0))
             for p, owner in list(state.processors.vacating.items()):
                 server.apply(ev.ProcessorsVacated(owner, (p,)))
-        server.let_out()
+        server.finish_turn()
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_snapshot_and_tail_equal_the_full_replay(life):
     """The same bytes, whichever way the state was made."""
     server = life.start()
     life.busy(server, 20)
-    server.keep()
+    server.take_snapshot()
     life.busy(server, 20)
     life.crash()
     journal = Journal(life.home.journal)
@@ -125,7 +125,7 @@ def test_damaged_snapshot_is_passed_over(life, damage):
     """The events tell the same story, only longer."""
     server = life.start()
     life.busy(server, 5)
-    server.keep()
+    server.take_snapshot()
     jobs = dict(server.scheduler.state.jobs)
     life.crash()
     change = {
@@ -143,7 +143,7 @@ def test_damaged_snapshot_is_passed_over(life, damage):
 def test_what_was_not_committed_is_gone_and_what_was_is_there(life):
     server = life.start()
     server.apply(ev.NodeJoined("n1", 2))
-    server.let_out()
+    server.finish_turn()
     server.apply(ev.NodeJoined("n2", 2))
     life.crash()
     assert set(life.start().scheduler.state.processors.nodes) == {"n1"}
@@ -156,7 +156,7 @@ def test_an_older_journal_tells_no_rows_and_none_are_meant(life):
     spec = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1), configuration(2)))
     (job,) = [a.job for a in server.apply(ev.JobSubmitted(spec)) if isinstance(a, StartJob)]
     server.apply(ev.ResizeRequested(job, 2))
-    server.let_out()
+    server.finish_turn()
     life.crash()
     db = sqlite3.connect(life.home.journal)
     older = "UPDATE events SET body = json_remove(body, '$.rows') WHERE type = 'ResizeRequested'"
@@ -171,7 +171,7 @@ def test_torn_tail(life):
     server = life.start()
     for n in range(5):
         server.apply(ev.NodeJoined(f"n{n}", 2))
-        server.let_out()
+        server.finish_turn()
     copy = life.home.root / "copy"
     copy.mkdir()
     for suffix in ("", "-wal"):
@@ -228,7 +228,7 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
     """SQLite undoes a batch by itself when the disk is full: nothing may slip in after that."""
     server = life.start()
     server.apply(ev.NodeJoined("n1", 2))
-    server.let_out()
+    server.finish_turn()
     db = server.journal._db
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count={pages}")
@@ -238,7 +238,7 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
     for n in range(40):
         body = submission(f"r{n}", env={"PAD": "x" * 3000})
         server.receive(b"me", user, codec.encode(m.Request(f"q{n}", body)))
-    server.let_out()
+    server.finish_turn()
     replies = [codec.decode_from_server(frame) for frame in sent]
     assert len(replies) == 40
     assert {r.body.code for r in replies} == {"later"}
@@ -246,7 +246,7 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
     assert not server.scheduler.state.jobs
     db.execute("PRAGMA max_page_count=1000000")
     server.receive(b"me", user, codec.encode(m.Request("again", submission("r0"))))
-    server.let_out()
+    server.finish_turn()
     assert codec.decode_from_server(sent[-1]).body == m.Submitted(1)
     life.crash()
     assert set(life.start().scheduler.state.jobs) == {1}
@@ -290,15 +290,15 @@ def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(life, monkeypat
     only = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1),))
     server.apply(ev.JobSubmitted(only))
     server.apply(ev.JobStarted(1, 1))
-    server.let_out()
+    server.finish_turn()
     monkeypatch.setattr(os, "fdatasync", flushes.append)
     for n, event in enumerate(batch, 1):
         server.apply(event(n))
-    server.let_out()
+    server.finish_turn()
     assert bool(flushes) is flushed
     flushes.clear()
     server.apply(goes_on(len(batch) + 1))
-    server.let_out()
+    server.finish_turn()
     assert not flushes
 
 
@@ -336,7 +336,7 @@ def test_a_job_that_the_scheduler_has_forgotten_is_told_of(tmp_path):
 
     def ask(server, body):
         server.receive(b"user", Principal("user"), codec.encode(m.Request("q", body)))
-        server.let_out()
+        server.finish_turn()
         return codec.decode_from_server(told.pop()).body
 
     server = start()
