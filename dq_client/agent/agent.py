@@ -111,6 +111,7 @@ class Agent:
             return TURN_S
         if self._ending or self.ranks.missing:
             return TURN_S
+        # A millisecond more, because the poller rounds down and would wake just before it is due.
         return max(0.0, self._last_beat + self.heartbeat_s - self.context.clock()) + 0.001
 
     def close(self) -> None:
@@ -145,6 +146,7 @@ class Agent:
             if not self.session:  # never let in: a wrong key stays wrong
                 raise
             log.warning("%s", e)
+        # The first connection needs none: `run` has said hello, and ZeroMQ keeps it until then.
         if before and connection.handshakes > before:
             self._say_hello()
 
@@ -196,7 +198,8 @@ class Agent:
         elif message.id == self._hello:
             if isinstance(message.body, m.Welcome):
                 self._hello, self.session = "", message.body.session
-                self._last_beat = float("-inf")  # what is held is told at once
+                # A heartbeat at once: only what it says of jobs is relied upon (live/agents.py).
+                self._last_beat = float("-inf")
                 log.info("welcomed by the server, epoch %d", message.body.epoch)
             elif isinstance(message.body, m.Error) and message.body.code != "later":
                 raise WrongServer(message.body.text)

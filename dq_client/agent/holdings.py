@@ -65,7 +65,7 @@ class Tree:
             return None if self.running() else KEEPER_KILLED
 
     def abandoned(self) -> bool:
-        """Whether the keeper was killed: nobody has ended what it looked after."""
+        """Whether the keeper was killed before it could end the tree."""
         return not self.running() and not (self.folder / "exit").exists()
 
     def terminate(self) -> None:

@@ -143,7 +143,7 @@ class Keeper:
             try:
                 write(f"{self.folder}/exit", str(code))
             except FileNotFoundError:
-                return  # nobody wants to know any more
+                return  # the folder is gone: the agent has forgotten this tree
             except OSError:
                 time.sleep(0.5)
             else:

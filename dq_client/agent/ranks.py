@@ -28,7 +28,7 @@ class Ranks:
 
     @property
     def missing(self) -> bool:
-        """Whether somebody is missing and the server is to be told soon."""
+        """Whether a rank was found missing that is not reported yet."""
         return bool(self._since_s.keys() - self._told)
 
     def lost(self, job: int, instance: int) -> list[int]:

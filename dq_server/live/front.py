@@ -25,7 +25,7 @@ from dq_server.live.server import Server
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
 
-BATCH_MAX = 100  # messages a turn: nobody waits for the commit of more
+BATCH_MAX = 100  # messages a turn: all of them wait for its commit
 TURN_BYTES_MAX = 8 << 20  # of answers
 IO_THREADS = 2  # a flood keeps one of them busy
 TICK_S = 0.25

@@ -197,7 +197,7 @@ class Server:
         return longest_s if deadline is None else min(longest_s, max(0.0, deadline - self.now()))
 
     def receive(self, identity: bytes, principal: access.Principal, frame: bytes) -> None:
-        """Take in a message; one that makes no sense is told so, as far as it says who asks."""
+        """Handle a message; a malformed one gets an error if at least its id can be read."""
         try:
             request = codec.decode_request(frame)
         except codec.MalformedMessage as e:
@@ -248,9 +248,9 @@ class Server:
             self.stopping = True
 
     def _extend_patience(self, now: float) -> None:
-        """If this server was away (stopped, starved, a hung disk), nobody was silent meanwhile.
+        """Do not count it as silence of agents if this server did not run for a while.
 
-        What agents said in the meantime still waits to be read, behind whatever else came.
+        It was stopped or starved, or a disk hung; what agents sent meanwhile still waits to be read.
         """
         away_s, self._ticked_s = now - self._ticked_s, now
         if away_s > self._away_from_s:
@@ -275,7 +275,7 @@ class Server:
             self.apply(ev.NodeLost(node, why))
 
     def finish_turn(self) -> None:
-        """Commit, then send. Nothing leaves that is not safe."""
+        """Commit, then send: nothing is sent that follows from an event that could be lost."""
         try:
             if self._unsaved is not None:
                 raise self._unsaved

@@ -1,7 +1,7 @@
 """Requests of agents: they report, send heartbeats, and tell what became of processes.
 
-An agent's word counts for its own nodes only: one agent's key is in many hands, and an agent that
-was cut off may speak of what is no longer its own.
+An agent may report about its own nodes only: all agents share one key, and an agent that was cut
+off may speak of what is no longer its own.
 """
 
 from __future__ import annotations
