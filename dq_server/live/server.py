@@ -250,7 +250,7 @@ class Server:
     def _extend_patience(self, now: float) -> None:
         """Do not count it as silence of agents if this server did not run for a while.
 
-        It was stopped or starved, or a disk hung; what agents sent meanwhile still waits to be read.
+        It was stopped or starved, or a disk hung; what agents sent meanwhile is still to be read.
         """
         away_s, self._ticked_s = now - self._ticked_s, now
         if away_s > self._away_from_s:
