@@ -128,7 +128,7 @@ def test_a_message_has_the_bytes_it_always_had(body, full):
     decode = codec.decode_request if body in m.REQUESTS else codec.decode_from_server
     assert type(decode(sent).body) is body
     assert codec.encode(decode(sent)) == sent
-    assert digest(sent) == BYTES[body.__name__][not full]
+    assert digest(sent) == BYTES.get(body.__name__, ("new", "new"))[not full]
 
 
 def test_every_message_is_in_the_table_above():
