@@ -53,7 +53,7 @@ class Desk:
     address: str = ""  # known once the socket is bound
     draining: bool = False  # a stop waits for its jobs to end: no new ones
     log_queries: LogQueries = field(default_factory=lambda: LogQueries())
-    # (job, processor) -> pid of the rank that is about to leave it. Not in the journal: orders.vacate
+    # (job, processor) -> pid of the rank that is about to leave it. Not journaled: orders.vacate
     # does without when a server has died meanwhile.
     leaving: dict[tuple[int, int], int] = field(default_factory=dict)
     # The state, and what is worked out from it: made again by `use` whenever the state is.
