@@ -62,7 +62,7 @@ class Ranks:
 
 
 def describe(gone: list[int]) -> str:
-    """What the job's owner reads. The rank that ended first is among the pids."""
+    """What the job's owner reads about ranks that are gone."""
     # More than one, as a rule: MPI kills the neighbours of a rank that ends in mid-run.
     which = ", ".join(map(str, gone[:10])) + (", ..." if len(gone) > 10 else "")
     return f"a rank ended without leaving the job (gone: process{'es' * (len(gone) > 1)} {which})"
