@@ -50,8 +50,8 @@ def start_server(home: Home, options: list[str]) -> dict[str, object]:
     process = _start(home, "server", ["-m", "dq_server.live", *options])
 
     def ready() -> bool:
-        if process.poll() is not None:
-            raise _said(home, "server", process.returncode)
+        if process.poll() is not None:  # else its end would be reported as a time-out
+            raise _last_words(home, "server", process.returncode)
         try:
             return bool(home.server()["pid"] == process.pid)
         except NoServer:
@@ -59,8 +59,8 @@ def start_server(home: Home, options: list[str]) -> dict[str, object]:
 
     try:
         wait_until(ready, PATIENCE_S, f"the server did not start in {PATIENCE_S:g} s")
-    except BaseException:
-        process.terminate()  # one that comes up later would be nobody's
+    except BaseException:  # also Ctrl-C: a server that comes up later would belong to nobody
+        process.terminate()
         raise
     return home.server()
 
@@ -85,7 +85,7 @@ def start_agents(
     wanted = {"agents": agents, "slowed": slowed}
     process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
     if process.returncode != 0:
-        raise _said(home, "fleet", process.returncode)
+        raise _last_words(home, "fleet", process.returncode)
 
 
 def _start(
@@ -99,13 +99,13 @@ def _start(
             stdin=stdin,
             stdout=err,
             stderr=err,
-            cwd="/",
-            start_new_session=True,
+            cwd="/",  # it must not keep a file system from being unmounted
+            start_new_session=True,  # the terminal's Ctrl-C is for the command, not for the cluster
         )
 
 
-def _said(home: Home, what: str, code: int) -> DQError:
-    """The last words of a part that ended while starting."""
+def _last_words(home: Home, what: str, code: int) -> DQError:
+    """The error of a part that ended while starting: the last line that it wrote."""
     try:
         lines = (home.log / f"{what}.err").read_text().strip().splitlines()
     except OSError:
@@ -142,7 +142,7 @@ def start_contained(home: Home, cluster: Cluster, mechanism: str) -> None:
     wanted = {"nodes": nodes, "groups": groups, "rate_mbit": rate}
     process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
     if process.returncode != 0:
-        raise _said(home, "fleet", process.returncode)
+        raise _last_words(home, "fleet", process.returncode)
 
 
 def bring_up(
@@ -180,7 +180,7 @@ def bring_up(
 
 
 def _tear_down(home: Home) -> None:
-    """What was started goes again, also if the server does not listen."""
+    """Stop what was started, also if the server does not answer."""
     try:
         bring_down(home, force=True)
     except DQError:
@@ -215,7 +215,7 @@ def bring_down(home: Home, *, force: bool) -> None:
 
 
 def _remove_emulation(home: Home) -> None:
-    """What contained nodes had in the kernel, if this home ever had any."""
+    """Remove what contained nodes had in the kernel, if this home ever had any."""
     if (home.root / "contained").exists():
         from dq_client.emulation import contained
 
@@ -237,6 +237,7 @@ def _bring_down(home: Home, *, force: bool) -> None:
         connection.call(m.Stop(force), timeout_s=10.0)
     finally:
         connection.close()
+    # The server's reply says that it will go down; the agents go when it tells them to retire.
     pids.append((info["pid"], info["create_time"]))
     wait_until(
         lambda: not any(is_alive(*p) for p in pids),
@@ -275,6 +276,8 @@ def stop_agents(home: Home, names: list[str] | None = None) -> list[str]:
 
 def leftovers(home: Home) -> list[int]:
     """Processes of this machine that belong to this home: server, agents, jobs' processes."""
+    # By the environment, which every descendant inherits: also processes that called setsid and
+    # those whose keeper was killed.
     mark = f"DQ_HOME={home.root}".encode()
     found = []
     for process in psutil.process_iter():

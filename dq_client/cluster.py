@@ -92,9 +92,10 @@ def local_cluster(processors: int) -> Cluster:
     if not 1 <= processors <= NODES_MAX:
         raise UsageError(f"a local cluster has 1 to {NODES_MAX} processors, not {processors}")
     width = max(2, len(str(processors)))
-    # All of them are one host to MPI: one proxy instead of one per processor.
     names = [f"n{i:0{width}}" for i in range(1, processors + 1)]
-    return Cluster("local", "local", tuple(NodeInfo(n, 1, "local") for n in names))
+    # All of them are one host to MPI: one proxy instead of one per processor.
+    nodes = tuple(NodeInfo(name=name, processors=1, host="local") for name in names)
+    return Cluster("local", "local", nodes)
 
 
 def usable_cores() -> int:
@@ -134,7 +135,7 @@ def _cluster(file: ClusterFile) -> Cluster:
     if not file.nodes:
         raise UsageError("no [[nodes]]: a cluster needs at least one node")
     nodes = [node for group in file.nodes for node in _nodes(group, file.link)]
-    names = [n.name for n in nodes]
+    names = [n.name for n in nodes]  # a node is known by its name alone, everywhere
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"node {name} is named twice")
@@ -160,11 +161,17 @@ def _nodes(group: NodeGroup, link: Link | None) -> list[NodeInfo]:
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"nodes {group.names}: core_share = {share:g}, need above 0, at most 1")
     words = [group.names] if isinstance(group.names, str) else group.names
-    carries: tuple[float | None, float | None, str] = (None, None, "full")
-    if link is not None:
-        carries = (link.rate_mbit, link.latency_us, link.duplex)
     return [
-        NodeInfo(name, group.processors, name, group.speed, share, *carries)
+        NodeInfo(
+            name=name,
+            processors=group.processors,
+            host=name,
+            speed=group.speed,
+            core_share=share,
+            link_mbit=None if link is None else link.rate_mbit,
+            link_latency_us=None if link is None else link.latency_us,
+            link_duplex="full" if link is None else link.duplex,
+        )
         for word in words
         for name in expand_names(word)
     ]

@@ -1,4 +1,4 @@
-"""Bytes to messages and back, with validation. The only place that knows the encoding."""
+"""Messages to bytes (MessagePack) and back, with validation. No other file knows the encoding."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from dq_client.messages import (
 
 
 class MalformedMessage(DQError):
-    """Bytes that are no message of ours."""
+    """Bytes that are no valid message."""
 
 
-class Envelope(msgspec.Struct):
-    """What a malformed request can still be answered by."""
+class IdOnly(msgspec.Struct):
+    """All that is needed of a malformed request to answer it."""
 
     id: Ident
 
 
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)
-_envelopes = msgspec.msgpack.Decoder(Envelope)
+_ids = msgspec.msgpack.Decoder(IdOnly)
 _from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
 
 
 def encode(message: Request | FromServer) -> bytes:
     """One frame; DQError if it would be larger than the other side accepts."""
+    # Checked by the sender: ZeroMQ would drop the connection of a frame that is too large, and the
+    # reason with it.
     frame = _encoder.encode(message)
     limit = FRAME_BYTES_MAX if isinstance(message, Request) else FROM_SERVER_BYTES_MAX
     if len(frame) > limit:
@@ -43,14 +45,16 @@ def decode_request(frame: bytes) -> Request:
     """For the server; MalformedMessage for anything that is not a valid request."""
     try:
         return _requests.decode(frame)
+    # Not DecodeError alone: text that is no UTF-8 and values nested too deep raise errors of their
+    # own, and no bytes of a peer may end the server.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise MalformedMessage(str(e)) from e
 
 
 def request_id(frame: bytes) -> str | None:
-    """Who asks, if a malformed request says at least that."""
+    """The id of a malformed request, if it has at least that."""
     try:
-        return _envelopes.decode(frame).id
+        return _ids.decode(frame).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

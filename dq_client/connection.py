@@ -1,7 +1,8 @@
-"""A client's connection to the server: CURVE, time-outs, retries that are safe to repeat.
+"""A client's connection to the server: encrypted (CURVE), with time-outs and retries.
 
-ZeroMQ reconnects by itself; a request is sent again under the same id until its reply comes or the
-time is up. A server that refuses the key says nothing at all, so the socket's monitor is watched.
+ZeroMQ reconnects by itself. A request is sent again under the same id until its reply comes or the
+time is up; every request is safe to repeat. A server that refuses a key sends nothing at all, so
+the socket's monitor is watched for the failed handshake.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dq_client.messages import (
 
 RESEND_S = 1.0
 RECONNECT_MS_MAX = 400  # a server that was killed is back in less than a second
-UNEXPLAINED_MAX = 3  # handshakes that fail without a word: one may be a server that died just then
+UNEXPLAINED_MAX = 3  # failed handshakes without a reason: one may be a server that died just then
 
 
 class Connection:
@@ -43,6 +44,7 @@ class Connection:
         self.socket = self._context.socket(zmq.DEALER)
         s = self.socket
         s.linger = 200
+        # Above the limit of the codec, which has an error for it; beyond this one ZeroMQ hangs up.
         s.setsockopt(zmq.MAXMSGSIZE, FROM_SERVER_BYTES_MAX + (1 << 20))
         s.setsockopt(zmq.HANDSHAKE_IVL, 5000)
         s.setsockopt(zmq.RECONNECT_IVL, 50)
@@ -68,6 +70,7 @@ class Connection:
 
     def _send(self, request: Request) -> None:
         try:
+            # Without NOBLOCK a full queue would stop an agent's loop while the server is away.
             self.socket.send(codec.encode(request), zmq.NOBLOCK)
         except zmq.Again:
             raise NoServer(f"the queue to {self.address} is full: nobody reads it") from None
@@ -89,7 +92,7 @@ class Connection:
         """Like `call`, but an Error reply is returned. NoServer when the time is up."""
         request = Request(next(self._ids), body)
         deadline = time.monotonic() + timeout_s
-        resend = 0.0
+        resend = 0.0  # at once, the first time
         while (left := deadline - time.monotonic()) > 0:
             if time.monotonic() >= resend:
                 self._send(request)
@@ -97,6 +100,7 @@ class Connection:
             message = self.receive(min(left, 0.25))
             if isinstance(message, Order):
                 self.orders.append(message)
+            # A reply with another id answers an earlier request whose time was up.
             elif message is not None and message.id == request.id:
                 return message.body
             self.check_refused()

@@ -20,9 +20,9 @@ and, when that has ended, MUST answer with one of
     {"exit": 0}                      the command ran and ended with this code
     {"error": "no such node: n03"}   it was not run; the text goes to standard error
 
-If the connection closes without an answer, the command is taken for lost; a command that runs goes
-on, hydra asks no more of this program then. If this program is killed, the agent sees the
-connection close and SHALL end the command.
+If the connection closes without an answer, this program takes the command for lost and fails; a
+command that runs goes on. If this program is killed, the agent sees the connection close and SHALL
+end the command.
 
 A command that was not run would end the whole job: hydra gives up when one launch fails. For a job
 that starts this is right. For a job that grows, this program takes the agent's place and runs the
@@ -93,6 +93,7 @@ def ask(path: str, line: bytes) -> int:
     except OSError as error:
         raise NotRunError(f"no agent answers at {path}: {error}") from None
     agent.sendall(line)
+    # Here, not at the top: the agent starts the command while this program imports it.
     import json
 
     answer = b""
@@ -129,6 +130,7 @@ def main() -> int:
 
 def _not_run(command: list[str], reason: str) -> int:
     """Fail, unless that would take a running job down: then this becomes the command."""
+    # `--pgid` numbers hydra's process groups: 0 is the job's start, each spawn has a higher one.
     start = command.index("--pgid") if "--pgid" in command else 0
     if command[start : start + 2] == FIRST_RANKS or not start:
         return _fail(reason)

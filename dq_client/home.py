@@ -37,7 +37,7 @@ class Home:
         return Home(Path(state).expanduser().absolute() / "dq")
 
     def create(self) -> None:
-        """Make the folder, private; refuse one that others can read (it holds keys)."""
+        """Make the folder, private; UsageError if others can read it (it holds keys)."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             mode = self.root.stat().st_mode & 0o777
@@ -99,9 +99,11 @@ class Home:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner reads, all at once (a reader never sees half of it)."""
+    """Write a file that only its owner reads, atomically: a reader never sees half of it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # The mode is given when the file is made: a chmod afterwards would leave a moment in which
+    # others can open it.
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w") as f:
         f.write(text)
@@ -114,6 +116,7 @@ def is_alive(pid: int, create_time: float | None = None) -> bool:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
+        # A second of slack: a step of the system clock shifts the boot time that psutil adds.
         return create_time is None or abs(process.create_time() - create_time) < 1.0
     except (psutil.Error, ValueError):
         return False

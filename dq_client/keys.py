@@ -1,6 +1,7 @@
 """CURVE key pairs: one per principal, and one per job instance made from the server's secret.
 
-A key file is readable by its owner only, in a folder that only its owner enters; looser is refused.
+A key file is readable by its owner only, in a folder that only its owner enters; a key with looser
+permissions is refused.
 A job's key pair is its token: the server computes it (nothing to store), hands the secret to the
 application through its environment, and recognises the application by the public half.
 """
@@ -34,6 +35,7 @@ def load(folder: Path, name: str) -> KeyPair:
     """Read a principal's key pair; UsageError if it is missing, malformed or open to others."""
     path = folder / f"{name}.key"
     try:
+        # The folder, too: who may write there can put another key in the file's place.
         for place in (folder, path):
             found = place.stat()
             mode = found.st_mode & 0o777
@@ -69,5 +71,7 @@ def pair_of(secret: str) -> KeyPair:
 def job_keys(server_secret: str, job_id: int, instance: int) -> KeyPair:
     """The key pair of one start of one job."""
     text = f"dq-job:{job_id}:{instance}".encode()
+    # Derived, not stored: a server that starts again knows the keys of the jobs that run. The
+    # instance is part of it, so that a restarted job's earlier start cannot speak for it.
     raw = hmac.new(server_secret.encode(), text, hashlib.sha256).digest()
     return pair_of(z85.encode(raw).decode())

@@ -1,7 +1,7 @@
-"""The MPI part of `dq doctor`: tries what the MPI on this machine can do, and says what follows.
+"""The MPI part of `dq doctor`: probes what the MPI on this machine can do, and what follows for DQ.
 
-Each trial runs under mpiexec in processes of its own with a time limit, because what an MPI cannot
-do often shows as a hang or a crash of the whole job. The trials themselves are in
+Each probe runs under mpiexec in processes of its own with a time limit, because what an MPI cannot
+do often shows as a hang or a crash of the whole job. The programs that they run are in
 resize_lib/processes/probe.py.
 """
 
@@ -86,7 +86,7 @@ def probe_mpi(limit_s: float = LIMIT_S) -> list[ProbeResult]:
             result = _judge(probe, argv, limit_s)
             results.append(result)
             if probe.trial == "start" and not result.ok:
-                break
+                break  # the others need a running job: each would cost its time limit
     return results
 
 
@@ -158,7 +158,7 @@ def _run(argv: list[str], limit_s: float) -> tuple[int | None, str, str]:
         code = None
         _kill_marked(mark)
         out, err = trial.communicate()
-    _kill_marked(mark)
+    _kill_marked(mark)  # also after a good end: a crashed job may leave daemons
     return code, out, err
 
 
@@ -173,7 +173,8 @@ def _permissive() -> dict[str, str]:
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill every process of a trial; they carry its mark in their environment."""
+    """Kill every process of a trial."""
+    # By a mark in the environment, not by process group: the MPI's own daemons call setsid.
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK_VARIABLE) == mark:

@@ -1,9 +1,9 @@
-"""A rank's mark: that it is there and has not said that it leaves.
+"""A rank's mark: a file that says that the rank is in its session and has not left it.
 
-MPI's launcher notices a rank that a signal killed, not one that ends by itself without a word: the
-others wait for it for ever. So a rank leaves a file on its node when it enters its session, and
-removes it when it leaves. A mark whose process is gone is a lost rank, whoever looks and however
-late: no message can be missed, an agent that was away finds the same.
+MPI's launcher notices a rank that a signal killed, not one that ends by itself without leaving the
+job: the others wait for it for ever. So a rank writes a file on its node when it enters its
+session, and removes it when it leaves. A mark whose process is gone is a lost rank, whoever looks
+and however late: an agent that was away finds the same.
 
     $DQ_HOME/agents/NAME/ranks/JOB.INSTANCE/PID     the process's start time in the kernel's count
 
@@ -45,19 +45,21 @@ class Mark:
             write_private(self._path, str(start_ticks(self._pid)))
 
     def remove(self) -> None:
-        """This rank leaves; a child that was forked off it and ends is not meant."""
+        """This rank leaves its session."""
+        # A child that was forked off this rank inherits the mark; its end says nothing of the rank.
         if self._path is not None and os.getpid() == self._pid:
             with contextlib.suppress(OSError):
                 self._path.unlink()
 
 
 def lost(folder: Path) -> list[int]:
-    """Processes of one job instance that are gone and have left their mark."""
+    """Pids of one job instance's ranks that are gone and whose mark is still there."""
     try:
         marks = [path for path in folder.iterdir() if path.name.isdigit()]
     except OSError:
         return []
-    # A rank removes its mark before it ends: so first its process is looked for, then the mark.
+    # In this order, because a rank removes its mark before it ends: a rank that leaves between the
+    # two looks has no mark any more. The other way round it would be taken for lost.
     return sorted(int(path.name) for path in marks if _gone(path) and path.exists())
 
 

@@ -19,7 +19,7 @@ import msgspec
 import psutil
 
 from dq_client import keys
-from dq_client.agent.agent import Agent
+from dq_client.agent.agent import make_agent
 from dq_client.agent.keeper import PR_SET_CHILD_SUBREAPER
 from dq_client.connection import Connection
 from dq_client.emulation.enforcement import Enforcement, NodeEnforcement, of_node
@@ -27,6 +27,8 @@ from dq_client.errors import DQError, NoServer, UsageError
 from dq_client.home import Home, write_private
 from dq_client.launch import raise_open_file_limit
 from dq_client.messages import NodeInfo
+
+HEARTBEAT_S = 2.0  # if the server's file does not say
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -134,15 +136,22 @@ def serve(
     info = {"pid": pid, "create_time": me.create_time(), "name": name}
     write_private(folder / "agent.json", json.dumps(info))
     server = _server(home) if inside is None else inside.server
-    agent = Agent(home, name, nodes, _connect(home, server), interface=interface)
-    agent.heartbeat_s = server.get("heartbeat_s", agent.heartbeat_s)
-    if slowed is not None:
-        agent.environment, agent.each_beat = slowed.environment, slowed.each_beat
+    wake, wakes = socket.socketpair()
+    for end in (wake, wakes):
+        end.setblocking(False)
+    agent = make_agent(
+        home,
+        name,
+        nodes,
+        _connect(home, server),
+        interface=interface,
+        environment=slowed.environment if slowed is not None else {},
+        wake=wake,
+        heartbeat_s=server.get("heartbeat_s", HEARTBEAT_S),
+        each_beat=slowed.each_beat if slowed is not None else lambda: None,
+    )
     signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "retired", True))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
-    agent.wake, wakes = socket.socketpair()
-    for end in (agent.wake, wakes):
-        end.setblocking(False)
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     try:
         agent.run()

@@ -1,6 +1,6 @@
-"""The applications of jobs that have processes here: launched, killed, ended, and their output.
+"""Applications launched on this agent's nodes: launched, killed, ended, and their output.
 
-Where an application is launched, its launcher runs; its ranks on other nodes belong to proxies.
+The agent of a job's first node runs MPI's launcher; the ranks on all nodes belong to proxies.
 """
 
 from __future__ import annotations
@@ -8,53 +8,66 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dq_client import messages as m
 from dq_client.agent import tree
+from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
-from dq_client.agent.proxies import TORN_DOWN
-from dq_client.agent.ranks import describe
+from dq_client.agent.proxies import NOT_STARTED, TORN_DOWN, Proxies
+from dq_client.agent.ranks import Ranks, describe
 from dq_client.launch import LaunchError, launch_command
-
-if TYPE_CHECKING:
-    from dq_client.agent.agent import Agent
 
 log = logging.getLogger("dq.agent")
 
 LOG_PIECE_BYTES = 256 << 10
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """How this agent starts MPI's launcher."""
+
+    rsh: Path  # the dq-rsh program (launch.install_rsh)
+    rsh_socket: Path
+    interface: str = "lo"
+    environment: dict[str, str] = field(default_factory=dict)  # set for every rank
+
+
 class Applications:
     """What an agent does when it is told to launch, kill or read one, and when one has ended."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(
+        self, context: Context, launcher: Launcher, proxies: Proxies, ranks: Ranks
+    ) -> None:
+        self._context, self._launcher = context, launcher
+        self._proxies, self._ranks = proxies, ranks
 
     def launch(self, order: m.Launch) -> None:
         """An order to start one; a repeated one, or one that comes too late, changes nothing."""
-        agent = self._agent
-        known = agent.holdings.get(order.job, order.instance) is not None
-        if known or f"end {order.job}.{order.instance}" in agent.reports:
+        context = self._context
+        known = context.holdings.get(order.job, order.instance) is not None
+        if known or f"end {order.job}.{order.instance}" in context.reports:
             return  # a repeated order
-        if agent.knows_over(order.job, order.instance):
+        if (order.job, order.instance) in context.closed:
             return  # an order that was overtaken: the instance has been killed, or has ended
         log.info("job %d.%d: launching %s", order.job, order.instance, order.argv)
         try:
             held = self.start(order)
         except (LaunchError, OSError, ValueError) as e:  # ValueError: a NUL in argv or environment
             log.warning("job %d.%d cannot be launched: %s", order.job, order.instance, e)
-            ended = m.AppEnded(order.job, order.instance, 127, str(e))
-            agent.reports.add(f"end {order.job}.{order.instance}", ended)
+            ended = m.AppEnded(
+                job=order.job, instance=order.instance, exit_code=NOT_STARTED, error=str(e)
+            )
+            context.reports.add(f"end {order.job}.{order.instance}", ended)
             return
         started = m.AppStarted(order.job, order.instance, held.record.pid)
-        agent.reports.add(f"start {order.job}.{order.instance}", started)
+        context.reports.add(f"start {order.job}.{order.instance}", started)
 
     def start(self, order: m.Launch) -> Tree:
         """Start the application; LaunchError, OSError or ValueError if that is impossible."""
-        agent = self._agent
-        env = {**order.env, **agent.owner.marks(tree.LAUNCHER)}
+        context, launcher = self._context, self._launcher
+        env = {**order.env, **context.owner.marks(tree.LAUNCHER)}
         check_program(order.argv, order.cwd, env)
         placement: dict[str, int] = {}
         for place in order.places:
@@ -62,25 +75,25 @@ class Applications:
         launch = launch_command(
             order.argv,
             list(placement.items()),
-            rsh=agent.rsh_program,
-            rsh_socket=agent.rsh.path,
-            interface=agent.interface,
+            rsh=launcher.rsh,
+            rsh_socket=launcher.rsh_socket,
+            interface=launcher.interface,
         )
-        folder = agent.home.job(order.job)
+        folder = context.home.job(order.job)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return agent.holdings.start(
+        return context.holdings.start(
             Record(order.job, order.instance),
             launch.argv,
             order.cwd,
-            {**launch.env, **agent.environment, **env},
+            {**launch.env, **launcher.environment, **env},
             folder / "out",
             folder / "err",
         )
 
     def kill(self, order: m.KillTree) -> None:
         """An order to end one with all its processes here, proxies too."""
-        self._agent.is_over(order.job, order.instance)
-        trees = self._agent.holdings.of(order.job, order.instance)
+        self._context.closed.close(order.job, order.instance)
+        trees = self._context.holdings.of(order.job, order.instance)
         log.info("job %d.%d: killing %d trees", order.job, order.instance, len(trees))
         for held in trees:
             if not held.killed:
@@ -88,38 +101,42 @@ class Applications:
 
     def ended(self, held: Tree, code: int) -> None:
         """A launcher has ended; its job once its proxies have, too."""
-        r, agent = held.record, self._agent
+        r, context = held.record, self._context
         key = f"end {r.job}.{r.instance}"
-        if key in agent.reports:
+        if key in context.reports:
             return
-        well = agent.proxies.all_well(r.job, r.instance) if code == 0 else True
-        if well is None or not held.sweep():
-            return
-        lost = [] if well else agent.ranks.lost(r.job, r.instance)
-        code = code if well else TORN_DOWN
+        # mpiexec's own failure needs no second opinion; its 0 does (proxies.py).
+        succeeded = self._proxies.all_succeeded(r.job, r.instance) if code == 0 else True
+        if succeeded is None or not held.sweep():
+            return  # not known yet, or processes are left: looked at again in the next turn
+        lost = [] if succeeded else self._ranks.lost(r.job, r.instance)
+        code = code if succeeded else TORN_DOWN
         log.info("job %d.%d ended with exit code %d", r.job, r.instance, code)
-        agent.is_over(r.job, r.instance)
-        agent.proxies.forget(r.job, r.instance)
+        context.closed.close(r.job, r.instance)
+        self._proxies.forget(r.job, r.instance)
         why = describe(lost) if lost else ""
-        agent.reports.add(key, m.AppEnded(r.job, r.instance, code, why), held)
+        ended = m.AppEnded(job=r.job, instance=r.instance, exit_code=code, error=why)
+        context.reports.add(key, ended, held)
 
     def read_log(self, order: m.ReadLog) -> None:
         """An order to tell a piece of its output."""
-        agent = self._agent
+        context = self._context
         name = "err" if order.stream == "err" else "out"
         data = b""
         try:
-            with (agent.home.job(order.job) / name).open("rb") as f:
+            with (context.home.job(order.job) / name).open("rb") as f:
                 f.seek(order.offset)
                 data = f.read(LOG_PIECE_BYTES)
         except OSError:
             pass  # nothing was written yet
-        running = any(
-            t.running() for t in agent.holdings.trees.values() if t.record.job == order.job
-        )
+        trees = context.holdings.trees.values()
+        running = any(t.running() for t in trees if t.record.job == order.job)
+        # A full piece is not the end, even of a job that has ended: there may be more behind it.
         end = not running and len(data) < LOG_PIECE_BYTES
-        offset = order.offset + len(data)
-        agent.send(m.LogAnswer(order.ticket, data, offset, end))
+        answer = m.LogAnswer(
+            ticket=order.ticket, data=data, offset=order.offset + len(data), end=end
+        )
+        context.send(answer)
 
 
 def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:

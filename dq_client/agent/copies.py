@@ -1,12 +1,12 @@
-"""Copies of protected jobs that this agent's nodes hold in memory: saved when needed, then removed.
+"""Copies of protected jobs' data that this agent's nodes hold in memory: saved, and removed.
 
 A job protected by `partner` keeps its copies in files in memory, below MEMORY/HOST/JOB, where they
-outlive its processes (docs/protection.md). They are of use only if somebody gets them to where the
-job starts again: when it is interrupted each agent writes what its nodes hold to disk, before it
-reports that the nodes are clear, and removes it from memory. The files' names say which part of
-which copy they are, so two nodes that hold the same part write the same file.
+outlive its processes (docs/protection.md). The job may start again on other nodes, so when it is
+interrupted each agent writes what its nodes hold to disk, before it reports that the nodes are
+clear, and removes it from memory. The files' names say which part of which copy they are, so two
+nodes that hold the same part write the same file.
 
-Copies may be large: they are written by a thread, the agent goes on meanwhile.
+Copies may be large, so a thread writes them while the agent goes on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from dq_client.home import Home
 from dq_client.messages import CopyPlaces
 
 log = logging.getLogger("dq.agent")
@@ -27,29 +28,32 @@ log = logging.getLogger("dq.agent")
 class CopyKeeper:
     """What one agent does about copies. `hosts`: what MPI calls its nodes."""
 
-    def __init__(self, hosts: Iterable[str]) -> None:
-        self.hosts = sorted(set(hosts))
+    def __init__(self, home: Home, hosts: Iterable[str]) -> None:
+        self._home, self._hosts = home, sorted(set(hosts))
         self._saving: dict[tuple[int, int], threading.Thread] = {}  # by job and instance
 
-    def save(self, job: int, instance: int, places: CopyPlaces, own_folder: Path) -> bool:
-        """Save what the ended instance left, or look how that goes: whether it is done."""
+    def save(self, job: int, instance: int, places: CopyPlaces) -> bool:
+        """Start to save what the ended instance left, or look how far that is; whether it is done.
+
+        To be called again until it is: the caller (vacancies.py) polls anyway.
+        """
         thread = self._saving.get((job, instance))
         if thread is None:
-            work = (job, places, _on_disk(places, own_folder))
+            work = (job, places, self._on_disk(job, places))
             thread = threading.Thread(target=self._save, args=work)
             self._saving[job, instance] = thread
             thread.start()
         return not thread.is_alive()
 
-    def forget(self, job: int, places: CopyPlaces, own_folder: Path) -> None:
+    def forget(self, job: int, places: CopyPlaces) -> None:
         """Remove all copies of a job that has ended."""
         saving = [key for key in self._saving if key[0] == job]
         before = [self._saving.pop(key) for key in saving]
 
         def remove() -> None:
-            for thread in before:
+            for thread in before:  # else it would write again what is removed here
                 thread.join()
-            for folder in (*self._held(job, places), _on_disk(places, own_folder)):
+            for folder in (*self._held(job, places), self._on_disk(job, places)):
                 shutil.rmtree(folder, ignore_errors=True)
 
         threading.Thread(target=remove).start()
@@ -57,7 +61,10 @@ class CopyKeeper:
     def _held(self, job: int, places: CopyPlaces) -> list[Path]:
         if not places.memory:
             return []
-        return [Path(places.memory, host, str(job)) for host in self.hosts]
+        return [Path(places.memory, host, str(job)) for host in self._hosts]
+
+    def _on_disk(self, job: int, places: CopyPlaces) -> Path:
+        return Path(places.folder) if places.folder else self._home.job(job) / "copies"
 
     def _save(self, job: int, places: CopyPlaces, disk: Path) -> None:
         for held in self._held(job, places):
@@ -70,14 +77,10 @@ class CopyKeeper:
             shutil.rmtree(held, ignore_errors=True)
 
 
-def _on_disk(places: CopyPlaces, own_folder: Path) -> Path:
-    return Path(places.folder) if places.folder else own_folder
-
-
 def save_file(source: Path, target: Path) -> None:
     """Copy a file so that it is there whole, and safe, or not at all."""
     if target.is_file() and target.stat().st_size == source.stat().st_size:
-        return  # another node held the same part
+        return  # another node held the same part (drafts are renamed when whole: same size, same)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:

@@ -1,4 +1,4 @@
-"""The job instances that have processes on this agent's nodes.
+"""The job instances that have processes on this agent's nodes: on disk, so that they outlive it.
 
 Each is a folder with a record of what it is for, the claim of its keeper (pid and start time), so
 that an agent that was killed and started again finds the same processes, and an `exit` file that
@@ -65,12 +65,12 @@ class Tree:
             return None if self.running() else KEEPER_KILLED
 
     def abandoned(self) -> bool:
-        """Whether the keeper was killed: nobody has ended what it looked after."""
+        """Whether the keeper was killed before it could end the tree."""
         return not self.running() and not (self.folder / "exit").exists()
 
     def terminate(self) -> None:
         """Ask the keeper to end the tree."""
-        self.killed = True
+        self.killed = True  # its exit code is our doing: no sign of a proxy that went wrong
         if self.running():
             tree.kill([self.record.pid], 15)
         else:
@@ -144,7 +144,7 @@ class Holdings:
         """Start a program under a keeper. OSError if that is impossible."""
         name = self.key(record.job, record.instance, record.run)
         folder = self.folder / name
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700)  # fails if it exists: an instance is started once
         write_private(folder / "record.json", msgspec.json.encode(record).decode())
         program = str(Path(keeper.__file__).resolve())
         words = [sys.executable, "-I", "-S", program, str(folder), cwd, str(out), str(err), *argv]
@@ -171,4 +171,6 @@ class Holdings:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+        # Popen notes by itself that its child was reaped by somebody else; it warns if it is
+        # dropped before that.
         self._reaping = [p for p in self._reaping if p.poll() is None]

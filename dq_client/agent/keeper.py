@@ -1,17 +1,17 @@
-"""The parent of one process tree of a job: outlives the agent, keeps the exit code, loses nobody.
+"""The supervisor of one process tree of a job: it outlives the agent and keeps the exit code.
 
     python -I -S keeper.py FOLDER CWD OUT ERR PROGRAM ARGS...
 
-It declares itself subreaper, so descendants that call setsid or lose their parent become its
-children instead of init's. When PROGRAM has ended its exit code goes to FOLDER/exit and whatever is
-left of the tree is killed. SIGTERM to the keeper ends the tree: SIGTERM to everybody, then SIGKILL
-after GRACE_S. It imports next to nothing because every start of a job waits for it.
+It declares itself a subreaper, so descendants that call setsid or lose their parent become its
+children instead of init's. When PROGRAM has ended it writes the exit code to FOLDER/exit and kills
+whatever is left of the tree. SIGTERM to the keeper ends the tree: SIGTERM to every descendant, then
+SIGKILL after GRACE_S. It imports next to nothing because every start of a job waits for it.
 
-At most one program is ever run per folder. Before it starts PROGRAM the keeper claims the folder,
-by a file FOLDER/claim with its pid and start time that can be made only once. An agent that comes
-up and finds a folder without a claim makes it itself, and a keeper that comes second just leaves:
-an agent killed in the middle of a launch leads to one run, or to none and a launch by its
-successor, never to two.
+At most one program is ever run per folder. Before it starts PROGRAM the keeper claims the folder:
+it makes the file FOLDER/claim, with its pid and start time, which can be made only once. An agent
+that starts and finds a folder without a claim makes the claim itself, and a keeper that comes
+second exits. So an agent killed in the middle of a launch leads to one run, or to none and a launch
+by its successor, never to two.
 """
 
 import ctypes
@@ -48,6 +48,7 @@ def descendants(root: int) -> list[int]:
 
 def signal_all(number: int) -> int:
     """Send a signal to every descendant; returns how many there were."""
+    # Not killpg: it misses descendants that called setsid.
     victims = descendants(os.getpid())
     for pid in victims:
         try:
@@ -58,14 +59,14 @@ def signal_all(number: int) -> int:
 
 
 def write(path: str, text: str) -> None:
-    """All or nothing: a reader never sees half a file."""
+    """Write a file atomically: a reader never sees half of it."""
     with open(path + ".draft", "w") as f:
         f.write(text)
     os.replace(path + ".draft", path)  # noqa: PTH105
 
 
 def start_ticks(pid: int) -> int:
-    """When a process started, in the kernel's count: with the pid it names a process for ever."""
+    """When a process started, in clock ticks since boot: with the pid it names the process."""
     with open(f"/proc/{pid}/stat", "rb") as f:
         return int(f.read().rpartition(b")")[2].split()[19])
 
@@ -77,7 +78,7 @@ def claim(folder: str) -> bool:
     try:
         with open(draft, "w") as f:
             f.write(f"{me} {start_ticks(me)}")
-        os.link(draft, f"{folder}/claim")
+        os.link(draft, f"{folder}/claim")  # fails if it exists: the file is whole, and made once
     except (FileExistsError, FileNotFoundError):
         return False
     finally:
@@ -108,24 +109,22 @@ def start(cwd: str, out: str, err: str, argv: list[str]) -> int:
 
 
 class Keeper:
-    """Waits for the tree; `dying` is when SIGTERM turns into SIGKILL."""
+    """Waits for the tree; `terminating`: SIGTERM has come, SIGKILL follows."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.dying = False
+        self.terminating = False
 
     def terminate(self, *_: object) -> None:
-        """SIGTERM arrived: end the tree, and see to it by an alarm.
-
-        By an alarm because Python's waitpid goes on waiting after a signal: a program that ignores
-        SIGTERM would never be looked at again.
-        """
-        if not self.dying:
-            self.dying = True
+        """SIGTERM arrived: end the tree, and kill by an alarm what is left after GRACE_S."""
+        if not self.terminating:
+            self.terminating = True
+            # An alarm, because Python's waitpid goes on waiting after a signal: a program that
+            # ignores SIGTERM would never be killed.
             signal.setitimer(signal.ITIMER_REAL, GRACE_S, KILL_AGAIN_S)
             signal_all(signal.SIGTERM)
 
-    def slay(self, *_: object) -> None:
+    def kill_all(self, *_: object) -> None:
         """The grace is over."""
         signal_all(signal.SIGKILL)
 
@@ -144,7 +143,7 @@ class Keeper:
             try:
                 write(f"{self.folder}/exit", str(code))
             except FileNotFoundError:
-                return  # nobody wants to know any more
+                return  # the folder is gone: the agent has forgotten this tree
             except OSError:
                 time.sleep(0.5)
             else:
@@ -152,6 +151,7 @@ class Keeper:
 
     def clear(self) -> None:
         """Kill and reap what is left of the tree."""
+        # Again and again: a process may fork between the listing and the signal.
         while signal_all(signal.SIGKILL):
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
@@ -166,7 +166,7 @@ def main() -> int:
     folder, cwd, out, err, *argv = sys.argv[1:]
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     keeper = Keeper(folder)
-    signal.signal(signal.SIGALRM, keeper.slay)
+    signal.signal(signal.SIGALRM, keeper.kill_all)
     signal.signal(signal.SIGTERM, keeper.terminate)
     if not claim(folder):
         return 0

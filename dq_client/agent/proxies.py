@@ -5,13 +5,13 @@
 
 A proxy on one of the agent's own nodes needs no server. Each of the four messages may be lost with
 a server, so RemoteRun is repeated with every heartbeat: it passes through to the other agent, which
-starts nothing twice and tells an end again.
+starts nothing twice and reports an end again.
 
 MPICH 5.0.2's mpiexec looks at the exit codes of the first ranks alone, and only at those that it
-has: when a rank that joined later dies and the job is torn down, mpiexec may end with code 0. Its
-proxies know better: a job is done only if all of them have ended with 0, too. A proxy itself says 0
-when a rank ended without a word and it has killed that rank's neighbours: there their marks tell
-(ranks.py).
+has: when a rank that joined later dies and the job is torn down, mpiexec may exit with code 0. So a
+job counts as done only if all its proxies have exited with 0, too. A proxy itself exits with 0 when
+a rank ended without leaving the job and the proxy has killed that rank's neighbours: then the marks
+of the ranks show it (ranks.py).
 """
 
 from __future__ import annotations
@@ -19,40 +19,43 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import zmq
 
 from dq_client import messages as m
+from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
+from dq_client.agent.ranks import Ranks
 from dq_client.agent.rsh import Caller, RshRequest, RshSocket
-
-if TYPE_CHECKING:
-    from dq_client.agent.agent import Agent
 
 log = logging.getLogger("dq.agent")
 
 ENDED_RUNS_MAX = 10_000
 TORN_DOWN = 255  # mpiexec's own code for it, when it notices
-LAST_WORDS_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
+NOT_STARTED = 127  # as a shell says of a program that cannot be run
+PROXY_GRACE_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
 
 
 class Proxies:
     """The callers of an agent, and the proxies that it runs for others."""
 
-    def __init__(self, agent: Agent, rsh: RshSocket | None) -> None:
-        self._agent, self._rsh = agent, rsh
+    def __init__(
+        self, context: Context, ranks: Ranks, hosts: Collection[str], rsh: RshSocket | None
+    ) -> None:
+        self._context, self._ranks, self._rsh = context, ranks, rsh
+        self._hosts = frozenset(hosts)  # what MPI calls the agent's own nodes
         self._reading: dict[int, Caller] = {}
         self._callers: dict[str, Caller] = {}  # by run id
         self._ended_runs: dict[str, int] = {}  # of other agents: run -> exit code
-        self._torn: set[tuple[int, int]] = set()  # job, instance: a proxy ended badly
-        self._since_s: dict[tuple[int, int], float] = {}  # when their launchers had ended
-        self._well: dict[tuple[int, int], bool] = {}  # and how
+        self._failed: set[tuple[int, int]] = set()  # job, instance: a proxy failed
+        self._launcher_ended_s: dict[tuple[int, int], float] = {}  # when it was seen
+        self._succeeded: dict[tuple[int, int], bool] = {}  # what was found
 
     # --- who calls here -----------------------------------------------------------------------
 
     def serve(self, ready: dict[object, int], poller: zmq.Poller) -> None:
-        """Take in what `dq-rsh` says."""
+        """Accept connections of `dq-rsh` and read requests from those that are ready."""
         if self._rsh is not None and self._rsh.listener.fileno() in ready:
             caller = self._rsh.accept()
             self._reading[caller.fileno()] = caller
@@ -77,34 +80,44 @@ class Proxies:
 
     def call(self, run: str, caller: Caller, job: int, instance: int, asked: RshRequest) -> None:
         """Start a proxy, here or through the server; ValueError if the job is not of this agent."""
-        if not self._agent.holdings.of(job, instance):
+        if not self._context.holdings.of(job, instance):
             raise ValueError(f"job {job}.{instance} does not run here")
         self._callers[run] = caller
         caller.of = (job, instance)
-        if asked.host in {n.host for n in self._agent.nodes}:
-            self.run(m.RunProxy(run, job, instance, asked.argv, asked.env))
+        if asked.host in self._hosts:
+            order = m.RunProxy(run=run, job=job, instance=instance, argv=asked.argv, env=asked.env)
+            self.run(order)
         else:
-            caller.call = m.RemoteRun(run, job, instance, asked.host, asked.argv, asked.env)
-            caller.request = self._agent.send(caller.call)
+            caller.call = m.RemoteRun(
+                run=run,
+                job=job,
+                instance=instance,
+                host=asked.host,
+                argv=asked.argv,
+                env=asked.env,
+            )
+            caller.request = self._context.send(caller.call)
 
-    def call_again(self) -> None:
+    def repeat_calls(self) -> None:
         """Ask again for proxies on other nodes that have not ended as far as we know."""
         for caller in self._callers.values():
             if caller.call is not None:
-                caller.request = self._agent.send(caller.call)
+                caller.request = self._context.send(caller.call)
 
     def answered(self, message: m.Reply) -> None:
-        """The server's word on a RemoteRun: a first refusal ends it, the end comes as an order."""
+        """The server's reply to a RemoteRun: a refusal counts unless it was accepted before."""
         for run, caller in list(self._callers.items()):
             if caller.call is None or caller.request != message.id:
                 continue
             if not isinstance(message.body, m.Error):
+                # From now on only the proxy's end is an answer. A later refusal (the job ends just
+                # now) must not make hydra take a command for not run that does run.
                 caller.accepted = True
             elif not caller.accepted:
                 caller.answer(error=message.body.text)
                 del self._callers[run]
 
-    def told_end(self, order: m.ProxyEnded) -> None:
+    def ended_elsewhere(self, order: m.ProxyEnded) -> None:
         """A proxy on another node has ended."""
         caller = self._callers.pop(order.run, None)
         if caller is not None and order.error:
@@ -112,30 +125,30 @@ class Proxies:
         elif caller is not None:
             caller.answer(exit_code=order.exit_code)
             if order.exit_code:
-                self._torn.add(caller.of)
+                self._failed.add(caller.of)
 
-    def all_well(self, job: int, instance: int) -> bool | None:
-        """Whether all proxies of a launcher that has ended have ended well; None: not known yet."""
+    def all_succeeded(self, job: int, instance: int) -> bool | None:
+        """Whether all proxies of a launcher that has ended exited with 0; None: not known yet."""
         of = job, instance
-        if of not in self._well:
-            now = self._agent.clock()
-            patient = now - self._since_s.setdefault(of, now) < LAST_WORDS_S
-            trees = [t for t in self._agent.holdings.of(*of) if t.is_proxy]
-            torn = of in self._torn or any(not t.killed and t.exit_code() for t in trees)
-            torn = torn or bool(self._agent.ranks.lost(*of))
+        if of not in self._succeeded:
+            now = self._context.clock()
+            in_grace = now - self._launcher_ended_s.setdefault(of, now) < PROXY_GRACE_S
+            trees = [t for t in self._context.holdings.of(*of) if t.is_proxy]
+            failed = of in self._failed or any(not t.killed and t.exit_code() for t in trees)
+            failed = failed or bool(self._ranks.lost(*of))
             awaited = any(t.running() for t in trees) or any(
                 caller.of == of for caller in self._callers.values()
             )
-            if patient and awaited and not torn:
+            if in_grace and awaited and not failed:
                 return None
-            self._well[of] = not torn
-        return self._well[of]
+            self._succeeded[of] = not failed
+        return self._succeeded[of]
 
     def forget(self, job: int, instance: int) -> None:
-        """The job is over, its launcher gone: nobody waits for its proxies any more."""
-        self._torn.discard((job, instance))
-        self._since_s.pop((job, instance), None)
-        self._well.pop((job, instance), None)
+        """The job is over and its launcher gone: drop what was kept for it."""
+        self._failed.discard((job, instance))
+        self._launcher_ended_s.pop((job, instance), None)
+        self._succeeded.pop((job, instance), None)
         for run, caller in list(self._callers.items()):
             if caller.of == (job, instance):
                 caller.close()
@@ -144,34 +157,32 @@ class Proxies:
     # --- what runs here -----------------------------------------------------------------------
 
     def run(self, order: m.RunProxy) -> None:
-        """Start a proxy; a repeated order changes nothing, or tells the end again."""
-        agent = self._agent
-        if agent.holdings.get(order.job, order.instance, order.run) is not None:
+        """Start a proxy; a repeated order changes nothing, or reports the end again."""
+        context = self._context
+        if context.holdings.get(order.job, order.instance, order.run) is not None:
             return
         if order.run in self._ended_runs:
-            body = m.RemoteEnded(order.run, self._ended_runs[order.run], asker=order.asker)
-            agent.reports.add(f"proxy {order.run}", body)
+            self._report_end(order.run, self._ended_runs[order.run], order.asker)
             return
-        if agent.knows_over(order.job, order.instance):
-            self._failed(order, f"job {order.job}.{order.instance} is over on this node")
+        if (order.job, order.instance) in context.closed:
+            self._not_started(order, f"job {order.job}.{order.instance} is over on this node")
             return
         record = Record(order.job, order.instance, order.run, order.asker)
         # The rank's own environment comes through the proxy; this is the proxy's.
-        env = {"PATH": os.environ.get("PATH", ""), **order.env, **agent.owner.marks()}
+        env = {"PATH": os.environ.get("PATH", ""), **order.env, **context.owner.marks()}
         try:
-            out = agent.home.job(order.job) / "proxies"
+            out = context.home.job(order.job) / "proxies"
             out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            agent.holdings.start(record, order.argv, "/", env, out, out)
+            context.holdings.start(record, order.argv, "/", env, out, out)
         except (OSError, ValueError) as e:
-            self._failed(order, str(e))
+            self._not_started(order, str(e))
 
-    def _failed(self, order: m.RunProxy, why: str) -> None:
+    def _not_started(self, order: m.RunProxy, why: str) -> None:
         caller = self._callers.pop(order.run, None)
         if caller is not None:
             caller.answer(error=why)
         else:
-            ended = m.RemoteEnded(order.run, 127, why, order.asker)
-            self._agent.reports.add(f"proxy {order.run}", ended)
+            self._report_end(order.run, NOT_STARTED, order.asker, error=why)
 
     def ended(self, held: Tree, code: int) -> None:
         """A proxy that ran here has ended."""
@@ -179,18 +190,23 @@ class Proxies:
             return  # looked at again in a moment
         run, of = held.record.run, (held.record.job, held.record.instance)
         log.info("job %d.%d: a proxy ended with %d", *of, code)
-        self._agent.ranks.look()
-        lost = self._agent.ranks.lost(*of)
+        self._ranks.look()  # a lost rank is reported after a grace period, which begins here
+        lost = self._ranks.lost(*of)
         if (code or lost) and not held.killed:
-            self._torn.add(of)
+            self._failed.add(of)
         caller = self._callers.pop(run, None)
         if caller is not None:
             caller.answer(exit_code=code)
-            self._agent.holdings.drop(held)
-        elif f"proxy {run}" not in self._agent.reports:
+            self._context.holdings.drop(held)
+        elif f"proxy {run}" not in self._context.reports:
             code = TORN_DOWN if lost and not code else code
             self._ended_runs[run] = code
             if len(self._ended_runs) > ENDED_RUNS_MAX:
                 del self._ended_runs[next(iter(self._ended_runs))]
-            body = m.RemoteEnded(run, code, asker=held.record.asker)
-            self._agent.reports.add(f"proxy {run}", body, held)
+            self._report_end(run, code, held.record.asker, held=held)
+
+    def _report_end(
+        self, run: str, code: int, asker: str, *, error: str = "", held: Tree | None = None
+    ) -> None:
+        body = m.RemoteEnded(run=run, exit_code=code, error=error, asker=asker)
+        self._context.reports.add(f"proxy {run}", body, held)

@@ -1,6 +1,6 @@
-"""What the agent has to tell the server, until the server has acknowledged it.
+"""What the agent reports to the server, sent again until the server has acknowledged it.
 
-The server acknowledges only what its journal holds, so nothing is forgotten before that.
+The server acknowledges only what its journal holds, so no report is lost with a server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Report:
 
 
 class Reports:
-    """Reports by what they are about; the first one about something stands."""
+    """Open reports by what they are about; a second one about the same thing is not taken."""
 
     def __init__(self) -> None:
         self._open: dict[str, Report] = {}
@@ -40,21 +40,23 @@ class Reports:
         return bool(self._open)
 
     def add(self, about: str, body: m.RequestBody, held: Tree | None = None) -> None:
-        """Tell the server, and again until it has acknowledged."""
+        """Report to the server until it acknowledges; then `held` may be forgotten."""
         if about not in self._open:
             self._open[about] = Report(body, held)
 
     def send(self, now: float, how: Callable[[m.RequestBody], str]) -> None:
-        """Send those that are due; `how` returns the id of the request."""
+        """Send the reports that are due by `how`, which returns the id of the request."""
         for report in self._open.values():
             if now - report.sent_s > REPORT_AGAIN_S:
                 report.sent_s, report.request = now, how(report.body)
 
     def acknowledged(self, message: m.Reply) -> list[Tree]:
-        """The server's word on one of them; the trees that nobody needs to remember any more."""
+        """Close the report that this reply acknowledges; returns the trees it was held for."""
         done = []
         for about, report in list(self._open.items()):
             if report.request == message.id:
+                # A refusal closes it, too: the server has understood and will not change its mind.
+                # Refusals that pass ("later") do not get here (agent.py).
                 if isinstance(message.body, m.Error):
                     log.warning("%s: %s", about, message.body.text)
                 del self._open[about]

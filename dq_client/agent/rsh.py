@@ -45,10 +45,9 @@ class Caller:
         return self.connection.fileno()
 
     def read(self) -> RshRequest | None:
-        """The request once it is complete. ValueError for nonsense, EOFError when it hung up.
-
-        To be called when there is something to read: one call, one recv, so it never waits.
-        """
+        """The request once it is complete. ValueError for nonsense, EOFError when it hung up."""
+        # One recv, and only when the poller says that there is something: the agent's loop, which
+        # looks after all other jobs, must not wait for one caller.
         chunk = self.connection.recv(65536)
         if not chunk:
             raise EOFError
@@ -82,7 +81,7 @@ class RshSocket:
         self.path = path
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(str(path))
-        self.listener.listen(256)
+        self.listener.listen(256)  # a spawn on many nodes starts as many dq-rsh at once
         self.listener.setblocking(False)
 
     def accept(self) -> Caller:

@@ -1,9 +1,9 @@
-"""Finding and ending every process of a job instance, also those that ran away from their keeper.
+"""Finding and ending every process of a job instance, also those that escaped from their keeper.
 
 A process belongs to the instance if its environment says so: DQ_JOB_ID, DQ_JOB_INSTANCE, DQ_HOME
-and the agent's name travel from the launch to every descendant. That finds processes that called
-setsid, and those whose keeper was killed. All four count: another cluster on this machine has a
-job 1, too.
+and the agent's name are inherited from the launch by every descendant. That finds processes that
+called setsid, and those whose keeper was killed. All four are compared: another cluster on this
+machine has a job 1, too.
 
 The environment of MPI's launcher reaches the ranks on all nodes. So the launcher names its agent in
 DQ_LAUNCHER, and each node's proxies name theirs in DQ_AGENT, which counts where both stand.
@@ -67,6 +67,7 @@ def _owned(home: Path) -> list[tuple[int, str]]:
 
 def _environment(pid: int) -> dict[str, str]:
     try:
+        # As it was when the program started; a process that changed its own since is found anyway.
         words = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
     except OSError:
         return {}

@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")
     parser.add_argument("--heartbeat", type=float, default=2.0, metavar="SECONDS")
-    # From `dq up`: new nodes of these names are numbered in this order (live/rollcall.py).
+    # From `dq up`: new nodes of these names are numbered in this order (live/join_order.py).
     parser.add_argument("--expected", type=_names, default=(), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     # A state of many jobs is a million objects that all stay: looking through them again and again
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
 def serve(home: Home, options: argparse.Namespace) -> int:
     """Run the server of one home until it is stopped."""
     home.create()
-    lock = _lock(home)
+    lock = _lock(home)  # before anything is read: two servers on one journal would both write
     # Agents and applications of an earlier server of this home look for it where it was.
     address = options.address or _last_address(home) or ANY_PORT
     refuse_exposed(address)
@@ -71,6 +71,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         front = Front(home, address, config, heartbeat_s=heartbeat_s, expected=expected)
     except zmq.ZMQError as e:
         raise UsageError(f"cannot listen on {address}: {e}; is another server there?") from e
+    # Kept when the server stops, unlike server.json: see _last_address.
     write_private(home.root / "address", front.address)
     me = psutil.Process()
     info = {
@@ -83,6 +84,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: front.stop())
+    # The state that was just made stays: the collector need not look at it again.
     gc.freeze()
     gc.set_threshold(*GARBAGE)
     gc.enable()

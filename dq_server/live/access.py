@@ -1,4 +1,4 @@
-"""Who may say what: principals are recognised by their authenticated CURVE key, nothing else.
+"""Access control: principals are recognised by their authenticated CURVE key, nothing else.
 
 The authenticator (ZAP) lets in the keys of the cluster's principals and of running job instances,
 and no one else: it fails closed. Every message is then checked again by the key it came with (the
@@ -19,24 +19,11 @@ from dq_client.errors import UsageError
 
 DOMAIN = "dq"
 
-_USER = (
-    m.Hello, m.Submit, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery,
-    m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
-    m.Reserve, m.CancelReservation, m.ReservationsQuery,
-)  # fmt: skip
-_AGENT = (
-    m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
-    m.RemoteRun, m.RemoteEnded, m.LogAnswer,
-)  # fmt: skip
-_JOB = (
-    m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
-    m.CopyMade, m.GaveUp, m.WorkDone,
-)  # fmt: skip
-MAY: dict[str, frozenset[type]] = {
-    "user": frozenset(_USER),
-    "agent": frozenset(_AGENT),
-    "job": frozenset(_JOB),
-    "server": frozenset(),
+# What each role may send, as the messages themselves declare it (messages/base.py). The server's
+# own key may send nothing: agents and clients recognise the server by it.
+MAY: dict[str, frozenset[type[m.RequestBody]]] = {
+    role: frozenset(request for request, roles in m.REQUESTS.items() if role in roles)
+    for role in (*m.ROLES, "server")
 }
 
 
@@ -85,6 +72,7 @@ def secure(context: zmq.Context[zmq.Socket[bytes]], access: Access) -> ThreadAut
     """Start the authenticator. Must be running before any socket is bound."""
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
+    # For our domain by name: `configure_curve(domain="*")` does not cover a named one.
     authenticator.configure_curve_callback(domain=DOMAIN, credentials_provider=access)
     return authenticator
 
@@ -105,9 +93,12 @@ def bind_router(
     router.curve_server = True
     router.curve_secretkey = access.server.secret.encode()
     router.curve_publickey = access.server.public.encode()
+    # Without an authenticator CURVE lets any stranger's key in; an enforced domain fails closed.
     router.setsockopt(zmq.ZAP_DOMAIN, DOMAIN.encode())
     router.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+    # Without it a message to a full queue is dropped silently; with it the send raises (front.py).
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    # Per frame, so it bounds no message of many frames: guard.py does.
     router.setsockopt(zmq.MAXMSGSIZE, 2 * m.FRAME_BYTES_MAX)
     router.setsockopt(zmq.HANDSHAKE_IVL, 5000)
     router.setsockopt(zmq.SNDHWM, 2000)

@@ -1,6 +1,6 @@
-"""The server's front: one socket, one loop, the only clock.
+"""The server's socket loop: one socket, one loop, the only clock.
 
-A turn of the loop hands all messages that are there to the server's logic (server.py), which
+A turn of the loop hands all messages that have arrived to the server's logic (server.py), which
 decides what leaves.
 """
 
@@ -19,13 +19,13 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.live import access
 from dq_server.live.guard import Guard
 from dq_server.live.journal import Journal
-from dq_server.live.seldom import Seldom
+from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.server import Server
 
 log = logging.getLogger("dq.server")
-complain = Seldom(log)
+complaints = RateLimitedLog(log)
 
-BATCH_MAX = 100  # messages a turn: nobody waits for the commit of more
+BATCH_MAX = 100  # messages a turn: all of them wait for its commit
 TURN_BYTES_MAX = 8 << 20  # of answers
 IO_THREADS = 2  # a flood keeps one of them busy
 TICK_S = 0.25
@@ -72,7 +72,7 @@ class Front:
             self.journal.close()
             raise
         self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
-        self.server.address = self.address
+        self.server.desk.address = self.address
 
     def run(self) -> None:
         """Serve until stopped."""
@@ -83,17 +83,18 @@ class Front:
         next_tick = 0.0
         while not server.stopping:
             wait_s = server.wait_s(self.tick_s)
+            # Rounded up: a wait of less than a millisecond would otherwise be a busy loop.
             poller.poll(int(1000 * wait_s) + (wait_s > 0))
             self.guard.watch()
-            self._take_in()
+            self._read_messages()
             if time.monotonic() >= next_tick or wait_s == 0:
                 next_tick = time.monotonic() + self.tick_s
                 server.tick()
                 self.guard.check()
-            server.let_out()
+            server.finish_turn()
         self.close()
 
-    def _take_in(self) -> None:
+    def _read_messages(self) -> None:
         for _ in range(BATCH_MAX):
             if self.server.outbox_bytes > TURN_BYTES_MAX:
                 return
@@ -101,14 +102,15 @@ class Front:
                 identity = self.router.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
+            # Uncopied: only such a frame tells who sent it (the ZAP User-Id) and by which socket.
             last = frame = self.router.recv(copy=False)
             extra = 0
             while last.more:
                 last = self.router.recv(copy=False)
                 extra += 1
-            self._one(identity, frame, extra)
+            self._read_message(identity, frame, extra)
 
-    def _one(self, identity: bytes, frame: zmq.Frame, extra: int) -> None:
+    def _read_message(self, identity: bytes, frame: zmq.Frame, extra: int) -> None:
         try:
             connection, public = int(frame.get(zmq.SRCFD)), str(frame.get("User-Id"))
         except zmq.ZMQError:
@@ -116,9 +118,9 @@ class Front:
         self.guard.heard(connection, identity)
         principal = self.server.access.who(public)
         if principal is None:
-            return  # its right is over, its connection is not
+            return  # its key counts no more (the job has ended), but its connection outlives that
         if extra:
-            complain.warning("a message of %d frames from %s", extra + 1, principal.role)
+            complaints.warning("a message of %d frames from %s", extra + 1, principal.role)
             self.guard.cut(connection)
             return
         self.server.receive(identity, principal, frame.bytes)
@@ -137,8 +139,8 @@ class Front:
 
     def close(self) -> None:
         """Give everything back."""
-        self.server.let_out()
-        self.server.keep()
+        self.server.finish_turn()
+        self.server.take_snapshot()
         self.guard.close()
         self.router.close()
         self._authenticator.stop()

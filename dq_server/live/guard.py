@@ -1,5 +1,7 @@
-"""Keeps one peer from filling the server's memory. ZeroMQ bounds messages by count and frame size,
-which leaves two holes that only somebody with a key can use:
+"""Limits per connection, so that one peer cannot fill the server's memory.
+
+ZeroMQ bounds messages by count and by frame size. That leaves two holes, which only somebody with a
+key can use:
 
 * a message of endlessly many frames: libzmq keeps them all until the last one comes, and the
   application sees nothing (`MAXMSGSIZE` is per frame). Here: a connection that has brought
@@ -7,8 +9,8 @@ which leaves two holes that only somebody with a key can use:
 * a peer that asks faster than it reads: up to `SNDHWM` answers of any size wait for it. Here: large
   answers are dropped while UNREAD_BYTES_MAX of those before have not arrived at the peer.
 
-And a third: a peer may call itself as it likes, also by the name that libzmq gave a connection
-which is gone since. What is meant for that one would go to the other; here it is dropped.
+And a third: a peer chooses its identity, and may choose one that libzmq gave to a connection that
+is gone since. A message meant for that one would go to the other; here it is dropped.
 
 Connections are known by their descriptors, from the socket's monitor. libzmq closes them in a
 thread of its own, so a descriptor is believed only if its peer's address is still the same.
@@ -25,9 +27,9 @@ from dataclasses import dataclass
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from dq_server.live.seldom import Seldom
+from dq_server.live.rate_limited_log import RateLimitedLog
 
-complain = Seldom(logging.getLogger("dq.server"))
+complaints = RateLimitedLog(logging.getLogger("dq.server"))
 
 SILENT_BYTES_MAX = 4 << 20
 UNREAD_BYTES_MAX = 4 << 20
@@ -50,7 +52,7 @@ class Peer:
 
 
 class Guard:
-    """See the module's docstring."""
+    """Watches the connections of one ROUTER socket (see the module's docstring)."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], router: zmq.Socket[bytes]) -> None:
         self._router = router
@@ -89,15 +91,17 @@ class Guard:
     def check(self) -> None:
         """Cut connections that bring much and say nothing."""
         for fd, peer in list(self.peers.items()):
-            carried = _carried(fd, peer)
+            carried = _bytes_carried(fd, peer)
             if carried is None:
                 continue
             _, received = carried
             if peer.heard:
                 peer.heard, peer.baseline = False, received
             elif received - peer.baseline > SILENT_BYTES_MAX:
-                complain.warning("%s:%d cut off: an endless message", *peer.address)
+                complaints.warning("%s:%d cut off: an endless message", *peer.address)
                 self.cut(fd)
+        # Identities of connections that are gone are dropped now and then, not at each end: an end
+        # knows the descriptor, not the identity.
         if len(self._connection_of) > 2 * len(self.peers) + 100:
             known = self._connection_of.items()
             self._connection_of = {i: c for i, c in known if self.peers.get(c[0]) is c[1]}
@@ -118,7 +122,7 @@ class Guard:
             return False  # that one is gone, whoever has its name now
         if peer is None or size < LARGE_BYTES:
             return True
-        carried = _carried(fd, peer)
+        carried = _bytes_carried(fd, peer)
         if carried is None:
             return True
         if peer.sent <= carried[0] - peer.acked:  # all of it has arrived: count anew
@@ -126,11 +130,11 @@ class Guard:
         if peer.sent - (carried[0] - peer.acked) <= UNREAD_BYTES_MAX:
             peer.sent += size
             return True
-        complain.warning("%s:%d does not read its answers: one is dropped", *peer.address)
+        complaints.warning("%s:%d does not read its answers: one is dropped", *peer.address)
         return False
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._router.disable_monitor()
         self.monitor.close(0)
 
@@ -155,7 +159,7 @@ def _borrow(fd: int, peer: Peer) -> socket.socket | None:
     return None
 
 
-def _carried(fd: int, peer: Peer) -> tuple[int, int] | None:
+def _bytes_carried(fd: int, peer: Peer) -> tuple[int, int] | None:
     """Bytes that the peer has taken and brought so far."""
     connection = _borrow(fd, peer)
     if connection is None:

@@ -197,6 +197,7 @@ class Journal:
             # SQLite may have undone the whole batch by itself: nothing more may join it.
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
+        # Or, not assign: one event that somebody relies on obliges the whole batch.
         self._flush |= _relied_on(actions)
 
     def archive(self, job: int, body: bytes) -> None:

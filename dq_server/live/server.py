@@ -1,9 +1,11 @@
 """The server's logic: what a request changes, what leaves, and when it may leave.
 
-A turn takes in messages (`receive`) and time (`tick`), hands events to the scheduler, and `let_out`
-commits them to the journal in one go and only then sends what follows: replies and orders. If the
-commit fails nothing is sent but refusals, and the state is rebuilt from what the journal holds.
-What the scheduler's actions bring about, orders to agents above all, is in orders.py.
+A turn takes in messages (`receive`) and time (`tick`) and hands events to the scheduler;
+`finish_turn` commits them to the journal in one transaction and only then sends what follows:
+replies and orders. If the commit fails nothing is sent but refusals, and the state is rebuilt from
+what the journal holds.
+What requests do is in requests/, what the scheduler's actions bring about in orders.py; both work
+through the desk (desk.py).
 
 Sockets and threads are front.py's. Journal, clock and outlet are handed in, so that the whole
 server also runs in a simulated world (tests/dst).
@@ -11,7 +13,6 @@ server also runs in a simulated world (tests/dst).
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -24,17 +25,19 @@ from dq_client.errors import DQError
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.live import access, orders, translate, views
-from dq_server.live.agents import AgentLink, Agents, Launchers, join_called
+from dq_server.core.scheduler import Scheduler
+from dq_server.live import access, orders, views
+from dq_server.live.agents import AgentLink, Agents
+from dq_server.live.desk import Desk
 from dq_server.live.journal import JournalError, Store, event_as_json
-from dq_server.live.keeping import Keeping
+from dq_server.live.rate_limited_log import RateLimitedLog
+from dq_server.live.reconciliation import join_due
+from dq_server.live.recovery import replay, restored
 from dq_server.live.requests import answer
-from dq_server.live.restoring import replay, restored
-from dq_server.live.rollcall import RollCall
-from dq_server.live.seldom import Seldom
+from dq_server.live.snapshot_policy import SnapshotPolicy
 
 log = logging.getLogger("dq.server")
-complain = Seldom(log)
+complaints = RateLimitedLog(log)
 
 RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
@@ -44,13 +47,7 @@ Outlet = Callable[[bytes, bytes], None]  # identity of a connection, frame
 
 
 class Server:
-    """See the module's docstring. One turn: any `receive`, perhaps `tick`, then `let_out`."""
-
-    # What agents are told, at the scheduler's word and at others'.
-    launch = orders.launch
-    vacate = orders.vacate
-    forget_copies_on = orders.forget_copies_on
-    read_log = orders.read_log
+    """See the module's docstring. One turn: any `receive`, perhaps `tick`, then `finish_turn`."""
 
     def __init__(
         self,
@@ -59,7 +56,6 @@ class Server:
         outlet: Outlet,
         config: SchedulerConfig | None = None,
         *,
-        address: str = "",
         user: str = "",
         heartbeat_s: float = 2.0,
         heartbeats_missed: int = 3,
@@ -68,42 +64,57 @@ class Server:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.journal, self.access, self._outlet = journal, admitted, outlet
-        self.config = config or SchedulerConfig()
-        self.address, self.user = address, user
+        config = config or SchedulerConfig()
         # Noticed within so many heartbeats, counted from the last one and with a turn to spare.
         self.lost_after_s = heartbeat_s * (heartbeats_missed - 0.25)
-        self.monotonic, self._clock = monotonic, clock
-        self._now, self._ahead_s = 0.0, 0.0
-        self._seq = 0  # the last event
-        self._keeping = Keeping(journal, monotonic)
+        self._monotonic, self._clock = monotonic, clock
+        self._now = 0.0  # what `now` returned last
+        self._ahead_s = 0.0  # how far we are ahead of a system clock that was set back
+        self._seq = 0  # number of the last event
+        self._snapshots = SnapshotPolicy(journal, monotonic)
         self.epoch = journal.next_epoch()
-        self.agents = Agents()
-        self.roll = RollCall(expected)
-        self.started_s = self._waits_from_s = self._ticked_s = monotonic()
+        self.agents = Agents(self.epoch, expected)
+        self._waits_from_s = self._ticked_s = started_s = monotonic()
         self._away_from_s = heartbeat_s / 2  # ticks come more often
         self.stopping = False
-        self.drain = False  # a stop waits for its jobs to end
-        self.log_tickets: dict[int, tuple[bytes, str, str]] = {}
-        self.leaving: dict[tuple[int, int], int] = {}  # (job, processor) -> pid about to leave
         self._outbox: list[tuple[bytes, bytes]] = []
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
-        self._unsaved: JournalError | None = None
-        self.tickets = itertools.count(1)
-        self.sessions = itertools.count((self.epoch << 24) + 1)  # of agents; never used again
+        self._unsaved: JournalError | None = None  # why this turn cannot be saved
+        self.desk = Desk(
+            apply=self.apply,
+            reply=self.reply,
+            order=self.order,
+            resume=self.resume,
+            stop=self.stop,
+            archive=self._archive,
+            archived=journal.archived,
+            now=self.now,
+            monotonic=monotonic,
+            access=admitted,
+            agents=self.agents,
+            epoch=self.epoch,
+            user=user,
+            started_s=started_s,
+        )
         self.rebuild()
-        if self.scheduler.config != self.config:
-            self.apply(ev.Configured(self.config))
+        if self.scheduler.config != config:
+            self.apply(ev.Configured(config))
         if any(node.up for node in self.scheduler.state.processors.nodes.values()):
             self.apply(ev.GrantsPaused(True, WAITS_FOR_AGENTS))
         self.resume()
-        self.let_out()
+        self.finish_turn()
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler with its state, as it is now: another one after `rebuild`."""
+        return self.desk.scheduler
 
     # --- state ------------------------------------------------------------------------------
 
     def rebuild(self) -> None:
         """Make the state that the journal leads to: snapshot, then the events after it."""
-        self._keeping.forget()
+        self._snapshots.forget()
         scheduler, last_s, kept = restored(self.journal)
         count = 0
         for entry in self.journal.entries(after=kept):
@@ -112,19 +123,16 @@ class Server:
             count += 1
         scheduler.state.check()
         self._now = max(self._now, last_s)
-        self._keeping.kept, self._seq = kept, kept + count
-        self.scheduler = scheduler
-        self.launchers = Launchers(scheduler.state)
-        self.places = translate.Places(scheduler.state.processors)
-        for link in self.agents.by_name.values():
-            self.places.learn(link.nodes)
+        self._snapshots.kept, self._seq = kept, kept + count
+        self.desk.use(scheduler)
+        # Before any connection is looked at: a running job whose key is unknown is turned away.
         for job in scheduler.state.active.values():
             self.access.admit_job(job.id, job.instance)
         log.info("state rebuilt from a snapshot of event %d and %d events", kept, count)
 
-    def keep(self) -> None:
+    def take_snapshot(self) -> None:
         """Take a snapshot if anything happened since the last one; between turns only."""
-        self._keeping.take(self._seq, self.scheduler, self._now)
+        self._snapshots.take(self._seq, self.scheduler, self._now)
 
     def now(self) -> float:
         """Seconds since the epoch; never goes back, and goes on if the system clock was set back.
@@ -151,10 +159,10 @@ class Server:
             self._unsaved = self._unsaved or e  # this turn will be refused as a whole
         self._seq += 1
         for action in actions:
-            orders.carry_out(self, action)
+            orders.carry_out(self.desk, action)
         return actions
 
-    def archive(self, job_id: int) -> None:
+    def _archive(self, job_id: int) -> None:
         """Keep what queries say of an ended job: the scheduler forgets it (keep_ended)."""
         job = self.scheduler.state.jobs.get(job_id)
         if job is None:  # keep_ended = 0
@@ -166,7 +174,7 @@ class Server:
         except JournalError as e:
             self._unsaved = self._unsaved or e
 
-    # --- what leaves ------------------------------------------------------------------------
+    # --- what is sent ------------------------------------------------------------------------
 
     def order(self, link: AgentLink, body: m.OrderBody) -> None:
         """Send an order once the journal is safe."""
@@ -189,22 +197,23 @@ class Server:
         return longest_s if deadline is None else min(longest_s, max(0.0, deadline - self.now()))
 
     def receive(self, identity: bytes, principal: access.Principal, frame: bytes) -> None:
-        """Take in a message; one that makes no sense is told so, as far as it says who asks."""
+        """Handle a message; a malformed one gets an error if at least its id can be read."""
         try:
             request = codec.decode_request(frame)
         except codec.MalformedMessage as e:
-            complain.warning("malformed message from %s: %s", principal.role, str(e)[:200])
+            complaints.warning("malformed message from %s: %s", principal.role, str(e)[:200])
             request_id = codec.request_id(frame)
             if request_id is not None:
                 self.reply(identity, request_id, m.Error("usage", f"malformed: {str(e)[:200]}"))
             return
+        # Noted before it is carried out: if the turn cannot be saved, this request is refused, too.
         self._requests.append((identity, request.id))
         if type(request.body) not in access.MAY[principal.role]:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
             self.reply(identity, request.id, m.Error("refused", text))
             return
         try:
-            body = answer(self, identity, principal, request)
+            body = answer(self.desk, identity, principal, request)
         except Exception:
             # A bug of ours must not take the jobs' server down, nor leave half a change behind,
             # nor spoil the turn for others: only what the journal took in of it counts.
@@ -215,57 +224,58 @@ class Server:
             self.reply(identity, request.id, body)
 
     def tick(self) -> None:
-        """What time alone brings about."""
-        now = self.monotonic()
-        self._forgive(now)
+        """What is due by time alone: time-outs, lost agents, nodes that waited to join."""
+        now = self._monotonic()
+        self._extend_patience(now)  # first: who seemed silent below may only have waited for us
         deadline = self.scheduler.next_wakeup(self._now)
         if deadline is not None and deadline <= self.now():
             self.apply(ev.Tick())
         for link in self.agents.silent(now, self.lost_after_s):
             for node in self.agents.forget(link):
                 self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
+        # Nodes that the journal says are up, and whose agent has not reported to this server.
         if now - self._waits_from_s > max(self.lost_after_s, RETURN_S):
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
                     self.lose(known.name, "its agent has not come back")
-        join_called(self)
+        join_due(self.desk)
         self.resume()
-        if self.drain and not self.scheduler.state.active:
+        if self.desk.draining and not self.scheduler.state.active:
             for link in list(self.agents.by_name.values()):
                 self.order(link, m.Retire())
                 for node in self.agents.forget(link):  # the next server does not wait for it
                     self.lose(node, "its agent was stopped with the cluster")
             self.stopping = True
 
-    def _forgive(self, now: float) -> None:
-        """If this server was away (stopped, starved, a hung disk), nobody was silent meanwhile.
+    def _extend_patience(self, now: float) -> None:
+        """Do not count it as silence of agents if this server did not run for a while.
 
-        What agents said in the meantime still waits to be read, behind whatever else came.
+        It was stopped or starved, or a disk hung; what agents sent meanwhile is still to be read.
         """
         away_s, self._ticked_s = now - self._ticked_s, now
         if away_s > self._away_from_s:
             log.warning("the server was away for %.1f s", away_s)
             for link in self.agents.by_name.values():
-                link.last_seen += away_s
+                link.last_seen_s += away_s
             self._waits_from_s += away_s
 
     def resume(self) -> None:
         """Grants go on once every node that is up has its agent."""
         state = self.scheduler.state
         up = {node.name for node in state.processors.nodes.values() if node.up}
-        if state.paused and not self.drain and up <= self.agents.by_node.keys():
+        if state.paused and not self.desk.draining and up <= self.agents.by_node.keys():
             self.apply(ev.GrantsPaused(False))
 
     def lose(self, node: str, why: str) -> None:
         """A node is lost, if it was there."""
-        self.roll.forget(node)
+        self.agents.join_order.forget(node)
         known = self.scheduler.state.processors.nodes.get(node)
         if known is not None and known.up:
             log.warning("node %s is lost: %s", node, why)
             self.apply(ev.NodeLost(node, why))
 
-    def let_out(self) -> None:
-        """Commit, then send. Nothing leaves that is not safe."""
+    def finish_turn(self) -> None:
+        """Commit, then send: nothing is sent that follows from an event that could be lost."""
         try:
             if self._unsaved is not None:
                 raise self._unsaved
@@ -278,21 +288,21 @@ class Server:
         self._outbox.clear()
         self._requests.clear()
         self.outbox_bytes = 0
-        self._keeping.look(self._seq, self.scheduler, self._now)
+        self._snapshots.take_if_due(self._seq, self.scheduler, self._now)
 
     def _refuse_turn(self, why: str) -> None:
         """The batch could not be saved: refuse its requests and forget what they did."""
         self._unsaved = None
         self.journal.rollback()
-        self._outbox.clear()
+        self._outbox.clear()  # replies and orders that follow from what is not saved
         for identity, request_id in self._requests:
             self.reply(identity, request_id, m.Error("later", f"not saved: {why}"))
         self.rebuild()
 
-    def stop(self, *, force: bool) -> None:
+    def stop(self, force: bool) -> None:
         """Leave once no job is active; `force` kills them. Queued jobs wait for the next server."""
-        self.drain = True
+        self.desk.draining = True
         self.apply(ev.GrantsPaused(True, GOES_DOWN))
         if force:
             for job in list(self.scheduler.state.active.values()):
-                self.apply(ev.KillRequested(job.id, self.user))
+                self.apply(ev.KillRequested(job.id, self.desk.user))

@@ -129,7 +129,7 @@ def test_the_product_does_not_need_what_stands_around_it(room: str) -> None:
 
 def test_users_get_none_of_it() -> None:
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert not set(AROUND) & set(built["targets"]["wheel"]["packages"])
+    assert not set(AROUND) & set(built["targets"]["wheel"]["only-include"])
 
 
 def test_the_core_is_pure() -> None:

@@ -11,12 +11,14 @@ from played_start import launch, spread
 from stand_ins import Held, Holdings, NoCopies
 
 from dq_client import messages as m
+from dq_client.agent import tree
 from dq_client.agent.agent import Agent
-from dq_client.agent.applications import Applications
-from dq_client.agent.departures import Departures
+from dq_client.agent.applications import Applications, Launcher
+from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record
 from dq_client.agent.proxies import Proxies
 from dq_client.agent.ranks import Ranks
+from dq_client.agent.vacancies import Vacancies
 from dq_client.home import Home
 from dq_server.live.access import Principal
 
@@ -24,47 +26,59 @@ if TYPE_CHECKING:
     from world import World
 
 HEARTBEAT_S = 1.0
+NOWHERE = Path("/nowhere")
+LAUNCHER = Launcher(rsh=NOWHERE, rsh_socket=NOWHERE)
 
 
 class PlayedAgent(Agent):
-    """The agent's logic over played processes."""
-
-    __slots__ = ("world",)
+    """The agent's logic over played processes, without sockets and folders."""
 
     def __init__(self, world: World, node: str, holdings: Holdings) -> None:
-        self.world = world
-        info = [m.NodeInfo(node, PROCESSORS, node)]
-        line = Line(world, node, Principal("agent"), self.turn)
-        super().__init__(Home(Path("/nowhere")), node, info, line, HEARTBEAT_S)  # type: ignore[arg-type]
-        self.clock = lambda: world.now
-        self.copies = NoCopies()  # type: ignore[assignment]
-        self.holdings = holdings  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        """Without sockets and folders."""
-        self.applications = PlayedApplications(self)
-        self.departures, self.proxies = PlayedDepartures(self), Proxies(self, None)
-        self.ranks = Ranks(self)  # no folder, so nobody is ever missing
+        context = Context(
+            home=Home(NOWHERE),
+            owner=tree.Owner(NOWHERE, node),
+            connection=Line(world, node, Principal("agent"), self.turn),  # type: ignore[arg-type]
+            holdings=holdings,  # type: ignore[arg-type]
+            clock=lambda: world.now,
+        )
+        ranks = Ranks(context)  # no folder, so nobody is ever missing
+        proxies, copies = Proxies(context, ranks, {node}, None), NoCopies()
+        super().__init__(
+            nodes=[m.NodeInfo(node, PROCESSORS, node)],
+            context=context,
+            applications=PlayedApplications(world, context, proxies, ranks),
+            vacancies=PlayedVacancies(world, context, copies),
+            proxies=proxies,
+            ranks=ranks,
+            copies=copies,  # type: ignore[arg-type]
+            heartbeat_s=HEARTBEAT_S,
+        )
 
 
 class PlayedApplications(Applications):
     """Over played processes."""
 
+    def __init__(self, world: World, context: Context, proxies: Proxies, ranks: Ranks) -> None:
+        super().__init__(context, LAUNCHER, proxies, ranks)
+        self.world = world
+
     def start(self, order: m.Launch) -> Any:
-        agent: Any = self._agent
-        process = launch(agent.world, order)
-        held = Held(Record(order.job, order.instance), process, agent.world.machine)
-        spread(agent.world, process, agent.name)
-        return agent.holdings.add(held)
+        process = launch(self.world, order)
+        held = Held(Record(order.job, order.instance), process, self.world.machine)
+        spread(self.world, process, self._context.name)
+        return self._context.holdings.add(held)  # type: ignore[attr-defined]
 
 
-class PlayedDepartures(Departures):
+class PlayedVacancies(Vacancies):
     """Over played processes."""
 
+    def __init__(self, world: World, context: Context, copies: NoCopies) -> None:
+        super().__init__(context, copies)  # type: ignore[arg-type]
+        self.machine = world.machine
+
     def still_there(self, order: m.Vacate) -> list[int]:
-        pids = self._agent.world.machine.pids  # type: ignore[attr-defined]
-        return [pid for pid in order.pids if pid in pids]
+        return [pid for pid in order.pids if pid in self.machine.pids]
 
     def clear(self, order: m.Vacate) -> bool:
-        on = self._agent.world.machine.on  # type: ignore[attr-defined]
+        on = self.machine.on
         return all(on.get(p, (0, 0))[0] != order.job for p in order.processors)

@@ -129,7 +129,7 @@ class App:
             world.pid += 1
             run, call = f"run{world.pid}", Call()
             self.spawning.calls[node] = run, call
-            if agent is None or not agent.holdings.of(*of):
+            if agent is None or not agent.context.holdings.of(*of):
                 call.over = True
             else:
                 agent.proxies.call(run, call, *of, RshRequest(node, ["proxy"], "/", {}))  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
-from dq_server.live import requests
+from dq_server.live import orders, requests
 from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
 
@@ -142,7 +142,7 @@ class LaunchesAgain(Server):
         if paused and not self.scheduler.state.paused:
             for job in self.scheduler.state.active.values():
                 job.instance += 1
-                self.launch(job)
+                orders.launch(self.desk, job)
 
 
 def test_a_second_launch_is_caught():

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from dq_server.live import snapshot
-from dq_server.live.restoring import replay, restored
+from dq_server.live.recovery import replay, restored
 
 if TYPE_CHECKING:
     from world import World

@@ -135,7 +135,9 @@ class World:
         """The disk is slow: the commit of this turn comes later, and more messages before it."""
         if not self.turn_due:
             self.turn_due = True
-            self.later(self.rng.uniform(0, self.slow_disk_s) if self.faults else 0.0, self.let_out)
+            self.later(
+                self.rng.uniform(0, self.slow_disk_s) if self.faults else 0.0, self.finish_turn
+            )
 
     def outlet(self, identity: bytes, frame: bytes) -> None:
         if self.crash_at_send:
@@ -172,14 +174,14 @@ class World:
             self.turn_soon(server)
             self.later(0.25, lambda: self.tick(server))
 
-    def let_out(self) -> None:
+    def finish_turn(self) -> None:
         self.turn_due = False
         if self.server is None:
             return
         if self.chance(0.01):
             self.crash_at_send = self.rng.randrange(1, 4)
         try:
-            self.server.let_out()
+            self.server.finish_turn()
         except Crash:
             self.crash()
         self.crash_at_send = 0
@@ -205,7 +207,7 @@ class World:
     def agent_turn(self, agent: PlayedAgent) -> None:
         if self.agents[agent.name] is agent:
             agent.turn()
-            self.later(0.1 if agent.departures.waiting else 0.25, lambda: self.agent_turn(agent))
+            self.later(0.1 if agent.vacancies.waiting else 0.25, lambda: self.agent_turn(agent))
 
     # --- misfortune -------------------------------------------------------------------------
 
@@ -219,15 +221,15 @@ class World:
         if what == "server" and self.server is not None:
             self.crash()
         elif what == "agent" and agent is not None:
-            agent.connection.close()
+            agent.context.connection.close()
             self.agents[node] = None
             self.later(self.rng.uniform(0.1, 5.0), lambda: self.back(node))
         elif what == "cut" and agent is not None:
-            line: Any = agent.connection
+            line: Any = agent.context.connection
             line.cut_off = True
             self.later(self.rng.uniform(0.5, 6.0), lambda: setattr(line, "cut_off", False))
         elif what == "pause" and self.server is not None:
-            self.server.keep() if not self.store.batch else None
+            self.server.take_snapshot() if not self.store.batch else None
         self.later(self.rng.uniform(0.5, 4.0), self.misfortune)
 
     def back(self, node: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -22,7 +23,7 @@ from dq_server.core.model.sizes import configuration, grids
 from dq_server.live import snapshot
 from dq_server.live.access import Access, Principal
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
-from dq_server.live.restoring import replay, restored
+from dq_server.live.recovery import replay, restored
 from dq_server.live.server import Server
 
 
@@ -76,7 +77,7 @@ class Life:
                 server.apply(ev.JobEnded(running.id, running.instance, 0))
             for p, owner in list(state.processors.vacating.items()):
                 server.apply(ev.ProcessorsVacated(owner, (p,)))
-        server.let_out()
+        server.finish_turn()
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_snapshot_and_tail_equal_the_full_replay(life):
     """The same bytes, whichever way the state was made."""
     server = life.start()
     life.busy(server, 20)
-    server.keep()
+    server.take_snapshot()
     life.busy(server, 20)
     life.crash()
     journal = Journal(life.home.journal)
@@ -124,7 +125,7 @@ def test_damaged_snapshot_is_passed_over(life, damage):
     """The events tell the same story, only longer."""
     server = life.start()
     life.busy(server, 5)
-    server.keep()
+    server.take_snapshot()
     jobs = dict(server.scheduler.state.jobs)
     life.crash()
     change = {
@@ -142,7 +143,7 @@ def test_damaged_snapshot_is_passed_over(life, damage):
 def test_what_was_not_committed_is_gone_and_what_was_is_there(life):
     server = life.start()
     server.apply(ev.NodeJoined("n1", 2))
-    server.let_out()
+    server.finish_turn()
     server.apply(ev.NodeJoined("n2", 2))
     life.crash()
     assert set(life.start().scheduler.state.processors.nodes) == {"n1"}
@@ -155,7 +156,7 @@ def test_an_older_journal_tells_no_rows_and_none_are_meant(life):
     spec = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1), configuration(2)))
     (job,) = [a.job for a in server.apply(ev.JobSubmitted(spec)) if isinstance(a, StartJob)]
     server.apply(ev.ResizeRequested(job, 2))
-    server.let_out()
+    server.finish_turn()
     life.crash()
     db = sqlite3.connect(life.home.journal)
     older = "UPDATE events SET body = json_remove(body, '$.rows') WHERE type = 'ResizeRequested'"
@@ -170,7 +171,7 @@ def test_torn_tail(life):
     server = life.start()
     for n in range(5):
         server.apply(ev.NodeJoined(f"n{n}", 2))
-        server.let_out()
+        server.finish_turn()
     copy = life.home.root / "copy"
     copy.mkdir()
     for suffix in ("", "-wal"):
@@ -227,7 +228,7 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
     """SQLite undoes a batch by itself when the disk is full: nothing may slip in after that."""
     server = life.start()
     server.apply(ev.NodeJoined("n1", 2))
-    server.let_out()
+    server.finish_turn()
     db = server.journal._db
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count={pages}")
@@ -237,7 +238,7 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
     for n in range(40):
         body = submission(f"r{n}", env={"PAD": "x" * 3000})
         server.receive(b"me", user, codec.encode(m.Request(f"q{n}", body)))
-    server.let_out()
+    server.finish_turn()
     replies = [codec.decode_from_server(frame) for frame in sent]
     assert len(replies) == 40
     assert {r.body.code for r in replies} == {"later"}
@@ -245,7 +246,7 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
     assert not server.scheduler.state.jobs
     db.execute("PRAGMA max_page_count=1000000")
     server.receive(b"me", user, codec.encode(m.Request("again", submission("r0"))))
-    server.let_out()
+    server.finish_turn()
     assert codec.decode_from_server(sent[-1]).body == m.Submitted(1)
     life.crash()
     assert set(life.start().scheduler.state.jobs) == {1}
@@ -254,6 +255,51 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
 def test_an_event_that_json_cannot_hold_is_refused():
     with pytest.raises(Unrepresentable):
         event_as_json(ev.NodeJoined("n1", 2, float("inf")))
+
+
+def hold(n):
+    """An event somebody acts on: a job that is safe once it is acknowledged."""
+    spec = JobSpec(f"j{n}", JobKind.RIGID, configuration(1), (configuration(1),), hold=True)
+    return ev.JobSubmitted(spec)
+
+
+def goes_on(n):
+    """One nobody acts on: a remap point at a job's only size, answered `continue`."""
+    return ev.RemapPoint(1, 1, n, 1, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "flushed"),
+    [
+        ([goes_on], False),
+        ([goes_on, goes_on], False),
+        ([hold], True),
+        ([goes_on, hold], True),
+        ([hold, goes_on], True),
+        ([hold, goes_on, goes_on], True),
+        ([goes_on, hold, goes_on], True),
+    ],
+    ids=lambda value: "+".join(e.__name__ for e in value) if isinstance(value, list) else None,
+)
+def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(life, monkeypatch, batch, flushed):
+    """Wherever in the batch that is; and it is no reason to flush the next one."""
+    flushes = []
+    server = life.start()
+    server.apply(ev.NodeJoined("n1", 1))
+    server.resume()
+    only = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1),))
+    server.apply(ev.JobSubmitted(only))
+    server.apply(ev.JobStarted(1, 1))
+    server.finish_turn()
+    monkeypatch.setattr(os, "fdatasync", flushes.append)
+    for n, event in enumerate(batch, 1):
+        server.apply(event(n))
+    server.finish_turn()
+    assert bool(flushes) is flushed
+    flushes.clear()
+    server.apply(goes_on(len(batch) + 1))
+    server.finish_turn()
+    assert not flushes
 
 
 @pytest.mark.live
@@ -290,7 +336,7 @@ def test_a_job_that_the_scheduler_has_forgotten_is_told_of(tmp_path):
 
     def ask(server, body):
         server.receive(b"user", Principal("user"), codec.encode(m.Request("q", body)))
-        server.let_out()
+        server.finish_turn()
         return codec.decode_from_server(told.pop()).body
 
     server = start()

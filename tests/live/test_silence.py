@@ -27,7 +27,7 @@ class Clocked:
         hello = m.AgentHello(m.PROTOCOL, "a", [m.NodeInfo("n1", 1, "n1")])
         frame = codec.encode(m.Request("q", hello))
         self.server.receive(b"a", Principal("agent"), frame)
-        self.server.let_out()
+        self.server.finish_turn()
 
     def is_up(self):
         return self.server.scheduler.state.processors.nodes["n1"].up
@@ -36,7 +36,7 @@ class Clocked:
         for _ in range(int(seconds / TICK_S)):
             self.now += TICK_S
             self.server.tick()
-            self.server.let_out()
+            self.server.finish_turn()
 
 
 @pytest.fixture

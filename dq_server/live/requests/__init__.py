@@ -1,38 +1,49 @@
-"""What each request does. One function per message, one module per role; `answer` finds it.
-
-A function returns the body of the reply, or None if the reply comes later (or none is owed).
-"""
+"""What each request does: one handler per message, one module per role (call.py has the table)."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from dq_client import messages as m
 from dq_server.core.model.errors import SchedulerError, UnknownJob, UnknownNode, UnknownReservation
 from dq_server.live.access import Principal
-from dq_server.live.requests import agents, applications, users
-from dq_server.live.requests.asked import VERSION, Asked, Table, other_protocol
+from dq_server.live.desk import Desk
 
-if TYPE_CHECKING:
-    from dq_server.live.server import Server
+# Imported for their handlers.
+from dq_server.live.requests import agents, applications, users  # noqa: F401
+from dq_server.live.requests.call import (
+    TABLE,
+    VERSION,
+    Call,
+    check_complete,
+    handles,
+    other_protocol,
+)
+
+__all__ = ["TABLE", "answer"]
 
 
 def answer(
-    server: Server, identity: bytes, principal: Principal, request: m.Request
+    desk: Desk, identity: bytes, principal: Principal, request: m.Request
 ) -> m.ReplyBody | None:
-    """Carry out a request; a refusal becomes an Error with one clear line."""
+    """Carry out a request; a refusal becomes an Error with one clear line.
+
+    None if the reply comes later. Whether the principal may send it has been checked (server.py).
+    """
     try:
-        return TABLE[type(request.body)](server, Asked(identity, principal, request), request.body)
+        call = Call(request.body, principal, identity, request.id)
+        return TABLE[type(request.body)](desk, call)
     except (UnknownJob, UnknownNode, UnknownReservation) as e:
         return m.Error("not_found", str(e))
     except SchedulerError as e:
         return m.Error("refused", str(e))
 
 
-def hello(server: Server, asked: Asked, body: m.Hello) -> m.ReplyBody:
-    """Agree on the protocol: the one message of everybody."""
-    welcome = m.Welcome(m.PROTOCOL, VERSION, server.epoch, asked.principal.role)
-    return other_protocol(body.protocol) or welcome
+@handles(m.Hello)
+def hello(desk: Desk, call: Call[m.Hello]) -> m.ReplyBody:
+    """Agree on the protocol: the one message of every role."""
+    welcome = m.Welcome(
+        protocol=m.PROTOCOL, version=VERSION, epoch=desk.epoch, role=call.principal.role
+    )
+    return other_protocol(call.body.protocol) or welcome
 
 
-TABLE: Table = {m.Hello: hello, **users.TABLE, **applications.TABLE, **agents.TABLE}
+check_complete()

@@ -1,8 +1,8 @@
-"""What people and their programs ask for: jobs in, questions, orders."""
+"""Requests of users: jobs submitted and changed, and queries."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,79 +13,84 @@ from dq_server.core.model.actions import JobAccepted
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.live import translate, views
-from dq_server.live.requests.asked import VERSION, Asked, Table, the_job
-
-if TYPE_CHECKING:
-    from dq_server.live.server import Server
+from dq_server.live.desk import Desk, LogQuery
+from dq_server.live.requests.call import VERSION, Call, handles
 
 
-def submit(server: Server, asked: Asked, body: m.Submit) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.Submit)
+def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
     """A new job."""
-    if server.drain:
+    if desk.draining:
         return m.Error("refused", "the server is going down and takes no more jobs")
-    state = server.scheduler.state
+    body, state = call.body, desk.state
     if 0 in (*body.after, *body.after_any):
+        # The core knows no "last job": the event in the journal names it.
         last = max(state.jobs, default=0)
         named = {name: [k or last for k in getattr(body, name)] for name in ("after", "after_any")}
         body = msgspec.structs.replace(body, **named)
-    if server.scheduler.config.of(HistoryOptions).learn == "always" and not body.app_name:
+    if desk.scheduler.config.of(HistoryOptions).learn == "always" and not body.app_name:
         body = msgspec.structs.replace(body, app_name=translate.program(body))
     capacity = state.processors.capacity
-    actions = server.apply(translate.submission(body, server.user, capacity))
+    actions = desk.apply(translate.submission(body, desk.user, capacity))
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))
 
 
-def job_query(server: Server, asked: Asked, body: m.JobQuery) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.JobQuery)
+def job_query(desk: Desk, call: Call[m.JobQuery]) -> m.ReplyBody:
     """One job."""
     try:
-        job = the_job(server, body.job)
+        job = desk.job(call.body.job)
     except UnknownJob as unknown:
-        return m.Data(_archived(server, body.job, unknown)["job"])
-    return m.Data(views.job_view(job, server.scheduler.state))
+        return m.Data(_archived(desk, call.body.job, unknown)["job"])
+    return m.Data(views.job_view(job, desk.state))
 
 
-def _archived(server: Server, job_id: int, unknown: UnknownJob) -> dict[str, Any]:
+def _archived(desk: Desk, job_id: int, unknown: UnknownJob) -> dict[str, Any]:
     """An ended job that the scheduler has forgotten, as it was; raises `unknown` otherwise."""
-    found = server.journal.archived(job_id)
+    found = desk.archived(job_id)
     if found is None:
         raise unknown
     view: dict[str, Any] = msgspec.json.decode(found)
     return view
 
 
-def jobs_query(server: Server, asked: Asked, body: m.JobsQuery) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.JobsQuery)
+def jobs_query(desk: Desk, call: Call[m.JobsQuery]) -> m.ReplyBody:
     """All jobs."""
-    return m.Data(views.jobs_view(server.scheduler.state, active_only=body.active_only))
+    return m.Data(views.jobs_view(desk.state, active_only=call.body.active_only))
 
 
-def nodes_query(server: Server, asked: Asked, body: m.NodesQuery) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.NodesQuery)
+def nodes_query(desk: Desk, call: Call[m.NodesQuery]) -> m.ReplyBody:  # noqa: ARG001
     """All nodes."""
-    return m.Data(views.nodes_view(server.scheduler.state, server.places))
+    return m.Data(views.nodes_view(desk.state, desk.places))
 
 
-def why_query(server: Server, asked: Asked, body: m.WhyQuery) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.WhyQuery)
+def why_query(desk: Desk, call: Call[m.WhyQuery]) -> m.ReplyBody:
     """Why a job is where it is."""
     try:
-        job = the_job(server, body.job)
+        job = desk.job(call.body.job)
     except UnknownJob as unknown:
-        return m.Data(_archived(server, body.job, unknown)["why"])
-    return m.Data(views.why_view(server.scheduler, job, server.now()))
+        return m.Data(_archived(desk, call.body.job, unknown)["why"])
+    return m.Data(views.why_view(desk.scheduler, job, desk.now()))
 
 
-def status_query(server: Server, asked: Asked, body: m.StatusQuery) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.StatusQuery)
+def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa: ARG001
     """The server itself."""
-    state = server.scheduler.state
+    state = desk.state
     return m.Data(
         {
             "version": VERSION,
-            "epoch": server.epoch,
-            "address": server.address,
-            "uptime_s": server.monotonic() - server.started_s,
+            "epoch": desk.epoch,
+            "address": desk.address,
+            "uptime_s": desk.monotonic() - desk.started_s,
             "processors": state.processors.capacity,
             "idle": state.idle,
             "agents": {
                 a.name: {"pid": a.pid, "nodes": [n.name for n in a.nodes]}
-                for a in server.agents.by_name.values()
+                for a in desk.agents.by_name.values()
             },
             "paused": state.paused,
             "jobs": views.counts(state),
@@ -93,107 +98,93 @@ def status_query(server: Server, asked: Asked, body: m.StatusQuery) -> m.ReplyBo
     )
 
 
-def timeline_query(server: Server, asked: Asked, body: m.TimelineQuery) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.TimelineQuery)
+def timeline_query(desk: Desk, call: Call[m.TimelineQuery]) -> m.ReplyBody:  # noqa: ARG001
     """Sizes over time."""
-    return m.Data(views.timeline_view(server.scheduler.state, server.now()))
+    return m.Data(views.timeline_view(desk.state, desk.now()))
 
 
-def kill(server: Server, asked: Asked, body: m.Kill) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.Kill)
+def kill(desk: Desk, call: Call[m.Kill]) -> m.ReplyBody:
     """Kill a job."""
-    server.apply(ev.KillRequested(the_job(server, body.job).id, server.user))
+    desk.apply(ev.KillRequested(desk.job(call.body.job).id, desk.user))
     return m.Done()
 
 
-def hold(server: Server, asked: Asked, body: m.Hold) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.Hold)
+def hold(desk: Desk, call: Call[m.Hold]) -> m.ReplyBody:
     """Hold a queued job."""
-    server.apply(ev.HoldRequested(the_job(server, body.job).id))
+    desk.apply(ev.HoldRequested(desk.job(call.body.job).id))
     return m.Done()
 
 
-def release(server: Server, asked: Asked, body: m.Release) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.Release)
+def release(desk: Desk, call: Call[m.Release]) -> m.ReplyBody:
     """Release a held job."""
-    server.apply(ev.ReleaseRequested(the_job(server, body.job).id))
+    desk.apply(ev.ReleaseRequested(desk.job(call.body.job).id))
     return m.Done()
 
 
-def resize(server: Server, asked: Asked, body: m.Resize) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.Resize)
+def resize(desk: Desk, call: Call[m.Resize]) -> m.ReplyBody:
     """Bring a job to a size at its next remap point."""
-    server.apply(ev.ResizeRequested(the_job(server, body.job).id, body.size, body.rows))
+    desk.apply(ev.ResizeRequested(desk.job(call.body.job).id, call.body.size, call.body.rows))
     return m.Done()
 
 
-def reserve(server: Server, asked: Asked, body: m.Reserve) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.Reserve)
+def reserve(desk: Desk, call: Call[m.Reserve]) -> m.ReplyBody:
     """Make an advance reservation."""
-    start_s = server.now() + body.in_s
-    server.apply(
-        ev.ReservationMade(
-            AdvanceReservation(
-                body.name,
-                body.processors,
-                start_s,
-                start_s + body.duration_s,
-                body.user,
-                body.request,
-            )
-        )
+    body = call.body
+    start_s = desk.now() + body.in_s
+    reservation = AdvanceReservation(
+        name=body.name,
+        processors=body.processors,
+        start_s=start_s,
+        end_s=start_s + body.duration_s,
+        user=body.user,
+        request_id=body.request,
     )
+    desk.apply(ev.ReservationMade(reservation))
     return m.Done()
 
 
-def unreserve(server: Server, asked: Asked, body: m.CancelReservation) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.CancelReservation)
+def unreserve(desk: Desk, call: Call[m.CancelReservation]) -> m.ReplyBody:
     """Cancel an advance reservation."""
-    server.apply(ev.ReservationCancelled(body.name))
+    desk.apply(ev.ReservationCancelled(call.body.name))
     return m.Done()
 
 
-def reservations_query(
-    server: Server,
-    asked: Asked,  # noqa: ARG001
-    body: m.ReservationsQuery,  # noqa: ARG001
-) -> m.ReplyBody:
+@handles(m.ReservationsQuery)
+def reservations_query(desk: Desk, call: Call[m.ReservationsQuery]) -> m.ReplyBody:  # noqa: ARG001
     """All advance reservations."""
-    return m.Data(views.reservations_view(server.scheduler.state))
+    return m.Data(views.reservations_view(desk.state))
 
 
-def logs_query(server: Server, asked: Asked, body: m.LogsQuery) -> m.ReplyBody | None:
+@handles(m.LogsQuery)
+def logs_query(desk: Desk, call: Call[m.LogsQuery]) -> m.ReplyBody | None:
     """Ask the agent that started the job; its answer becomes the reply."""
-    job = the_job(server, body.job)
+    body = call.body
+    job = desk.job(body.job)
     if job.first_processor < 0:
         return m.LogPiece(b"", body.offset, job.end_s is not None)
-    node = server.scheduler.state.processors.node_of[job.first_processor]
-    link = server.agents.by_node.get(node)
+    node = desk.state.processors.node_of[job.first_processor]
+    link = desk.agents.by_node.get(node)
     if link is None:
         return m.Error("refused", f"the agent of node {node}, which has the output, is away")
-    query = m.LogsQuery(job.id, body.stream, body.offset)
-    server.read_log(link, (asked.identity, asked.request_id), query)
+    ticket = desk.log_queries.add(LogQuery(call.identity, call.request_id, link.name))
+    order = m.ReadLog(ticket=ticket, job=job.id, stream=body.stream, offset=body.offset)
+    desk.order(link, order)
     return None
 
 
-def stop(server: Server, asked: Asked, body: m.Stop) -> m.ReplyBody:  # noqa: ARG001
+@handles(m.Stop)
+def stop(desk: Desk, call: Call[m.Stop]) -> m.ReplyBody:
     """Stop the server."""
-    active = len(server.scheduler.state.active)
-    if active and not body.force:
+    active = len(desk.state.active)
+    if active and not call.body.force:
         jobs = "1 job is" if active == 1 else f"{active} jobs are"
         return m.Error("refused", f"{jobs} running: wait, or stop with --force to kill them")
-    server.stop(force=body.force)
+    desk.stop(call.body.force)
     return m.Done()
-
-
-TABLE: Table = {
-    m.Submit: submit,
-    m.JobQuery: job_query,
-    m.JobsQuery: jobs_query,
-    m.NodesQuery: nodes_query,
-    m.WhyQuery: why_query,
-    m.StatusQuery: status_query,
-    m.TimelineQuery: timeline_query,
-    m.Kill: kill,
-    m.Hold: hold,
-    m.Release: release,
-    m.Resize: resize,
-    m.Reserve: reserve,
-    m.CancelReservation: unreserve,
-    m.ReservationsQuery: reservations_query,
-    m.LogsQuery: logs_query,
-    m.Stop: stop,
-}

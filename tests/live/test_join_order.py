@@ -8,8 +8,8 @@ from dq_client import codec, keys
 from dq_client import messages as m
 from dq_client.home import Home
 from dq_server.live.access import Access, Principal
+from dq_server.live.join_order import PATIENCE_S
 from dq_server.live.journal import Journal, JournalError
-from dq_server.live.rollcall import PATIENCE_S
 from dq_server.live.server import Server
 
 AGENT = Principal("agent")
@@ -38,7 +38,7 @@ class Called:
 
     def say(self, agent, body):
         self.server.receive(agent.encode(), AGENT, codec.encode(m.Request("q", body)))
-        self.server.let_out()
+        self.server.finish_turn()
 
     def hello(self, agent, *nodes):
         infos = [m.NodeInfo(name, 1, name) for name in nodes or (agent,)]
@@ -56,7 +56,7 @@ class Called:
                 if turn % int(BEAT_S / TICK_S) == 0:
                     self.beat(agent)
             self.server.tick()
-            self.server.let_out()
+            self.server.finish_turn()
 
     @property
     def nodes(self):

@@ -1,4 +1,4 @@
-"""The state that a journal leads to: the newest snapshot, then event after event."""
+"""Recovery: the state that a journal leads to, from the newest snapshot and the events after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ log = logging.getLogger("dq.server")
 
 
 def restored(journal: Store) -> tuple[Scheduler, float, int]:
-    """The scheduler as the newest snapshot has it, its time and its event; else a new one."""
+    """The scheduler in the newest snapshot, the snapshot's time and its last event's number.
+
+    A new scheduler, 0.0 and 0 if there is no usable snapshot.
+    """
     found = journal.load_snapshot()
     if found is not None:
         try:
@@ -24,7 +27,11 @@ def restored(journal: Store) -> tuple[Scheduler, float, int]:
 
 
 def replay(scheduler: Scheduler, entry: Entry) -> None:
-    """Handle an event of the journal again; JournalError if it does not lead where it did."""
+    """Handle an event of the journal again; JournalError if it does not lead where it did.
+
+    The actions are compared as text: the agents and clients have acted on the recorded ones, so a
+    state that explains other actions would be a lie about what runs.
+    """
     try:
         actions = scheduler.handle(entry.event, entry.time)
     except SchedulerError as e:

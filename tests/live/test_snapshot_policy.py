@@ -10,17 +10,16 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.scheduler import Scheduler
-from dq_server.live import keeping, snapshot
-from dq_server.live.aside import Aside, AsideError
+from dq_server.live import snapshot, snapshot_policy
 from dq_server.live.journal import Journal
-from dq_server.live.keeping import Keeping
-from dq_server.live.restoring import restored
+from dq_server.live.recovery import restored
+from dq_server.live.snapshot_policy import ForkedSnapshot, ForkedSnapshotError, SnapshotPolicy
 
 pytestmark = pytest.mark.timeout(60)
 
 
-def made(aside):
-    while (body := aside.poll()) is None:
+def made(forked):
+    while (body := forked.poll()) is None:
         time.sleep(0.01)
     return body
 
@@ -31,20 +30,20 @@ def no_child_left():
 
 def test_the_copy_sees_the_state_as_it_was(tmp_path):
     state = ["then"] * 200_000
-    aside = Aside(lambda: "".join(state).encode())
+    forked = ForkedSnapshot(lambda: "".join(state).encode())
     state[:] = ["now"]
-    assert made(aside) == b"then" * 200_000
+    assert made(forked) == b"then" * 200_000
     assert no_child_left()
 
 
 def test_work_that_fails_is_heard_of():
-    with pytest.raises(AsideError):
-        made(Aside(lambda: b"x"[1:2] + bytes(int("no number"))))
+    with pytest.raises(ForkedSnapshotError):
+        made(ForkedSnapshot(lambda: b"x"[1:2] + bytes(int("no number"))))
     assert no_child_left()
 
 
 def test_work_that_is_not_wanted_any_more_ends():
-    Aside(lambda: time.sleep(600) or b"").give_up()
+    ForkedSnapshot(lambda: time.sleep(600) or b"").kill()
     assert no_child_left()
 
 
@@ -52,7 +51,7 @@ def test_a_lock_of_the_server_does_not_outlive_it_in_the_copy(tmp_path):
     path = tmp_path / "lock"
     held = os.open(path, os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    aside = Aside(lambda: time.sleep(600) or b"")
+    forked = ForkedSnapshot(lambda: time.sleep(600) or b"")
     os.close(held)
     again = os.open(path, os.O_RDWR)
     while True:  # until the copy has come so far; the test's limit ends it otherwise
@@ -61,7 +60,7 @@ def test_a_lock_of_the_server_does_not_outlive_it_in_the_copy(tmp_path):
             break
         except BlockingIOError:
             time.sleep(0.01)
-    aside.give_up()
+    forked.kill()
     os.close(again)
 
 
@@ -72,20 +71,20 @@ def kept(tmp_path):
     scheduler = Scheduler()
     scheduler.handle(ev.NodeJoined("n1", 4), 1.0)
     clock = itertools.count(0.0, 1000.0)
-    yield journal, scheduler, Keeping(journal, lambda: next(clock))
+    yield journal, scheduler, SnapshotPolicy(journal, lambda: next(clock))
     journal.close()
 
 
-def test_a_snapshot_that_takes_long_is_made_aside(kept):
-    journal, scheduler, keeping_ = kept
-    keeping_.take(1, scheduler, 1.0)
-    assert (keeping_.kept, journal.load_snapshot()[0]) == (1, 1)
-    seq = 1 + keeping.EVENTS_MAX
-    keeping_.look(seq, scheduler, 1.0)
+def test_a_snapshot_that_takes_long_is_forked(kept):
+    journal, scheduler, policy = kept
+    policy.take(1, scheduler, 1.0)
+    assert (policy.kept, journal.load_snapshot()[0]) == (1, 1)
+    seq = 1 + snapshot_policy.EVENTS_MAX
+    policy.take_if_due(seq, scheduler, 1.0)
     expected = snapshot.encode(scheduler, 1.0)
     scheduler.handle(ev.NodeJoined("n2", 4), 2.0)  # too late for this one
-    while keeping_.kept == 1:
-        keeping_.look(seq + 1, scheduler, 2.0)
+    while policy.kept == 1:
+        policy.take_if_due(seq + 1, scheduler, 2.0)
         time.sleep(0.01)
     assert journal.load_snapshot() == (seq, expected)
     again, time_s, after = restored(journal)
@@ -93,10 +92,10 @@ def test_a_snapshot_that_takes_long_is_made_aside(kept):
     assert no_child_left()
 
 
-def test_the_last_snapshot_is_made_at_once_whatever_is_made_aside(kept):
-    journal, scheduler, keeping_ = kept
-    keeping_.take(1, scheduler, 1.0)
-    keeping_.look(1 + keeping.EVENTS_MAX, scheduler, 1.0)
-    keeping_.take(2 + keeping.EVENTS_MAX, scheduler, 2.0)
+def test_the_last_snapshot_is_made_at_once_whatever_is_forked(kept):
+    journal, scheduler, policy = kept
+    policy.take(1, scheduler, 1.0)
+    policy.take_if_due(1 + snapshot_policy.EVENTS_MAX, scheduler, 1.0)
+    policy.take(2 + snapshot_policy.EVENTS_MAX, scheduler, 2.0)
     assert no_child_left()
-    assert journal.load_snapshot()[0] == keeping_.kept == 2 + keeping.EVENTS_MAX
+    assert journal.load_snapshot()[0] == policy.kept == 2 + snapshot_policy.EVENTS_MAX

@@ -1,0 +1,23 @@
+"""Every message on the wire. Encoded with msgspec (dq_client/codec.py); no pickle anywhere.
+
+    base.py          field types and limits, directions and roles, what all clients say
+    users.py         requests of users            handled in dq_server/live/requests/users.py
+    applications.py  requests of applications                                    applications.py
+    agents.py        requests of agents           and orders to them             agents.py
+    frames.py        Request, Reply, Order: the frames round these bodies
+
+A client (user, agent or application) sends a `Request` and gets the `Reply` with the same id; it
+may send the same request again until the reply comes: every request is safe to repeat. To agents
+the server also sends `Order`s unasked; orders repeat what the server's state wants, so a lost one
+comes again with the next heartbeat. Lists and strings are bounded: a request cannot be larger than
+`FRAME_BYTES_MAX`.
+
+Read as `from dq_client import messages as m`. Star imports, so that a message is named in one
+place only, where it is defined.
+"""
+
+from dq_client.messages.agents import *  # noqa: F403
+from dq_client.messages.applications import *  # noqa: F403
+from dq_client.messages.base import *  # noqa: F403
+from dq_client.messages.frames import *  # noqa: F403
+from dq_client.messages.users import *  # noqa: F403

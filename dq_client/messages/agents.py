@@ -1,0 +1,237 @@
+"""Requests of node agents, and the orders that the server gives them.
+
+Requests come first. Orders repeat what the server's state wants, so one that is lost is given
+again after the next heartbeat.
+"""
+
+# ruff: noqa: RUF012 - msgspec copies a mutable default for every message
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from dq_client.messages.applications import Place
+from dq_client.messages.base import (
+    AGENT,
+    FRAME_BYTES_MAX,
+    NODE_PROCESSORS_MAX,
+    NODE_SPEED_MAX,
+    Argv,
+    Env,
+    Id,
+    Ident,
+    Name,
+    Numbers,
+    OrderBody,
+    RequestBody,
+    Text,
+    sent_by,
+)
+
+
+class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
+    """A node an agent stands for."""
+
+    name: Name
+    processors: Annotated[int, Meta(ge=1, le=NODE_PROCESSORS_MAX)]
+    host: Name
+    speed: Annotated[float, Meta(gt=0, le=NODE_SPEED_MAX)] = 1.0
+    core_share: float | None = None  # emulated by pacing: share of a core of the machine
+    link_mbit: float | None = None  # emulated by pacing: rate of its link
+    link_latency_us: float | None = None
+    link_duplex: str = "full"
+
+
+class Holding(Struct, frozen=True, forbid_unknown_fields=True):
+    """One job instance an agent has processes of."""
+
+    job: Id
+    instance: Id
+    first: bool  # this agent started the application itself (mpiexec), not only a proxy
+    pid: Id
+    create_time: float
+    running: bool
+
+
+@sent_by(AGENT)
+class AgentHello(RequestBody, tag="agenthello", frozen=True):
+    """An agent reports for duty, with everything it holds."""
+
+    protocol: int
+    agent: Name
+    nodes: Annotated[list[NodeInfo], Meta(min_length=1, max_length=10_000)]
+    holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
+    pid: Id = 0
+
+
+@sent_by(AGENT)
+class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
+    """Still here, with everything it holds: sent after the welcome to `session`."""
+
+    session: Id
+    holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
+    load: float = 0.0
+
+
+@sent_by(AGENT)
+class AppStarted(RequestBody, tag="appstarted", frozen=True):
+    """The application's processes run."""
+
+    job: Id
+    instance: Id
+    pid: Id
+
+
+@sent_by(AGENT)
+class AppEnded(RequestBody, tag="appended", frozen=True):
+    """The application has ended; `error`: why it could not be started, or has lost ranks."""
+
+    job: Id
+    instance: Id
+    exit_code: int
+    error: Text = ""
+
+
+@sent_by(AGENT)
+class RankLost(RequestBody, tag="ranklost", frozen=True):
+    """Ranks on this agent's nodes ended without leaving their job, which goes on without them."""
+
+    job: Id
+    instance: Id
+    why: Text
+
+
+@sent_by(AGENT)
+class Vacated(RequestBody, tag="vacated", frozen=True):
+    """No process of this start of the job is left on these processors."""
+
+    job: Id
+    instance: Id
+    processors: Numbers
+
+
+@sent_by(AGENT)
+class RemoteRun(RequestBody, tag="remoterun", frozen=True):
+    """MPI's launcher wants `argv` run on `host` for this job: a proxy on another node.
+
+    `run` names this proxy: the same RemoteRun again starts nothing, but tells its end again.
+    """
+
+    run: Ident
+    job: Id
+    instance: Id
+    host: Name
+    argv: Argv
+    env: Env = {}
+
+
+@sent_by(AGENT)
+class RemoteEnded(RequestBody, tag="remoteended", frozen=True):
+    """The proxy `run` has ended; `asker`: the agent that asked for it."""
+
+    run: Ident
+    exit_code: int
+    error: Text = ""
+    asker: Text = ""
+
+
+@sent_by(AGENT)
+class LogAnswer(RequestBody, tag="loganswer", frozen=True):
+    """An agent's answer to the order ReadLog."""
+
+    ticket: Id
+    data: Annotated[bytes, Meta(max_length=FRAME_BYTES_MAX)]
+    offset: Id
+    end: bool
+
+
+class Launch(OrderBody, tag="launch", frozen=True):
+    """Start the application: `places` in rank order."""
+
+    job: int
+    instance: int
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    places: list[Place]
+
+
+class KillTree(OrderBody, tag="killtree", frozen=True):
+    """End every process of this job instance; an instance never started stays unstarted."""
+
+    job: int
+    instance: int
+
+
+class CopyPlaces(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the copies of a protected job are.
+
+    memory  folder for what nodes hold in memory, below it HOST/JOB; empty: nothing is held there
+    folder  on disk; empty: `copies` in the job's folder of DQ_HOME
+    """
+
+    memory: str = ""
+    folder: str = ""
+
+
+class SaveCopies(OrderBody, tag="savecopies", frozen=True):
+    """Write what this agent's nodes hold in memory of the job's copies to disk."""
+
+    job: int
+    instance: int
+    places: CopyPlaces
+
+
+class ForgetCopies(OrderBody, tag="forgetcopies", frozen=True):
+    """The job has ended: its copies are of no use any more."""
+
+    job: int
+    places: CopyPlaces
+
+
+class Vacate(OrderBody, tag="vacate", frozen=True):
+    """Report `Vacated` once these processors are empty.
+
+    `pids` are processes about to leave; without any, all of the job's processes must go. `save`:
+    the job will be restarted; copies held in memory shall be on disk before the report.
+    """
+
+    job: int
+    instance: int
+    processors: list[int]
+    pids: list[int]
+    save: CopyPlaces | None = None
+
+
+class RunProxy(OrderBody, tag="runproxy", frozen=True):
+    """Run MPI's proxy for this job; report RemoteEnded with `run` when it ends."""
+
+    run: str
+    job: int
+    instance: int
+    argv: list[str]
+    env: dict[str, str]
+    asker: str = ""  # the agent that wants to hear of the end
+
+
+class ProxyEnded(OrderBody, tag="proxyended", frozen=True):
+    """To the agent that asked for a RemoteRun: it has ended."""
+
+    run: str
+    exit_code: int
+    error: str = ""
+
+
+class ReadLog(OrderBody, tag="readlog", frozen=True):
+    """Answer with LogAnswer."""
+
+    ticket: int
+    job: int
+    stream: str
+    offset: int
+
+
+class Retire(OrderBody, tag="retire", frozen=True):
+    """The cluster goes down: the agent ends (its jobs are gone already)."""

@@ -1,0 +1,154 @@
+"""Requests of running applications (their first rank), and their replies."""
+
+# ruff: noqa: RUF012 - msgspec copies a mutable default for every message
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from dq_client.messages.base import (
+    JOB,
+    Count,
+    Id,
+    Numbers,
+    ReplyBody,
+    RequestBody,
+    Seconds,
+    Text,
+    sent_by,
+)
+
+
+class Place(Struct, frozen=True, forbid_unknown_fields=True):
+    """One processor of a job: rank r runs at places[r]."""
+
+    processor: int
+    node: str
+    host: str  # what MPI calls the node
+    speed: float = 1.0
+    core_share: float | None = None  # emulated nodes: share of a real core
+
+
+@sent_by(JOB)
+class JobHello(RequestBody, tag="jobhello", frozen=True):
+    """The application's first rank reports."""
+
+    protocol: int
+    processors: Count
+
+
+class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
+    """Where the application runs and on which grid it should."""
+
+    job: int
+    instance: int
+    epoch: int
+    places: list[Place]
+    rows: int
+    cols: int
+    link_mbit: float | None = None
+    link_latency_us: float | None = None
+    link_duplex: str = "full"
+
+
+@sent_by(JOB)
+class RemapPoint(RequestBody, tag="remap", frozen=True):
+    """An iteration is done. See dq_server.core.events.RemapPoint for the fields."""
+
+    seq: Id
+    processors: Count
+    resize_id: Id
+    iteration_time_s: Seconds
+    redistribution_time_s: Seconds = 0.0
+    step: Id = 0
+    preparing: Id = 0  # a granted expansion whose ranks are still starting
+    iterations: Count = 1
+
+
+@sent_by(JOB)
+class DynamicRequest(RequestBody, tag="dynrequest", frozen=True):
+    """An evolving application asks for processors. See dq_server.core.events.DynamicRequested."""
+
+    request: Id
+    more: Count
+    timeout_s: Seconds = 0.0
+
+
+@sent_by(JOB)
+class DynamicRelease(RequestBody, tag="dynrelease", frozen=True):
+    """It gives some back: these, or `count` that the scheduler chooses."""
+
+    request: Id
+    count: Count = 0
+    processors: Numbers = []
+
+
+class DynamicAnswer(ReplyBody, tag="dynanswer", frozen=True):
+    """granted, rejected, waiting, or accepted (a release): carried out at the next remap point.
+
+    `available_in_s`: when the processors are expected to be there; None: nobody knows.
+    """
+
+    request: int
+    what: str
+    more: int
+    available_in_s: float | None = None
+    reason: str = ""
+
+
+class RemapAnswer(ReplyBody, tag="remapanswer", frozen=True):
+    """continue, expand (by `places`), shrink (off `places`) or regrid (same places).
+
+    The new grid is rows x cols.
+
+    `asked`: how the application's latest dynamic request stands.
+    """
+
+    what: str
+    resize_id: int = 0
+    places: list[Place] = []
+    rows: int = 0
+    cols: int = 0
+    reason: str = ""
+    asked: DynamicAnswer | None = None
+
+
+@sent_by(JOB)
+class Committed(RequestBody, tag="committed", frozen=True):
+    """The resize is done. `pids`: the processes that leave, one per released processor."""
+
+    resize_id: Id
+    redistribution_time_s: Seconds = 0.0
+    pids: Annotated[list[Id], Meta(max_length=100_000)] = []
+
+
+@sent_by(JOB)
+class CopyMade(RequestBody, tag="copymade", frozen=True):
+    """The data of a protected job was copied. See dq_server.core.events.CopyMade."""
+
+    step: Id
+    took_s: Seconds
+    nbytes: Id
+    error: Text = ""
+
+
+@sent_by(JOB)
+class GaveUp(RequestBody, tag="gaveup", frozen=True):
+    """A rank of a protected job says why it ends: the program's own failure, not a loss."""
+
+    why: Text
+
+
+@sent_by(JOB)
+class WorkDone(RequestBody, tag="workdone", frozen=True):
+    """The program of a protected job has left its session in order: what follows is its end."""
+
+
+@sent_by(JOB)
+class Aborted(RequestBody, tag="aborted", frozen=True):
+    """The resize did not happen; the application goes on at its old size."""
+
+    resize_id: Id
+    why: Text

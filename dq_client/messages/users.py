@@ -1,0 +1,213 @@
+"""Requests of users (the command line and programs that use it), and their replies."""
+
+# ruff: noqa: RUF012 - msgspec copies a mutable default for every message
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from dq_client.messages.base import (
+    USER,
+    Argv,
+    Count,
+    Env,
+    GridText,
+    Id,
+    Ident,
+    Jobs,
+    Name,
+    Path_,
+    ReplyBody,
+    RequestBody,
+    Seconds,
+    Text,
+    sent_by,
+)
+
+
+class Sizes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Legal sizes as the user gave them; the server makes configurations of them.
+
+    `listed`: numbers, or grids of rows by columns, as "2x4".
+    """
+
+    listed: Annotated[list[Count | GridText], Meta(max_length=10_000)] = []
+    min: Count | None = None
+    max: Count | None = None
+    chain: str = "square"
+    multiple: Count = 1
+
+
+class Protect(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the job's data is copied, so that it survives a loss (docs/protection.md).
+
+    See dq_server.core.protection.Protection for the fields.
+    """
+
+    how: Name = "disk"
+    every_points: Count | None = None
+    every_s: Seconds | None = None
+    folder: Path_ = ""
+    restarts: Count = 3
+
+
+@sent_by(USER)
+class Submit(RequestBody, tag="submit", frozen=True):
+    """A new job. `request` makes repeats harmless."""
+
+    request: Name
+    name: Name
+    argv: Argv
+    cwd: Path_
+    kind: Name = "malleable"
+    initial: Count | None = None
+    sizes: Sizes = Sizes()
+    env: Env = {}  # set for this job
+    inherited: Env = {}  # the submitter's environment; the server takes what it allows
+    walltime_s: Seconds | None = None
+    estimate_s: Seconds | None = None
+    group: Text = ""
+    account: Text = ""
+    qos: Text = ""
+    job_class: Text = ""
+    priority: int = 0
+    hold: bool = False
+    app_name: Text = ""  # jobs with the same one learn from each other's runs
+    reservation: Text = ""  # the advance reservation to run in
+    after: Jobs = []  # must have ended successfully first; 0: the last one submitted
+    after_any: Jobs = []  # must have ended
+    profile: Annotated[list[tuple[Count, Count]], Meta(max_length=10_000)] = []
+    # steps (seconds, processors) of an evolving job whose evolution is known
+    protect: Protect | None = None
+
+
+class Submitted(ReplyBody, tag="submitted", frozen=True):
+    """The job is safe in the journal."""
+
+    job: int
+
+
+@sent_by(USER)
+class JobQuery(RequestBody, tag="job", frozen=True):
+    """One job; 0 stands for the last one submitted."""
+
+    job: Id
+
+
+@sent_by(USER)
+class JobsQuery(RequestBody, tag="jobs", frozen=True):
+    """All jobs the server remembers; `active_only` leaves out the ended ones."""
+
+    active_only: bool = False
+
+
+@sent_by(USER)
+class NodesQuery(RequestBody, tag="nodes", frozen=True):
+    """All nodes."""
+
+
+@sent_by(USER)
+class WhyQuery(RequestBody, tag="why", frozen=True):
+    """Why is the job where it is?"""
+
+    job: Id
+
+
+@sent_by(USER)
+class StatusQuery(RequestBody, tag="status", frozen=True):
+    """The server itself."""
+
+
+@sent_by(USER)
+class TimelineQuery(RequestBody, tag="timeline", frozen=True):
+    """Sizes of all jobs over time, for reports."""
+
+
+class Data(ReplyBody, tag="data", frozen=True):
+    """Answer to any query: plain data, as the command line prints it with --json."""
+
+    data: Any
+
+
+@sent_by(USER)
+class Kill(RequestBody, tag="kill", frozen=True):
+    """Kill a job."""
+
+    job: Id
+
+
+@sent_by(USER)
+class Hold(RequestBody, tag="hold", frozen=True):
+    """Keep a queued job from starting."""
+
+    job: Id
+
+
+@sent_by(USER)
+class Release(RequestBody, tag="release", frozen=True):
+    """Let a held job start."""
+
+    job: Id
+
+
+@sent_by(USER)
+class Resize(RequestBody, tag="resize", frozen=True):
+    """Bring a job to this size at its next remap point; `rows`: of the grid, 0: any."""
+
+    job: Id
+    size: Count
+    rows: Count = 0
+
+
+@sent_by(USER)
+class Reserve(RequestBody, tag="reserve", frozen=True):
+    """Keep processors for jobs that name this reservation. `request` makes repeats harmless.
+
+    in_s  it begins so long after the server got this
+    user  whose jobs may run in it; empty: anybody's
+    """
+
+    request: Name
+    name: Ident
+    processors: Count
+    in_s: Seconds
+    duration_s: Seconds
+    user: Text = ""
+
+
+@sent_by(USER)
+class CancelReservation(RequestBody, tag="unreserve", frozen=True):
+    """The reservation is no more; its jobs go on as ordinary ones."""
+
+    name: Ident
+
+
+@sent_by(USER)
+class ReservationsQuery(RequestBody, tag="reservations", frozen=True):
+    """All reservations that are not over."""
+
+
+@sent_by(USER)
+class LogsQuery(RequestBody, tag="logs", frozen=True):
+    """A piece of a job's output from `offset` on."""
+
+    job: Id
+    stream: str = "out"
+    offset: Id = 0
+
+
+class LogPiece(ReplyBody, tag="logpiece", frozen=True):
+    """`data` is at most a frame's worth; `end`: the job has ended and this is all there is."""
+
+    data: bytes
+    offset: int
+    end: bool
+
+
+@sent_by(USER)
+class Stop(RequestBody, tag="stop", frozen=True):
+    """Stop the server; with `force` its jobs are killed first."""
+
+    force: bool = False

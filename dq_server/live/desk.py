@@ -1,0 +1,116 @@
+"""The desk: what the handlers of requests and orders may use of the server, and nothing more.
+
+They see no socket, no journal and no turn. What they do to the state goes through `apply`; what
+they say leaves through `reply` and `order`, and not before the turn is safe in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from dq_client import messages as m
+from dq_server.core.model import actions as act
+from dq_server.core.model import events as ev
+from dq_server.core.model.errors import UnknownJob
+from dq_server.core.model.jobs import Job
+from dq_server.core.scheduler import Scheduler
+from dq_server.core.model.state import State
+from dq_server.live.access import Access
+from dq_server.live.agents import AgentLink, Agents, LaunchNodes
+from dq_server.live.translate import Places
+
+LOG_QUERIES_MAX = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """See the module's docstring. The server (server.py) makes one and keeps its state current."""
+
+    # --- what can be done ---------------------------------------------------------------------
+
+    # Hand an event to the scheduler; a SchedulerError, and nothing has changed, if it is refused.
+    apply: Callable[[ev.Event], list[act.Action]]
+    # To the connection that asked, by the request's id.
+    reply: Callable[[bytes, str, m.ReplyBody], None]
+    order: Callable[[AgentLink, m.OrderBody], None]
+    # Let grants go on if every node that is up has its agent again.
+    resume: Callable[[], None]
+    stop: Callable[[bool], None]  # with the server's jobs, if true
+    archive: Callable[[int], None]  # keep what queries say of a job that has ended
+    archived: Callable[[int], bytes | None]
+    now: Callable[[], float]  # seconds since the epoch; never goes back
+    monotonic: Callable[[], float]
+
+    # --- what is known ------------------------------------------------------------------------
+
+    access: Access
+    agents: Agents
+    epoch: int  # how often a server of this journal has started
+    user: str  # whose server this is
+    started_s: float  # monotonic
+    address: str = ""  # known once the socket is bound
+    draining: bool = False  # a stop waits for its jobs to end: no new ones
+    log_queries: LogQueries = field(default_factory=lambda: LogQueries())
+    # (job, processor) -> pid of the rank that is about to leave it. Not journaled: orders.vacate
+    # does without when a server has died meanwhile.
+    leaving: dict[tuple[int, int], int] = field(default_factory=dict)
+    # The state, and what is worked out from it: made again by `use` whenever the state is.
+    scheduler: Scheduler = field(init=False)
+    places: Places = field(init=False)
+    launch_nodes: LaunchNodes = field(init=False)
+
+    def use(self, scheduler: Scheduler) -> None:
+        """Work on this state from now on."""
+        self.scheduler = scheduler
+        self.launch_nodes = LaunchNodes(scheduler.state)
+        self.places = Places(scheduler.state.processors)
+        for link in self.agents.by_name.values():
+            self.places.learn(link.nodes)
+
+    @property
+    def state(self) -> State:
+        """The scheduler's state: to be read; changes are events."""
+        return self.scheduler.state
+
+    def job(self, job_id: int) -> Job:
+        """The job a user names, 0 for the last one submitted; UnknownJob if there is none."""
+        jobs = self.state.jobs
+        if job_id == 0:
+            if not jobs:
+                raise UnknownJob("no job has been submitted yet")
+            job_id = max(jobs)
+        return self.state.job(job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """A user's question for a job's output that an agent has to answer."""
+
+    identity: bytes  # of the user's connection
+    request_id: str
+    agent: str  # who was asked
+
+
+class LogQueries:
+    """Questions for output that agents have not answered yet."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, LogQuery] = {}
+        self._tickets = count(1)
+
+    def add(self, query: LogQuery) -> int:
+        """The ticket by which the agent's answer will be known."""
+        ticket = next(self._tickets)
+        self._open[ticket] = query
+        if len(self._open) > LOG_QUERIES_MAX:  # asked of agents that went away
+            del self._open[min(self._open)]
+        return ticket
+
+    def pop(self, ticket: int, agent: str) -> LogQuery | None:
+        """The query that this agent answers; None if it was not asked."""
+        query = self._open.get(ticket)
+        if query is None or query.agent != agent:
+            return None
+        return self._open.pop(ticket)

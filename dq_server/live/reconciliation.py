@@ -1,0 +1,119 @@
+"""Reconciliation: what an agent holds is compared with what the state says that it should hold.
+
+Done with every heartbeat. An order that was lost is given again, a start whose processes are gone
+is over, and nodes that are new, or were lost, join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dq_client import messages as m
+from dq_server.core.model import events as ev
+from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.state import State
+from dq_server.live.agents import AgentLink
+from dq_server.live.desk import Desk
+from dq_server.live.orders import launch, vacate
+
+# A launch or a kill needs a moment before its lack is worth repeating the order.
+REPEAT_AFTER_S = 3.0
+
+
+def reconcile(desk: Desk, link: AgentLink) -> None:
+    """Compare what the agent holds with what it should hold; repeat orders, report losses."""
+    state, now = desk.state, desk.now()
+    nodes = state.processors.nodes
+    mine = {p for n in link.nodes if n.name in nodes for p in nodes[n.name].processors}
+    started = {(h.job, h.instance): h for h in link.holdings if h.first}
+    for node in link.nodes:
+        for job in desk.launch_nodes.jobs(node.name):
+            _reconcile_first(desk, link, job, started.get((job.id, job.instance)), now)
+    for holding in link.holdings:
+        if holding.running and _shall_end(state, holding):
+            desk.order(link, m.KillTree(holding.job, holding.instance))
+    _reconcile_vacating(desk, mine)
+    # Last: what has been ended above must not be taken for a reason to keep the nodes out.
+    join(desk, link, [n for n in link.nodes if not _is_up(state, n.name)])
+
+
+def _over(state: State, holding: m.Holding) -> bool:
+    """Whether the instance that the agent has processes of has ended."""
+    job = state.active.get(holding.job)
+    return job is None or job.instance != holding.instance
+
+
+def _shall_end(state: State, holding: m.Holding) -> bool:
+    return _over(state, holding) or state.active[holding.job].state is JobState.KILLING
+
+
+def _reconcile_first(
+    desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None, now: float
+) -> None:
+    """This agent started (`holding`), or shall start, the application itself."""
+    if job.state is JobState.KILLING:
+        if holding is not None and holding.running:
+            desk.order(link, m.KillTree(job.id, job.instance))
+        elif holding is None:
+            desk.apply(ev.JobEnded(job.id, job.instance, -9))
+        return
+    if holding is not None or job.start_s is None or now - job.start_s < REPEAT_AFTER_S:
+        return
+    if job.state is JobState.STARTING:
+        launch(desk, job)
+    else:
+        error = f"agent {link.name} has lost the job's processes"
+        desk.apply(ev.JobEnded(job.id, job.instance, -9, error))
+
+
+def _reconcile_vacating(desk: Desk, mine: set[int]) -> None:
+    """Released processors whose vacation is not confirmed yet: ask again."""
+    vacating = desk.state.processors.vacating
+    for job_id, processors in _by_job((p, j) for p, j in vacating.items() if p in mine):
+        vacate(desk, job_id, processors)
+
+
+def _by_job(pairs: Iterator[tuple[int, int]]) -> list[tuple[int, tuple[int, ...]]]:
+    grouped: dict[int, list[int]] = {}
+    for processor, job in pairs:
+        grouped.setdefault(job, []).append(processor)
+    return [(job, tuple(processors)) for job, processors in grouped.items()]
+
+
+# --- nodes that join ------------------------------------------------------------------------
+
+
+def join_new(desk: Desk, link: AgentLink) -> None:
+    """Let nodes join that are unknown: they have no past that could matter."""
+    known = desk.state.processors.nodes
+    join(desk, link, [node for node in link.nodes if node.name not in known])
+
+
+def _is_up(state: State, name: str) -> bool:
+    node = state.processors.nodes.get(name)
+    return node is not None and node.up
+
+
+def join(desk: Desk, link: AgentLink, nodes: list[m.NodeInfo]) -> None:
+    """Let nodes join that are new, or were lost, once nothing runs there that has ended."""
+    state = desk.state
+    # An agent that was lost comes back with processes of jobs that ended for its absence. They are
+    # killed first: their processors must not be granted while they still run.
+    if any(h.running and _over(state, h) for h in link.holdings):
+        return
+    known, now = state.processors.nodes, desk.monotonic()
+    for node in nodes:
+        if not desk.agents.join_order.must_wait(node, known, now):
+            _join(desk, node)
+    join_due(desk)
+
+
+def join_due(desk: Desk) -> None:
+    """Let nodes join whose turn in the order has come."""
+    known = desk.state.processors.nodes
+    for node in desk.agents.join_order.due(known, desk.monotonic()):
+        _join(desk, node)
+
+
+def _join(desk: Desk, node: m.NodeInfo) -> None:
+    desk.apply(ev.NodeJoined(node.name, node.processors, node.speed))

@@ -1,0 +1,55 @@
+"""What the parts of an agent share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dq_client import messages as m
+from dq_client.agent import context
+from dq_client.agent.context import ClosedInstances, Context
+from dq_client.agent.tree import Owner
+from dq_client.errors import NoServer
+from dq_client.home import Home
+
+
+def test_a_closed_instance_closes_the_earlier_ones_and_no_later_one():
+    closed = ClosedInstances()
+    assert (1, 1) not in closed
+    closed.close(1, 2)
+    closed.close(1, 1)  # an order that was overtaken opens nothing again
+    assert [(1, n) in closed for n in (1, 2, 3)] == [True, True, False]
+    assert (2, 1) not in closed
+
+
+def test_the_job_closed_longest_ago_is_forgotten_first(monkeypatch):
+    monkeypatch.setattr(context, "CLOSED_MAX", 2)
+    closed = ClosedInstances()
+    for job in (1, 2, 1, 3):
+        closed.close(job, 1)
+    assert [(job, 1) in closed for job in (1, 2, 3)] == [True, False, True]
+
+
+class Line:
+    """A connection whose queue is full, or not."""
+
+    def __init__(self, *, full: bool) -> None:
+        self.full = full
+
+    def send(self, body: m.RequestBody) -> str:
+        if self.full:
+            raise NoServer("the queue is full")
+        return "id-1"
+
+
+def test_a_full_queue_to_a_server_that_is_away_is_no_error(tmp_path):
+    def send(*, full: bool) -> str:
+        made = Context(
+            home=Home(tmp_path),
+            owner=Owner(Path("/nowhere"), "a"),
+            connection=Line(full=full),  # type: ignore[arg-type]
+            holdings=None,  # type: ignore[arg-type]
+        )
+        assert made.name == "a"
+        return made.send(m.Hello(m.PROTOCOL))
+
+    assert (send(full=False), send(full=True)) == ("id-1", "")

@@ -1,0 +1,164 @@
+"""The bytes of every message on the wire, and what a message must declare.
+
+An old agent may meet a new server: a change of these bytes is a change of the protocol
+(messages.PROTOCOL), never a side effect of moving a class or renaming a field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+
+import msgspec.inspect as mi
+import pytest
+
+from dq_client import codec
+from dq_client import messages as m
+
+# First 16 hex digits of the SHA-256 of each message as bytes: once with every field filled
+# (`example` below), once with its optional fields left out.
+BYTES = {
+    "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
+    "Submit": ("503c5e46ce6226e4", "2e11bed4ac8d36a2"),
+    "JobQuery": ("5c0efcfa5ec23ef7", "5c0efcfa5ec23ef7"),
+    "JobsQuery": ("23258d4436b4e965", "72b63e826edb4a71"),
+    "NodesQuery": ("678e554821213a53", "678e554821213a53"),
+    "WhyQuery": ("88067a9d8e68dc6d", "88067a9d8e68dc6d"),
+    "StatusQuery": ("461f2ead6ab93866", "461f2ead6ab93866"),
+    "TimelineQuery": ("630a7dab14898f2f", "630a7dab14898f2f"),
+    "Kill": ("54e80548427f3bd6", "54e80548427f3bd6"),
+    "Hold": ("dfae03e37099aef9", "dfae03e37099aef9"),
+    "Release": ("3e9e03257e23d1de", "3e9e03257e23d1de"),
+    "Resize": ("60d654fe27ebab6d", "20b283204d5ea867"),
+    "Reserve": ("479a3b10a267834f", "7e355d243bf31194"),
+    "CancelReservation": ("fd76e1cc43f064dc", "fd76e1cc43f064dc"),
+    "ReservationsQuery": ("dd31f733f85836ea", "dd31f733f85836ea"),
+    "LogsQuery": ("046de309c073332f", "5317719c105dbc57"),
+    "Stop": ("4367c4b48f369ff4", "22e7f89d2d310f74"),
+    "JobHello": ("63b235e6bcd035dd", "63b235e6bcd035dd"),
+    "RemapPoint": ("f5ca4bf3bd44555e", "ab6c03b6d70fa325"),
+    "Committed": ("de18ff7edebe7e98", "7337edfa934f5c4a"),
+    "Aborted": ("fb8edcbf7727f612", "fb8edcbf7727f612"),
+    "CopyMade": ("bb765d95e722f130", "e9529584b6b76ec5"),
+    "GaveUp": ("028b88fdc2175f42", "028b88fdc2175f42"),
+    "WorkDone": ("3a502c722110bbf5", "3a502c722110bbf5"),
+    "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
+    "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
+    "AgentHello": ("7d01342c8a13b99c", "c73d89eefca6e819"),
+    "Heartbeat": ("20aa9c42fd5d2e02", "85db202c67297f2c"),
+    "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
+    "AppEnded": ("ebd00f5bf97bc68c", "b5d922465d56f4b1"),
+    "RankLost": ("df4ff67fcac906ae", "df4ff67fcac906ae"),
+    "Vacated": ("a667d4d5ecd8a40e", "a667d4d5ecd8a40e"),
+    "RemoteRun": ("fab2e3602df63148", "943d8f841c259c47"),
+    "RemoteEnded": ("1456a7a2bd485440", "e76f5e4f84a3bb0a"),
+    "LogAnswer": ("be4ec7677e02ac53", "be4ec7677e02ac53"),
+    "Welcome": ("696de8c7198e0e74", "1aecd5be6d044ce6"),
+    "Submitted": ("eb7615cbfcd86445", "eb7615cbfcd86445"),
+    "Data": ("7801531189dc1a6d", "7801531189dc1a6d"),
+    "Done": ("4ae631edb0461bc1", "4ae631edb0461bc1"),
+    "Error": ("fee831eb84f1fea6", "fee831eb84f1fea6"),
+    "LogPiece": ("cdaeb05c95109222", "cdaeb05c95109222"),
+    "JobWelcome": ("2e9cb4fc6bc72320", "a216229f2f58aae7"),
+    "RemapAnswer": ("0354f371bfeb0da4", "c80a1d891b27dc2d"),
+    "DynamicAnswer": ("0134e0eb1f5e954a", "f85dd37fb59938ee"),
+    "Launch": ("c44b0c0de5903231", "42652f2773b19e74"),
+    "KillTree": ("9cf2c9ae17051954", "9cf2c9ae17051954"),
+    "Vacate": ("8995157dc0f3059d", "e01f00b80299afc9"),
+    "SaveCopies": ("674c80f247c5cd82", "8c3bd577c84733cf"),
+    "ForgetCopies": ("fa4267cca354d255", "71757dcce65eb0b4"),
+    "RunProxy": ("734c10c23596808f", "2092749873f4e643"),
+    "ProxyEnded": ("5b50bdb26aa3d092", "26ba196d088b4495"),
+    "ReadLog": ("f35d11d7301d0531", "f35d11d7301d0531"),
+    "Retire": ("90452a7ad16cab33", "90452a7ad16cab33"),
+}
+
+
+def example(kind: mi.Type, *, full: bool) -> object:
+    """A value of this type; with `full` optional fields are given, too."""
+    match kind:
+        case mi.StructType():
+            fields = [f for f in kind.fields if full or f.required]
+            return kind.cls(**{f.name: example(f.type, full=full) for f in fields})
+        case mi.UnionType():
+            return example(next(t for t in kind.types if not isinstance(t, mi.NoneType)), full=full)
+        case mi.IntType():
+            return 7
+        case mi.FloatType():
+            return 0.5
+        case mi.BoolType():
+            return True
+        case mi.BytesType():
+            return b"\0\xff"
+        case mi.StrType():
+            return "2x4" if kind.pattern and "x" in kind.pattern else "word"
+        case mi.ListType():
+            return [example(kind.item_type, full=full)] * 2
+        case mi.TupleType():
+            return tuple(example(t, full=full) for t in kind.item_types)
+        case mi.DictType():
+            return {"key": example(kind.value_type, full=full)}
+        case mi.AnyType():
+            return {"any": [1, 2.5, None, "text"]}
+    raise AssertionError(f"no example of {kind}")
+
+
+def frame(body: type[m.Body], *, full: bool) -> bytes:
+    """A message with such a body, as it travels."""
+    made = example(mi.type_info(body), full=full)
+    if body in m.REQUESTS:
+        return codec.encode(m.Request("id-1", made))
+    if body in m.REPLIES:
+        return codec.encode(m.Reply("id-1", made))
+    return codec.encode(m.Order(3, made))
+
+
+def digest(frame: bytes) -> str:
+    return hashlib.sha256(frame).hexdigest()[:16]
+
+
+BODIES = [*m.REQUESTS, *m.REPLIES, *m.ORDERS]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+@pytest.mark.parametrize("full", [True, False], ids=["all fields", "required fields"])
+def test_a_message_has_the_bytes_it_always_had(body, full):
+    sent = frame(body, full=full)
+    decode = codec.decode_request if body in m.REQUESTS else codec.decode_from_server
+    assert type(decode(sent).body) is body
+    assert codec.encode(decode(sent)) == sent
+    assert digest(sent) == BYTES.get(body.__name__, ("new", "new"))[not full]
+
+
+def test_every_message_is_in_the_table_above():
+    assert {body.__name__ for body in BODIES} == BYTES.keys()
+    tags = [body.__struct_config__.tag for body in BODIES]
+    assert len(set(tags)) == len(tags)
+
+
+@pytest.mark.parametrize("roles", [(), ("root",), ("user", "root")])
+def test_a_role_that_does_not_exist_cannot_be_declared(roles):
+    with pytest.raises(TypeError, match="one or more of user, agent, job"):
+        m.sent_by(*roles)
+
+
+UNDECLARED = """
+from dq_client.messages import base
+class Forgotten(base.RequestBody, tag="forgotten", frozen=True):
+    pass
+from dq_client.messages import frames
+"""
+
+
+def test_a_request_that_declares_no_role_is_refused_when_it_is_imported():
+    """Run without the package's own __init__, which would import the frames first."""
+    start = (
+        "import sys, types, dq_client, pathlib;"
+        "p = types.ModuleType('dq_client.messages');"
+        "p.__path__ = [str(pathlib.Path(dq_client.__file__).parent / 'messages')];"
+        "sys.modules['dq_client.messages'] = p\n"
+    )
+    words = [sys.executable, "-c", start + UNDECLARED]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "requests without @sent_by: ['Forgotten']" in ran.stderr
