@@ -22,7 +22,7 @@ from resize_lib.server_link import say
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
-LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/protection.py
+LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/model/protection.py
 
 
 def mark_presence() -> Mark:

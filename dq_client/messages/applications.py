@@ -55,7 +55,7 @@ class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
 
 @sent_by(JOB)
 class RemapPoint(RequestBody, tag="remap", frozen=True):
-    """An iteration is done. See dq_server.core.events.RemapPoint for the fields."""
+    """An iteration is done. See dq_server.core.model.events.RemapPoint for the fields."""
 
     seq: Id
     processors: Count
@@ -69,7 +69,10 @@ class RemapPoint(RequestBody, tag="remap", frozen=True):
 
 @sent_by(JOB)
 class DynamicRequest(RequestBody, tag="dynrequest", frozen=True):
-    """An evolving application asks for processors. See dq_server.core.events.DynamicRequested."""
+    """An evolving application asks for processors.
+
+    See dq_server.core.model.events.DynamicRequested for the fields.
+    """
 
     request: Id
     more: Count
@@ -126,7 +129,7 @@ class Committed(RequestBody, tag="committed", frozen=True):
 
 @sent_by(JOB)
 class CopyMade(RequestBody, tag="copymade", frozen=True):
-    """The data of a protected job was copied. See dq_server.core.events.CopyMade."""
+    """The data of a protected job was copied. See dq_server.core.model.events.CopyMade."""
 
     step: Id
     took_s: Seconds

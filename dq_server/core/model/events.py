@@ -235,7 +235,7 @@ class AdvanceReservation:
 
 @dataclass(frozen=True, slots=True)
 class ReservationMade:
-    """Processors shall be kept for somebody (advance.py)."""
+    """Processors shall be kept for somebody (features/reservations.py)."""
 
     reservation: AdvanceReservation
 
