@@ -22,7 +22,7 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import resizing
+from resize_lib import resize
 from resize_lib.jobsession import Session
 from resize_lib.server_link import ServerLink
 
@@ -122,7 +122,7 @@ def in_session(host: str, megabytes: int, *, wait: bool) -> dict[str, float]:
     from the grant to the end of the growth that is not the undisturbed time of the turns done.
     """
     start_cpu_s = time.process_time()
-    resizing.PATIENT_FROM_S = 0.0 if wait else math.inf
+    resize.PATIENT_FROM_S = 0.0 if wait else math.inf
     turns: list[Turn] = []
     link = OneGrowth(host)
     with Session(connect=lambda: link) as rs:

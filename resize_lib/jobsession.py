@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike
 
 from dq_client import messages as m
 from resize_lib import pacing
-from resize_lib.declared import Array, Init1D, Init2D, Matrix, Parcel, Value, Weights, weighted
+from resize_lib.declarations import Array, Init1D, Init2D, Matrix, Parcel, Value, Weights, weighted
 from resize_lib.descriptors import (
     Block1D,
     BlockCyclic,
@@ -38,11 +38,11 @@ from resize_lib.descriptors import (
 from resize_lib.emulation import Emulation, LinkRate
 from resize_lib.grid import Grid
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
-from resize_lib.protection.errors import ProtectionError
 from resize_lib.protection.generations import Copy
+from resize_lib.protection.partfile import ProtectionError
 from resize_lib.protection.protector import Protector
 from resize_lib.redistribution import Arena
-from resize_lib.resizing import Bearings, advise, carry_out, join
+from resize_lib.resize import Bearings, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
 

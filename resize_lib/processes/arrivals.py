@@ -32,7 +32,7 @@ from collections.abc import Sequence
 
 from dq_client.launch import INTERFACE_VARIABLE
 from resize_lib.processes import pmi
-from resize_lib.processes.errors import SpawnError
+from resize_lib.processes.interface import SpawnError
 
 JOIN_VARIABLE = "DQ_JOIN"
 ARRIVAL_LIMIT_S = 120.0

@@ -1,4 +1,4 @@
-"""The one interface between the session and whatever makes ranks come and go.
+"""The one interface between the session and whatever makes ranks join and leave, and its errors.
 
 Everything a job's ranks share is one intracommunicator, called *the job's communicator* below.
 It starts as `start()`; every resize replaces it, and the old one is freed. All calls marked
@@ -12,6 +12,22 @@ from collections.abc import Collection, Sequence
 from typing import NoReturn, Protocol
 
 from mpi4py import MPI
+
+
+class ProcessError(Exception):
+    """Anything that goes wrong while ranks come or go."""
+
+
+class ResizeUnsupportedError(ProcessError):
+    """This MPI (or this way of starting the job) cannot resize at all: do not ask again."""
+
+
+class SpawnError(ProcessError):
+    """This expansion cannot be done: the same error on every rank, which go on at the old size."""
+
+
+class ShrinkError(ProcessError):
+    """This set of leaving ranks makes no sense: the same error on every rank, nothing changed."""
 
 
 class ProcessBackend(Protocol):

@@ -27,9 +27,9 @@ from resize_lib.processes import pmi, sharedmemory
 from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
 from resize_lib.processes.ending import Ending, abort_job, abort_on_uncaught_exception
-from resize_lib.processes.errors import ProcessError, ShrinkError, SpawnError
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
-from resize_lib.processes.waiting import idle_barrier, idle_bcast, idle_wait
+from resize_lib.processes.interface import ProcessError, ShrinkError, SpawnError
+from resize_lib.waiting import idle_barrier, idle_bcast, idle_wait
 
 DONE_TAG = 7002
 GO_TAG = 7003

@@ -16,7 +16,7 @@ import os
 import select
 from collections.abc import Mapping, Sequence
 
-from resize_lib.processes.errors import ProcessError, SpawnError
+from resize_lib.processes.interface import ProcessError, SpawnError
 
 DESCRIPTOR_VARIABLE = "PMI_FD"
 SPAWN_ANSWER = "spawn_result"

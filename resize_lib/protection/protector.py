@@ -21,15 +21,12 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.declared import Matrix, Parcel
+from resize_lib.declarations import Matrix, Parcel
 from resize_lib.protection import generations, partfile
-from resize_lib.protection.errors import ProtectionError
-from resize_lib.protection.exchange import fetch_for_partners
-from resize_lib.protection.generations import Copy
-from resize_lib.protection.partners import leaders
-from resize_lib.protection.restore import choose, restore_all
-from resize_lib.protection.restoring import pack_for_itself
-from resize_lib.protection.state import CopyState
+from resize_lib.protection.generations import Copy, CopyState
+from resize_lib.protection.partfile import ProtectionError
+from resize_lib.protection.partners import fetch_for_partners, leaders
+from resize_lib.protection.recovery import choose, pack_for_itself, restore_all
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.server_link import say
 
@@ -132,7 +129,7 @@ class Protector:
             path = generations.part_path(folder, rank)
             found = partfile.write_part(path, grid, rank, blocks, sync=not self.memory)
         except Exception as e:  # an application's pack may raise anything
-            error = _story(e)
+            error = _reason(e)
         parts = _agree(comm, error, f"{found[0]} {found[1]}")
         copy = Copy(folder, session.step, grid, tuple(_two(text) for text in parts))
         error = fetch_for_partners(comm, hosts, copy) if self.memory else ""
@@ -142,7 +139,7 @@ class Protector:
             if leads:
                 generations.write_manifest(copy, sync=not self.memory)
         except OSError as e:
-            error = _story(e)
+            error = _reason(e)
         _agree(comm, error)
         if rank == 0 and self.memory:
             generations.make_room(self.disk, kept=0)  # what an earlier start left there
@@ -200,7 +197,7 @@ def _agree(comm: MPI.Intracomm, error: str, text: str = "") -> list[str]:
     return texts
 
 
-def _story(e: Exception) -> str:
+def _reason(e: Exception) -> str:
     if isinstance(e, OSError):
         return f"{e.filename or 'a file'}: {e.strerror}"
     return str(e) if isinstance(e, ProtectionError) else f"{type(e).__name__}: {e}"

@@ -100,7 +100,9 @@ def axis_runs(old: Axis, new: Axis) -> Mapping[tuple[int, int], Runs]:
         return MappingProxyType({})
     period = _period(old, new)
     points = np.concatenate((_borders(old, period), _borders(new, period), [period]))
-    points = np.unique(points[points <= period])
+    # Sorted and each once; not np.unique, which imports numpy.ma (30 ms in a joining rank).
+    points = np.sort(points[points <= period])
+    points = points[np.concatenate(([True], points[1:] != points[:-1]))]
     starts, lengths = points[:-1], np.diff(points)
     source_owner, source = _place(old, starts)
     destination_owner, destination = _place(new, starts)

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from resize_lib.processes.command import check_command, program_command
-from resize_lib.processes.errors import SpawnError
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
+from resize_lib.processes.interface import SpawnError
 
 
 def in_child(code, **environment):

@@ -16,7 +16,7 @@ from mpi4py import MPI
 
 import resize_lib
 from dq_client.dq_rsh import spelled_in_letters
-from resize_lib import resizing
+from resize_lib import resize
 from resize_lib.redistribution import arena
 from tests.mpi.process_jobs import MARK, processes_of
 from tests.mpi.programs.session_data import Everything
@@ -31,7 +31,7 @@ def main():
         _, seed, count = which.split(":")
         script, faults = random_moves(int(seed), int(count), int(size), hosts), {}
     arena.KEPT_BYTES_MIN = 0
-    resizing.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
+    resize.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
     with resize_lib.session(checksums=True, connect=lambda: ScriptedLink(script)) as rs:
         data = Everything(rs, faults)
         sizes = rs.value("sizes", [])

@@ -18,19 +18,22 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.declared import Move
-from resize_lib.descriptors import DescriptorError, ProcessGrid
+from resize_lib.declarations import Move
+from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.emulation import LinkRate
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
-from resize_lib.protection.state import CopyState
+from resize_lib.protection.generations import CopyState
 from resize_lib.redistribution import (
     InvalidRedistributionError,
+    MovingArray,
     Placement,
     RedistributionError,
     redistribute,
@@ -239,9 +242,10 @@ def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intra
         moving = [item.moving(move) for item in items]
     except DescriptorError as e:  # the same on every rank
         raise InvalidRedistributionError(str(e)) from e
+    values = _moving_values(session, old, new, joining=joining)
     outcome = redistribute(
         comm,
-        moving,
+        [*moving, *values],
         old,
         new,
         transport="auto" if link is None else "messages",
@@ -257,16 +261,39 @@ def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intra
         nodes_s = link.bulk_s(sent, received, outcome.panels)
         time.sleep(max(0.0, begin + nodes_s - time.perf_counter()))
         idle_barrier(comm)  # rank 0 reports the time of the slowest
-    values: dict[str, Any] = idle_bcast(
-        comm, {name: held.value for name, held in session.values.items()}
-    )
     if comm.rank in new.ranks:
-        for item, part in zip(items, outcome.arrays, strict=True):
+        for item, part in zip(items, outcome.arrays, strict=False):  # the values come last
             item.take(part)
-    if joining:
-        for name, value in values.items():
-            session.values[name].value = value
+        if joining and values:
+            for name, value in outcome.arrays[-1].items():
+                session.values[name].value = value
     session.bearings.redistribution_s = time.perf_counter() - begin
+
+
+def _moving_values(
+    session: Session, old: Placement, new: Placement, *, joining: bool
+) -> list[MovingArray]:
+    """The values of `Session.value` as one item of the redistribution; none if nobody joins.
+
+    Part of the redistribution, so that a value that cannot be pickled (or not be unpickled in a
+    joining rank) aborts the resize on every rank alike, like any other error of the application.
+    """
+    starts = [rank not in old.ranks for rank in new.ranks]
+    if not any(starts) or not session.values:
+        return []
+
+    def pack(values: Any, _old: ProcessGrid, rank: int, _new: ProcessGrid) -> list[bytes]:
+        payload = bytes(MPI.pickle.dumps(values)) if rank == 0 else b""
+        return [payload if start else b"" for start in starts]
+
+    def unpack(pieces: Sequence[bytes], _old: ProcessGrid, _rank: int, _new: ProcessGrid) -> Any:
+        return MPI.pickle.loads(pieces[0]) if pieces[0] else None
+
+    held = None if joining else {name: value.value for name, value in session.values.items()}
+    name = "values of rs.value"
+    while name in session.declared:  # declared alike on all ranks, so this is the same on all
+        name += "'"
+    return [MovingArray(name, Custom(pack, unpack, name), np.uint8, held)]
 
 
 def _committed(session: Session, resize_id: int, pids: list[int]) -> None:

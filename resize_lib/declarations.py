@@ -24,7 +24,7 @@ from resize_lib.descriptors import (
     Weighted1D,
 )
 from resize_lib.redistribution import MovingArray
-from resize_lib.redistribution.arena import Order
+from resize_lib.redistribution.types import Order
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
