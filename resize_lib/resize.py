@@ -1,17 +1,17 @@
-"""Carrying out a resize: processes, data, and the word to the server, as one transaction.
+"""A resize: processes, data, and the report to the server, as one transaction.
 
-    expand   start new ranks → merge → tell them where things stand → redistribute → commit
+    expand   start new ranks → merge → send them the job's state → redistribute → commit
     shrink   redistribute → the leavers leave → commit
     regrid   redistribute → commit: the same ranks, another process grid
 
-New ranks take a good part of a second to start. An application with short iterations computes on
-meanwhile and takes them in at the first remap point that finds them ready; one with long iterations
-waits for them, because idle processors for a whole iteration would cost more.
+New ranks take a good part of a second to start. An application with short iterations goes on
+computing meanwhile and merges with them at the first remap point that finds them ready; one with
+long iterations waits for them, because idle processors for a whole iteration would cost more.
 
-If spawning or redistribution fails, every rank knows, new ranks leave again, and the job goes on at
-its old size with its old data, which nobody has touched until the new parts were complete. (That
-takes memory for both; when it is short the redistribution says so on every rank, and the resize is
-aborted.)
+If spawning or redistribution fails, the error is the same on every rank, new ranks leave again, and
+the job goes on at its old size with its old data, which are not changed before the new parts are
+complete. That takes memory for both: where it is short, the redistribution fails on every rank and
+the resize is aborted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 from mpi4py import MPI
@@ -44,23 +45,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Bearings:
-    """Where the job stands; the same on every rank. Joining ranks get it first of all."""
+class JobState:
+    """The state of the job, equal on every rank. Joining ranks receive it before all else."""
 
-    rows: int
+    rows: int  # of the process grid; rows x cols is the size of the communicator
     cols: int
-    places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]
-    managed: bool = False  # a DQ server decides
-    step: int = 0
+    places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]; or empty
+    managed: bool = False  # a DQ server decides on resizes
+    step: int = 0  # the iteration that is running or comes next
     seq: int = 0  # remap points so far
-    resize_id: int = 0  # the last resize that was carried out
+    resize_id: int = 0  # the last resize that was committed; 0 if there was none
     request: int = 0  # dynamic requests and releases so far
-    asked: m.DynamicAnswer | None = None  # how the latest one stands
-    redistribution_s: float = 0.0  # of that resize, until it was reported
+    asked: m.DynamicAnswer | None = None  # the latest answer to the latest of them
+    redistribution_s: float = 0.0  # of the last resize; 0 once it has been reported
     old_rows: int = 0  # for joining ranks: the grid that holds the data
     old_cols: int = 0
-    link: LinkRate | None = None  # emulated links
-    expanding: m.RemapAnswer | None = None  # its new ranks are starting
+    link: LinkRate | None = None  # None where links are not emulated
+    expanding: m.RemapAnswer | None = None  # the expansion whose ranks are starting, if one is
     copies: CopyState = field(default_factory=CopyState)  # of a protected job
 
     @property
@@ -74,71 +75,90 @@ class Bearings:
         return ProcessGrid(self.rows, self.cols)
 
 
-# From this long an iteration on, a job waits for its new ranks instead of computing on.
+class Step(Enum):
+    """What all ranks do at a remap point; decided on rank 0 (`advise`)."""
+
+    CONTINUE = auto()
+    BEGIN = auto()  # new ranks are starting: go on computing
+    COMPLETE = auto()  # the ranks that were begun are ready: merge with them
+    EXPAND = auto()  # start new ranks, wait for them, merge
+    SHRINK = auto()
+    REGRID = auto()
+    GIVE_UP = auto()  # the resize is aborted: go on as before
+
+
+# With iterations from this long on a job waits for its new ranks instead of computing meanwhile.
 PATIENT_FROM_S = 1.0
 
 
 def advise(
     session: Session, answer: m.RemapAnswer, iteration_s: float, *, last: bool
-) -> tuple[m.RemapAnswer, str]:
+) -> tuple[m.RemapAnswer, Step]:
     """On rank 0: what all ranks shall do about the server's answer (see `carry_out`)."""
-    begun = session.bearings.expanding
+    begun = session.job.expanding
     backend = session.backend
     if begun is not None:
         stands = answer.what == "continue" and answer.resize_id == begun.resize_id and not last
         try:
             if stands:
-                return answer, "take in" if backend.expand_ready() else "go on"
+                return answer, Step.COMPLETE if backend.expand_ready() else Step.CONTINUE
             backend.cancel_expand()
         except ProcessError as e:
             _aborted(session, begun, str(e))
-            return answer, "give up"
+            return answer, Step.GIVE_UP
         if last or answer.what == "continue":
             _aborted(session, begun, _LAST if last else "the server has withdrawn it")
-            return answer, "give up"
+            return answer, Step.GIVE_UP
     if answer.what == "continue":
-        return answer, "go on"
+        return answer, Step.CONTINUE
     can = backend.can_resize or answer.what == "regrid"
     if last or not can:
         _aborted(session, answer, _LAST if last else backend.why_not)
-        return answer, "give up"
+        return answer, Step.GIVE_UP
     if answer.what == "regrid":
-        return answer, "regrid"
-    if answer.what == "shrink" or iteration_s >= PATIENT_FROM_S:
-        return answer, answer.what
+        return answer, Step.REGRID
+    if answer.what == "shrink":
+        return answer, Step.SHRINK
+    if iteration_s >= PATIENT_FROM_S:
+        return answer, Step.EXPAND
     try:
         backend.begin_expand([place.host for place in answer.places])
     except ProcessError as e:
         _aborted(session, answer, str(e))
-        return answer, "give up"
-    return answer, "begin"
+        return answer, Step.GIVE_UP
+    return answer, Step.BEGIN
 
 
 _LAST = "the last iteration is done"
 
 
-def carry_out(session: Session, answer: m.RemapAnswer, what: str) -> bool:
+def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
     """Do what rank 0 advises; collective. False in ranks that must leave now."""
-    b = session.bearings
-    begun, b.expanding = b.expanding, None
-    if what == "begin":
-        b.expanding = answer
-    elif what == "take in":
-        assert begun is not None
-        expand(session, begun, begun=True)
-    elif what == "go on":
-        b.expanding = begun
-    elif what == "expand":
-        expand(session, answer, begun=False)
-    elif what == "regrid":
-        regrid(session, answer)
-    elif what == "shrink":
-        return shrink(session, answer)
+    job = session.job
+    begun, job.expanding = job.expanding, None
+    match step:
+        case Step.CONTINUE:
+            job.expanding = begun
+        case Step.BEGIN:
+            job.expanding = answer
+        case Step.COMPLETE:
+            assert begun is not None, "only what was begun can be completed"
+            expand(session, begun, begun=True)
+        case Step.EXPAND:
+            expand(session, answer, begun=False)
+        case Step.SHRINK:
+            return shrink(session, answer)
+        case Step.REGRID:
+            regrid(session, answer)
+        case Step.GIVE_UP:
+            pass
+        case _:
+            assert_never(step)
     return True
 
 
 def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
-    """Take the granted processors in. Collective over the old ranks."""
+    """Merge with ranks on the granted processors; collective over the old ranks."""
     old = session.grid
     try:
         if begun:
@@ -148,16 +168,16 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     except ProcessError as e:
         _aborted(session, answer, str(e))
         return
-    b = session.bearings
-    b.old_rows, b.old_cols = b.rows, b.cols
-    b.rows, b.cols = answer.rows, answer.cols
-    b.places = [*b.places, *answer.places]
-    previous_id, b.resize_id = b.resize_id, answer.resize_id
-    idle_bcast(comm, b)
+    job = session.job
+    job.old_rows, job.old_cols = job.rows, job.cols
+    job.rows, job.cols = answer.rows, answer.cols
+    job.places = [*job.places, *answer.places]
+    previous_id, job.resize_id = job.resize_id, answer.resize_id
+    idle_bcast(comm, job)
     old.free()
     session.grid = session.make_grid(comm)
     try:
-        _move(session, _everyone(b.old_rows, b.old_cols), _everyone(b.rows, b.cols), comm)
+        _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError as e:
         _undo_expansion(session, answer, previous_id, str(e))
         return
@@ -165,28 +185,28 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
 
 
 def join(session: Session) -> None:
-    """A new rank's half of `expand`: receive the share. The grid and the bearings are there."""
-    b = session.bearings
+    """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
+    job = session.job
     comm = session.grid.comm
     try:
-        _move(session, _everyone(b.old_rows, b.old_cols), _everyone(b.rows, b.cols), comm)
+        _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError:
         session.grid.free()
-        session.backend.shrink(comm, range(b.old_rows * b.old_cols, comm.size))
+        session.backend.shrink(comm, range(job.old_rows * job.old_cols, comm.size))
         session.backend.leave()
 
 
 def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     """Release the processors named. Collective; False in the ranks that must leave now."""
     old = session.grid
-    b = session.bearings
+    job = session.job
     released = {place.processor for place in answer.places}
-    leaving = [r for r, p in enumerate(b.processors) if p in released]
+    leaving = [r for r, p in enumerate(job.processors) if p in released]
     staying = [r for r in range(old.size) if r not in set(leaving)]
     after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
-    pid_on = dict(zip(b.processors, old.comm.allgather(os.getpid()), strict=True))
+    pid_on = dict(zip(job.processors, old.comm.allgather(os.getpid()), strict=True))
     try:
-        _move(session, _everyone(b.rows, b.cols), after, old.comm)
+        _move(session, _everyone(job.rows, job.cols), after, old.comm)
     except RedistributionError as e:
         _aborted(session, answer, str(e))
         return True
@@ -194,8 +214,8 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     comm = session.backend.shrink(old.comm, leaving)
     if comm is None:
         return False
-    b.rows, b.cols, b.resize_id = answer.rows, answer.cols, answer.resize_id
-    b.places = [b.places[r] for r in staying]
+    job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
+    job.places = [job.places[r] for r in staying]
     session.grid = session.make_grid(comm)
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
@@ -203,15 +223,15 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
 
 def regrid(session: Session, answer: m.RemapAnswer) -> None:
     """View the same ranks as another grid. Collective; places and communicator stay."""
-    old, b = session.grid, session.bearings
+    old, job = session.grid, session.job
     comm = MPI.Intracomm(old.comm)  # without what an emulated grid adds to it
     try:
-        _move(session, _everyone(b.rows, b.cols), _everyone(answer.rows, answer.cols), comm)
+        _move(session, _everyone(job.rows, job.cols), _everyone(answer.rows, answer.cols), comm)
     except RedistributionError as e:
         _aborted(session, answer, str(e))
         return
     old.free()
-    b.rows, b.cols, b.resize_id = answer.rows, answer.cols, answer.resize_id
+    job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
     session.grid = session.make_grid(comm)
     _committed(session, answer.resize_id, [])
 
@@ -230,8 +250,8 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
 
 def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
     begin = time.perf_counter()
-    # Joining ranks have the communicator of an emulated grid, old ones not yet: what is collective
-    # here must be the same calls on all.
+    # Joining ranks have the communicator of an emulated grid already, old ones not yet. On a plain
+    # copy of the handle all make the same MPI calls.
     comm = MPI.Intracomm(comm)
     joining = comm.rank not in old.ranks
     items = list(session.declared.values())
@@ -267,7 +287,7 @@ def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intra
         if joining and values:
             for name, value in outcome.arrays[-1].items():
                 session.values[name].value = value
-    session.bearings.redistribution_s = time.perf_counter() - begin
+    session.job.redistribution_s = time.perf_counter() - begin
 
 
 def _moving_values(
@@ -298,7 +318,7 @@ def _moving_values(
 
 def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
     if session.rank == 0:
-        took_s = session.bearings.redistribution_s
+        took_s = session.job.redistribution_s
         session.server().tell(m.Committed(resize_id, took_s, pids))
 
 
@@ -309,13 +329,13 @@ def _aborted(session: Session, answer: m.RemapAnswer, why: str) -> None:
 
 def _undo_expansion(session: Session, answer: m.RemapAnswer, previous_id: int, why: str) -> None:
     """The data could not be moved: the new ranks leave again."""
-    b = session.bearings
-    old_size = b.old_rows * b.old_cols
+    job = session.job
+    old_size = job.old_rows * job.old_cols
     grid = session.grid
     grid.free()
     comm = session.backend.shrink(grid.comm, range(old_size, grid.size))
     assert comm is not None, "the old ranks stay"
-    b.rows, b.cols, b.resize_id = b.old_rows, b.old_cols, previous_id
-    del b.places[old_size:]
+    job.rows, job.cols, job.resize_id = job.old_rows, job.old_cols, previous_id
+    del job.places[old_size:]
     session.grid = session.make_grid(comm)
     _aborted(session, answer, why)

@@ -64,7 +64,7 @@ class SessionEnd:
         atexit.unregister(self._without_block)
         s = self._session
         well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if s.bearings.managed and not isinstance(error, Retired):
+        if s.job.managed and not isinstance(error, Retired):
             if not well and error is not None and s.protector is not None:
                 self._say_why(error)
             elif well:
@@ -83,13 +83,13 @@ class SessionEnd:
 
     def _without_block(self) -> None:
         """The interpreter ends: an uncaught exception has aborted the job before."""
-        if self._session.bearings.managed:
+        if self._session.job.managed:
             self._farewell()
 
     def _farewell(self) -> None:
         """The work is done, where exit code 0 alone would not tell the server."""
         s = self._session
-        owed = s.bearings.seq > 0 if s.protector is not None else s.bearings.resize_id > 0
+        owed = s.job.seq > 0 if s.protector is not None else s.job.resize_id > 0
         if s.rank == 0 and owed:
             s.server().farewell()
 

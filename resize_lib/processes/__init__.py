@@ -1,6 +1,6 @@
 """How ranks join and leave a running job: one interface, one backend per kind of MPI."""
 
-from resize_lib.processes.detect import choose_backend
+from resize_lib.processes.choice import choose_backend
 from resize_lib.processes.interface import (
     ProcessBackend,
     ProcessError,

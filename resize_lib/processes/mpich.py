@@ -1,14 +1,14 @@
-"""Ranks that come and go under MPICH and its process manager hydra.
+"""Ranks that join and leave under MPICH and its process manager hydra.
 
-Coming. Rank 0 asks hydra for the new processes in the words MPI_Comm_spawn would use, but without
+Joining. Rank 0 asks hydra for the new processes in the words MPI_Comm_spawn would use, but without
 waiting for them (pmi.py). They start as a job of their own under the same mpiexec, so that a crash
 anywhere still ends everything, and sleep when they are ready (arrivals.py). Then the old ranks
 accept them through an MPI port (MPI_Comm_accept, MPI_Comm_connect) and both merge, old ranks in
 front. So `begin_expand` costs the application next to nothing, and `complete_expand` only the
 merge; `expand` is both at once.
 
-Going. The survivors split off, everyone disconnects the old communicator, and the leavers end on
-their own (ending.py).
+Leaving. The survivors split off, everyone disconnects the old communicator, and the leavers end on
+their own (exit.py).
 
 docs/processes.md tells what was measured and what else was tried.
 """
@@ -18,21 +18,23 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import NoReturn, cast
 
 from mpi4py import MPI
 
 from dq_client.dq_rsh import REFUSED_VARIABLE
-from resize_lib.processes import pmi, sharedmemory
+from resize_lib.processes import pmi
 from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
-from resize_lib.processes.ending import Ending, abort_job, abort_on_uncaught_exception
+from resize_lib.processes.exit import Ending, abort_job, abort_on_uncaught_exception
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
 from resize_lib.processes.interface import ProcessError, ShrinkError, SpawnError
 from resize_lib.waiting import idle_barrier, idle_bcast, idle_wait
 
 DONE_TAG = 7002
 GO_TAG = 7003
+SHARED_MEMORY_PREFIX = "/dev/shm/mpich_shm_"  # noqa: S108 - MPICH's choice
 
 
 class MpichBackend:
@@ -54,7 +56,7 @@ class MpichBackend:
         if self.spawned:
             return self.join()
         comm = MPI.COMM_WORLD.Dup()
-        sharedmemory.remove_names()
+        _remove_shared_memory_names()
         return comm
 
     def join(self) -> MPI.Intracomm:
@@ -64,7 +66,7 @@ class MpichBackend:
         address, self._join_address = self._join_address, ""
         world = MPI.COMM_WORLD
         idle_barrier(world)
-        sharedmemory.remove_names()
+        _remove_shared_memory_names()
         refusals = world.gather(os.environ.pop(REFUSED_VARIABLE, ""))
         port = report(address, max(refusals)) if refusals is not None else None
         port = idle_bcast(world, port)
@@ -225,3 +227,20 @@ def _settle(comm: MPI.Intracomm, smaller: MPI.Intracomm | None, gone: set[int]) 
     if comm.rank == warden:
         for leaver in gone:
             idle_wait(comm.Isend(empty, leaver, GO_TAG))
+
+
+def _remove_shared_memory_names() -> None:
+    """Remove the names of this process's segments of MPICH's own shared memory.
+
+    MPICH makes a file of a megabyte or more in /dev/shm for the ranks of a node and removes its
+    name in MPI_Finalize, which a rank that is killed never reaches, nor one that leaves a running
+    job: each would cost its node that memory for good. When every rank of a world has come out of
+    MPI_Init nobody opens the file any more, so its name can go at once; call this then.
+    """
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return
+    lines = (line for line in maps.splitlines() if SHARED_MEMORY_PREFIX in line)
+    for path in {line.split(maxsplit=5)[-1] for line in lines}:
+        Path(path).unlink(missing_ok=True)  # "... (deleted)" names no file either

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
-from resize_lib.processes.detect import choose_backend
+from resize_lib.processes.choice import choose_backend
 
 MARK = "dq-probe: "
 MARK_NOT = "dq-probe-not: "

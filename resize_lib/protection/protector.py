@@ -62,16 +62,16 @@ class Protector:
     @property
     def state(self) -> CopyState:
         """Shared by all ranks."""
-        return self.session.bearings.copies
+        return self.session.job.copies
 
     # --- making copies ----------------------------------------------------------------------
 
     def due(self, *, resizing: bool) -> bool:
         """On rank 0: whether a copy is to be made now, before the next turn or the resize."""
-        s, b = self.state, self.session.bearings
-        if s.step == b.step:
+        s, job = self.state, self.session.job
+        if s.step == job.step:
             return False
-        if resizing or (self.memory and s.step >= 0 and s.resize_id != b.resize_id):
+        if resizing or (self.memory and s.step >= 0 and s.resize_id != job.resize_id):
             return True
         since_s = time.monotonic() - self._last_s
         if self.every_points is not None:
@@ -102,9 +102,9 @@ class Protector:
         self._last_s = time.monotonic()
         s.took_s, s.points = self._last_s - begin, 0
         if not error:
-            s.step, s.resize_id = session.bearings.step, session.bearings.resize_id
+            s.step, s.resize_id = session.job.step, session.job.resize_id
         if session.rank == 0:
-            report = m.CopyMade(session.bearings.step, s.took_s, nbytes, error[:4000])
+            report = m.CopyMade(session.job.step, s.took_s, nbytes, error[:4000])
             session.server().report(report)
             if error and error != s.error:
                 say(f"no copy of the job's data can be made, the last one stays: {error}")
@@ -117,7 +117,7 @@ class Protector:
 
     def _make(self, folder: Path) -> int:
         session = self.session
-        comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.bearings.grid
+        comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.job.grid
         hosts = [place.host if self.memory else "" for place in session.places]
         leads = rank in leaders(hosts)
         found, error = (0, 0), ""
@@ -147,7 +147,7 @@ class Protector:
 
     def _blocks(self) -> dict[str, partfile.Block]:
         session = self.session
-        grid, rank = session.bearings.grid, session.rank
+        grid, rank = session.job.grid, session.rank
         blocks: dict[str, partfile.Block] = {}
         for name, item in session.declared.items():
             if isinstance(item, Parcel):

@@ -96,7 +96,7 @@ def restore_all(session: Session, copy: Copy, values_name: str) -> dict[str, Any
         return open_part(copy.part(rank))
 
     why, values = "", {}
-    grid, rank, comm = session.bearings.grid, session.rank, MPI.Intracomm(session.comm)
+    grid, rank, comm = session.job.grid, session.rank, MPI.Intracomm(session.comm)
     old_ranks = range(rank, copy.grid.size, grid.size)  # whose parcels are opened here
     packed: dict[str, list[list[tuple[int, bytes]]]] = {}
     try:

@@ -42,12 +42,12 @@ def main():
             data.check()
             data.check_survivors()
             where(rs, script)
-            if rs.bearings.resize_id and not faults:  # what is not needed went after the move
+            if rs.job.resize_id and not faults:  # what is not needed went after the move
                 assert rs.arena.free_bytes <= rs.arena.used_bytes
             if sizes.value[-1:] != [rs.size]:
                 sizes.value.append(rs.size)
             data.mark()
-            if rs.comm.bcast(rs.rank == 0 and rs.server().finished(rs.bearings.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and rs.server().finished(rs.job.resize_id)):
                 break
             data.advance()
             time.sleep(0.01)
@@ -65,7 +65,7 @@ def main():
 
 def where(rs, script):
     """The job stands where the last resize that was carried out put it, and on that grid."""
-    done = rs.bearings.resize_id
+    done = rs.job.resize_id
     places = script.moves[done - 1].after if done else script.start
     if done:
         move = script.moves[done - 1]
