@@ -1,4 +1,4 @@
-"""A process grid with its communicators, and how its ranks wait for each other.
+"""A process grid with its communicators, and how its ranks wait for messages.
 
 ``ProcessGrid`` (descriptors) is the shape alone; ``Grid`` is that shape on a communicator: ranks in
 row-major order, one communicator per grid row and one per grid column. Kernels talk over those two.

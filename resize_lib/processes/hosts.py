@@ -1,4 +1,4 @@
-"""Host lists: which processors the new ranks go to, in the words hydra understands."""
+"""Host lists for new ranks, in hydra's syntax."""
 
 from __future__ import annotations
 

@@ -4,13 +4,13 @@ Joining. Rank 0 asks hydra for the new processes in the words MPI_Comm_spawn wou
 waiting for them (pmi.py). They start as a job of their own under the same mpiexec, so that a crash
 anywhere still ends everything, and sleep when they are ready (arrivals.py). Then the old ranks
 accept them through an MPI port (MPI_Comm_accept, MPI_Comm_connect) and both merge, old ranks in
-front. So `begin_expand` costs the application next to nothing, and `complete_expand` only the
-merge; `expand` is both at once.
+front. So `begin_expand` takes a millisecond of the application's time, and `complete_expand` that
+of the merge; `expand` does both.
 
 Leaving. The survivors split off, everyone disconnects the old communicator, and the leavers end on
 their own (exit.py).
 
-docs/processes.md tells what was measured and what else was tried.
+docs/processes.md has measurements and what else was tried.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class MpichBackend:
         try:
             return self._arrivals is not None and self._arrivals.ready()
         except SpawnError:
-            self._arrivals = None  # or the next expansion would be refused because of this one
+            self._arrivals = None  # otherwise the next expansion would be refused
             raise
 
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
@@ -129,12 +129,15 @@ class MpichBackend:
             self._arrivals = None
 
     def _cancel_at_exit(self) -> None:
-        """The job may end with an expansion under way, and then in an ordinary MPI_Finalize."""
+        """If the job ends with an expansion under way, its ranks must end as well.
+
+        Outstanding answers are read: MPI_Finalize, which follows, would take them for its own.
+        """
         self.cancel_expand()
         pmi.read_outstanding()
 
     def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
-        """Take the new ranks in; `refused` (rank 0's) says why there are none."""
+        """Merge with the new ranks; `refused` (rank 0's) says why there are none."""
         self._ending.alone()
         arrivals, self._arrivals = self._arrivals, None
         if comm.rank == 0 and arrivals is not None and not refused:
@@ -196,9 +199,9 @@ def _in_requested_order(merged: MPI.Intracomm, hosts: list[str] | None) -> MPI.I
 
 def _check_leaving(comm: MPI.Intracomm, leaving: Collection[int]) -> set[int]:
     gone = set(leaving)
-    strangers = sorted(gone - set(range(comm.size)))
-    if strangers:
-        raise ShrinkError(f"no rank {strangers[0]} in a job of {comm.size} ranks")
+    unknown = sorted(gone - set(range(comm.size)))
+    if unknown:
+        raise ShrinkError(f"no rank {unknown[0]} in a job of {comm.size} ranks")
     if not gone:
         raise ShrinkError("no rank named to leave")
     if len(gone) == comm.size:
@@ -207,24 +210,24 @@ def _check_leaving(comm: MPI.Intracomm, leaving: Collection[int]) -> set[int]:
 
 
 def _settle(comm: MPI.Intracomm, smaller: MPI.Intracomm | None, gone: set[int]) -> None:
-    """Let leavers go only when nothing they sent is still under way.
+    """Let leavers exit only when nothing they sent is still under way.
 
-    A process that ends takes its unsent messages with it. So every leaver reports when it needs
-    nothing more, and is told to go when all survivors and all leavers have come that far: the
-    last message it takes part in is one that it receives.
+    The unsent messages of a process that exits are lost. So every leaver reports to the first
+    survivor when it has sent all, and gets an answer when all survivors and all leavers have come
+    that far: the last message that a leaver takes part in is one that it receives.
     """
-    warden = min(set(range(comm.size)) - gone)
+    first = min(set(range(comm.size)) - gone)
     empty = bytearray(0)
     idle_barrier(comm)
     if smaller is None:
-        idle_wait(comm.Isend(empty, warden, DONE_TAG))
-        idle_wait(comm.Irecv(empty, warden, GO_TAG))
+        idle_wait(comm.Isend(empty, first, DONE_TAG))
+        idle_wait(comm.Irecv(empty, first, GO_TAG))
         return
-    if comm.rank == warden:
+    if comm.rank == first:
         for leaver in gone:
             idle_wait(comm.Irecv(empty, leaver, DONE_TAG))
     idle_barrier(smaller)
-    if comm.rank == warden:
+    if comm.rank == first:
         for leaver in gone:
             idle_wait(comm.Isend(empty, leaver, GO_TAG))
 

@@ -1,9 +1,9 @@
-"""What a session does about copies: when one is due, how all ranks make it, how they get it back.
+"""The copies of one session: when one is due, how all ranks make it, how it is restored.
 
-A copy is made between two turns of the loop, in the same collective order on every rank: make room,
-write the parts, tell each other how it went, hand parts to partners, and only then declare it
-complete. Whatever fails (a full disk, a folder that is gone) leaves the last copy as it was, and
-the job goes on and says so.
+A copy is made between two iterations, in the same collective order on every rank: make room, write
+the parts, agree that all could be written, send parts to partners, and only then declare the copy
+complete. A failure (a full disk, a folder that is gone) leaves the last copy as it was, and the job
+goes on and reports it.
 
 How often: as the user said; else so that copies take at most a twentieth of the time. A copy is
 also made before every resize, because a fault in its middle takes the whole job down, and with
@@ -161,7 +161,7 @@ class Protector:
             blocks[VALUES] = partfile.BytesBlock([MPI.pickle.dumps(values)])
         return blocks
 
-    # --- getting them back ------------------------------------------------------------------
+    # --- restoring ------------------------------------------------------------------
 
     def begin(self, comm: MPI.Intracomm) -> Copy | None:
         """At the start of the program, collective: the copy to go on from; None: the beginning.
