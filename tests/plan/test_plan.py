@@ -1,6 +1,8 @@
 """The plan without MPI: the exchange played in one process against the gather/scatter oracle."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -167,3 +169,21 @@ def test_weights_for_another_grid_are_refused():
     layout = Weighted1D(8, (1, 1))
     with pytest.raises(ValueError, match="2 weights"):
         plan_redistribution(layout, ProcessGrid(1, 2), layout, ProcessGrid(1, 3), 8)
+
+
+def test_planning_imports_no_mpi_and_no_masked_arrays():
+    """Each costs a joining rank tens of milliseconds, for which the whole job waits."""
+    program = """
+import sys
+from resize_lib.descriptors import Block1D, BlockCyclic, ProcessGrid, Weighted1D
+from resize_lib.redistribution import plan_redistribution
+grids = ProcessGrid(1, 2), ProcessGrid(1, 3)
+for layouts in (
+    (BlockCyclic(50, 50, 4, 4), BlockCyclic(50, 50, 3, 4)),
+    (Block1D(50), Weighted1D(50, (1, 2, 3))),
+):
+    plan_redistribution(layouts[0], grids[0], layouts[1], grids[1], 8)
+print(sorted({"mpi4py", "numpy.ma"} & set(sys.modules)))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert ended.stdout == b"[]\n"
