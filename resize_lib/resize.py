@@ -173,7 +173,7 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     job.rows, job.cols = answer.rows, answer.cols
     job.places = [*job.places, *answer.places]
     previous_id, job.resize_id = job.resize_id, answer.resize_id
-    idle_bcast(comm, job)
+    idle_bcast(comm, job)  # new ranks wait for it in Session.__init__
     old.free()
     session.grid = session.make_grid(comm)
     try:
@@ -204,13 +204,14 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     leaving = [r for r, p in enumerate(job.processors) if p in released]
     staying = [r for r in range(old.size) if r not in set(leaving)]
     after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
+    # The server frees a processor when its node's agent says that this very process has gone.
     pid_on = dict(zip(job.processors, old.comm.allgather(os.getpid()), strict=True))
     try:
         _move(session, _everyone(job.rows, job.cols), after, old.comm)
     except RedistributionError as e:
         _aborted(session, answer, str(e))
         return True
-    session.grid.free()
+    session.grid.free()  # its row and column communicators would still connect the leavers
     comm = session.backend.shrink(old.comm, leaving)
     if comm is None:
         return False
@@ -244,7 +245,7 @@ def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm)
     """Redistribute everything declared; the session's data is untouched if that fails."""
     try:
         _move_data(session, old, new, comm)
-    finally:
+    finally:  # after an error the arena holds the new parts that were given up
         session.arena.trim()
 
 

@@ -65,7 +65,7 @@ class MpichBackend:
         self._ending.alone()
         address, self._join_address = self._join_address, ""
         world = MPI.COMM_WORLD
-        idle_barrier(world)
+        idle_barrier(world)  # the first rank reports for all: they must have come this far
         _remove_shared_memory_names()
         refusals = world.gather(os.environ.pop(REFUSED_VARIABLE, ""))
         port = report(address, max(refusals)) if refusals is not None else None
@@ -106,6 +106,8 @@ class MpichBackend:
         check_command(command, where)
         arrivals = Arrivals(list(hosts))
         command = command_with(arrivals.environment(), command)
+        # Always with hosts: with hydra's default list a second spawn on a node whose proxy has
+        # exited kills mpiexec ("Bad file descriptor").
         info = {"hosts": hydra_host_list(hosts), "wdir": where}
         pmi.ask_to_spawn(command, len(hosts), info)
         self._arrivals = arrivals
@@ -138,7 +140,7 @@ class MpichBackend:
 
     def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
         """Merge with the new ranks; `refused` (rank 0's) says why there are none."""
-        self._ending.alone()
+        self._ending.alone()  # before the first rank could leave, and on every rank
         arrivals, self._arrivals = self._arrivals, None
         if comm.rank == 0 and arrivals is not None and not refused:
             try:
@@ -168,7 +170,7 @@ class MpichBackend:
         stays = comm.rank not in gone
         smaller = cast(MPI.Intracomm, comm.Split(0 if stays else MPI.UNDEFINED, comm.rank))
         _settle(comm, smaller if stays else None, gone)
-        comm.Disconnect()
+        comm.Disconnect()  # not Free: nothing may connect survivors and leavers any more
         return smaller if stays else None
 
     def leave(self) -> NoReturn:

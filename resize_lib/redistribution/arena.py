@@ -215,7 +215,7 @@ def _new_segment(size: int, *, shared: bool) -> Segment:
             if size >= HUGE_PAGE_BYTES:
                 memory.madvise(mmap.MADV_HUGEPAGE)
             return Segment(memory, -1, "")
-        name = f"dq-{secrets.token_hex(8)}"
+        name = f"dq-{secrets.token_hex(8)}"  # random: it proves that a reader has the right one
         fd = os.memfd_create(name, os.MFD_CLOEXEC)
         try:
             os.ftruncate(fd, size)

@@ -82,7 +82,7 @@ class Part:
 
 
 class _Memory:
-    """Raw memory that numpy can look at; keeps nothing alive."""
+    """Raw memory as an object that numpy accepts; keeps nothing alive."""
 
     __slots__ = ("__array_interface__",)
 
@@ -111,6 +111,7 @@ def _views(
     (source_at, source_strides), (destination_at, destination_strides) = source, destination
     shape: tuple[int, ...] = (row.count, row.length, col.count, col.length)
     dimensions = 4
+    # Items that are adjacent on both sides are one wide item: numpy copies fewer and longer items.
     if source_strides[3] == destination_strides[3] == item:
         item, dimensions = item * col.length, 3
         if source_strides[2] == destination_strides[2] == item:

@@ -192,6 +192,6 @@ def _plan(
         for axis, runs in enumerate((row_runs, col_runs))
     )
     matrices = rows, cols, rows * cols * itemsize
-    for matrix in matrices:
+    for matrix in matrices:  # the plan is cached: a caller that wrote to it would spoil later ones
         matrix.setflags(write=False)
     return RedistributionPlan(old, old_grid, new, new_grid, itemsize, row_runs, col_runs, *matrices)

@@ -118,6 +118,7 @@ class CustomValues:
 
     def _exchange(self, pieces: Sequence[bytes]) -> list[bytes]:
         comm, old, new = self.site.comm, self.site.old.ranks, self.site.new.ranks
+        # Only the sender knows how long a piece is, so lengths travel first.
         sizes = np.zeros((2, comm.size), dtype=np.int64)  # outgoing, incoming
         outgoing = [(rank, piece) for rank, piece in zip(new, pieces, strict=bool(pieces)) if piece]
         for rank, piece in outgoing:

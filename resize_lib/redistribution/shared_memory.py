@@ -95,7 +95,7 @@ class SharedMemoryCopies:
         site = self.arrays.site
         mine = site.old_rank if self.writing else site.new_rank
         count = (site.new if self.writing else site.old).grid.size
-        first = (mine or 0) + 1  # processes begin with different partners
+        first = (mine or 0) + 1  # each begins with another partner: not all in one's memory
         copy = self.arrays.write if self.writing else self.arrays.read
         order = sorted(self.parts, key=lambda partner: (partner - first) % count)
         return sum(copy(partner, self.parts[partner]) for partner in order)

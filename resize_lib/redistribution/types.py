@@ -94,7 +94,7 @@ class Placement:
             )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)  # eq: numpy arrays do not compare to a bool
 class MovingArray:
     """One array to redistribute, as every rank declares it.
 
