@@ -27,16 +27,11 @@ from resize_lib.processes import pmi
 OUTPUT_PATIENCE_S = 1.0
 
 
-class Ending:
+class RankExit:
     """How this process exits; one per process, without effect until `alone` is called."""
 
     def __init__(self) -> None:
         self._session: MPI.Session | None = None
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether this rank's exit is independent of the ranks it started with."""
-        return self._session is not None
 
     def alone(self) -> None:
         """Make this rank's exit independent of all others (local, cheap, may be repeated).

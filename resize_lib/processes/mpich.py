@@ -27,7 +27,7 @@ from dq_client.dq_rsh import REFUSED_VARIABLE
 from resize_lib.processes import pmi
 from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
-from resize_lib.processes.exit import Ending, abort_job, abort_on_uncaught_exception
+from resize_lib.processes.exit import RankExit, abort_job, abort_on_uncaught_exception
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
 from resize_lib.processes.interface import ProcessError, ShrinkError, SpawnError
 from resize_lib.waiting import idle_barrier, idle_bcast, idle_wait
@@ -49,7 +49,7 @@ class MpichBackend:
         self.spawned = bool(self._join_address)
         self._arrivals: Arrivals | None = None
         self._cancels_at_exit = False
-        self._ending = Ending()
+        self._exit = RankExit()
         abort_on_uncaught_exception()
 
     def start(self) -> MPI.Intracomm:
@@ -62,7 +62,7 @@ class MpichBackend:
     def join(self) -> MPI.Intracomm:
         if not self._join_address:
             raise ProcessError("this rank was not spawned by a running job, or has joined it")
-        self._ending.alone()
+        self._exit.alone()
         address, self._join_address = self._join_address, ""
         world = MPI.COMM_WORLD
         idle_barrier(world)  # the first rank reports for all: they must have come this far
@@ -140,7 +140,7 @@ class MpichBackend:
 
     def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
         """Merge with the new ranks; `refused` (rank 0's) says why there are none."""
-        self._ending.alone()  # before the first rank could leave, and on every rank
+        self._exit.alone()  # before the first rank could leave, and on every rank
         arrivals, self._arrivals = self._arrivals, None
         if comm.rank == 0 and arrivals is not None and not refused:
             try:
@@ -166,7 +166,7 @@ class MpichBackend:
         gone = _check_leaving(comm, leaving)
         if comm.rank in gone:
             self.cancel_expand()
-        self._ending.alone()
+        self._exit.alone()
         stays = comm.rank not in gone
         smaller = cast(MPI.Intracomm, comm.Split(0 if stays else MPI.UNDEFINED, comm.rank))
         _settle(comm, smaller if stays else None, gone)
@@ -174,7 +174,7 @@ class MpichBackend:
         return smaller if stays else None
 
     def leave(self) -> NoReturn:
-        self._ending.leave()
+        self._exit.leave()
 
     def abort(self, code: int = 1) -> NoReturn:
         abort_job(code)

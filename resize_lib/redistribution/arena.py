@@ -178,14 +178,6 @@ class Arena:
         """Memory kept for later."""
         return sum(segment.capacity for segment in self._free)
 
-    def close(self) -> None:
-        """Give everything back; arrays that are alive stay valid, but are not kept after."""
-        for segment in [*self._free, *self._used.values()]:
-            segment.close()
-        self._free.clear()
-        self._used.clear()
-        self._scratch.clear()
-
     def _take(self, nbytes: int, *, fresh_shared: bool) -> Segment:
         """The smallest free segment that fits, a shared one first; or a new one."""
         fitting = [segment for segment in self._free if segment.capacity >= nbytes]
