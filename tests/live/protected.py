@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 import resize_lib
-from resize_lib import resizing
+from resize_lib import resize
 
 
 def row_and_column(i, j):
@@ -48,14 +48,14 @@ def main() -> int:
     o = parser.parse_args()
     first_life = os.environ["DQ_JOB_INSTANCE"] == "1"
     if o.die_in_resize and first_life:
-        move = resizing._move
+        move = resize._move
 
         def die(session, *rest):
             if session.rank == (session.size - 1 if o.die_in_resize == "last" else 0):
                 os.kill(os.getpid(), signal.SIGKILL)
             move(session, *rest)
 
-        resizing._move = die
+        resize._move = die
     with resize_lib.session() as rs:
         M = rs.matrix("M", 70, 50, block=8, init=row_and_column)
         B = rs.array("B", 41, (3,), init=lambda i: np.outer(i, [1.0, 2.0, 3.0]))

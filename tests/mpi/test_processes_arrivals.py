@@ -10,7 +10,7 @@ import pytest
 
 from resize_lib.processes import arrivals, pmi
 from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, report
-from resize_lib.processes.errors import SpawnError
+from resize_lib.processes.interface import SpawnError
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from resize_lib.processes.command import check_command, program_command
-from resize_lib.processes.errors import SpawnError
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
+from resize_lib.processes.interface import SpawnError
 
 
 def in_child(code, **environment):
@@ -37,7 +37,7 @@ def in_child(code, **environment):
     ],
 )
 def test_reason_against_resizing_is_in_plain_words(arguments, says):
-    code = "from resize_lib.processes.detect import reason_against as reason"
+    code = "from resize_lib.processes.choice import reason_against as reason"
     found = in_child(f"{code}; print(reason({arguments}))")
     assert found == "" if says == "" else says in found
 

@@ -91,6 +91,18 @@ def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe, path):
     assert last["ranks"] == 3
 
 
+def test_value_that_cannot_be_pickled_aborts_the_resize_and_not_the_job():
+    ended = run_job(ONE_HOST, 2, [str(PROGRAMS / "session_values.py")])
+    assert ended.code == 0, ended.err
+    *told, last = [json.loads(line) for line in ended.out.splitlines()]
+    first, second = [t["why"] for t in told if "aborted" in t]
+    assert "'values of rs.value'': pack failed" in first.replace('"', "'")
+    assert "'values of rs.value'': unpack failed" in second.replace('"', "'")
+    assert "no key in this process" in second
+    assert committed(told) == [3, 4]
+    assert last["sizes"] == [2, 4, 3]
+
+
 def test_empty_and_odd_arguments_reach_spawned_ranks():
     """An empty word in a spawn request would end MPICH 5.0.2's mpiexec."""
     odd = ["", "it's", "$HOME *", 'a "quoted" word']

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, ProcessGrid
 from resize_lib.redistribution import Arena
-from resize_lib.redistribution.checksum import checksum, checksum_replicated
-from resize_lib.redistribution.neighbours import Neighbours, table_of
+from resize_lib.redistribution.checksums import checksum, checksum_replicated
+from resize_lib.redistribution.handshake import table_of
+from resize_lib.redistribution.shared_memory import shared_part
 from tests.plan.layouts import block_cyclic, grids, local_part
 
 
@@ -29,7 +30,9 @@ def test_memory_comes_back_with_the_last_view():
 
 def test_kept_memory_is_given_back_to_the_system_on_request():
     arena = Arena()
-    arena.prepare([1 << 20, 5 << 20])
+    arrays = [arena.empty((nbytes,), np.uint8) for nbytes in (1 << 20, 5 << 20)]
+    assert arena.free_bytes == 0
+    del arrays
     assert arena.free_bytes == (1 << 20) + (6 << 20)
     arena.trim(3 << 20)
     assert arena.free_bytes <= 3 << 20
@@ -41,25 +44,26 @@ def test_quick_memory_is_never_fresh_shared_memory():
     arena = Arena()
     private = arena.empty_quick((1000,), np.float64)
     assert arena.locate(private) is None
-    arena.prepare([8000])
+    kept = arena.empty((1000,), np.float64)
+    del kept
     assert arena.locate(arena.empty_quick((1000,), np.float64)) is not None
 
 
 def test_a_neighbour_reads_the_named_part_and_no_other():
-    arena, neighbours = Arena(), Neighbours()
+    arena = Arena()
     part = arena.empty((4, 6), np.int32)
     part[...] = np.arange(24).reshape(4, 6)
     import os
 
     table = table_of(arena.locate, [part[1:, ::2]])
-    seen = neighbours.part(os.getpid(), table[0], item=4, transposed=False)
+    seen = shared_part(os.getpid(), table[0], item=4, transposed=False)
     rows = np.ndarray(
         (3, 3), np.int32, seen.keeper, seen.address - seen.keeper.ctypes.data, (24, 8)
     )
     assert rows.tolist() == part[1:, ::2].tolist()
     table[0]["name"] = b"dq-another"
     with pytest.raises(OSError, match="is not the segment dq-another"):
-        neighbours.part(os.getpid(), table[0], item=4, transposed=False)
+        shared_part(os.getpid(), table[0], item=4, transposed=False)
 
 
 def test_parts_outside_the_arena_cannot_be_read_by_neighbours():

@@ -15,11 +15,16 @@ from layouts import block_cyclic, grids, local_part, one_dimensional
 
 from resize_lib.descriptors import Block1D, Custom, ProcessGrid
 from resize_lib.protection import generations, partfile
-from resize_lib.protection.errors import ProtectionError
 from resize_lib.protection.generations import Copy
-from resize_lib.protection.partfile import ArrayBlock, BytesBlock, open_part, write_part
+from resize_lib.protection.partfile import (
+    ArrayBlock,
+    BytesBlock,
+    ProtectionError,
+    open_part,
+    write_part,
+)
 from resize_lib.protection.partners import leaders, partners
-from resize_lib.protection.restoring import pack_for_itself, repack, restore_array, unpack_anew
+from resize_lib.protection.recovery import pack_for_itself, repack, restore_array, unpack_anew
 
 DTYPES = [np.dtype(t) for t in ("f8", "i4", "u1", "c16", "f4,i2")]
 ONE = ProcessGrid(1, 1)

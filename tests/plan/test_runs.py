@@ -45,6 +45,13 @@ def test_runs_carry_every_index_to_its_place_once(data):
         assert indices.tolist() == new.indices(j).tolist()
 
 
+def test_shares_are_equal_where_runs_differ_in_length():
+    """Cut by the number of stretches, the second share had twice as much as the first."""
+    for of_pair in axis_runs(CyclicAxis(187, 2, 2, 0), CyclicAxis(187, 3, 2, 0)).values():
+        sizes = [items_of(share_of(of_pair, part, 2)) for part in range(2)]
+        assert max(sizes) - min(sizes) <= 2 * max(run.length for run in of_pair)
+
+
 @settings(max_examples=500, deadline=None)
 @given(st.data())
 def test_shares_in_turn_are_the_whole(data):

@@ -17,7 +17,7 @@ from mpi4py import MPI
 import resize_lib
 from dq_client.dq_rsh import spelled_in_letters
 from harness.ranks import MARK, processes_of
-from resize_lib import resizing
+from resize_lib import resize
 from resize_lib.redistribution import arena
 from tests.mpi.programs.session_data import Everything
 from tests.mpi.programs.session_script import FAULTS, ScriptedLink, faulty_moves, random_moves
@@ -31,7 +31,7 @@ def main():
         _, seed, count = which.split(":")
         script, faults = random_moves(int(seed), int(count), int(size), hosts), {}
     arena.KEPT_BYTES_MIN = 0
-    resizing.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
+    resize.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
     with resize_lib.session(checksums=True, connect=lambda: ScriptedLink(script)) as rs:
         data = Everything(rs, faults)
         sizes = rs.value("sizes", [])
@@ -42,12 +42,12 @@ def main():
             data.check()
             data.check_survivors()
             where(rs, script)
-            if rs.bearings.resize_id and not faults:  # what is not needed went after the move
+            if rs.job.resize_id and not faults:  # what is not needed went after the move
                 assert rs.arena.free_bytes <= rs.arena.used_bytes
             if sizes.value[-1:] != [rs.size]:
                 sizes.value.append(rs.size)
             data.mark()
-            if rs.comm.bcast(rs.rank == 0 and rs.server().finished(rs.bearings.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and rs.server().finished(rs.job.resize_id)):
                 break
             data.advance()
             time.sleep(0.01)
@@ -65,7 +65,7 @@ def main():
 
 def where(rs, script):
     """The job stands where the last resize that was carried out put it, and on that grid."""
-    done = rs.bearings.resize_id
+    done = rs.job.resize_id
     places = script.moves[done - 1].after if done else script.start
     if done:
         move = script.moves[done - 1]
