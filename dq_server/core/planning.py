@@ -92,7 +92,9 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
     ends.sort()
     known = sum(held for _, held in ends)
     gone = state.processors.capacity - state.idle - known - base - covered
-    if gone > 0 and not to_promise:  # vacating: back at any moment
+    # What is neither idle nor held is vacating: back at any moment, but not now, or a job would be
+    # planned to start on processors that cannot be granted yet.
+    if gone > 0 and not to_promise:
         ends.insert(0, (soon, gone))
         known += gone
     level = base + known

@@ -295,6 +295,7 @@ def _in_the_way(state: State, now: float) -> list[tuple[Job, Reason]]:
     booked.begun |= {r.name for r in begun}
     short = sum(r.processors - held_inside(state, r.name) for r in begun)
     short -= state.idle + state.incoming()
+    # The last that started first: it has the least to lose.
     for job in reversed(list(state.active.values()) if short > 0 else []):
         late = job.planned is not None and job.planned[0] <= now
         if short > 0 and late and not job.keeps_size and job.state is not JobState.KILLING:
