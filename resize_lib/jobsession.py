@@ -42,7 +42,7 @@ from resize_lib.protection.generations import Copy
 from resize_lib.protection.partfile import ProtectionError
 from resize_lib.protection.protector import Protector
 from resize_lib.redistribution import Arena
-from resize_lib.resize import JobState, Step, advise, carry_out, join
+from resize_lib.resize import JobPosition, Step, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
 
@@ -81,7 +81,7 @@ class Session:
         self.link: ServerLink | None = None
         self.spawned = self.backend.spawned  # this rank joined a running job
         comm = self.backend.start()
-        self.job: JobState = idle_bcast(comm) if self.spawned else self._first_state(comm)
+        self.job: JobPosition = idle_bcast(comm) if self.spawned else self._first_state(comm)
         places = self.job.places
         mine = places[comm.rank] if places else None
         self.emulation = Emulation.on(mine, self.job.link)
@@ -92,20 +92,20 @@ class Session:
         self._turns = self._quiet_turns = 0  # since the last remap point; without one
         self._end = SessionEnd(self, mark)
 
-    def _first_state(self, comm: MPI.Intracomm) -> JobState:
+    def _first_state(self, comm: MPI.Intracomm) -> JobPosition:
         """The job's state at its start: grid and places from the server, or a grid from MPI."""
         rows, cols = sorted(MPI.Compute_dims(comm.size, 2))
-        state = JobState(rows, cols)
+        state = JobPosition(rows, cols)
         if comm.rank == 0 and self._connect is not None:
             self.link = self._connect()
             welcome = self.link.hello(comm.size)
             if welcome is not None and welcome.rows * welcome.cols == comm.size:
-                state = JobState(welcome.rows, welcome.cols, welcome.places, managed=True)
+                state = JobPosition(welcome.rows, welcome.cols, welcome.places, managed=True)
                 if welcome.link_mbit is not None:
                     latency_us = welcome.link_latency_us or 0.0
                     duplex = welcome.link_duplex
                     state.link = LinkRate(welcome.link_mbit, latency_us, duplex)
-        found: JobState = idle_bcast(comm, state)
+        found: JobPosition = idle_bcast(comm, state)
         return found
 
     def _restart(self, comm: MPI.Intracomm) -> Copy | None:

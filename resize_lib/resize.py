@@ -1,7 +1,7 @@
 """A resize: processes, data, and the report to the server, as one transaction.
 
     expand   start new ranks → merge → send them the job's state → redistribute → commit
-    shrink   redistribute → the leavers leave → commit
+    shrink   redistribute → split; leavers end by themselves while rank 0 commits
     regrid   redistribute → commit: the same ranks, another process grid
 
 New ranks take a good part of a second to start. An application with short iterations goes on
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class JobState:
-    """The state of the job, equal on every rank. Joining ranks receive it before all else."""
+class JobPosition:
+    """Where the job is, equal on every rank. Joining ranks receive it before all else."""
 
     rows: int  # of the process grid; rows x cols is the size of the communicator
     cols: int

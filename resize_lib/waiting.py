@@ -1,10 +1,10 @@
 """Waiting for MPI without taking the core from ranks that compute.
 
 MPICH's blocking calls spin: a rank that waits takes a whole core from the ranks that still have
-something to do, which on a shared or oversubscribed node is most of the cost of a resize. Every
-wait of this library starts the non-blocking form of a call instead, and tests it with pauses that
-grow with the time waited so far (``wait_until``): short waits stay short, long waits cost nothing,
-and none ends later than by a fixed fraction.
+something to do, which on a shared or oversubscribed node is most of the cost of a resize. Where
+this library waits for data or for others it starts the non-blocking form of a call instead, and
+tests it with pauses that grow with the time waited so far (``wait_until``): short waits stay short,
+long waits cost nothing, and none ends later than by a fixed fraction.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A turn: one event (or the events of one instant) on its way through the scheduler.
 
-A handler gets a Turn and nothing else: state, options and policies to read, `now`, the actions so
+A handler gets its event and a Turn: state, options and policies to read, `now`, the actions so
 far, and the operations that several features need. A handler that frees processors or adds work
 asks for a scheduling pass with `schedule`; the scheduler makes at most one, when the handler is
 done. Only who has to know what the queue took before going on asks for it at once (`make_pass`).

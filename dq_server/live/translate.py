@@ -1,4 +1,7 @@
-"""Messages become events here, and actions become messages: the only file that knows both."""
+"""Messages become events here, and actions become messages, where fields need translating.
+
+An event that has the fields of its message is made in the handler (requests/).
+"""
 
 from __future__ import annotations
 

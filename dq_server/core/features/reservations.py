@@ -189,7 +189,7 @@ class Reservations(Feature):
             return end_s, held
         return (end_s, 0) if within.end_s > now else (now, held)
 
-    def room(self, state: State, job: Job) -> int | None:
+    def may_take(self, state: State, job: Job) -> int | None:
         """A job inside a reservation has what that has left."""
         name = Inside.of(job).name
         if not name:

@@ -93,7 +93,7 @@ def gave_up(desk: Desk, call: Call[m.GaveUp]) -> m.ReplyBody:
 
 @handles(m.WorkDone)
 def work_done(desk: Desk, call: Call[m.WorkDone]) -> m.ReplyBody:
-    """A protected job's program is about to end as it should."""
+    """The program of a resized or protected job is about to end as it should."""
     desk.apply(ev.WorkDone(call.principal.job, call.principal.instance))
     return m.Done()
 
