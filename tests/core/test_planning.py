@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pytest
 
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.planning import plan_starts
+from tests.core.cluster import Cluster, MakeCluster
 
 PLAN = {"start": "reservations", "resize": "none"}
 
 
-def starts(c, depth=5, drain=None):
+def starts(c: Cluster, depth: int = 5, drain: Any = None) -> Any:
     """(job, planned start) as of now."""
     state = c.scheduler.state
     plan = plan_starts(state, state.queue.values(), c.now, depth=depth, drain_priority=drain)
@@ -20,7 +22,9 @@ def starts(c, depth=5, drain=None):
     return [(planned.job.id, planned.start_s) for planned in plan.jobs]
 
 
-def test_each_waiting_job_gets_the_earliest_start_that_delays_nobody_before_it(cluster):
+def test_each_waiting_job_gets_the_earliest_start_that_delays_nobody_before_it(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(10, **PLAN)
     c.submit(6, estimate_s=100)
     c.submit(4, estimate_s=60)
@@ -30,15 +34,15 @@ def test_each_waiting_job_gets_the_earliest_start_that_delays_nobody_before_it(c
     assert starts(c) == [(whole.id, 100), (half.id, 110), (short.id, 60)]
 
 
-def test_planning_stops_when_depth_jobs_wait(cluster):
+def test_planning_stops_when_depth_jobs_wait(cluster: MakeCluster) -> None:
     c = cluster(2, **PLAN)
     c.submit(2, estimate_s=10)
     waiting = [c.submit(2, estimate_s=10).id for _ in range(4)]
     assert starts(c, depth=2) == [(waiting[0], 10), (waiting[1], 20)]
 
 
-def test_backfill_respects_as_many_reservations_as_the_depth_says(cluster):
-    def story(depth):
+def test_backfill_respects_as_many_reservations_as_the_depth_says(cluster: MakeCluster) -> None:
+    def story(depth: Any) -> Any:
         c = cluster(4, reservation_depth=depth, **PLAN)
         c.submit(3, estimate_s=100)
         first = c.submit(2, estimate_s=100, name="first")  # reserved from 100 on
@@ -50,7 +54,7 @@ def test_backfill_respects_as_many_reservations_as_the_depth_says(cluster):
     assert story(2) == [False, False, False]
 
 
-def test_an_overrun_job_gives_back_at_any_moment_and_not_yet(cluster):
+def test_an_overrun_job_gives_back_at_any_moment_and_not_yet(cluster: MakeCluster) -> None:
     c = cluster(2, **PLAN)
     c.submit(2, estimate_s=10)
     next_ = c.submit(1, estimate_s=10)
@@ -60,7 +64,7 @@ def test_an_overrun_job_gives_back_at_any_moment_and_not_yet(cluster):
     assert next_.id not in c.started
 
 
-def test_a_job_that_waits_for_an_unknown_end_holds_up_nobody(cluster):
+def test_a_job_that_waits_for_an_unknown_end_holds_up_nobody(cluster: MakeCluster) -> None:
     c = cluster(4, **PLAN)
     c.submit(3)
     stuck = c.submit(2, estimate_s=10)
@@ -69,7 +73,7 @@ def test_a_job_that_waits_for_an_unknown_end_holds_up_nobody(cluster):
     assert small.id in c.started
 
 
-def test_a_draining_job_is_first_and_nothing_else_starts(cluster):
+def test_a_draining_job_is_first_and_nothing_else_starts(cluster: MakeCluster) -> None:
     c = cluster(4, drain_priority=1, **PLAN)
     c.submit(3, estimate_s=100)
     blocked = c.submit(2, estimate_s=100)
@@ -83,10 +87,12 @@ def test_a_draining_job_is_first_and_nothing_else_starts(cluster):
 
 
 @pytest.mark.parametrize("start", ["reservations", "conservative"])
-def test_moldable_start_adapts_to_what_no_reservation_needs(cluster, start):
+def test_moldable_start_adapts_to_what_no_reservation_needs(
+    cluster: MakeCluster, start: str
+) -> None:
     """Six idle until 100, four of them reserved from then on: a long job may have two of them."""
 
-    def size(kind):
+    def size(kind: Any) -> Any:
         c = cluster(10, start=start, resize="none", moldable=True)
         c.submit(4, estimate_s=100)
         c.submit(8, estimate_s=1000, name="head")  # from 100 on
@@ -96,7 +102,9 @@ def test_moldable_start_adapts_to_what_no_reservation_needs(cluster, start):
 
 
 @pytest.mark.parametrize("start", ["reservations", "conservative"])
-def test_a_smaller_size_runs_longer_and_must_fit_for_longer(cluster, start):
+def test_a_smaller_size_runs_longer_and_must_fit_for_longer(
+    cluster: MakeCluster, start: str
+) -> None:
     c = cluster(8, start=start, resize="none", moldable=True)
     c.submit(4, estimate_s=100)
     c.submit(8, estimate_s=10, name="head")  # from 100 on: all of them
@@ -112,7 +120,9 @@ def test_a_smaller_size_runs_longer_and_must_fit_for_longer(cluster, start):
 
 
 @pytest.mark.parametrize("start", ["reservations", "conservative"])
-def test_the_initial_size_is_preferred_and_a_rigid_job_keeps_its_own(cluster, start):
+def test_the_initial_size_is_preferred_and_a_rigid_job_keeps_its_own(
+    cluster: MakeCluster, start: str
+) -> None:
     c = cluster(8, start=start, resize="none", moldable=True)
     whole = c.submit(1, 4, start=4, kind="moldable", estimate_s=10)
     rest = c.submit(1, 2, 3, 6, start=6, kind="moldable", estimate_s=10)
