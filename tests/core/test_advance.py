@@ -9,7 +9,12 @@ import pytest
 from dq_server.core.explain import explain
 from dq_server.core.features.reservations import Booked, Inside
 from dq_server.core.model import events as ev
-from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, UnknownReservation
+from dq_server.core.model.errors import (
+    InfeasibleRequest,
+    InvalidSpec,
+    InvariantViolation,
+    UnknownReservation,
+)
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.live import snapshot
@@ -178,3 +183,32 @@ def test_wakeups_and_a_snapshot(cluster: MakeCluster) -> None:
     assert Booked.of(again.state).by_name == Booked.of(c.scheduler.state).by_name
     assert Inside.of(again.job(1)).name == "r"
     assert again.next_wakeup(100.0) == 200
+
+
+def test_what_members_hold_is_taken_once(cluster: MakeCluster) -> None:
+    """A job inside its reservation holds processors of that: the others are free."""
+    c = cluster(4)
+    reserve(c, 2, 0, 1000)
+    member = c.submit(2, reservation="r")
+    beside = c.submit(2)
+    assert member.state is beside.state is JobState.RUNNING
+
+
+def test_more_held_inside_than_reserved_breaks_an_invariant(cluster: MakeCluster) -> None:
+    c = cluster(4)
+    reserve(c, 2, 0, 1000)
+    c.submit(1, reservation="r")
+    beside = c.submit(2)
+    Inside.of(beside).name = "r"
+    with pytest.raises(InvariantViolation, match="3 processors held inside"):
+        c.scheduler.state.check()
+    Inside.of(beside).name = ""
+
+
+def test_a_name_can_be_used_again_and_its_beginning_is_noticed(cluster: MakeCluster) -> None:
+    c = cluster(4)
+    reserve(c, 2, 100, 200)
+    at(c, 100)
+    at(c, 200)
+    reserve(c, 2, 300, 400)
+    assert c.scheduler.next_wakeup(c.now) == 300

@@ -82,6 +82,7 @@ def test_hold_instead_and_release_goes_on_without_what_failed(cluster: MakeClust
     assert "job 1, which had to end successfully first" in reasons(c, waiter)[0]
     late = c.submit(1, after=(first.id,))
     assert late.state is JobState.HELD
+    assert [(d.what, d.reason.code) for d in late.decisions] == [("hold", "dependency_failed")]
     c.do(ev.ReleaseRequested(waiter.id))
     assert state(waiter) is JobState.WAITING
     c.end(other)

@@ -15,6 +15,7 @@ from dq_server.core.evolution import (
     plan_ahead,
     plan_offline,
 )
+from dq_server.core.evolution.horizon import known_at_start
 from tests.core.test_evolution_plan import NODES, queues
 
 names = st.sampled_from(sorted(FIT_RULES))
@@ -57,3 +58,10 @@ def test_a_waiting_application_moves_when_a_step_is_revealed() -> None:
     planner.advance(10)
     assert planner.scheduled("second").start_s == 10
     assert planner.scheduled("first").steps == ((10, 4), (10, 2), (10, 4))
+
+
+def test_a_step_that_begins_as_the_horizon_ends_is_known() -> None:
+    requested = EvolutionProfile(((10, 1), (10, 2), (10, 3)))
+    assert [known_at_start(requested, horizon_s) for horizon_s in (0, 9, 10, 19, 20)] == [
+        1, 1, 2, 2, 3,
+    ]  # fmt: skip

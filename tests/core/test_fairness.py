@@ -156,3 +156,26 @@ def test_a_job_that_starts_takes_its_delays_along() -> None:
 def test_senseless_figures_are_refused(wrong: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         wrong.validate()
+
+
+def test_an_interval_that_is_not_the_first_decays_by_what_has_passed_since() -> None:
+    dfs = DfsConfig(policy="target", interval_s=HOUR, decay=0.5,
+                    user={"u": DfsLimits(target_delay_s=4800)})  # fmt: skip
+    ledger = Ledger()
+    ledger.charge([delay(1, 800, "u")], dfs, HOUR)
+    ledger.charge([delay(2, 100, "u")], dfs, 2 * HOUR)
+    assert ledger.charged(("user", "u"), dfs, 2 * HOUR) == pytest.approx(500)
+
+
+def test_limits_are_read_as_users_write_them() -> None:
+    table = {"interval_s": "01:02:03", "class": {"big": {"target_delay_s": "00:10:00"}}}
+    read = DfsConfig.read(table)
+    assert read["interval_s"] == 3723.0
+    assert read["job_class"] == {"big": {"target_delay_s": 600.0}}
+    for wrong in ("job_class", "speed"):
+        with pytest.raises(ConfigError) as refused:
+            DfsConfig.read({wrong: {}})
+        assert str(refused.value) == (
+            f"unknown setting '{wrong}' in [dfs]; known: policy, interval_s, decay,"
+            " reservation_delay_depth, count_start_now, one_node, KIND.NAME"
+        )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dq_server.core.explain import explain
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted, KillJob, StartJob, WarnJob
 from dq_server.core.model.errors import (
@@ -206,3 +207,14 @@ def test_starts_carry_processors_in_rank_order(cluster: MakeCluster) -> None:
     start = next(a for a in c.log if isinstance(a, StartJob))
     assert start.processors == (0, 1, 2)
     assert str(start.configuration) == "1x3"
+
+
+def test_a_malleable_job_that_never_came_to_a_remap_point_is_told_so(cluster: MakeCluster) -> None:
+    c = cluster(2)
+    malleable = c.submit(1, 2)
+    rigid = c.submit(1)
+    c.now = 30.0
+    assert "no_remap_point" in [r.code for r in explain(c.scheduler, malleable, c.now)]
+    assert "no_remap_point" not in [r.code for r in explain(c.scheduler, rigid, c.now)]
+    c.point(malleable, 1.0)
+    assert "no_remap_point" not in [r.code for r in explain(c.scheduler, malleable, c.now)]

@@ -326,3 +326,31 @@ def test_unknown_fits_are_refused(cluster: MakeCluster) -> None:
         cluster(1, fit="3X")
     with pytest.raises(ConfigError, match="profile_grace_s"):
         cluster(1, profile_grace_s=-1.0)
+
+
+def test_a_step_granted_late_puts_off_the_planned_end_at_once(cluster: MakeCluster) -> None:
+    c = cluster(4, **EASY)
+    other = c.submit(2, estimate_s=50)
+    job = evolve(c, (60, 2), (100, 4))
+    until(c, 60)  # the other one overstays
+    ask(c, job)
+    until(c, 85)
+    c.end(other)
+    c.point(job, 0.0, carry_out=False)
+    assert job.planned is not None
+    assert (promised(job).end_s, job.planned[0]) == (185, 185), "before the resize is carried out"
+
+
+def test_of_two_starts_due_on_the_same_processors_one_waits(cluster: MakeCluster) -> None:
+    """Half of what they were promised is not confirmed to be empty yet."""
+    c = cluster(4, **EASY)
+    before = c.submit(4, estimate_s=50)
+    first, second = evolve(c, (10, 2)), evolve(c, (10, 2))
+    assert promised(first).start_s == promised(second).start_s == 50
+    c.now = 50
+    c.do(ev.JobEnded(before.id, before.instance, 0), vacate=False)
+    c.do(ev.ProcessorsVacated(before.id, (0, 1)))
+    assert (first.state, second.state) == (JobState.RUNNING, JobState.QUEUED)
+    c.now = 53
+    c.do(ev.ProcessorsVacated(before.id, (2, 3)))
+    assert (state(second), promised(second).start_s) == (JobState.RUNNING, 53)

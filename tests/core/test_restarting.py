@@ -246,3 +246,37 @@ def test_exit_codes_that_mean_a_violent_end(code: int, torn: bool) -> None:
 def test_a_senseless_protection_is_refused(cluster: MakeCluster, wrong: Any, says: str) -> None:
     with pytest.raises(InvalidSpec, match=says):
         cluster(1).submit(1, protection=wrong)
+
+
+def test_copies_that_fail_and_succeed_again_are_told(cluster: MakeCluster) -> None:
+    c = cluster(1)
+    job = c.submit(1, protection=DISK)
+
+    def copied(step: int, error: str = "") -> None:
+        c.do(ev.CopyMade(job.id, job.instance, step, 0.5, 1 << 20, error))
+
+    def told() -> list[str]:
+        return [d.reason.code for d in job.decisions if d.what == "copy"]
+
+    copied(1)
+    assert ("protected" in codes(c, job), told()) == (True, [])
+    copied(2, "no space left")
+    copied(3, "no space left")
+    reasons = explain(c.scheduler, job, c.now)
+    assert [r.code for r in reasons][-2:] == ["protected", "unprotected"]
+    assert "no space left" in reasons[-1].text
+    assert told() == ["unprotected"]
+    copied(4)
+    assert told() == ["unprotected", "protected_again"]
+    assert codes(c, job)[-1] == "protected"
+    assert (Copies.of(job).count, Copies.of(job).step, Copies.of(job).total_s) == (2, 4, 2.0)
+
+
+def test_the_last_settings_of_a_protection_that_make_sense(cluster: MakeCluster) -> None:
+    for good in (
+        Protection("disk", every_points=1),
+        Protection("disk", every_s=0.5),
+        Protection("partner", restarts=0),
+    ):
+        c = cluster(2, per_node=1)
+        assert c.submit(1, protection=good).state is JobState.RUNNING
