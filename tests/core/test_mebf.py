@@ -189,3 +189,12 @@ def test_a_model_is_fitted_to_measured_times() -> None:
     times = {n: 100 * (4 / n) ** 0.8 for n in (2, 4, 8, 16)}
     assert Scalability.fitted(times, 4).rho == pytest.approx(0.2)
     assert Scalability.fitted({4: 10.0}, 4).rho == 0.0
+
+
+def test_a_moldable_head_gets_the_little_that_it_can_start_on(cluster: MakeCluster) -> None:
+    c = cluster(10, resize="spare", **MEBF)
+    job = malleable(c, 10, smallest=8)
+    head = c.submit(*range(2, 9), start=8, kind="moldable", estimate_s=50)
+    assert head.state is JobState.QUEUED
+    assert (c.point(job, 1.0).what, job.size) == ("shrink", 8)
+    assert (state(head), head.size) == (JobState.RUNNING, 2)

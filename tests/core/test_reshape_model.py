@@ -83,3 +83,10 @@ def test_the_reason_tells_the_model_and_it_shrinks_for_who_waits(cluster: MakeCl
     c.now += 1
     c.submit(20)
     assert c.point(job, times[16]).reason.code in ("shrink_for_waiting", "waiting_no_shrink")
+
+
+def test_a_gain_of_exactly_the_threshold_is_none(cluster: MakeCluster) -> None:
+    c = cluster(16, resize="reshape-model", **RULE | {"threshold": 0.5})
+    job = c.submit(2, 4, 8, 16)
+    c.run(job, {p: 20.0 / p for p in (2, 4, 8, 16)}, 6)
+    assert [stay.configuration.size for stay in job.stays] == [2, 4, 2]
