@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dq_server.core.model import events as ev
+from dq_server.core.model.errors import ConfigError
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
 from tests.core.cluster import Cluster, MakeCluster
@@ -116,3 +117,10 @@ def test_mebf_believes_measurements_more_than_its_assumption(under: Any) -> None
     job.performance.known[job.spec.configurations[2]] = 10.0
     c.do(ev.NodeJoined("more", 3))
     assert (c.point(job, 10.0).what, job.size) == ("continue", 6)
+
+
+def test_what_is_unknown_of_a_name_is_said() -> None:
+    with pytest.raises(ConfigError, match="unknown policy 'fast'; known: "):
+        named_config("fast")
+    with pytest.raises(ConfigError, match="unknown part 'fast' of 'easy\\+fast'; known: "):
+        named_config("easy+fast")
