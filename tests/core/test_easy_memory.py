@@ -42,3 +42,15 @@ def test_a_grant_moves_what_the_head_of_the_queue_was_promised(cluster: MakeClus
     assert answered(evolving).what == "granted"
     c.submit(1, estimate_s=500.0)
     assert too_long.state is JobState.RUNNING
+
+
+def test_who_can_be_backfilled_is_found_at_the_end_of_a_long_queue(cluster: MakeCluster) -> None:
+    c = cluster(4, start="easy", resize="none")
+    c.submit(2, estimate_s=100.0)
+    short = c.submit(1, estimate_s=5.0)
+    for _ in range(270):
+        c.submit(4, estimate_s=10.0)
+    last, too_long = c.submit(2, estimate_s=50.0), c.submit(2, estimate_s=500.0)
+    c.now = 5.0
+    c.end(short)
+    assert (last.state, too_long.state) == (JobState.RUNNING, JobState.QUEUED)

@@ -129,3 +129,14 @@ def test_the_initial_size_is_preferred_and_a_rigid_job_keeps_its_own(
     rest = c.submit(1, 2, 3, 6, start=6, kind="moldable", estimate_s=10)
     assert (whole.size, rest.size) == (4, 3)
     assert c.submit(2, estimate_s=10).size == 0
+
+
+@pytest.mark.parametrize("start", ["reservations", "conservative"])
+def test_who_starts_at_once_with_others_is_told_what_those_left(
+    cluster: MakeCluster, start: str
+) -> None:
+    c = cluster(8, start=start, resize="none")
+    before = c.submit(8)
+    together = [c.submit(2), c.submit(3), c.submit(1)]
+    c.end(before)
+    assert [job.decisions[-1].reason.figures["idle"] for job in together] == [8, 6, 3]
