@@ -32,7 +32,7 @@ def at(c: Cluster, time_s: float) -> None:
     c.do(ev.Tick())
 
 
-def codes(c: Cluster, job: Job) -> Any:
+def codes(c: Cluster, job: Job) -> list[str]:
     return [r.code for r in explain(c.scheduler, job, c.now)]
 
 

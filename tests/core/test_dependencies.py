@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from dq_server.live import snapshot
 from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 
-def reasons(c: Cluster, job: Job) -> Any:
+def reasons(c: Cluster, job: Job) -> list[str]:
     return [r.text for r in explain(c.scheduler, job, c.now)]
 
 

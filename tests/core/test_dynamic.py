@@ -42,7 +42,7 @@ def give(c: Cluster, job: Job, count: int = 0, processors: tuple[int, ...] = ())
     return next(a.answer for a in actions if isinstance(a, AnswerRequest))
 
 
-def fig_1(cluster: MakeCluster, **config: Any) -> Any:
+def fig_1(cluster: MakeCluster, **config: Any) -> tuple[Cluster, Job, Job, Job]:
     """Six nodes: A on two of them for 8 hours, B on two for 4, C waits for four."""
     c = cluster(6, **BASE, **config)
     a = c.submit(2, kind="evolving", estimate_s=8 * HOUR, user="alice", name="A")
@@ -114,7 +114,7 @@ def test_delays_add_up_over_requests_until_the_limit(
 
 
 def test_only_the_first_jobs_in_line_have_a_say(cluster: MakeCluster) -> None:
-    def outcome(depth: Any) -> Any:
+    def outcome(depth: int) -> str:
         dfs = DfsConfig(policy="target", reservation_delay_depth=depth,
                         user={"carol": DfsLimits(dyn_delay_perm=False)})  # fmt: skip
         c = cluster(4, **BASE, grant="dfs", dfs=dfs)

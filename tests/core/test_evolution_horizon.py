@@ -43,7 +43,7 @@ def test_what_is_reserved_because_it_is_not_known_delays_others() -> None:
     """The first needs one node of four for 60 s; only then all of them, for 5 s."""
     queue = [EvolutionProfile(((30, 1), (30, 1), (5, 4))), EvolutionProfile(((60, 3),))]
 
-    def start_s(horizon: Any) -> Any:
+    def start_s(horizon: int) -> float:
         return plan_ahead(queue, 4, FIT_RULES["noX"], horizon).scheduled[1].start_s
 
     assert (start_s(60), start_s(30), start_s(29), start_s(0)) == (0, 0, 65, 65)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dq_server.core.features.requests import Waiting
 from dq_server.core.model import events as ev
-from dq_server.core.model.actions import AnswerRequest, JobAccepted
+from dq_server.core.model.actions import Action, AnswerRequest, JobAccepted
 from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger
 from dq_server.core.model.jobs import Job, JobState
 from tests.core.cluster import Cluster, MakeCluster
@@ -15,13 +13,13 @@ HOUR = 3600.0
 BASE = {"start": "reservations", "resize": "none"}
 
 
-def ask(c: Cluster, job: Job, more: int, timeout_s: float = 0.0) -> Any:
+def ask(c: Cluster, job: Job, more: int, timeout_s: float = 0.0) -> str:
     """The answer to the application's first request."""
     actions = c.do(ev.DynamicRequested(job.id, job.instance, 1, more, timeout_s))
     return next(a.answer.what for a in actions if isinstance(a, AnswerRequest))
 
 
-def accepted(actions: Any) -> Any:
+def accepted(actions: list[Action]) -> int:
     return next(a.job for a in actions if isinstance(a, JobAccepted))
 
 

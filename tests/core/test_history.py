@@ -17,7 +17,9 @@ TIMES = {1: 10.0, 2: 6.0, 4: 4.0, 6: 3.9, 9: 3.9}  # 4 -> 6 does not pay
 RULE = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}
 
 
-def run(c: Cluster, times: Any = TIMES, points: int = 12, **spec: Any) -> Any:
+def run(
+    c: Cluster, times: dict[int, float] = TIMES, points: int = 12, **spec: Any
+) -> tuple[Job, list[int]]:
     """One whole run; the sizes it went through."""
     job = c.submit(*SIZES, **{"application": "lu", **spec})
     c.run(job, times, points)
@@ -26,7 +28,7 @@ def run(c: Cluster, times: Any = TIMES, points: int = 12, **spec: Any) -> Any:
     return job, sizes
 
 
-def codes(job: Job) -> Any:
+def codes(job: Job) -> list[str]:
     return [d.reason.code for d in job.decisions if d.what == "history"]
 
 

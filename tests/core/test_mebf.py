@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dq_server.core.model.actions import CallRemap
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.scalability import Scalability
 from tests.core.cluster import Cluster, MakeCluster, state
 
@@ -16,14 +16,14 @@ MEBF = {"start": "easy", "moldable": True}
 
 def malleable(
     c: Cluster,
-    preferred: Any,
+    preferred: int,
     *,
-    smallest: Any = None,
-    largest: Any = None,
+    smallest: int | None = None,
+    largest: int | None = None,
     rho: float = 0.1,
     estimate_s: float = 1000.0,
     **spec: Any,
-) -> Any:
+) -> Job:
     """A malleable job on all sizes from half to five times what it prefers."""
     sizes = range(smallest or max(1, preferred // 2), (largest or 5 * preferred) + 1)
     known = Scalability(preferred, rho)
@@ -32,7 +32,7 @@ def malleable(
     )
 
 
-def called(c: Cluster) -> Any:
+def called(c: Cluster) -> list[int]:
     return [a.job for a in c.log if isinstance(a, CallRemap)]
 
 
@@ -144,7 +144,7 @@ def test_a_malleable_job_starts_on_what_is_idle(cluster: MakeCluster) -> None:
     job = malleable(c, 4)
     assert (job.state, job.size) == (JobState.RUNNING, 3)
     # the plan knows that it takes longer there
-    assert job.planned[0] == pytest.approx(1000 * (4 / 3) ** 0.9)
+    assert job.planned is not None and job.planned[0] == pytest.approx(1000 * (4 / 3) ** 0.9)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_the_plan_follows_a_resize(cluster: MakeCluster) -> None:
     job = malleable(c, 4, largest=8, estimate_s=1000.0)
     c.point(job, 100.0)
     assert job.size == 8
-    assert job.planned[0] == pytest.approx(100 + 900 * 0.5**0.9)
+    assert job.planned is not None and job.planned[0] == pytest.approx(100 + 900 * 0.5**0.9)
 
 
 def test_without_a_run_time_nobody_is_resized_without_a_model_one_is_assumed(

@@ -11,11 +11,11 @@ from dq_server.core.policies.order_priority import PriorityConfig
 from tests.core.cluster import Cluster, MakeCluster
 
 
-def queue(c: Cluster) -> Any:
+def queue(c: Cluster) -> list[int]:
     return [job.id for job in c.scheduler.policies.order.ordered(c.scheduler.state, c.now)]
 
 
-def weights(**figures: Any) -> Any:
+def weights(**figures: Any) -> dict[str, Any]:
     return {"order": "priority", "resize": "none", "priority": PriorityConfig(**figures)}
 
 

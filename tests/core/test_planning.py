@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.core.cluster import Cluster, MakeCluster
 PLAN = {"start": "reservations", "resize": "none"}
 
 
-def starts(c: Cluster, depth: int = 5, drain: Any = None) -> Any:
+def starts(c: Cluster, depth: int = 5, drain: int | None = None) -> list[tuple[int, float]]:
     """(job, planned start) as of now."""
     state = c.scheduler.state
     plan = plan_starts(state, state.queue.values(), c.now, depth=depth, drain_priority=drain)
@@ -42,7 +41,7 @@ def test_planning_stops_when_depth_jobs_wait(cluster: MakeCluster) -> None:
 
 
 def test_backfill_respects_as_many_reservations_as_the_depth_says(cluster: MakeCluster) -> None:
-    def story(depth: Any) -> Any:
+    def story(depth: int) -> list[bool]:
         c = cluster(4, reservation_depth=depth, **PLAN)
         c.submit(3, estimate_s=100)
         first = c.submit(2, estimate_s=100, name="first")  # reserved from 100 on
@@ -92,7 +91,7 @@ def test_moldable_start_adapts_to_what_no_reservation_needs(
 ) -> None:
     """Six idle until 100, four of them reserved from then on: a long job may have two of them."""
 
-    def size(kind: Any) -> Any:
+    def size(kind: str) -> int:
         c = cluster(10, start=start, resize="none", moldable=True)
         c.submit(4, estimate_s=100)
         c.submit(8, estimate_s=1000, name="head")  # from 100 on
@@ -140,3 +139,10 @@ def test_who_starts_at_once_with_others_is_told_what_those_left(
     together = [c.submit(2), c.submit(3), c.submit(1)]
     c.end(before)
     assert [job.decisions[-1].reason.figures["idle"] for job in together] == [8, 6, 3]
+
+
+def test_a_promise_is_made_although_nothing_is_idle(cluster: MakeCluster) -> None:
+    c = cluster(2, start="conservative", resize="none")
+    c.submit(2, estimate_s=100)
+    waiting = c.submit(1, estimate_s=10)
+    assert c.scheduler.state.promised == {waiting.id: 100.0}

@@ -6,8 +6,6 @@ remap point (tests/live/test_mebf_live.py has two of these stories with real ran
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dq_server.core.model import events as ev
@@ -20,8 +18,8 @@ RANGE = range(1, 13)
 
 
 @pytest.fixture
-def under(cluster: MakeCluster) -> Any:
-    def make(name: str, processors: int, **more: Any) -> Any:
+def under(cluster: MakeCluster) -> MakeCluster:
+    def make(name: str, processors: int) -> Cluster:
         c = cluster(processors)
         c.do(ev.Configured(named_config(name)))
         return c
@@ -29,7 +27,7 @@ def under(cluster: MakeCluster) -> Any:
     return make
 
 
-def grows(c: Cluster) -> Any:
+def grows(c: Cluster) -> int:
     """A job on 4 of all, at its remap points, while nobody waits."""
     job = c.submit(*RANGE, start=4, kind="malleable", estimate_s=1000)
     for _ in range(5):
@@ -54,7 +52,7 @@ def grows(c: Cluster) -> Any:
     ],
 )
 def test_who_expands_when_nobody_waits(
-    under: Any, name: str, of_6: int, of_7: int, of_9: int
+    under: MakeCluster, name: str, of_6: int, of_7: int, of_9: int
 ) -> None:
     assert [grows(under(name, n)) for n in (6, 7, 9)] == [of_6, of_7, of_9]
 
@@ -64,7 +62,7 @@ def test_the_stories_name_every_set() -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_who_makes_room_for_whom(under: Any, name: str) -> None:
+def test_who_makes_room_for_whom(under: MakeCluster, name: str) -> None:
     """Ten processors, all held: a job for two of them waits."""
     c = under(name, 10)
     big = c.submit(*RANGE, start=10, kind="malleable", estimate_s=1000)
@@ -77,7 +75,9 @@ def test_who_makes_room_for_whom(under: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "size"), [("mebf-intensive", 8), ("mebf-expand+", 10), ("mebf-shrink+", 5)]
 )
-def test_idle_processors_that_nobody_who_waits_can_use(under: Any, name: str, size: int) -> None:
+def test_idle_processors_that_nobody_who_waits_can_use(
+    under: MakeCluster, name: str, size: int
+) -> None:
     """Two are idle, the head needs four, nobody can be backfilled."""
     c = under(name, 10)
     job = c.submit(*RANGE, start=8, kind="malleable", estimate_s=1000)
@@ -87,7 +87,7 @@ def test_idle_processors_that_nobody_who_waits_can_use(under: Any, name: str, si
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_who_is_backfilled(under: Any, name: str) -> None:
+def test_who_is_backfilled(under: MakeCluster, name: str) -> None:
     c = under(name, 4)
     c.submit(3, estimate_s=100)
     c.submit(4, estimate_s=100)
@@ -96,14 +96,14 @@ def test_who_is_backfilled(under: Any, name: str) -> None:
     assert long.size == 0
 
 
-def test_mebf_leaves_a_job_alone_whose_run_time_nobody_knows(under: Any) -> None:
+def test_mebf_leaves_a_job_alone_whose_run_time_nobody_knows(under: MakeCluster) -> None:
     c = under("mebf-intensive", 6)
     job = c.submit(*RANGE, start=4, kind="malleable")
     answer = c.point(job, 1.0)
     assert (answer.what, answer.reason.code) == ("continue", "mebf_no_estimate")
 
 
-def test_mebf_believes_measurements_more_than_its_assumption(under: Any) -> None:
+def test_mebf_believes_measurements_more_than_its_assumption(under: MakeCluster) -> None:
     """Every iteration takes 10 s, on three as on six: more processors would gain nothing."""
     c = under("mebf-intensive", 6)
     job = c.submit(*RANGE, start=3, kind="malleable", estimate_s=1000)

@@ -19,7 +19,7 @@ from dq_server.core.model.errors import (
     InvalidSpec,
     InvalidTransition,
 )
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import Answer, Job, JobState
 from dq_server.core.model.profile import ScheduledProfile
 from dq_server.core.model.protection import Protection
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
@@ -66,11 +66,11 @@ def obey(c: Cluster, now: float) -> None:
     c.now = now
 
 
-def why(c: Cluster, job: Job) -> Any:
+def why(c: Cluster, job: Job) -> list[str]:
     return [reason.code for reason in explain(c.scheduler, job, c.now)]
 
 
-def ask(c: Cluster, job: Job) -> Any:
+def ask(c: Cluster, job: Job) -> Answer:
     """A remap point now."""
     return c.point(job, 0.0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dq_server.core.model.jobs import Job, JobState
@@ -13,7 +11,9 @@ CHAIN = (1, 2, 4, 6, 9, 12, 16, 20, 25, 30, 36)
 THESIS = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
 
 
-def times_from_gains(start: int, first_s: float, gains: dict[tuple[int, int], float]) -> Any:
+def times_from_gains(
+    start: int, first_s: float, gains: dict[tuple[int, int], float]
+) -> dict[int, float]:
     times = {start: first_s}
     for (a, b), gain_pct in gains.items():
         times[b] = times[a] * (1 - gain_pct / 100)
@@ -45,7 +45,7 @@ def sweet_spot_of(job: Job) -> int:
     [(TABLE_1, 0.0, 20), (TABLE_1, 0.05, 16), (TABLE_2, 0.0, 16), (TABLE_2, 0.05, 16)],
 )
 def test_sweet_spots_of_the_thesis_tables(
-    cluster: MakeCluster, times: Any, threshold: float, sweet_spot: int
+    cluster: MakeCluster, times: dict[int, float], threshold: float, sweet_spot: int
 ) -> None:
     c = cluster(36, **(THESIS | {"threshold": threshold}))
     job = c.submit(*CHAIN, start=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 
@@ -15,13 +14,17 @@ RULE = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}
 
 
 def visited(
-    cluster: MakeCluster, times: Any, resize: Any, points: int = 40, sizes: Any = SIZES
-) -> Any:
+    cluster: MakeCluster,
+    times: dict[int, float],
+    resize: str,
+    points: int = 40,
+    sizes: tuple[int, ...] = SIZES,
+) -> tuple[list[int], int | None]:
     c = cluster(max(sizes), resize=resize, **RULE)
     job = c.submit(*sizes)
     c.run(job, times, points)
     spot = job.performance.sweet_spot
-    return [stay.configuration.size for stay in job.stays], spot and spot.size
+    return [stay.configuration.size for stay in job.stays], spot.size if spot else None
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, VacateProcessors
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
-from dq_server.core.model.jobs import Job
+from dq_server.core.model.jobs import Answer, Job
 from tests.core.cluster import MakeCluster
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
 
 
 def remap(
-    job: Job, seq: Any, processors: Any = None, resize_id: int = 0, time_s: float = 1.0
-) -> Any:
+    job: Job, seq: int, processors: int | None = None, resize_id: int = 0, time_s: float = 1.0
+) -> ev.RemapPoint:
     return ev.RemapPoint(job.id, job.instance, seq, processors or job.size, resize_id, time_s)
 
 
@@ -129,7 +127,7 @@ def test_an_expansion_stands_while_its_ranks_start_and_those_iterations_do_not_c
     granted = c.point(job, 1.0, carry_out=False)
     seen = job.performance.seen
 
-    def still(seq: Any) -> Any:
+    def still(seq: int) -> Answer:
         event = ev.RemapPoint(
             job.id, job.instance, seq, 1, 0, 7.0, preparing=granted.resize_id, iterations=4
         )

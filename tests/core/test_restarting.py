@@ -18,7 +18,7 @@ from tests.core.cluster import Cluster, MakeCluster, ending, state
 DISK = Protection("disk")
 
 
-def codes(c: Cluster, job: Job) -> Any:
+def codes(c: Cluster, job: Job) -> list[str]:
     return [reason.code for reason in explain(c.scheduler, job, c.now)]
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dq_server.core.model import events as ev
-from dq_server.core.model.jobs import Job
+from dq_server.core.model.jobs import Answer, Job
 from tests.core.cluster import Cluster, MakeCluster
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0}
 TIMES_S = {1: 8.0, 2: 4.0, 4: 2.0}
 
 
-def next_expansion(c: Cluster, job: Job) -> Any:
+def next_expansion(c: Cluster, job: Job) -> tuple[int, Answer]:
     """(remap points until the job is told to expand, the answer, not carried out)."""
     for points in range(1, 100):
         answer = c.point(job, TIMES_S[job.size], carry_out=False)
@@ -23,11 +21,11 @@ def next_expansion(c: Cluster, job: Job) -> Any:
     raise AssertionError("it never expands")
 
 
-def abort(c: Cluster, job: Job, answer: Any) -> None:
+def abort(c: Cluster, job: Job, answer: Answer) -> None:
     c.do(ev.ResizeAborted(job.id, job.instance, answer.resize_id, "no room for its ranks"))
 
 
-def commit(c: Cluster, job: Job, answer: Any) -> None:
+def commit(c: Cluster, job: Job, answer: Answer) -> None:
     c.done[job.id] = answer.resize_id
     c.do(ev.ResizeCommitted(job.id, job.instance, answer.resize_id, 0.1))
 

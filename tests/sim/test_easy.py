@@ -17,7 +17,7 @@ from harness.examples import examples
 from tests.sim.sim_oracles import J, easy, fcfs, simulate
 
 
-def starts(jobs: Any, nodes: int, start: str = "easy", **how: Any) -> Any:
+def starts(jobs: list[J], nodes: int, start: str = "easy", **how: Any) -> list[float]:
     """Start times by our simulator."""
     columns = [
         list(c) for c in zip(*((j.submit, j.run, j.size, j.estimate) for j in jobs), strict=True)
@@ -29,7 +29,7 @@ def starts(jobs: Any, nodes: int, start: str = "easy", **how: Any) -> Any:
     return list(records.start_s)
 
 
-def job(submit: Any, run: Any, size: int, estimate: Any = None) -> Any:
+def job(submit: int, run: int, size: int, estimate: int | None = None) -> J:
     return J(submit, run, size, run if estimate is None else estimate)
 
 
@@ -100,7 +100,7 @@ times = st.integers(0, 30)
 
 
 @st.composite
-def workloads(draw: Any, most: int = 40) -> Any:
+def workloads(draw: st.DrawFn, most: int = 40) -> list[J]:
     jobs, now = [], 0
     for _ in range(draw(st.integers(1, most))):
         now += draw(st.sampled_from([0, 0, 0, 1, 2, 7]))
@@ -110,7 +110,7 @@ def workloads(draw: Any, most: int = 40) -> Any:
     return jobs
 
 
-def fresh(jobs: Any) -> Any:
+def fresh(jobs: list[J]) -> list[J]:
     return [J(j.submit, j.run, j.size, j.estimate) for j in jobs]
 
 

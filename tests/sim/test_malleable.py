@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dq_server.core.model.actions import Action
+from dq_server.core.model.events import Event
 from dq_server.core.model.processors import Processors
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
@@ -26,7 +29,7 @@ def simulate(workload: Any, nodes: int, policy: str, *, check: bool = False) -> 
     if check:
         scheduler, handle = simulation.scheduler, simulation.scheduler.handle
 
-        def checked(event: Any, now: Any) -> Any:
+        def checked(event: Event, now: float) -> list[Action]:
             actions = handle(event, now)
             scheduler.state.check()
             return actions
@@ -120,7 +123,7 @@ def test_policies_remember_nothing_that_matters(policy: str) -> None:
     forgetful = Simulation(workload, 32, named_config(policy))
     scheduler, together = forgetful.scheduler, forgetful.scheduler.handle_together
 
-    def with_fresh_policies(batch: Any, now: Any) -> Any:
+    def with_fresh_policies(batch: Iterable[Event], now: float) -> list[Action]:
         scheduler.configure(scheduler.config)
         return together(batch, now)
 

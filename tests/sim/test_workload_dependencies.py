@@ -16,8 +16,8 @@ from tests.sim.logs import WriteLog
 
 
 def job(
-    number: int, submit: Any, run: Any, asked: Any, preceding: int = -1, think: int = -1
-) -> Any:
+    number: int, submit: int, run: int, asked: int, preceding: int = -1, think: int = -1
+) -> str:
     fields = dict.fromkeys(FIELDS, -1) | {
         "job": number, "submit_s": submit, "run_s": run, "requested_processors": asked,
         "preceding_job": preceding, "think_s": think,
@@ -26,7 +26,7 @@ def job(
 
 
 def times(
-    workload: Any, tmp_path: Path, *options: Any, nodes: int = 4, policy: str = "easy"
+    workload: Path, tmp_path: Path, *options: Any, nodes: int = 4, policy: str = "easy"
 ) -> Any:
     """Job -> (submission, start, end), and what was noted."""
     table = tmp_path / "jobs.csv"
@@ -41,7 +41,7 @@ def times(
 
 
 @pytest.fixture
-def chain(log: WriteLog) -> Any:
+def chain(log: WriteLog) -> Path:
     return log(
         job(1, submit=0, run=100, asked=1),
         job(2, submit=10, run=50, asked=1, preceding=1, think=30),
@@ -53,14 +53,14 @@ def chain(log: WriteLog) -> Any:
     )
 
 
-def test_by_default_a_log_is_taken_as_it_is(chain: Any, tmp_path: Path) -> None:
+def test_by_default_a_log_is_taken_as_it_is(chain: Path, tmp_path: Path) -> None:
     found, _ = times(chain, tmp_path)
     assert {k: start for k, (_, start, _) in found.items()} == {
         1: 0, 2: 10, 3: 20, 4: 25, 6: 30, 7: 30
     }  # fmt: skip
 
 
-def test_think_time_and_preceding_job(chain: Any, tmp_path: Path) -> None:
+def test_think_time_and_preceding_job(chain: Path, tmp_path: Path) -> None:
     found, notes = times(chain, tmp_path, "--dependencies")
     assert found[2] == (130, 130, 180)  # submitted 30 s after the end of job 1
     assert found[3] == (20, 100, 110)  # submitted as logged, waits for job 1
