@@ -58,12 +58,12 @@ GROUPS = {
         0.7,
     ),
     "live": Group(
-        ("dq_server/live/journal.py", "dq_server/live/access.py"),
+        ("dq_server/live/**/journal.py", "dq_server/live/**/access.py"),
         ("tests/live/test_journal*.py", "tests/live/test_access*.py"),
         0.15,
     ),
     "plan": Group(
-        ("resize_lib/redistribution/plan.py", "resize_lib/redistribution/runs.py"),
+        ("resize_lib/**/plan.py", "resize_lib/**/runs.py"),
         ("tests/plan",),
         0.15,
     ),

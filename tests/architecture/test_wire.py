@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ BUILD_MESSAGES = ("dq_server/live/**", "dq_client/agent", "dq_client")
 BY_POSITION = {"dq_server/live/translate.py"}
 
 
-def test_every_message_declares_its_direction_and_a_request_its_roles():
+def test_every_message_declares_its_direction_and_a_request_its_roles() -> None:
     directions = {m.RequestBody, m.ReplyBody, m.OrderBody}
     assert set(m.Body.__subclasses__()) == directions
     assert all(not body.__subclasses__() for body in BODIES), "a message is no base of another"
@@ -38,25 +39,25 @@ def test_every_message_declares_its_direction_and_a_request_its_roles():
     assert all(roles and roles <= set(m.ROLES) for roles in m.REQUESTS.values())
 
 
-def test_what_a_role_may_send_is_what_the_messages_declare():
+def test_what_a_role_may_send_is_what_the_messages_declare() -> None:
     for role, may in access.MAY.items():
         assert may == {request for request, roles in m.REQUESTS.items() if role in roles}
 
 
-def test_every_request_has_one_handler():
+def test_every_request_has_one_handler() -> None:
     assert TABLE.keys() == m.REQUESTS.keys()
     assert len(set(TABLE.values())) == len(TABLE)
 
 
 @pytest.mark.parametrize("message", [m.Kill, m.Done, m.Launch], ids=["taken", "reply", "order"])
-def test_a_second_handler_or_one_of_no_request_is_refused(message):
+def test_a_second_handler_or_one_of_no_request_is_refused(message: Any) -> None:
     before = dict(TABLE)
     with pytest.raises(TypeError, match=f"{message.__name__} is no request, or has a handler"):
         handles(message)
     assert before == TABLE
 
 
-def test_the_agent_has_a_case_for_every_order():
+def test_the_agent_has_a_case_for_every_order() -> None:
     tree = ast.parse((ROOT / "dq_client/agent/agent.py").read_text())
     cases = [
         node.cls.attr
@@ -67,7 +68,7 @@ def test_the_agent_has_a_case_for_every_order():
 
 
 @pytest.mark.parametrize("whole", WHOLES)
-def test_parts_do_not_know_the_whole(whole):
+def test_parts_do_not_know_the_whole(whole: Any) -> None:
     """Not even for its type: what a part needs of the whole is what it is given."""
     room, may = WHOLES[whole]
     wrong = [
@@ -95,7 +96,7 @@ def built_by_position(path: Path) -> list[str]:
     ]
 
 
-def test_messages_of_many_fields_are_built_by_keyword():
+def test_messages_of_many_fields_are_built_by_keyword() -> None:
     wrong = [
         line
         for room in BUILD_MESSAGES

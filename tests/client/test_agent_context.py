@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dq_client import messages as m
 from dq_client.agent import context
 from dq_client.agent.context import ClosedInstances, Context
@@ -12,7 +14,7 @@ from dq_client.errors import NoServer
 from dq_client.home import Home
 
 
-def test_a_closed_instance_closes_the_earlier_ones_and_no_later_one():
+def test_a_closed_instance_closes_the_earlier_ones_and_no_later_one() -> None:
     closed = ClosedInstances()
     assert (1, 1) not in closed
     closed.close(1, 2)
@@ -21,7 +23,7 @@ def test_a_closed_instance_closes_the_earlier_ones_and_no_later_one():
     assert (2, 1) not in closed
 
 
-def test_the_job_closed_longest_ago_is_forgotten_first(monkeypatch):
+def test_the_job_closed_longest_ago_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "CLOSED_MAX", 2)
     closed = ClosedInstances()
     for job in (1, 2, 1, 3):
@@ -41,7 +43,7 @@ class Line:
         return "id-1"
 
 
-def test_a_full_queue_to_a_server_that_is_away_is_no_error(tmp_path):
+def test_a_full_queue_to_a_server_that_is_away_is_no_error(tmp_path: Path) -> None:
     def send(*, full: bool) -> str:
         made = Context(
             home=Home(tmp_path),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -14,28 +16,28 @@ from dq_client.cli.main import main
 class Accepting:
     """A server that accepts every submission and keeps it."""
 
-    def __init__(self):
-        self.submitted = []
+    def __init__(self) -> None:
+        self.submitted = list[m.Submit]()
 
-    def call(self, body, timeout_s=None):
+    def call(self, body: Any, timeout_s: Any = None) -> Any:
         assert isinstance(body, m.Submit)
         self.submitted.append(body)
         return m.Submitted(len(self.submitted))
 
 
 @pytest.fixture
-def server(monkeypatch):
+def server(monkeypatch: pytest.MonkeyPatch) -> Any:
     accepting = Accepting()
 
     @contextmanager
-    def connected():
+    def connected() -> Iterator[Any]:
         yield accepting
 
     monkeypatch.setattr(module, "server", connected)
     return accepting
 
 
-def dq(*words):
+def dq(*words: Any) -> Any:
     with pytest.raises(SystemExit) as left:
         main(["submit", *words])
     return left.value.code
@@ -51,7 +53,9 @@ def dq(*words):
         ("-5", ["-5", "--", "true"]),
     ],
 )
-def test_an_unknown_option_before_the_program_is_refused(server, capsys, unknown, words):
+def test_an_unknown_option_before_the_program_is_refused(
+    server: Any, capsys: pytest.CaptureFixture[str], unknown: str, words: list[str]
+) -> None:
     assert dq(*words) == 2
     assert server.submitted == []
     out, err = capsys.readouterr()
@@ -71,7 +75,9 @@ def test_an_unknown_option_before_the_program_is_refused(server, capsys, unknown
         (["python", "app.py", "--", "--name", "x"], ["python", "app.py", "--", "--name", "x"]),
     ],
 )
-def test_options_after_the_program_or_the_dashes_are_the_programs(server, words, program):
+def test_options_after_the_program_or_the_dashes_are_the_programs(
+    server: Any, words: list[str], program: list[str]
+) -> None:
     assert dq(*words) == 0
     (body,) = server.submitted
     assert body.argv == program

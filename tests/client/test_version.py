@@ -1,5 +1,7 @@
 """The version is written in one place, and everything that tells it reads it from there."""
 
+from __future__ import annotations
+
 import re
 import tomllib
 from pathlib import Path
@@ -12,13 +14,13 @@ from dq_client.cli.main import main
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_package_takes_it_from_dq_client():
+def test_the_package_takes_it_from_dq_client() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert pyproject["project"]["dynamic"] == ["version"]
     assert pyproject["tool"]["hatch"]["version"]["path"] == "dq_client/__init__.py"
 
 
-def test_no_other_file_holds_a_copy():
+def test_no_other_file_holds_a_copy() -> None:
     copies = [
         str(path.relative_to(ROOT))
         for room in ("dq_client", "dq_server", "resize_lib", "apps")
@@ -28,11 +30,11 @@ def test_no_other_file_holds_a_copy():
     assert copies == ["dq_client/__init__.py"]
 
 
-def test_the_changelog_has_a_section_for_it():
+def test_the_changelog_has_a_section_for_it() -> None:
     assert f"\n## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_command_tells_it(capsys):
+def test_the_command_tells_it(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--version"])
     assert left.value.code == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from typing import Any
 
 import msgspec.inspect as mi
 import pytest
@@ -106,7 +107,7 @@ def example(kind: mi.Type, *, full: bool) -> object:
 
 def frame(body: type[m.Body], *, full: bool) -> bytes:
     """A message with such a body, as it travels."""
-    made = example(mi.type_info(body), full=full)
+    made: Any = example(mi.type_info(body), full=full)
     if body in m.REQUESTS:
         return codec.encode(m.Request("id-1", made))
     if body in m.REPLIES:
@@ -123,7 +124,7 @@ BODIES = [*m.REQUESTS, *m.REPLIES, *m.ORDERS]
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 @pytest.mark.parametrize("full", [True, False], ids=["all fields", "required fields"])
-def test_a_message_has_the_bytes_it_always_had(body, full):
+def test_a_message_has_the_bytes_it_always_had(body: Any, full: bool) -> None:
     sent = frame(body, full=full)
     decode = codec.decode_request if body in m.REQUESTS else codec.decode_from_server
     assert type(decode(sent).body) is body
@@ -131,14 +132,14 @@ def test_a_message_has_the_bytes_it_always_had(body, full):
     assert digest(sent) == BYTES.get(body.__name__, ("new", "new"))[not full]
 
 
-def test_every_message_is_in_the_table_above():
+def test_every_message_is_in_the_table_above() -> None:
     assert {body.__name__ for body in BODIES} == BYTES.keys()
     tags = [body.__struct_config__.tag for body in BODIES]
     assert len(set(tags)) == len(tags)
 
 
 @pytest.mark.parametrize("roles", [(), ("root",), ("user", "root")])
-def test_a_role_that_does_not_exist_cannot_be_declared(roles):
+def test_a_role_that_does_not_exist_cannot_be_declared(roles: tuple[()] | tuple[str, ...]) -> None:
     with pytest.raises(TypeError, match="one or more of user, agent, job"):
         m.sent_by(*roles)
 
@@ -151,7 +152,7 @@ from dq_client.messages import frames
 """
 
 
-def test_a_request_that_declares_no_role_is_refused_when_it_is_imported():
+def test_a_request_that_declares_no_role_is_refused_when_it_is_imported() -> None:
     """Run without the package's own __init__, which would import the frames first."""
     start = (
         "import sys, types, dq_client, pathlib;"

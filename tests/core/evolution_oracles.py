@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-Steps = list[tuple[int, int]]
+Steps = list[tuple[int, int]]  # (seconds, nodes)
 
 
 class TakenPerSecond:
@@ -37,7 +37,7 @@ class TakenPerSecond:
 
 def literal_fit(
     steps: Steps, taken: TakenPerSecond, n_nodes: int, limit: float, i: int = 1, t0: float = 0
-) -> tuple[float, Steps | None]:
+) -> tuple[float, list[tuple[float, int]] | None]:
     """(ts, expanded steps), or (earliest start of step i - 1, None): the paper's line numbers."""
     if i > len(steps):  # 1, 2
         return t0, []

@@ -1,32 +1,43 @@
 """Advance reservations: nobody is in the way, members run inside, and everything ends in time."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 
 from dq_server.core.explain import explain
-from dq_server.core.features.requests import Asked
 from dq_server.core.features.reservations import Booked, Inside
 from dq_server.core.model import events as ev
-from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, UnknownReservation
+from dq_server.core.model.errors import (
+    InfeasibleRequest,
+    InvalidSpec,
+    InvariantViolation,
+    UnknownReservation,
+)
 from dq_server.core.model.events import AdvanceReservation
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.live import snapshot
+from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 
 
-def reserve(c, processors, start_s, end_s, name="r", **more):
+def reserve(
+    c: Cluster, processors: int, start_s: float, end_s: float, name: str = "r", **more: Any
+) -> None:
     c.do(ev.ReservationMade(AdvanceReservation(name, processors, start_s, end_s, **more)))
 
 
-def at(c, time_s):
+def at(c: Cluster, time_s: float) -> None:
     c.now = time_s
     c.do(ev.Tick())
 
 
-def codes(c, job):
+def codes(c: Cluster, job: Job) -> list[str]:
     return [r.code for r in explain(c.scheduler, job, c.now)]
 
 
 @pytest.mark.parametrize("start", ["fcfs", "easy", "conservative", "reservations"])
-def test_only_who_is_out_of_the_way_in_time_starts(cluster, start):
+def test_only_who_is_out_of_the_way_in_time_starts(cluster: MakeCluster, start: str) -> None:
     c = cluster(4, start=start, resize="none")
     reserve(c, 3, 100, 200)
     jlong, jshort = c.submit(2, estimate_s=150), c.submit(2, estimate_s=100)
@@ -46,10 +57,10 @@ def test_only_who_is_out_of_the_way_in_time_starts(cluster, start):
     at(c, 100)
     assert jlong.state is JobState.QUEUED
     at(c, 200)
-    assert jlong.state is JobState.RUNNING
+    assert state(jlong) is JobState.RUNNING
 
 
-def test_members_run_inside_and_end_with_the_reservation(cluster):
+def test_members_run_inside_and_end_with_the_reservation(cluster: MakeCluster) -> None:
     c = cluster(4)
     reserve(c, 3, 100, 200)
     first = c.submit(2, reservation="r")
@@ -64,23 +75,23 @@ def test_members_run_inside_and_end_with_the_reservation(cluster):
     assert codes(c, third) == ["reservation_short"]  # 100 s of walltime, 50 s left
     assert ordinary.state is JobState.QUEUED
     at(c, 200)
-    assert first.state is JobState.KILLING and first.end_reason.code == "reservation_over"
+    assert first.state is JobState.KILLING and ending(first).code == "reservation_over"
     assert third.state is JobState.RUNNING  # nobody ahead fits: it is an ordinary job now
     c.end(first, -9)
-    assert first.state is JobState.FAILED
-    assert ordinary.state is JobState.RUNNING
+    assert state(first) is JobState.FAILED
+    assert state(ordinary) is JobState.RUNNING
 
 
-def test_a_job_past_its_planned_end_is_killed_when_it_is_in_the_way(cluster):
+def test_a_job_past_its_planned_end_is_killed_when_it_is_in_the_way(cluster: MakeCluster) -> None:
     c = cluster(4)
     late, early = c.submit(2, estimate_s=90), c.submit(1, estimate_s=90)
     reserve(c, 2, 100, 200)
     at(c, 100)
     assert (late.state, early.state) == (JobState.RUNNING, JobState.KILLING)  # 1 idle, 2 wanted
-    assert early.end_reason.code == "reservation_begins"
+    assert ending(early).code == "reservation_begins"
 
 
-def test_a_reservation_is_refused_if_running_jobs_will_be_in_the_way(cluster):
+def test_a_reservation_is_refused_if_running_jobs_will_be_in_the_way(cluster: MakeCluster) -> None:
     c = cluster(4)
     c.submit(2)
     with pytest.raises(InfeasibleRequest, match=r"asks for 3 .* 2 are free .* give back 0"):
@@ -102,13 +113,14 @@ def test_a_reservation_is_refused_if_running_jobs_will_be_in_the_way(cluster):
     reserve(c, 2, 500, 600, name="next")
 
 
-def test_who_may_run_inside(cluster):
+def test_who_may_run_inside(cluster: MakeCluster) -> None:
     c = cluster(4)
     reserve(c, 2, 100, 200, user="ada")
-    for spec, text in [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"user": "bob"}, "for user ada"),
         ({"user": "ada", "walltime_s": 101.0}, "longer than reservation r"),
-    ]:
+    ]
+    for spec, text in refused:
         with pytest.raises(InfeasibleRequest, match=text):
             c.submit(1, reservation="r", **spec)
     with pytest.raises(InfeasibleRequest, match="reservation r has 2"):
@@ -118,7 +130,7 @@ def test_who_may_run_inside(cluster):
     assert not c.scheduler.state.jobs
 
 
-def test_after_a_cancellation_its_jobs_are_ordinary(cluster):
+def test_after_a_cancellation_its_jobs_are_ordinary(cluster: MakeCluster) -> None:
     c = cluster(4)
     reserve(c, 3, 100, 200)
     member, blocked = c.submit(2, reservation="r"), c.submit(2)
@@ -126,10 +138,10 @@ def test_after_a_cancellation_its_jobs_are_ordinary(cluster):
     with pytest.raises(UnknownReservation):
         c.do(ev.ReservationCancelled("x"))
     c.do(ev.ReservationCancelled("r"))
-    assert member.state is blocked.state is JobState.RUNNING
+    assert state(member) is state(blocked) is JobState.RUNNING
 
 
-def test_a_malleable_job_gives_way_in_time_and_does_not_grow_into_it(cluster):
+def test_a_malleable_job_gives_way_in_time_and_does_not_grow_into_it(cluster: MakeCluster) -> None:
     c = cluster(4, samples=1, discard=0)
     job = c.submit(1, 2, 4)
     assert c.point(job, 10.0).what == "expand"
@@ -149,19 +161,19 @@ def test_a_malleable_job_gives_way_in_time_and_does_not_grow_into_it(cluster):
     assert c.point(job, 10.0).what == "expand"
 
 
-def test_requests_of_running_jobs_respect_it(cluster):
+def test_requests_of_running_jobs_respect_it(cluster: MakeCluster) -> None:
     c = cluster(4)
     job = c.submit(1, 4, kind="evolving", walltime_s=150)
     short = c.submit(1, 4, kind="evolving", walltime_s=90)
     reserve(c, 2, 100, 200)
     c.do(ev.DynamicRequested(job.id, 1, 1, 2))
-    assert Asked.of(job).answer.what == "rejected"
-    assert "promised to a reservation" in Asked.of(job).answer.reason.text
+    assert answered(job).what == "rejected"
+    assert "promised to a reservation" in answered(job).reason.text
     c.do(ev.DynamicRequested(short.id, 1, 1, 2))
-    assert Asked.of(short).answer.what == "granted"
+    assert answered(short).what == "granted"
 
 
-def test_wakeups_and_a_snapshot(cluster):
+def test_wakeups_and_a_snapshot(cluster: MakeCluster) -> None:
     c = cluster(4)
     reserve(c, 3, 100, 200)
     c.submit(1, reservation="r")
@@ -171,3 +183,32 @@ def test_wakeups_and_a_snapshot(cluster):
     assert Booked.of(again.state).by_name == Booked.of(c.scheduler.state).by_name
     assert Inside.of(again.job(1)).name == "r"
     assert again.next_wakeup(100.0) == 200
+
+
+def test_what_members_hold_is_taken_once(cluster: MakeCluster) -> None:
+    """A job inside its reservation holds processors of that: the others are free."""
+    c = cluster(4)
+    reserve(c, 2, 0, 1000)
+    member = c.submit(2, reservation="r")
+    beside = c.submit(2)
+    assert member.state is beside.state is JobState.RUNNING
+
+
+def test_more_held_inside_than_reserved_breaks_an_invariant(cluster: MakeCluster) -> None:
+    c = cluster(4)
+    reserve(c, 2, 0, 1000)
+    c.submit(1, reservation="r")
+    beside = c.submit(2)
+    Inside.of(beside).name = "r"
+    with pytest.raises(InvariantViolation, match="3 processors held inside"):
+        c.scheduler.state.check()
+    Inside.of(beside).name = ""
+
+
+def test_a_name_can_be_used_again_and_its_beginning_is_noticed(cluster: MakeCluster) -> None:
+    c = cluster(4)
+    reserve(c, 2, 100, 200)
+    at(c, 100)
+    at(c, 200)
+    reserve(c, 2, 300, 400)
+    assert c.scheduler.next_wakeup(c.now) == 300

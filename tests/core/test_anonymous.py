@@ -8,7 +8,7 @@ from dq_server.core.model.errors import InvariantViolation, UnknownNode
 from dq_server.core.model.processors import AnonymousProcessors
 
 
-def test_nodes_add_up():
+def test_nodes_add_up() -> None:
     pool = AnonymousProcessors()
     for name, count in (("n01", 4), ("n02", 2)):
         pool.join(name, count, 1.0)
@@ -19,7 +19,7 @@ def test_nodes_add_up():
         pool.take(1)
 
 
-def test_no_more_are_found_than_are_idle_and_all_come_back():
+def test_no_more_are_found_than_are_idle_and_all_come_back() -> None:
     pool = AnonymousProcessors()
     pool.join("n01", 4, 1.0)
     found = pool.find(3, one_node=True)
@@ -35,7 +35,7 @@ def test_no_more_are_found_than_are_idle_and_all_come_back():
         pool.check([(1, (0,))])
 
 
-def test_a_node_cannot_be_lost():
+def test_a_node_cannot_be_lost() -> None:
     pool = AnonymousProcessors()
     pool.join("n01", 4, 1.0)
     with pytest.raises(UnknownNode):

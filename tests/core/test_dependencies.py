@@ -1,5 +1,7 @@
 """Jobs that come after others: when they start, and what becomes of them if those fail."""
 
+from __future__ import annotations
+
 import random
 
 import pytest
@@ -9,15 +11,16 @@ from dq_server.core.features.dependencies import DependencyOptions, Followers
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, UnknownJob
-from dq_server.core.model.jobs import ENDED, JobState
+from dq_server.core.model.jobs import ENDED, Job, JobState
 from dq_server.live import snapshot
+from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 
-def reasons(c, job):
+def reasons(c: Cluster, job: Job) -> list[str]:
     return [r.text for r in explain(c.scheduler, job, c.now)]
 
 
-def test_a_job_starts_once_the_last_it_waits_for_is_done(cluster):
+def test_a_job_starts_once_the_last_it_waits_for_is_done(cluster: MakeCluster) -> None:
     c = cluster(4)
     first, second = c.submit(1), c.submit(1)
     last = c.submit(1, after=(first.id, second.id))
@@ -28,18 +31,18 @@ def test_a_job_starts_once_the_last_it_waits_for_is_done(cluster):
     c.end(first)
     assert reasons(c, last) == ["the job waits for job 2 (running) to end successfully"]
     c.end(second)
-    assert last.state is JobState.RUNNING
+    assert state(last) is JobState.RUNNING
     assert [d.reason.code for d in last.decisions] == ["dependencies_met", "started"]
 
 
-def test_who_waits_for_a_job_keeps_nobody_else_from_starting(cluster):
+def test_who_waits_for_a_job_keeps_nobody_else_from_starting(cluster: MakeCluster) -> None:
     c = cluster(2)
     first = c.submit(1)
     c.submit(2, after=(first.id,))
     assert c.submit(1).state is JobState.RUNNING
 
 
-def test_it_enters_the_queue_where_its_submission_stands(cluster):
+def test_it_enters_the_queue_where_its_submission_stands(cluster: MakeCluster) -> None:
     c = cluster(1)
     running = c.submit(1)
     dependent = c.submit(1, after=(running.id,))
@@ -50,7 +53,9 @@ def test_it_enters_the_queue_where_its_submission_stands(cluster):
 
 # the long one: no recursion
 @pytest.mark.parametrize("length", [3, pytest.param(1100, marks=pytest.mark.full)])
-def test_a_failure_cancels_the_whole_chain_with_the_reason(cluster, length):
+def test_a_failure_cancels_the_whole_chain_with_the_reason(
+    cluster: MakeCluster, length: int
+) -> None:
     c = cluster(2)
     first = c.submit(1)
     chain = [c.submit(1, after=(first.id,))]
@@ -59,7 +64,7 @@ def test_a_failure_cancels_the_whole_chain_with_the_reason(cluster, length):
     finished = [a.job for a in c.end(first, 3) if isinstance(a, JobFinished)]
     assert finished == [first.id, *(job.id for job in chain)]
     assert {job.state for job in chain} == {JobState.KILLED}
-    assert chain[0].end_reason.text == (
+    assert ending(chain[0]).text == (
         "job 1, which had to end successfully first, is failed: the application ended with exit"
         " code 3"
     )
@@ -67,7 +72,7 @@ def test_a_failure_cancels_the_whole_chain_with_the_reason(cluster, length):
     assert not Followers.of(c.scheduler.state).of_job
 
 
-def test_hold_instead_and_release_goes_on_without_what_failed(cluster):
+def test_hold_instead_and_release_goes_on_without_what_failed(cluster: MakeCluster) -> None:
     c = cluster(2, dependency_failed="hold")
     first, other = c.submit(1), c.submit(1)
     waiter = c.submit(1, after=(first.id, other.id))
@@ -76,13 +81,14 @@ def test_hold_instead_and_release_goes_on_without_what_failed(cluster):
     assert "job 1, which had to end successfully first" in reasons(c, waiter)[0]
     late = c.submit(1, after=(first.id,))
     assert late.state is JobState.HELD
+    assert [(d.what, d.reason.code) for d in late.decisions] == [("hold", "dependency_failed")]
     c.do(ev.ReleaseRequested(waiter.id))
-    assert waiter.state is JobState.WAITING
+    assert state(waiter) is JobState.WAITING
     c.end(other)
-    assert waiter.state is JobState.RUNNING
+    assert state(waiter) is JobState.RUNNING
 
 
-def test_what_cannot_be_waited_for_is_refused_and_leaves_no_trace(cluster):
+def test_what_cannot_be_waited_for_is_refused_and_leaves_no_trace(cluster: MakeCluster) -> None:
     c = cluster(1)
     failed = c.submit(1)
     c.end(failed, 1)
@@ -96,7 +102,7 @@ def test_what_cannot_be_waited_for_is_refused_and_leaves_no_trace(cluster):
     assert c.submit(1, after_any=(failed.id,)).state is JobState.RUNNING
 
 
-def test_hold_release_and_kill_of_a_waiting_job(cluster):
+def test_hold_release_and_kill_of_a_waiting_job(cluster: MakeCluster) -> None:
     c = cluster(1)
     first = c.submit(1)
     held, killed = c.submit(1, after=(first.id,), hold=True), c.submit(1, after=(first.id,))
@@ -107,15 +113,15 @@ def test_hold_release_and_kill_of_a_waiting_job(cluster):
     c.end(first)
     assert held.state is JobState.HELD
     c.do(ev.ReleaseRequested(held.id))
-    assert held.state is JobState.RUNNING
+    assert state(held) is JobState.RUNNING
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_graphs_obey_every_edge(cluster, seed):
+def test_random_graphs_obey_every_edge(cluster: MakeCluster, seed: int) -> None:
     """Whatever happens, no job starts before what it waits for has ended as it had to."""
     rng = random.Random(seed)
     c = cluster(3, dependency_failed=rng.choice(["cancel", "hold"]), keep_ended=1000)
-    jobs = []
+    jobs = list[Job]()
     for _ in range(120):
         c.now += 1
         known = [j.id for j in jobs]
@@ -131,15 +137,17 @@ def test_random_graphs_obey_every_edge(cluster, seed):
         idle = [j for j in jobs if j.state in (JobState.WAITING, JobState.QUEUED)]
         if idle and rng.random() < 0.1:
             c.do(ev.KillRequested(rng.choice(idle).id))
-    state = c.scheduler.state
-    for job in (j for j in jobs if j.start_s is not None):
-        for k in job.spec.after:
-            assert state.jobs[k].state is JobState.DONE and state.jobs[k].end_s <= job.start_s
-        for k in job.spec.after_any:
-            assert state.jobs[k].state in ENDED and state.jobs[k].end_s <= job.start_s
+    everyone = c.scheduler.state.jobs
+    for job in jobs:
+        if job.start_s is None:
+            continue
+        for before in (everyone[k] for k in (*job.spec.after, *job.spec.after_any)):
+            assert before.state in ENDED
+            assert before.end_s is not None and before.end_s <= job.start_s
+        assert all(everyone[k].state is JobState.DONE for k in job.spec.after)
 
 
-def test_a_snapshot_keeps_who_waits_for_whom(cluster):
+def test_a_snapshot_keeps_who_waits_for_whom(cluster: MakeCluster) -> None:
     c = cluster(1)
     first = c.submit(1)
     c.submit(1, after=(first.id,))

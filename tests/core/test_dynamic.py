@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from dq_server.core.features.requests import Asked, Waiting
 from dq_server.core.model import events as ev
-from dq_server.core.model.actions import AnswerRequest
+from dq_server.core.model.actions import AnswerRequest, RequestAnswer
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger, per_user
+from dq_server.core.model.jobs import Job
+from tests.core.cluster import Cluster, MakeCluster, answered
 
 HOUR = 3600.0
 BASE = {"start": "reservations", "resize": "none"}
 
 
-def ask(c, job, more, *, timeout_s=0.0, request=None):
+def ask(
+    c: Cluster,
+    job: Job,
+    more: int,
+    *,
+    timeout_s: float = 0.0,
+    request: int | None = None,
+) -> RequestAnswer:
     """The application's request; its answer."""
     known = Asked.of(job).answer
     number = request or (known.request + 1 if known else 1)
@@ -22,7 +34,7 @@ def ask(c, job, more, *, timeout_s=0.0, request=None):
     return next(a.answer for a in actions if isinstance(a, AnswerRequest))
 
 
-def give(c, job, count=0, processors=()):
+def give(c: Cluster, job: Job, count: int = 0, processors: tuple[int, ...] = ()) -> RequestAnswer:
     """The application's release; its answer."""
     known = Asked.of(job).answer
     number = known.request + 1 if known else 1
@@ -30,7 +42,7 @@ def give(c, job, count=0, processors=()):
     return next(a.answer for a in actions if isinstance(a, AnswerRequest))
 
 
-def fig_1(cluster, **config):
+def fig_1(cluster: MakeCluster, **config: Any) -> tuple[Cluster, Job, Job, Job]:
     """Six nodes: A on two of them for 8 hours, B on two for 4, C waits for four."""
     c = cluster(6, **BASE, **config)
     a = c.submit(2, kind="evolving", estimate_s=8 * HOUR, user="alice", name="A")
@@ -39,7 +51,7 @@ def fig_1(cluster, **config):
     return c, a, b, waiting
 
 
-def test_fig_1_granting_a_delays_c_by_four_hours(cluster):
+def test_fig_1_granting_a_delays_c_by_four_hours(cluster: MakeCluster) -> None:
     c, a, b, waiting = fig_1(cluster, grant="always")
     assert ask(c, a, 2).what == "granted"
     assert c.point(a, 1.0).what == "expand"
@@ -52,7 +64,7 @@ def test_fig_1_granting_a_delays_c_by_four_hours(cluster):
     assert waiting.start_s == 8 * HOUR
 
 
-def test_fig_1_the_delay_is_four_hours_to_the_second(cluster):
+def test_fig_1_the_delay_is_four_hours_to_the_second(cluster: MakeCluster) -> None:
     refused = DfsConfig(policy="single", user={"carol": DfsLimits(single_delay_s=4 * HOUR - 1)})
     c, a, b, waiting = fig_1(cluster, grant="dfs", dfs=refused)
     answer = ask(c, a, 2)
@@ -72,7 +84,7 @@ def test_fig_1_the_delay_is_four_hours_to_the_second(cluster):
     assert (answer.what, answer.reason.figures["delay_s"]) == ("granted", 4 * HOUR)
 
 
-def test_a_delay_to_ones_own_job_does_not_count(cluster):
+def test_a_delay_to_ones_own_job_does_not_count(cluster: MakeCluster) -> None:
     c = cluster(6, **BASE, grant="dfs", dfs=per_user(1.0))
     a = c.submit(2, kind="evolving", estimate_s=8 * HOUR, user="alice")
     c.submit(2, estimate_s=4 * HOUR, user="bob")
@@ -82,7 +94,9 @@ def test_a_delay_to_ones_own_job_does_not_count(cluster):
 
 
 @pytest.mark.parametrize(("limit_s", "second"), [(90, "granted"), (89, "rejected")])
-def test_delays_add_up_over_requests_until_the_limit(cluster, limit_s, second):
+def test_delays_add_up_over_requests_until_the_limit(
+    cluster: MakeCluster, limit_s: int, second: str
+) -> None:
     c = cluster(7, **BASE, grant="dfs", dfs=per_user(limit_s))
     a = c.submit(1, kind="evolving", estimate_s=1000, user="eve")
     for size, seconds in [(2, 100), (1, 150), (1, 190)]:
@@ -99,8 +113,8 @@ def test_delays_add_up_over_requests_until_the_limit(cluster, limit_s, second):
         assert (answer.reason.code, answer.reason.figures["total_s"]) == ("dyn_target", 90)
 
 
-def test_only_the_first_jobs_in_line_have_a_say(cluster):
-    def outcome(depth):
+def test_only_the_first_jobs_in_line_have_a_say(cluster: MakeCluster) -> None:
+    def outcome(depth: int) -> str:
         dfs = DfsConfig(policy="target", reservation_delay_depth=depth,
                         user={"carol": DfsLimits(dyn_delay_perm=False)})  # fmt: skip
         c = cluster(4, **BASE, grant="dfs", dfs=dfs)
@@ -113,7 +127,7 @@ def test_only_the_first_jobs_in_line_have_a_say(cluster):
     assert (outcome(1), outcome(2)) == ("granted", "rejected")
 
 
-def test_too_few_idle_processors_reject_at_once_with_an_estimate(cluster):
+def test_too_few_idle_processors_reject_at_once_with_an_estimate(cluster: MakeCluster) -> None:
     c = cluster(4, **BASE)
     a = c.submit(2, kind="evolving", estimate_s=1000)
     c.submit(2, estimate_s=300)
@@ -123,14 +137,16 @@ def test_too_few_idle_processors_reject_at_once_with_an_estimate(cluster):
     assert Asked.of(a).request is None
 
 
-def test_no_estimate_if_nothing_comes_back_while_the_job_runs(cluster):
+def test_no_estimate_if_nothing_comes_back_while_the_job_runs(cluster: MakeCluster) -> None:
     c = cluster(4, **BASE)
     a = c.submit(2, kind="evolving", estimate_s=100)
     c.submit(2, estimate_s=300)
     assert ask(c, a, 1).available_s is None
 
 
-def test_a_request_waits_is_granted_later_and_carried_out_at_the_remap_point(cluster):
+def test_a_request_waits_is_granted_later_and_carried_out_at_the_remap_point(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, **BASE)
     a = c.submit(2, kind="evolving", estimate_s=1000)
     b = c.submit(2, estimate_s=300)
@@ -139,13 +155,13 @@ def test_a_request_waits_is_granted_later_and_carried_out_at_the_remap_point(clu
     assert c.point(a, 10.0).reason.code == "dyn_waits"
     c.now = 200.0
     c.end(b)
-    assert Asked.of(a).answer.what == "granted"
+    assert answered(a).what == "granted"
     assert c.scheduler.state.idle == 0, "reserved, though the job is still on two"
-    answer = c.point(a, 10.0)
-    assert (answer.what, answer.reason.code, a.size) == ("expand", "dyn_expand", 4)
+    at_last = c.point(a, 10.0)
+    assert (at_last.what, at_last.reason.code, a.size) == ("expand", "dyn_expand", 4)
 
 
-def test_first_come_first_served_even_among_those_that_wait(cluster):
+def test_first_come_first_served_even_among_those_that_wait(cluster: MakeCluster) -> None:
     c = cluster(4, **BASE)
     first = c.submit(1, kind="evolving", estimate_s=1000)
     second = c.submit(1, kind="evolving", estimate_s=1000)
@@ -153,11 +169,11 @@ def test_first_come_first_served_even_among_those_that_wait(cluster):
     ask(c, second, 2, timeout_s=900)
     ask(c, first, 1, timeout_s=900)
     c.end(b)
-    assert Asked.of(second).answer.what == "granted"
-    assert Asked.of(first).answer.what == "waiting"
+    assert answered(second).what == "granted"
+    assert answered(first).what == "waiting"
 
 
-def test_a_request_that_waited_in_vain_is_rejected_at_its_time_out(cluster):
+def test_a_request_that_waited_in_vain_is_rejected_at_its_time_out(cluster: MakeCluster) -> None:
     c = cluster(4, **BASE)
     a = c.submit(2, kind="evolving", estimate_s=1000)
     c.submit(2, estimate_s=300)
@@ -172,14 +188,16 @@ def test_a_request_that_waited_in_vain_is_rejected_at_its_time_out(cluster):
     assert c.point(a, 10.0).what == "continue"
 
 
-def test_a_policy_that_never_grants_lets_nobody_wait(cluster):
+def test_a_policy_that_never_grants_lets_nobody_wait(cluster: MakeCluster) -> None:
     c = cluster(4, **BASE, grant="never")
     a = c.submit(2, kind="evolving")
     answer = ask(c, a, 2, timeout_s=50)
     assert (answer.what, answer.reason.code) == ("rejected", "dyn_never")
 
 
-def test_a_job_has_one_request_pending_and_a_repeat_gets_the_same_answer(cluster):
+def test_a_job_has_one_request_pending_and_a_repeat_gets_the_same_answer(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, **BASE)
     a = c.submit(2, kind="evolving", estimate_s=100)
     granted = ask(c, a, 1)
@@ -194,14 +212,14 @@ def test_a_job_has_one_request_pending_and_a_repeat_gets_the_same_answer(cluster
         ask(c, a, 1, request=granted.request)
 
 
-def test_a_job_that_ends_gives_back_what_was_granted_and_asks_no_more(cluster):
+def test_a_job_that_ends_gives_back_what_was_granted_and_asks_no_more(cluster: MakeCluster) -> None:
     c = cluster(6, **BASE)
     ended = c.submit(2, kind="evolving")
     killed = c.submit(2, kind="evolving")
     ask(c, ended, 1)
     ask(c, killed, 3, timeout_s=100)
     c.end(ended)
-    assert Asked.of(killed).answer.what == "granted"
+    assert answered(killed).what == "granted"
     c.do(ev.KillRequested(killed.id))
     c.end(killed, -9)
     assert c.scheduler.state.idle == 6
@@ -214,7 +232,9 @@ def test_a_job_that_ends_gives_back_what_was_granted_and_asks_no_more(cluster):
     assert c.scheduler.state.idle == 5
 
 
-def test_a_granted_expansion_that_cannot_be_carried_out_returns_its_processors(cluster):
+def test_a_granted_expansion_that_cannot_be_carried_out_returns_its_processors(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, **BASE)
     a = c.submit(2, kind="evolving")
     ask(c, a, 2)
@@ -224,7 +244,7 @@ def test_a_granted_expansion_that_cannot_be_carried_out_returns_its_processors(c
 
 
 @pytest.mark.parametrize("leaving", [(0,), (1, 2), (0, 3)])
-def test_any_subset_can_be_released(cluster, leaving):
+def test_any_subset_can_be_released(cluster: MakeCluster, leaving: tuple[int, ...]) -> None:
     c = cluster(6, **BASE)
     a = c.submit(4, kind="evolving")
     assert give(c, a, processors=leaving).what == "accepted"
@@ -235,7 +255,7 @@ def test_any_subset_can_be_released(cluster, leaving):
     assert c.scheduler.state.idle == 2 + len(leaving)
 
 
-def test_a_release_by_number_takes_the_last_ones(cluster):
+def test_a_release_by_number_takes_the_last_ones(cluster: MakeCluster) -> None:
     c = cluster(4, **BASE)
     a = c.submit(4, kind="evolving")
     give(c, a, 3)
@@ -253,7 +273,9 @@ def test_a_release_by_number_takes_the_last_ones(cluster):
         (0, (0, 1, 2, 3), "from 1 to 3, not 4"),
     ],
 )
-def test_a_senseless_release_is_refused_and_changes_nothing(cluster, count, processors, says):
+def test_a_senseless_release_is_refused_and_changes_nothing(
+    cluster: MakeCluster, count: int, processors: tuple[int, ...], says: str
+) -> None:
     c = cluster(8, **BASE)
     a = c.submit(4, kind="evolving")
     with pytest.raises(InfeasibleRequest, match=says):
@@ -261,7 +283,7 @@ def test_a_senseless_release_is_refused_and_changes_nothing(cluster, count, proc
     assert (Asked.of(a).release, Asked.of(a).answer) == (None, None)
 
 
-def test_what_can_never_be_is_refused(cluster):
+def test_what_can_never_be_is_refused(cluster: MakeCluster) -> None:
     c = cluster(8, **BASE)
     a = c.submit(2, 3, 4, kind="evolving")
     for more, says in [(7, "the cluster has 8"), (3, "sizes are 2 to 4"), (0, "at least one")]:
@@ -273,14 +295,14 @@ def test_what_can_never_be_is_refused(cluster):
 
 
 @pytest.mark.parametrize("kind", ["rigid", "malleable"])
-def test_only_evolving_jobs_ask(cluster, kind):
+def test_only_evolving_jobs_ask(cluster: MakeCluster, kind: str) -> None:
     c = cluster(4, **BASE)
     job = c.submit(*((2,) if kind == "rigid" else (1, 2)), kind=kind)
     with pytest.raises(InvalidTransition, match="only an evolving job"):
         ask(c, job, 1)
 
 
-def test_an_evolving_job_is_never_resized_unasked(cluster):
+def test_an_evolving_job_is_never_resized_unasked(cluster: MakeCluster) -> None:
     c = cluster(8, resize="reshape", samples=1, discard=0, threshold=0.0)
     a = c.submit(1, 2, 4, kind="evolving", start=2)
     assert [c.point(a, 1.0).reason.code for _ in range(4)] == ["dyn_asks_itself"] * 4
@@ -289,7 +311,7 @@ def test_an_evolving_job_is_never_resized_unasked(cluster):
     assert a.size == 2
 
 
-def test_the_extra_processors_can_be_asked_to_lie_on_one_node(cluster):
+def test_the_extra_processors_can_be_asked_to_lie_on_one_node(cluster: MakeCluster) -> None:
     c = cluster(8, per_node=4, **BASE, dfs=DfsConfig(one_node=True))
     a = c.submit(2, kind="evolving")
     c.submit(3)  # n1 has none left, n2 three
@@ -305,15 +327,16 @@ def test_the_extra_processors_can_be_asked_to_lie_on_one_node(cluster):
     assert "not all on one node" in answer.reason.text
 
 
-def test_one_thing_at_a_time_until_it_is_carried_out(cluster):
+def test_one_thing_at_a_time_until_it_is_carried_out(cluster: MakeCluster) -> None:
     c = cluster(8, **BASE)
     a = c.submit(4, kind="evolving")
     give(c, a, 1)
-    for act in (lambda: ask(c, a, 1), lambda: give(c, a, 1)):
+    acts: list[Callable[[], object]] = [lambda: ask(c, a, 1), lambda: give(c, a, 1)]
+    for act in acts:
         with pytest.raises(InvalidTransition, match="about to give back 1"):
             act()
     answer = c.point(a, 1.0, carry_out=False)
-    for act in (lambda: ask(c, a, 1), lambda: give(c, a, 1)):
+    for act in acts:
         with pytest.raises(InvalidTransition, match="being resized to 3"):
             act()
     c.do(ev.ResizeCommitted(a.id, a.instance, answer.resize_id, 0.1))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dq_server.core.features.requests import Asked
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import JobState
+from tests.core.cluster import MakeCluster, answered
 
 
 @pytest.mark.parametrize("behind", [2, 100])
-def test_a_job_that_comes_back_to_its_place_is_found_there(cluster, behind):
+def test_a_job_that_comes_back_to_its_place_is_found_there(
+    cluster: MakeCluster, behind: int
+) -> None:
     """It was held when the queue was searched, and those behind it were not."""
     c = cluster(4, start="easy", resize="none")
     c.submit(2, estimate_s=100.0)
@@ -27,7 +29,7 @@ def test_a_job_that_comes_back_to_its_place_is_found_there(cluster, behind):
     assert c.started[-1] == back.id
 
 
-def test_a_grant_moves_what_the_head_of_the_queue_was_promised(cluster):
+def test_a_grant_moves_what_the_head_of_the_queue_was_promised(cluster: MakeCluster) -> None:
     """With one processor less the head must wait for the job that took it, and the one behind may
     take what is idle until then. The search before the grant does not count any more."""
     c = cluster(6, per_node=6, start="easy", resize="none")
@@ -37,6 +39,18 @@ def test_a_grant_moves_what_the_head_of_the_queue_was_promised(cluster):
     too_long = c.submit(1, estimate_s=500.0)
     assert (head.state, too_long.state) == (JobState.QUEUED, JobState.QUEUED)
     c.do(ev.DynamicRequested(evolving.id, evolving.instance, 1, 1))
-    assert Asked.of(evolving).answer.what == "granted"
+    assert answered(evolving).what == "granted"
     c.submit(1, estimate_s=500.0)
     assert too_long.state is JobState.RUNNING
+
+
+def test_who_can_be_backfilled_is_found_at_the_end_of_a_long_queue(cluster: MakeCluster) -> None:
+    c = cluster(4, start="easy", resize="none")
+    c.submit(2, estimate_s=100.0)
+    short = c.submit(1, estimate_s=5.0)
+    for _ in range(270):
+        c.submit(4, estimate_s=10.0)
+    last, too_long = c.submit(2, estimate_s=50.0), c.submit(2, estimate_s=500.0)
+    c.now = 5.0
+    c.end(short)
+    assert (last.state, too_long.state) == (JobState.RUNNING, JobState.QUEUED)

@@ -9,7 +9,6 @@ from math import inf
 
 import pytest
 from hypothesis import given
-from test_evolution_fit import occupations, profiles, resource, run, starts_of
 
 from dq_server.core.evolution import (
     FIT_RULES,
@@ -20,6 +19,7 @@ from dq_server.core.evolution import (
     plan_offline,
 )
 from dq_server.core.model.stepfunction import StepFunction
+from tests.core.test_evolution_fit import occupations, profiles, resource, run, starts_of
 
 
 def fit(steps: list[tuple[int, int]], taken: list[int], n_nodes: int, name: str) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import inf
 
-from evolution_oracles import Steps, TakenPerSecond, all_starts, literal_fit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from dq_server.core.evolution import EvolutionProfile, FitRule, place
 from dq_server.core.model.profile import ScheduledProfile
 from dq_server.core.model.stepfunction import StepFunction
 from harness.examples import examples
+from tests.core.evolution_oracles import Steps, TakenPerSecond, all_starts, literal_fit
 
 NODES = 4
 limits = st.sampled_from([1, 2, 3, inf])

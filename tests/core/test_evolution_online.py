@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_evolution_plan import NODES, queues
 
 from dq_server.core.evolution import (
     FIT_RULES,
@@ -19,6 +19,7 @@ from dq_server.core.evolution import (
     plan_offline,
 )
 from dq_server.core.model.stepfunction import StepFunction
+from tests.core.test_evolution_plan import NODES, queues
 
 names = st.sampled_from(sorted(FIT_RULES))
 
@@ -37,7 +38,7 @@ def test_promises_are_kept_whatever_comes_and_goes(
     """Arrivals, early ends and withdrawals at random times."""
     planner = OnlinePlanner(NODES, FIT_RULES[name])
     history = StepFunction()  # what each application held until it left
-    present: dict[int, ScheduledProfile] = {}
+    present: dict[Hashable, ScheduledProfile] = {}
     now = 0
     for app, requested in enumerate(queue):
         now += data.draw(st.integers(0, 6), "seconds pass")
@@ -45,7 +46,7 @@ def test_promises_are_kept_whatever_comes_and_goes(
         assert present[app].start_s >= now
         if data.draw(st.booleans(), "someone leaves"):
             now += data.draw(st.integers(0, 6), "seconds pass")
-            leaver = data.draw(st.sampled_from(sorted(present)), "leaver")
+            leaver = data.draw(st.sampled_from(list(present)), "leaver")
             started = {one for one in present if present[one].start_s <= now}
             changed = planner.remove(leaver, now)
             book_until(history, present.pop(leaver), now)
@@ -53,7 +54,7 @@ def test_promises_are_kept_whatever_comes_and_goes(
             for one, better in changed.items():
                 assert now <= better.start_s
                 assert better.end_s <= present[one].end_s, "nobody ends later than promised"
-            present.update(changed)  # type: ignore[arg-type]
+            present.update(changed)
         assert {one: planner.scheduled(one) for one in present} == present
         planner.resource.check()
     for one in present.values():

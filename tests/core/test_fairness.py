@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ FIG_6 = DfsConfig(
 )
 
 
-def delay(job: int, seconds: float, user: str = "", **spec: str) -> Delay:
+def delay(job: int, seconds: float, user: str = "", **spec: Any) -> Delay:
     """Job `job` would start so much later."""
     return Delay(job, JobSpec("j", JobKind.RIGID, ONE, (ONE,), user=user, **spec), seconds)
 
@@ -43,7 +44,7 @@ def why(ledger: Ledger, dfs: DfsConfig, *delays: Delay, now: float = 0.0) -> str
     return objection.why if objection else ""
 
 
-def test_user01_may_be_delayed_by_an_hour_in_all_in_one_go_or_in_many():
+def test_user01_may_be_delayed_by_an_hour_in_all_in_one_go_or_in_many() -> None:
     assert why(Ledger(), FIG_6, delay(1, 3600, "user01")) == ""
     assert why(Ledger(), FIG_6, delay(1, 3601, "user01")) == "target"
     ledger = Ledger()
@@ -52,7 +53,7 @@ def test_user01_may_be_delayed_by_an_hour_in_all_in_one_go_or_in_many():
     assert why(ledger, FIG_6, delay(3, 601, "user01"), now=HOUR) == "target"
 
 
-def test_user03s_jobs_may_each_be_delayed_by_half_an_hour_however_many():
+def test_user03s_jobs_may_each_be_delayed_by_half_an_hour_however_many() -> None:
     ledger = Ledger()
     ledger.charge([delay(job, 1800, "user03") for job in range(50)], FIG_6, 0.0)
     assert why(ledger, FIG_6, delay(99, 1800, "user03")) == ""
@@ -60,7 +61,7 @@ def test_user03s_jobs_may_each_be_delayed_by_half_an_hour_however_many():
     assert why(ledger, FIG_6, delay(7, 1, "user03")) == "single"  # it has had its half hour
 
 
-def test_user04_has_both_limits():
+def test_user04_has_both_limits() -> None:
     assert why(Ledger(), FIG_6, delay(1, 901, "user04")) == "single"
     eight = [delay(job, 900, "user04") for job in range(8)]
     assert why(Ledger(), FIG_6, *eight) == ""
@@ -68,18 +69,18 @@ def test_user04_has_both_limits():
 
 
 @pytest.mark.parametrize("spec", [{"user": "user02"}, {"group": "group06"}])
-def test_who_may_not_be_delayed_is_not_delayed_by_a_second(spec):
+def test_who_may_not_be_delayed_is_not_delayed_by_a_second(spec: dict[str, str]) -> None:
     assert why(Ledger(), FIG_6, delay(1, 1, **spec)) == "not_permitted"
     assert why(Ledger(), FIG_6, delay(1, 0, **spec)) == ""
 
 
-def test_group05_shares_its_four_hours():
+def test_group05_shares_its_four_hours() -> None:
     both = [delay(1, 2 * HOUR, "a", group="group05"), delay(2, 2 * HOUR, "b", group="group05")]
     assert why(Ledger(), FIG_6, *both) == ""
     assert why(Ledger(), FIG_6, *both, delay(3, 1, "c", group="group05")) == "target"
 
 
-def test_the_most_restrictive_of_user_and_group_wins():
+def test_the_most_restrictive_of_user_and_group_wins() -> None:
     in_group = {"group": "group05"}
     assert why(Ledger(), FIG_6, delay(1, 3601, "user01", **in_group)) == "target"
     assert why(Ledger(), FIG_6, delay(1, 1000, "user04", **in_group)) == "single"
@@ -87,22 +88,23 @@ def test_the_most_restrictive_of_user_and_group_wins():
 
 
 @pytest.mark.parametrize("kind", ["user", "group", "account", "job_class", "qos"])
-def test_each_kind_of_entity_can_be_limited(kind):
-    dfs = DfsConfig(policy="target", **{kind: {"x": DfsLimits(target_delay_s=10)}})
+def test_each_kind_of_entity_can_be_limited(kind: str) -> None:
+    limits: dict[str, Any] = {kind: {"x": DfsLimits(target_delay_s=10)}}
+    dfs = DfsConfig(policy="target", **limits)
     objection = Ledger().objection([delay(1, 11, **{kind: "x"})], dfs, 0.0)
     assert objection is not None
     assert (objection.entity, objection.total_s, objection.limit_s) == ((kind, "x"), 11, 10)
     assert why(Ledger(), dfs, delay(1, 11, **{kind: "y"})) == ""
 
 
-def test_the_star_stands_for_everybody_without_limits_of_their_own():
+def test_the_star_stands_for_everybody_without_limits_of_their_own() -> None:
     dfs = DfsConfig(policy="target", user={"*": DfsLimits(target_delay_s=10), "boss": DfsLimits()})
     assert why(Ledger(), dfs, delay(1, 11, "anybody")) == "target"
     assert why(Ledger(), dfs, delay(1, 10, "a"), delay(2, 10, "b")) == ""  # one sum for each
     assert why(Ledger(), dfs, delay(1, inf, "boss")) == ""
 
 
-def test_the_papers_decay_3600_of_4800_leave_room_for_4080():
+def test_the_papers_decay_3600_of_4800_leave_room_for_4080() -> None:
     dfs = DfsConfig(policy="target", interval_s=HOUR, decay=0.2,
                     user={"u": DfsLimits(target_delay_s=4800)})  # fmt: skip
     ledger = Ledger()
@@ -116,24 +118,25 @@ def test_the_papers_decay_3600_of_4800_leave_room_for_4080():
     assert ledger.charged(("user", "u"), dfs, 3 * HOUR) == pytest.approx(32)  # two more ends
 
 
-def test_without_decay_an_interval_starts_from_nothing():
+def test_without_decay_an_interval_starts_from_nothing() -> None:
     ledger, dfs = Ledger(), per_user(500)
     ledger.charge([delay(1, 500, "u")], dfs, 0.0)
     assert why(ledger, dfs, delay(2, 1, "u"), now=HOUR - 1) == "target"
     assert why(ledger, dfs, delay(2, 500, "u"), now=HOUR) == ""
 
 
-def test_policies_look_at_their_own_limits_only():
+def test_policies_look_at_their_own_limits_only() -> None:
     both = {"u": DfsLimits(target_delay_s=10, single_delay_s=5)}
-    found = {
-        policy: why(Ledger(), DfsConfig(policy=policy, user=both), delay(1, seconds, "u"))
-        for policy, seconds in [("none", inf), ("single", 11), ("target", 11)]
-    }
-    assert found == {"none": "", "single": "single", "target": "target"}
+    for dfs, seconds, objection in [
+        (DfsConfig(policy="none", user=both), inf, ""),
+        (DfsConfig(policy="single", user=both), 11, "single"),
+        (DfsConfig(policy="target", user=both), 11, "target"),
+    ]:
+        assert why(Ledger(), dfs, delay(1, seconds, "u")) == objection
     assert why(Ledger(), DfsConfig(policy="target", user=both), delay(1, 6, "u")) == ""
 
 
-def test_a_job_that_starts_takes_its_delays_along():
+def test_a_job_that_starts_takes_its_delays_along() -> None:
     ledger = Ledger()
     ledger.charge([delay(1, 1800, "user03")], FIG_6, 0.0)
     ledger.forget(1)
@@ -150,6 +153,29 @@ def test_a_job_that_starts_takes_its_delays_along():
         (DfsConfig(qos={"q": DfsLimits(target_delay_s=inf)}), "qos q: target_delay_s = inf"),
     ],
 )
-def test_senseless_figures_are_refused(wrong, says):
+def test_senseless_figures_are_refused(wrong: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         wrong.validate()
+
+
+def test_an_interval_that_is_not_the_first_decays_by_what_has_passed_since() -> None:
+    dfs = DfsConfig(policy="target", interval_s=HOUR, decay=0.5,
+                    user={"u": DfsLimits(target_delay_s=4800)})  # fmt: skip
+    ledger = Ledger()
+    ledger.charge([delay(1, 800, "u")], dfs, HOUR)
+    ledger.charge([delay(2, 100, "u")], dfs, 2 * HOUR)
+    assert ledger.charged(("user", "u"), dfs, 2 * HOUR) == pytest.approx(500)
+
+
+def test_limits_are_read_as_users_write_them() -> None:
+    table = {"interval_s": "01:02:03", "class": {"big": {"target_delay_s": "00:10:00"}}}
+    read = DfsConfig.read(table)
+    assert read["interval_s"] == 3723.0
+    assert read["job_class"] == {"big": {"target_delay_s": 600.0}}
+    for wrong in ("job_class", "speed"):
+        with pytest.raises(ConfigError) as refused:
+            DfsConfig.read({wrong: {}})
+        assert str(refused.value) == (
+            f"unknown setting '{wrong}' in [dfs]; known: policy, interval_s, decay,"
+            " reservation_delay_depth, count_start_now, one_node, KIND.NAME"
+        )

@@ -1,33 +1,40 @@
 """Several grids of one size: which are tried, when, and which is kept."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec, SchedulerError
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import Configuration, configuration, grids
 from dq_server.live import snapshot
+from tests.core.cluster import Cluster, MakeCluster
 
 RULE = {"samples": 1, "discard": 0, "threshold": 0.05, "settle": 0}
 SIZES = (2, "2x2", "1x4", "2x4", "1x8", "4x2")
 FLAT_PAYS = {"1x2": 10.0, "2x2": 6.0, "1x4": 5.9, "2x4": 5.8, "1x8": 3.0, "4x2": 4.0}
 
 
-def run(cluster, job, times, points):
+def run(
+    cluster: Cluster, job: Job, times: Mapping[str, float], points: int
+) -> list[tuple[str, str]]:
     """(grid before, answer) of each of the points."""
-    story = []
+    story = list[tuple[str, str]]()
     for _ in range(points):
         at = str(job.configuration)
         story.append((at, cluster.point(job, times[at]).what))
     return story
 
 
-def codes(job):
+def codes(job: Job) -> list[tuple[str, str]]:
     return [(d.what, d.reason.code) for d in job.decisions]
 
 
-def test_each_size_is_tried_on_its_grids_before_it_is_judged(cluster):
+def test_each_size_is_tried_on_its_grids_before_it_is_judged(cluster: MakeCluster) -> None:
     c = cluster(8, **RULE)
     job = c.submit(*SIZES)
     assert run(c, job, FLAT_PAYS, 10) == [
@@ -52,7 +59,7 @@ def test_each_size_is_tried_on_its_grids_before_it_is_judged(cluster):
     assert [s.decision for s in job.stays][:3] == ["expand", "regrid", "regrid"]
 
 
-def test_only_the_sweet_spot_is_tried_if_it_says_so(cluster):
+def test_only_the_sweet_spot_is_tried_if_it_says_so(cluster: MakeCluster) -> None:
     c = cluster(8, grids="spot", **RULE)
     job = c.submit(*SIZES)
     story = run(c, job, FLAT_PAYS, 8)
@@ -80,13 +87,15 @@ def test_only_the_sweet_spot_is_tried_if_it_says_so(cluster):
     assert job.performance.sweet_spot == Configuration(1, 4)
 
 
-def test_never_means_the_first_grids_alone(cluster):
+def test_never_means_the_first_grids_alone(cluster: MakeCluster) -> None:
     c = cluster(8, grids="never", **RULE)
     job = c.submit(*SIZES)
     assert "regrid" not in {what for _, what in run(c, job, FLAT_PAYS, 8)}
 
 
-def test_no_grid_of_a_size_pays_and_the_job_goes_back_from_the_last_one_tried(cluster):
+def test_no_grid_of_a_size_pays_and_the_job_goes_back_from_the_last_one_tried(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(8, **RULE)
     job = c.submit(2, "2x2", "1x4")
     assert run(c, job, {"1x2": 1.0, "2x2": 1.2, "1x4": 1.1}, 5) == [
@@ -101,7 +110,9 @@ def test_no_grid_of_a_size_pays_and_the_job_goes_back_from_the_last_one_tried(cl
     assert job.performance.sweet_spot == Configuration(1, 2)
 
 
-def test_measurements_that_wander_do_not_make_a_job_change_its_grid_again(cluster):
+def test_measurements_that_wander_do_not_make_a_job_change_its_grid_again(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, **RULE)
     job = c.submit("2x2", "1x4", 1, start=4)
     run(c, job, {"2x2": 1.0, "1x4": 0.9}, 2)
@@ -110,7 +121,7 @@ def test_measurements_that_wander_do_not_make_a_job_change_its_grid_again(cluste
     assert job.configuration == Configuration(1, 4)
 
 
-def test_waiting_jobs_do_not_stop_it_but_room_is_made_for_them_first(cluster):
+def test_waiting_jobs_do_not_stop_it_but_room_is_made_for_them_first(cluster: MakeCluster) -> None:
     c = cluster(6, **RULE)
     job = c.submit(2, "2x2", "1x4")
     times = {"1x2": 10.0, "2x2": 6.0, "1x4": 5.0}
@@ -127,7 +138,7 @@ def test_waiting_jobs_do_not_stop_it_but_room_is_made_for_them_first(cluster):
     assert job.configuration == Configuration(1, 4), "it comes back on the grid that was kept"
 
 
-def test_a_grid_that_cannot_be_gone_to_is_not_tried_again(cluster):
+def test_a_grid_that_cannot_be_gone_to_is_not_tried_again(cluster: MakeCluster) -> None:
     c = cluster(4, **RULE)
     job = c.submit("2x2", "1x4", "4x1", 1, start=4)
     answer = c.point(job, 1.0, carry_out=False)
@@ -142,7 +153,7 @@ def test_a_grid_that_cannot_be_gone_to_is_not_tried_again(cluster):
     ]
 
 
-def test_a_regrid_whose_commit_is_lost_is_made_up_for(cluster):
+def test_a_regrid_whose_commit_is_lost_is_made_up_for(cluster: MakeCluster) -> None:
     c = cluster(4, **RULE)
     job = c.submit("2x2", "1x4", 1, start=4)
     answer = c.point(job, 1.0, carry_out=False)
@@ -152,7 +163,7 @@ def test_a_regrid_whose_commit_is_lost_is_made_up_for(cluster):
     assert job.resizes == 1
 
 
-def test_the_next_run_goes_straight_to_the_grid_that_was_kept(cluster):
+def test_the_next_run_goes_straight_to_the_grid_that_was_kept(cluster: MakeCluster) -> None:
     c = cluster(8, **RULE)
     first = c.submit(*SIZES, application="flat")
     run(c, first, FLAT_PAYS, 10)
@@ -169,7 +180,7 @@ def test_the_next_run_goes_straight_to_the_grid_that_was_kept(cluster):
     assert run(c, third, slow, 2) == [("1x2", "expand"), ("2x2", "regrid")], "mistrusted"
 
 
-def test_the_fitted_model_tries_grids_too(cluster):
+def test_the_fitted_model_tries_grids_too(cluster: MakeCluster) -> None:
     c = cluster(8, resize="reshape-model", **RULE)
     job = c.submit(*SIZES)
     run(c, job, FLAT_PAYS, 12)
@@ -177,7 +188,7 @@ def test_the_fitted_model_tries_grids_too(cluster):
     assert job.performance.kept == {4: Configuration(2, 2), 8: Configuration(1, 8)}
 
 
-def test_user_resizes_come_to_the_kept_grid(cluster):
+def test_user_resizes_come_to_the_kept_grid(cluster: MakeCluster) -> None:
     c = cluster(8, **RULE)
     job = c.submit(*SIZES)
     run(c, job, FLAT_PAYS, 10)
@@ -197,7 +208,7 @@ def test_user_resizes_come_to_the_kept_grid(cluster):
     assert job.configuration == Configuration(1, 8)
 
 
-def test_a_snapshot_holds_what_was_kept_and_what_failed(cluster):
+def test_a_snapshot_holds_what_was_kept_and_what_failed(cluster: MakeCluster) -> None:
     c = cluster(8, **RULE)
     job = c.submit(*SIZES)
     run(c, job, FLAT_PAYS, 10)
@@ -207,7 +218,7 @@ def test_a_snapshot_holds_what_was_kept_and_what_failed(cluster):
     assert again.job(job.id).spec == job.spec
 
 
-def test_an_interrupted_job_starts_again_on_the_grid_that_was_kept(cluster):
+def test_an_interrupted_job_starts_again_on_the_grid_that_was_kept(cluster: MakeCluster) -> None:
     c = cluster(8, per_node=4, **RULE)
     job = c.submit(2, "2x2", "1x4", protection=Protection("disk"))
     times = {"1x2": 10.0, "2x2": 6.0, "1x4": 5.0}
@@ -217,7 +228,7 @@ def test_an_interrupted_job_starts_again_on_the_grid_that_was_kept(cluster):
     assert (job.restarts, job.configuration) == (1, Configuration(1, 4))
 
 
-def test_the_grid_listed_first_comes_first():
+def test_the_grid_listed_first_comes_first() -> None:
     listed = [configuration(word) for word in (4, "1x4", "1x2", "8x1", 8, "1x4", 2)]
     assert grids(listed) == (
         (Configuration(1, 2), Configuration(2, 2), Configuration(8, 1)),
@@ -226,12 +237,12 @@ def test_the_grid_listed_first_comes_first():
 
 
 @pytest.mark.parametrize("word", ["2x", "x2", "0x4", "2x2x2", "-1x4", "٢x2", "1234567x1", 0])
-def test_what_is_no_grid_is_refused(word):
+def test_what_is_no_grid_is_refused(word: int | str) -> None:
     with pytest.raises(InvalidSpec):
         configuration(word)
 
 
 @pytest.mark.parametrize("kind", ["rigid", "moldable", "evolving"])
-def test_only_malleable_jobs_have_several(cluster, kind):
+def test_only_malleable_jobs_have_several(cluster: MakeCluster, kind: str) -> None:
     with pytest.raises(SchedulerError, match=r"one size|second grid"):
         cluster(8).submit("2x2", "1x4", kind=kind)

@@ -1,18 +1,25 @@
 """What earlier runs of an application have shown: offered, checked, mistrusted, kept."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 
 from dq_server.core.features.history import Runs
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.live import snapshot
+from tests.core.cluster import Cluster, MakeCluster
 
 SIZES = (1, 2, 4, 6, 9)
 TIMES = {1: 10.0, 2: 6.0, 4: 4.0, 6: 3.9, 9: 3.9}  # 4 -> 6 does not pay
 RULE = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}
 
 
-def run(c, times=TIMES, points=12, **spec):
+def run(
+    c: Cluster, times: dict[int, float] = TIMES, points: int = 12, **spec: Any
+) -> tuple[Job, list[int]]:
     """One whole run; the sizes it went through."""
     job = c.submit(*SIZES, **{"application": "lu", **spec})
     c.run(job, times, points)
@@ -21,11 +28,11 @@ def run(c, times=TIMES, points=12, **spec):
     return job, sizes
 
 
-def codes(job):
+def codes(job: Job) -> list[str]:
     return [d.reason.code for d in job.decisions if d.what == "history"]
 
 
-def test_the_next_run_jumps_to_the_sweet_spot_and_probes_nothing(cluster):
+def test_the_next_run_jumps_to_the_sweet_spot_and_probes_nothing(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     assert run(c)[1] == [1, 2, 4, 6, 4]
     job, sizes = run(c)
@@ -40,7 +47,7 @@ def test_the_next_run_jumps_to_the_sweet_spot_and_probes_nothing(cluster):
     assert run(c, application="")[1] == [1, 2, 4, 6, 4]
 
 
-def test_with_moldable_start_it_starts_there_unless_somebody_waits(cluster):
+def test_with_moldable_start_it_starts_there_unless_somebody_waits(cluster: MakeCluster) -> None:
     c = cluster(9, moldable=True, **RULE)
     run(c)
     assert run(c)[1] == [4]
@@ -49,14 +56,15 @@ def test_with_moldable_start_it_starts_there_unless_somebody_waits(cluster):
     assert (waits.state, job.start_on) == (JobState.QUEUED, None)
 
 
-def test_a_run_that_was_cut_short_hands_on_what_it_knows(cluster):
+def test_a_run_that_was_cut_short_hands_on_what_it_knows(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     assert run(c, points=2)[1] == [1, 2, 4]  # 4 was never measured
     assert run(c)[1] == [1, 2, 4, 6, 4]
-    assert Runs.of(c.scheduler.state).by_application["lu"].sweet_spot.size == 4
+    known = Runs.of(c.scheduler.state).by_application["lu"].sweet_spot
+    assert known is not None and known.size == 4
 
 
-def test_other_times_are_not_believed(cluster):
+def test_other_times_are_not_believed(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     run(c)
     slower = {size: 2 * t for size, t in TIMES.items()} | {6: 4.0, 9: 3.0}
@@ -69,7 +77,7 @@ def test_other_times_are_not_believed(cluster):
     assert run(c, near)[1] == [1, 9]
 
 
-def test_failed_runs_and_never_teach_nothing(cluster):
+def test_failed_runs_and_never_teach_nothing(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     job = c.submit(*SIZES, application="lu")
     c.run(job, TIMES, 8)
@@ -84,7 +92,7 @@ def test_failed_runs_and_never_teach_nothing(cluster):
         cluster(1, history_tolerance=0)
 
 
-def test_sizes_that_are_not_legal_now_are_left_out(cluster):
+def test_sizes_that_are_not_legal_now_are_left_out(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     run(c)
     job = c.submit(1, 2, 6, application="lu")
@@ -92,7 +100,7 @@ def test_sizes_that_are_not_legal_now_are_left_out(cluster):
     assert [stay.configuration.size for stay in job.stays] == [1, 6]
 
 
-def test_a_snapshot_keeps_it(cluster):
+def test_a_snapshot_keeps_it(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     run(c)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dq_server.core.model import events as ev
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection
+from tests.core.cluster import Cluster, MakeCluster, ending
 
 
-def release(c, job, *processors):
+def release(c: Cluster, job: Job, *processors: Any) -> None:
     """The application releases these processors, at once."""
     c.do(ev.DynamicReleased(job.id, job.instance, 1, len(processors), processors))
     assert c.point(job, 1.0).what == "shrink"
 
 
-def test_processors_that_come_back_on_a_lost_node_stay_down(cluster):
+def test_processors_that_come_back_on_a_lost_node_stay_down(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2, confirm_vacated=False)
     job = c.submit(4)
     c.do(ev.NodeLost("n02"))
@@ -24,16 +27,18 @@ def test_processors_that_come_back_on_a_lost_node_stay_down(cluster):
     assert c.scheduler.state.idle == 2
 
 
-def test_the_node_where_a_job_started_counts_though_no_rank_is_left_there(cluster):
+def test_the_node_where_a_job_started_counts_though_no_rank_is_left_there(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, per_node=2, resize="none")
     job = c.submit(4, kind="evolving")
     release(c, job, 0, 1)
     assert job.allocation == [2, 3]
     c.do(ev.NodeLost("n01"))  # its launcher ran here: nobody is left to report the end
-    assert (job.state, job.end_reason.code) == (JobState.FAILED, "node_lost")
+    assert (job.state, ending(job).code) == (JobState.FAILED, "node_lost")
 
 
-def test_another_node_is_another_jobs_trouble(cluster):
+def test_another_node_is_another_jobs_trouble(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2, resize="none")
     job = c.submit(4, kind="evolving")
     release(c, job, 2, 3)
@@ -41,19 +46,23 @@ def test_another_node_is_another_jobs_trouble(cluster):
     assert job.state is JobState.RUNNING
 
 
-def test_a_job_that_gave_up_is_not_started_again_whatever_happens_to_its_node(cluster):
+def test_a_job_that_gave_up_is_not_started_again_whatever_happens_to_its_node(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(2, protection=Protection("disk"))
     c.do(ev.JobGaveUp(job.id, 1, "no copy can be used"))
     c.do(ev.JobEnded(job.id, 1, 255), vacate=False)
     assert job.state is JobState.RESTARTING
     c.do(ev.NodeLost("n01"))
-    assert (job.state, job.end_reason.code) == (JobState.FAILED, "gave_up")
+    assert (job.state, ending(job).code) == (JobState.FAILED, "gave_up")
 
 
-def test_a_job_that_gave_up_before_its_node_was_lost_is_not_started_again(cluster):
+def test_a_job_that_gave_up_before_its_node_was_lost_is_not_started_again(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(2, protection=Protection("disk"))
     c.do(ev.JobGaveUp(job.id, 1, "no copy can be used"))
     c.do(ev.NodeLost("n01"))
-    assert (job.state, job.end_reason.code) == (JobState.FAILED, "gave_up")
+    assert (job.state, ending(job).code) == (JobState.FAILED, "gave_up")

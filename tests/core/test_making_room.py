@@ -9,11 +9,12 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobState
+from tests.core.cluster import MakeCluster
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
 
 
-def test_two_shrink_points_of_one_job_free_no_more_than_the_larger(cluster):
+def test_two_shrink_points_of_one_job_free_no_more_than_the_larger(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     c.run(job, {1: 8.0, 2: 4.0, 4: 2.0}, 2)
@@ -23,7 +24,7 @@ def test_two_shrink_points_of_one_job_free_no_more_than_the_larger(cluster):
     assert job.size == 4
 
 
-def test_a_single_processor_is_given_too(cluster):
+def test_a_single_processor_is_given_too(cluster: MakeCluster) -> None:
     c = cluster(2, **QUICK)
     job = c.submit(1, 2)
     c.run(job, {1: 8.0, 2: 4.0}, 1)
@@ -33,7 +34,7 @@ def test_a_single_processor_is_given_too(cluster):
     assert waiting.state is JobState.RUNNING
 
 
-def test_who_needs_no_more_than_comes_back_anyway_is_given_nothing(cluster):
+def test_who_needs_no_more_than_comes_back_anyway_is_given_nothing(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job, leaving = c.submit(1, 2, start=2), c.submit(1)
     c.point(job, 4.0, carry_out=False)
@@ -44,7 +45,7 @@ def test_who_needs_no_more_than_comes_back_anyway_is_given_nothing(cluster):
     assert job.size == job_size
 
 
-def test_a_job_inside_a_reservation_gives_nothing_to_another_one(cluster):
+def test_a_job_inside_a_reservation_gives_nothing_to_another_one(cluster: MakeCluster) -> None:
     c = cluster(8, **QUICK)
     c.do(ev.ReservationMade(AdvanceReservation("first", 4, 0.0, 1000.0)))
     inside = c.submit(1, 2, 4, start=4, reservation="first")

@@ -1,15 +1,29 @@
 """MEBF: who expands, who shrinks, who is left alone (MEBF paper, section 3)."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 
 from dq_server.core.model.actions import CallRemap
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.scalability import Scalability
+from tests.core.cluster import Cluster, MakeCluster, state
 
 MEBF = {"start": "easy", "moldable": True}
 
 
-def malleable(c, preferred, *, smallest=None, largest=None, rho=0.1, estimate_s=1000.0, **spec):
+def malleable(
+    c: Cluster,
+    preferred: int,
+    *,
+    smallest: int | None = None,
+    largest: int | None = None,
+    rho: float = 0.1,
+    estimate_s: float = 1000.0,
+    **spec: Any,
+) -> Job:
     """A malleable job on all sizes from half to five times what it prefers."""
     sizes = range(smallest or max(1, preferred // 2), (largest or 5 * preferred) + 1)
     known = Scalability(preferred, rho)
@@ -18,11 +32,11 @@ def malleable(c, preferred, *, smallest=None, largest=None, rho=0.1, estimate_s=
     )
 
 
-def called(c):
+def called(c: Cluster) -> list[int]:
     return [a.job for a in c.log if isinstance(a, CallRemap)]
 
 
-def test_nobody_waits_and_the_most_scalable_job_expands_first(cluster):
+def test_nobody_waits_and_the_most_scalable_job_expands_first(cluster: MakeCluster) -> None:
     c = cluster(12, resize="intensive", **MEBF)
     poor = malleable(c, 2, rho=0.3, largest=4)
     good = malleable(c, 2, rho=0.05, largest=7)
@@ -45,14 +59,16 @@ def test_nobody_waits_and_the_most_scalable_job_expands_first(cluster):
         ("intensive", 4, 1, 5),
     ],
 )
-def test_how_much_it_takes_to_expand(cluster, policy, size, idle, grows_to):
+def test_how_much_it_takes_to_expand(
+    cluster: MakeCluster, policy: str, size: int, idle: int, grows_to: int
+) -> None:
     c = cluster(size + idle, resize=policy, **MEBF)
     job = malleable(c, size)
     c.point(job, 1.0)
     assert job.size == grows_to
 
 
-def test_the_job_is_called_and_decided_when_it_comes(cluster):
+def test_the_job_is_called_and_decided_when_it_comes(cluster: MakeCluster) -> None:
     c = cluster(8, resize="intensive", **MEBF)
     job = malleable(c, 4, largest=8)
     assert called(c) == [job.id]
@@ -63,7 +79,7 @@ def test_the_job_is_called_and_decided_when_it_comes(cluster):
     assert called(c) == [job.id, job.id]
 
 
-def test_nothing_idle_and_the_least_scalable_job_shrinks_for_the_head(cluster):
+def test_nothing_idle_and_the_least_scalable_job_shrinks_for_the_head(cluster: MakeCluster) -> None:
     c = cluster(20, resize="spare", **MEBF)
     good, poor = malleable(c, 10, rho=0.05), malleable(c, 10, rho=0.3)
     c.log.clear()
@@ -73,10 +89,10 @@ def test_nothing_idle_and_the_least_scalable_job_shrinks_for_the_head(cluster):
     assert c.point(good, 1.0).what == "continue"
     answer = c.point(poor, 1.0)
     assert (answer.what, answer.configuration.size) == ("shrink", 6)  # a share of 0.4
-    assert head.state is JobState.RUNNING
+    assert state(head) is JobState.RUNNING
 
 
-def test_a_job_shrinks_once_and_not_below_its_smallest_size(cluster):
+def test_a_job_shrinks_once_and_not_below_its_smallest_size(cluster: MakeCluster) -> None:
     c = cluster(10, resize="spare", **MEBF)
     job = malleable(c, 10, smallest=8)
     first = c.submit(2, estimate_s=50)
@@ -86,7 +102,7 @@ def test_a_job_shrinks_once_and_not_below_its_smallest_size(cluster):
     assert c.point(job, 1.0).what == "continue"
 
 
-def test_nobody_shrinks_if_all_together_do_not_make_room(cluster):
+def test_nobody_shrinks_if_all_together_do_not_make_room(cluster: MakeCluster) -> None:
     c = cluster(10, resize="spare", **MEBF)
     job = malleable(c, 10)
     c.submit(9, estimate_s=50)
@@ -94,7 +110,7 @@ def test_nobody_shrinks_if_all_together_do_not_make_room(cluster):
     assert job.id not in called(c)
 
 
-def test_past_half_of_its_time_a_job_is_left_alone(cluster):
+def test_past_half_of_its_time_a_job_is_left_alone(cluster: MakeCluster) -> None:
     c = cluster(10, resize="spare", **MEBF)
     job = malleable(c, 10, estimate_s=100.0)
     c.now = 51.0
@@ -107,7 +123,7 @@ def test_past_half_of_its_time_a_job_is_left_alone(cluster):
     assert early.point(job, 0.0).what == "shrink"
 
 
-def test_a_resize_that_makes_the_job_too_long_is_not_feasible(cluster):
+def test_a_resize_that_makes_the_job_too_long_is_not_feasible(cluster: MakeCluster) -> None:
     for gamma, what in ((1.2, "continue"), (2.0, "shrink")):
         c = cluster(10, resize="spare", mebf_gamma=gamma, **MEBF)
         job = malleable(c, 10, rho=0.0)
@@ -115,41 +131,45 @@ def test_a_resize_that_makes_the_job_too_long_is_not_feasible(cluster):
         assert c.point(job, 1.0).what == what
 
 
-def test_an_expansion_that_costs_more_than_it_brings_is_not_feasible(cluster):
+def test_an_expansion_that_costs_more_than_it_brings_is_not_feasible(cluster: MakeCluster) -> None:
     c = cluster(8, resize="intensive", **MEBF)
     dear = Scalability(4, 0.1, per_processor=1.0, scale_s=1000.0)
     job = c.submit(4, 8, kind="malleable", scalability=dear, estimate_s=100.0)
     assert c.point(job, 1.0).what == "continue"
 
 
-def test_a_malleable_job_starts_on_what_is_idle(cluster):
+def test_a_malleable_job_starts_on_what_is_idle(cluster: MakeCluster) -> None:
     c = cluster(10, resize="spare", **MEBF)
     c.submit(7, estimate_s=1000)
     job = malleable(c, 4)
     assert (job.state, job.size) == (JobState.RUNNING, 3)
     # the plan knows that it takes longer there
-    assert job.planned[0] == pytest.approx(1000 * (4 / 3) ** 0.9)
+    assert job.planned is not None and job.planned[0] == pytest.approx(1000 * (4 / 3) ** 0.9)
 
 
 @pytest.mark.parametrize(
     ("also", "what"), [("", "continue"), ("expand", "expand"), ("shrink", "shrink")]
 )
-def test_idle_processors_that_nobody_in_the_queue_can_use(cluster, also, what):
+def test_idle_processors_that_nobody_in_the_queue_can_use(
+    cluster: MakeCluster, also: str, what: str
+) -> None:
     c = cluster(14, resize="intensive", mebf_also=also, **MEBF)
     job = malleable(c, 10)
     c.submit(6, estimate_s=5000)  # needs six, four are idle
     assert c.point(job, 1.0).what == what
 
 
-def test_the_plan_follows_a_resize(cluster):
+def test_the_plan_follows_a_resize(cluster: MakeCluster) -> None:
     c = cluster(8, resize="intensive", **MEBF)
     job = malleable(c, 4, largest=8, estimate_s=1000.0)
     c.point(job, 100.0)
     assert job.size == 8
-    assert job.planned[0] == pytest.approx(100 + 900 * 0.5**0.9)
+    assert job.planned is not None and job.planned[0] == pytest.approx(100 + 900 * 0.5**0.9)
 
 
-def test_without_a_run_time_nobody_is_resized_without_a_model_one_is_assumed(cluster):
+def test_without_a_run_time_nobody_is_resized_without_a_model_one_is_assumed(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(8, resize="intensive", **MEBF)
     job = c.submit(4, 8, kind="malleable")
     assert c.point(job, 1.0).what == "continue"
@@ -158,14 +178,23 @@ def test_without_a_run_time_nobody_is_resized_without_a_model_one_is_assumed(clu
     assert c.point(job, 1.0).what == "expand"
 
 
-def test_overheads_are_the_papers_equations():
+def test_overheads_are_the_papers_equations() -> None:
     cost = Scalability(5, 0.1, alpha=0.01, beta=0.03, per_processor=0.02, scale_s=10.0)
     assert cost.overhead_s(5, 10) == pytest.approx(10 * (0.01 * 5 + 0.03 / 15 + 0.02 * 5))
     assert cost.overhead_s(5, 20) > cost.overhead_s(5, 10)
     assert cost.overhead_s(10, 5) == cost.overhead_s(5, 10)
 
 
-def test_a_model_is_fitted_to_measured_times():
+def test_a_model_is_fitted_to_measured_times() -> None:
     times = {n: 100 * (4 / n) ** 0.8 for n in (2, 4, 8, 16)}
     assert Scalability.fitted(times, 4).rho == pytest.approx(0.2)
     assert Scalability.fitted({4: 10.0}, 4).rho == 0.0
+
+
+def test_a_moldable_head_gets_the_little_that_it_can_start_on(cluster: MakeCluster) -> None:
+    c = cluster(10, resize="spare", **MEBF)
+    job = malleable(c, 10, smallest=8)
+    head = c.submit(*range(2, 9), start=8, kind="moldable", estimate_s=50)
+    assert head.state is JobState.QUEUED
+    assert (c.point(job, 1.0).what, job.size) == ("shrink", 8)
+    assert (state(head), head.size) == (JobState.RUNNING, 2)

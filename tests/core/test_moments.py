@@ -10,15 +10,16 @@ from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.errors import UnknownReservation
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobState
+from tests.core.cluster import Cluster, MakeCluster
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
 
 
-def reserve(c, processors, start_s, end_s):
+def reserve(c: Cluster, processors: int, start_s: float, end_s: float) -> None:
     c.do(ev.ReservationMade(AdvanceReservation("r", processors, start_s, end_s)))
 
 
-def test_a_walltime_is_warned_of_once(cluster):
+def test_a_walltime_is_warned_of_once(cluster: MakeCluster) -> None:
     c = cluster(1, walltime_warning_s=60.0)
     job = c.submit(1, walltime_s=100.0)
     for c.now in (39.0, 40.0, 50.0, 60.0):
@@ -27,7 +28,7 @@ def test_a_walltime_is_warned_of_once(cluster):
     assert [d.time_s for d in job.decisions if d.what == "warning"] == [40.0]
 
 
-def test_a_planned_end_counts_for_backfilling_from_its_moment_on(cluster):
+def test_a_planned_end_counts_for_backfilling_from_its_moment_on(cluster: MakeCluster) -> None:
     """The job at the head waits for A and B. While A is late, B's processor becomes one that the
     head leaves unused at the moment at which B is planned to be back, not later."""
     c = cluster(4, start="easy", resize="none")
@@ -43,7 +44,7 @@ def test_a_planned_end_counts_for_backfilling_from_its_moment_on(cluster):
     assert [early.state, at_once.state].count(JobState.RUNNING) == 1
 
 
-def test_at_its_end_a_reservation_takes_nobody_in(cluster):
+def test_at_its_end_a_reservation_takes_nobody_in(cluster: MakeCluster) -> None:
     c = cluster(4)
     reserve(c, 2, 0.0, 100.0)
     c.now = 100.0
@@ -51,7 +52,7 @@ def test_at_its_end_a_reservation_takes_nobody_in(cluster):
         c.submit(1, reservation="r")
 
 
-def test_at_its_end_nobody_starts_inside_a_reservation(cluster):
+def test_at_its_end_nobody_starts_inside_a_reservation(cluster: MakeCluster) -> None:
     c = cluster(4)
     reserve(c, 2, 0.0, 100.0)
     member, second = c.submit(2, reservation="r"), c.submit(1, reservation="r")
@@ -63,7 +64,7 @@ def test_at_its_end_nobody_starts_inside_a_reservation(cluster):
     assert (second.state, Inside.of(second).name) == (JobState.RUNNING, "")
 
 
-def test_at_its_end_a_reservation_is_in_nobodys_way(cluster):
+def test_at_its_end_a_reservation_is_in_nobodys_way(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4, start=4)
     c.point(job, 1.0)

@@ -1,20 +1,25 @@
 """In which order queued jobs stand: priority weights, waiting time, fairshare with decay."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.policies.order_priority import PriorityConfig
+from tests.core.cluster import Cluster, MakeCluster
 
 
-def queue(c):
+def queue(c: Cluster) -> list[int]:
     return [job.id for job in c.scheduler.policies.order.ordered(c.scheduler.state, c.now)]
 
 
-def weights(**figures):
+def weights(**figures: Any) -> dict[str, Any]:
     return {"order": "priority", "resize": "none", "priority": PriorityConfig(**figures)}
 
 
-def test_the_weights_of_user_group_account_class_and_qos_add_up(cluster):
+def test_the_weights_of_user_group_account_class_and_qos_add_up(cluster: MakeCluster) -> None:
     c = cluster(1, **weights(users={"ada": 3}, groups={"g": 1}, accounts={"a": 1},
                              classes={"debug": 1.5}, qos={"gold": 1}))  # fmt: skip
     c.submit(1)
@@ -25,7 +30,7 @@ def test_the_weights_of_user_group_account_class_and_qos_add_up(cluster):
     assert queue(c) == [own.id, rich.id, ada.id, plain.id]
 
 
-def test_waiting_makes_up_for_priority(cluster):
+def test_waiting_makes_up_for_priority(cluster: MakeCluster) -> None:
     c = cluster(1, **weights(wait_per_hour=1.0, users={"ada": 3}))
     c.submit(1)
     patient = c.submit(1)
@@ -40,14 +45,14 @@ def test_waiting_makes_up_for_priority(cluster):
     assert queue(c) == [late.id, patient.id, other.id, early.id]
 
 
-def test_size_counts(cluster):
+def test_size_counts(cluster: MakeCluster) -> None:
     c = cluster(4, **weights(size_per_processor=1.0))
     c.submit(4)
     small, large = c.submit(1), c.submit(3)
     assert queue(c) == [large.id, small.id]
 
 
-def test_easy_protects_the_first_by_priority_not_by_submission(cluster):
+def test_easy_protects_the_first_by_priority_not_by_submission(cluster: MakeCluster) -> None:
     c = cluster(4, start="easy", **weights(users={"ada": 5}))
     running = c.submit(3, estimate_s=100)
     older = c.submit(4, estimate_s=100)
@@ -58,7 +63,7 @@ def test_easy_protects_the_first_by_priority_not_by_submission(cluster):
     assert older.start_s is None
 
 
-def test_fairshare_who_used_less_goes_first_and_usage_fades(cluster):
+def test_fairshare_who_used_less_goes_first_and_usage_fades(cluster: MakeCluster) -> None:
     c = cluster(4, order="fairshare", resize="none", priority=PriorityConfig(half_life_s=100.0))
     greedy = c.submit(4, user="greedy")
     c.now = 100.0
@@ -72,7 +77,7 @@ def test_fairshare_who_used_less_goes_first_and_usage_fades(cluster):
     assert queue(c) == [again.id, third.id]
 
 
-def test_shares_say_who_is_entitled_to_what(cluster):
+def test_shares_say_who_is_entitled_to_what(cluster: MakeCluster) -> None:
     figures = PriorityConfig(shares={"big": 10.0, "small": 1.0})
     c = cluster(4, order="fairshare", resize="none", priority=figures)
     jobs = [c.submit(2, user="big"), c.submit(2, user="small")]
@@ -97,6 +102,8 @@ def test_shares_say_who_is_entitled_to_what(cluster):
         ({"resize": "spare", "start": "easy", "mebf_gamma": 0.5}, "mebf_gamma"),
     ],
 )  # fmt: skip
-def test_senseless_combinations_are_refused(cluster, config, says):
+def test_senseless_combinations_are_refused(
+    cluster: MakeCluster, config: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ConfigError, match=says):
         cluster(1, **config)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import pytest
 
 from dq_server.core.model import events as ev
+from dq_server.core.model.errors import ConfigError
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
+from tests.core.cluster import Cluster, MakeCluster
 
 RANGE = range(1, 13)
 
 
 @pytest.fixture
-def under(cluster):
-    def make(name, processors, **more):
+def under(cluster: MakeCluster) -> MakeCluster:
+    def make(name: str, processors: int) -> Cluster:
         c = cluster(processors)
         c.do(ev.Configured(named_config(name)))
         return c
@@ -25,7 +27,7 @@ def under(cluster):
     return make
 
 
-def grows(c):
+def grows(c: Cluster) -> int:
     """A job on 4 of all, at its remap points, while nobody waits."""
     job = c.submit(*RANGE, start=4, kind="malleable", estimate_s=1000)
     for _ in range(5):
@@ -49,16 +51,18 @@ def grows(c):
         ("mebf-shrink+", 6, 7, 9),
     ],
 )
-def test_who_expands_when_nobody_waits(under, name, of_6, of_7, of_9):
+def test_who_expands_when_nobody_waits(
+    under: MakeCluster, name: str, of_6: int, of_7: int, of_9: int
+) -> None:
     assert [grows(under(name, n)) for n in (6, 7, 9)] == [of_6, of_7, of_9]
 
 
-def test_the_stories_name_every_set():
+def test_the_stories_name_every_set() -> None:
     assert len(SETS) == 11
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_who_makes_room_for_whom(under, name):
+def test_who_makes_room_for_whom(under: MakeCluster, name: str) -> None:
     """Ten processors, all held: a job for two of them waits."""
     c = under(name, 10)
     big = c.submit(*RANGE, start=10, kind="malleable", estimate_s=1000)
@@ -71,7 +75,9 @@ def test_who_makes_room_for_whom(under, name):
 @pytest.mark.parametrize(
     ("name", "size"), [("mebf-intensive", 8), ("mebf-expand+", 10), ("mebf-shrink+", 5)]
 )
-def test_idle_processors_that_nobody_who_waits_can_use(under, name, size):
+def test_idle_processors_that_nobody_who_waits_can_use(
+    under: MakeCluster, name: str, size: int
+) -> None:
     """Two are idle, the head needs four, nobody can be backfilled."""
     c = under(name, 10)
     job = c.submit(*RANGE, start=8, kind="malleable", estimate_s=1000)
@@ -81,7 +87,7 @@ def test_idle_processors_that_nobody_who_waits_can_use(under, name, size):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_who_is_backfilled(under, name):
+def test_who_is_backfilled(under: MakeCluster, name: str) -> None:
     c = under(name, 4)
     c.submit(3, estimate_s=100)
     c.submit(4, estimate_s=100)
@@ -90,14 +96,14 @@ def test_who_is_backfilled(under, name):
     assert long.size == 0
 
 
-def test_mebf_leaves_a_job_alone_whose_run_time_nobody_knows(under):
+def test_mebf_leaves_a_job_alone_whose_run_time_nobody_knows(under: MakeCluster) -> None:
     c = under("mebf-intensive", 6)
     job = c.submit(*RANGE, start=4, kind="malleable")
     answer = c.point(job, 1.0)
     assert (answer.what, answer.reason.code) == ("continue", "mebf_no_estimate")
 
 
-def test_mebf_believes_measurements_more_than_its_assumption(under):
+def test_mebf_believes_measurements_more_than_its_assumption(under: MakeCluster) -> None:
     """Every iteration takes 10 s, on three as on six: more processors would gain nothing."""
     c = under("mebf-intensive", 6)
     job = c.submit(*RANGE, start=3, kind="malleable", estimate_s=1000)
@@ -111,3 +117,10 @@ def test_mebf_believes_measurements_more_than_its_assumption(under):
     job.performance.known[job.spec.configurations[2]] = 10.0
     c.do(ev.NodeJoined("more", 3))
     assert (c.point(job, 10.0).what, job.size) == ("continue", 6)
+
+
+def test_what_is_unknown_of_a_name_is_said() -> None:
+    with pytest.raises(ConfigError, match="unknown policy 'fast'; known: "):
+        named_config("fast")
+    with pytest.raises(ConfigError, match="unknown part 'fast' of 'easy\\+fast'; known: "):
+        named_config("easy+fast")

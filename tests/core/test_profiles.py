@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_evolution_plan import NODES, queues
 
 from dq_server.core.evolution import FIT_RULES, OnlinePlanner
 from dq_server.core.explain import explain
 from dq_server.core.features.profiles import Promise
-from dq_server.core.features.requests import Asked
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap, KillJob, WarnJob
 from dq_server.core.model.errors import (
@@ -19,19 +19,29 @@ from dq_server.core.model.errors import (
     InvalidSpec,
     InvalidTransition,
 )
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Answer, Job, JobState
+from dq_server.core.model.profile import ScheduledProfile
 from dq_server.core.model.protection import Protection
+from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
+from tests.core.test_evolution_plan import NODES, queues
 
 EASY = {"start": "easy", "resize": "none"}
 
 
-def evolve(c, *profile, **spec):
+def promised(job: Job) -> ScheduledProfile:
+    """When the job gets what, as the scheduler has promised it."""
+    scheduled = Promise.of(job).scheduled
+    assert scheduled is not None
+    return scheduled
+
+
+def evolve(c: Cluster, *profile: tuple[int, int], **spec: Any) -> Job:
     """Submit a job that needs these (seconds, processors) one after another."""
     sizes = {processors for _, processors in profile}
     return c.submit(*sizes, start=profile[0][1], kind="evolving", profile=profile, **spec)
 
 
-def until(c, now):
+def until(c: Cluster, now: float) -> None:
     """Let time pass, with a tick at every moment that the scheduler wants to be told of."""
     while (wake := c.scheduler.next_wakeup(c.now)) is not None and wake <= now:
         assert wake > c.now or c.scheduler.state.paused, "a tick leads to another at once"
@@ -40,35 +50,35 @@ def until(c, now):
     c.now = now
 
 
-def obey(c, now):
+def obey(c: Cluster, now: float) -> None:
     """As `until`, with applications that end, release and come at their moments to the second."""
     while (wake := c.scheduler.next_wakeup(c.now)) is not None and wake <= now:
         c.now = wake
         for job in list(c.scheduler.state.active.values()):
-            if Promise.of(job).scheduled.end_s == wake:
+            if promised(job).end_s == wake:
                 c.end(job)
-            elif Promise.of(job).scheduled.nodes_at(wake) < job.size:
+            elif promised(job).nodes_at(wake) < job.size:
                 ask(c, job)
         c.do(ev.Tick())
         for job in list(c.scheduler.state.active.values()):
-            if Promise.of(job).scheduled.nodes_at(wake) > job.size:
+            if promised(job).nodes_at(wake) > job.size:
                 assert ask(c, job).what == "expand"
     c.now = now
 
 
-def why(c, job):
+def why(c: Cluster, job: Job) -> list[str]:
     return [reason.code for reason in explain(c.scheduler, job, c.now)]
 
 
-def ask(c, job):
+def ask(c: Cluster, job: Job) -> Answer:
     """A remap point now."""
     return c.point(job, 0.0)
 
 
-def test_a_profile_is_carried_out_at_its_moments(cluster):
+def test_a_profile_is_carried_out_at_its_moments(cluster: MakeCluster) -> None:
     c = cluster(8, **EASY)
     job = evolve(c, (60, 2), (120, 6), (30, 1))
-    assert (job.size, Promise.of(job).scheduled.start_s) == (2, 0)
+    assert (job.size, promised(job).start_s) == (2, 0)
     assert ask(c, job).what == "continue"
     until(c, 59)
     assert (ask(c, job).what, why(c, job)) == ("continue", ["profile_on_time"])
@@ -88,7 +98,7 @@ def test_a_profile_is_carried_out_at_its_moments(cluster):
     assert c.scheduler.next_wakeup(c.now) is None
 
 
-def test_others_are_planned_around_its_future(cluster):
+def test_others_are_planned_around_its_future(cluster: MakeCluster) -> None:
     """Six are idle; the profile needs them from 60 on."""
     for start in ("fcfs", "easy", "reservations", "conservative"):
         c = cluster(8, start=start, resize="none")
@@ -106,25 +116,25 @@ def test_others_are_planned_around_its_future(cluster):
         assert late.size == 6, start
 
 
-def test_a_job_without_an_estimate_may_have_what_no_profile_needs(cluster):
+def test_a_job_without_an_estimate_may_have_what_no_profile_needs(cluster: MakeCluster) -> None:
     c = cluster(8, **EASY)
     evolve(c, (60, 2), (120, 5), (60, 1))
     assert c.submit(4).size == 0
     assert c.submit(3).size == 3
 
 
-def test_a_profile_waits_behind_the_jobs_ahead_and_fills_the_holes(cluster):
+def test_a_profile_waits_behind_the_jobs_ahead_and_fills_the_holes(cluster: MakeCluster) -> None:
     c = cluster(4, **EASY)
     c.submit(3, estimate_s=100)
     head = c.submit(4, estimate_s=50)  # from 100 on
     fits = evolve(c, (50, 1), (50, 1))
     behind = evolve(c, (10, 1), (10, 2))
-    assert (fits.size, Promise.of(fits).scheduled.start_s) == (1, 0)
-    assert (behind.size, Promise.of(behind).scheduled.start_s) == (0, 150)
+    assert (fits.size, promised(fits).start_s) == (1, 0)
+    assert (behind.size, promised(behind).start_s) == (0, 150)
     assert why(c, behind) == ["profile_promised"]
     until(c, 40)
     c.end(c.scheduler.job(1))  # 60 s early: the hole is larger now
-    assert (Promise.of(behind).scheduled.start_s, behind.size) == (40, 1)
+    assert (promised(behind).start_s, behind.size) == (40, 1)
     until(c, 50)
     assert ask(c, behind).what == "expand"
     until(c, 60)
@@ -136,11 +146,13 @@ def test_a_profile_waits_behind_the_jobs_ahead_and_fills_the_holes(cluster):
 
 @given(queues, st.sampled_from(sorted(FIT_RULES)), st.integers(0, 1000))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_promises_are_those_of_the_papers_planner(cluster, queue, fit, now):
+def test_promises_are_those_of_the_papers_planner(
+    cluster: MakeCluster, queue: Any, fit: Any, now: int
+) -> None:
     """Arrivals online, beside nothing else: as OnlinePlanner has them, to the second."""
     c = cluster(NODES, fit=fit, **EASY)
     planner = OnlinePlanner(NODES, FIT_RULES[fit])
-    jobs = {}
+    jobs = dict[int, ScheduledProfile]()
     for one in queue:
         c.now = now
         jobs[evolve(c, *one.steps).id] = planner.submit(len(jobs) + 1, one, now)
@@ -149,7 +161,7 @@ def test_promises_are_those_of_the_papers_planner(cluster, queue, fit, now):
     assert {number: Promise.of(c.scheduler.job(number)).scheduled for number in jobs} == jobs
 
 
-def test_the_cluster_is_late_all_later_steps_move(cluster):
+def test_the_cluster_is_late_all_later_steps_move(cluster: MakeCluster) -> None:
     c = cluster(4, **EASY)
     other = c.submit(2, estimate_s=50)
     job = evolve(c, (60, 2), (100, 4), (40, 1))
@@ -160,7 +172,7 @@ def test_the_cluster_is_late_all_later_steps_move(cluster):
     c.end(other)
     assert waiting.size == 0, "what came back is the profile's"
     assert (ask(c, job).what, job.size) == ("expand", 4)
-    assert Promise.of(job).scheduled.steps == ((85, 2), (100, 4), (40, 1))
+    assert promised(job).steps == ((85, 2), (100, 4), (40, 1))
     until(c, 184)
     assert ask(c, job).what == "continue"
     until(c, 185)
@@ -168,44 +180,44 @@ def test_the_cluster_is_late_all_later_steps_move(cluster):
     assert waiting.size == 2
 
 
-def test_a_start_waits_for_a_late_release_and_keeps_its_place_in_line(cluster):
+def test_a_start_waits_for_a_late_release_and_keeps_its_place_in_line(cluster: MakeCluster) -> None:
     c = cluster(4, **EASY)
     first = evolve(c, (60, 4), (40, 1))
     second = evolve(c, (30, 3))
     third = evolve(c, (10, 3))
-    assert (Promise.of(second).scheduled.start_s, Promise.of(third).scheduled.start_s) == (60, 90)
+    assert (promised(second).start_s, promised(third).start_s) == (60, 90)
     until(c, 64.5)
     assert ask(c, first).what == "shrink"
-    assert (second.size, Promise.of(second).scheduled.start_s) == (3, 64)
-    assert Promise.of(third).scheduled.start_s == 94
+    assert (second.size, promised(second).start_s) == (3, 64)
+    assert promised(third).start_s == 94
 
 
-def test_who_does_not_release_in_time_is_killed(cluster):
+def test_who_does_not_release_in_time_is_killed(cluster: MakeCluster) -> None:
     c = cluster(4, profile_grace_s=20.0, **EASY)
     job = evolve(c, (60, 4), (100, 1))
     c.submit(3, estimate_s=500)
     until(c, 79)
     assert job.state is JobState.RUNNING
     until(c, 80)
-    assert job.state is JobState.KILLING
-    assert job.end_reason.code == "profile_overstays"
+    assert state(job) is JobState.KILLING
+    assert ending(job).code == "profile_overstays"
     assert any(isinstance(action, KillJob) for action in c.log)
     c.end(job, -9)
-    assert job.state is JobState.FAILED
+    assert state(job) is JobState.FAILED
     assert c.scheduler.job(2).size == 3
 
 
-def test_past_its_end_a_job_is_warned_then_killed(cluster):
+def test_past_its_end_a_job_is_warned_then_killed(cluster: MakeCluster) -> None:
     c = cluster(4, profile_grace_s=20.0, **EASY)
     job = evolve(c, (60, 4))
     until(c, 60)
     assert [type(a) for a in c.log if isinstance(a, WarnJob)] == [WarnJob]
     assert ask(c, job).reason.code == "profile_over"
     until(c, 80)
-    assert job.state is JobState.KILLING
+    assert state(job) is JobState.KILLING
 
 
-def test_a_shrink_that_is_under_way_gets_its_own_grace(cluster):
+def test_a_shrink_that_is_under_way_gets_its_own_grace(cluster: MakeCluster) -> None:
     c = cluster(4, profile_grace_s=20.0, **EASY)
     job = evolve(c, (60, 4), (100, 1))
     until(c, 75)
@@ -217,32 +229,32 @@ def test_a_shrink_that_is_under_way_gets_its_own_grace(cluster):
     until(c, 160)
 
 
-def test_an_unknown_end_keeps_a_profile_out_of_sight_until_it_is_over(cluster):
+def test_an_unknown_end_keeps_a_profile_out_of_sight_until_it_is_over(cluster: MakeCluster) -> None:
     c = cluster(4, **EASY)
     other = c.submit(2)
     job = evolve(c, (10, 1), (10, 3))
     assert (job.size, Promise.of(job).scheduled, why(c, job)) == (0, None, ["profile_not_in_sight"])
     until(c, 5.5)
     c.end(other)
-    assert Promise.of(job).scheduled.start_s == 6, "whole seconds"
+    assert promised(job).start_s == 6, "whole seconds"
     until(c, 6)
     assert job.size == 1
 
 
-def test_a_promise_that_cannot_be_kept_is_made_again(cluster):
+def test_a_promise_that_cannot_be_kept_is_made_again(cluster: MakeCluster) -> None:
     c = cluster(4, **EASY)
     other = c.submit(4, estimate_s=10)
     job = evolve(c, (10, 2), (10, 4))
-    assert Promise.of(job).scheduled.start_s == 10
+    assert promised(job).start_s == 10
     until(c, 100)  # the other one overstays; the promise is put off less and less often
-    assert (job.size, Promise.of(job).scheduled.start_s > 100) == (0, True)
+    assert (job.size, promised(job).start_s > 100) == (0, True)
     assert sum(d.what == "planned" for d in job.decisions) < 12
     c.end(other)
     until(c, 101)
     assert job.size == 2
 
 
-def test_a_malleable_job_is_not_given_what_a_profile_will_need(cluster):
+def test_a_malleable_job_is_not_given_what_a_profile_will_need(cluster: MakeCluster) -> None:
     c = cluster(8, start="fcfs", resize="reshape", samples=1, discard=0, settle=0)
     evolve(c, (1000, 2), (1000, 5))
     grows = c.submit(1, 2, 3, 6)
@@ -251,28 +263,28 @@ def test_a_malleable_job_is_not_given_what_a_profile_will_need(cluster):
     assert asks.size == 0, "three are held, five promised"
 
 
-def test_it_does_not_ask_and_is_not_asked_for(cluster):
+def test_it_does_not_ask_and_is_not_asked_for(cluster: MakeCluster) -> None:
     c = cluster(4, grant="always", **EASY)
     job = evolve(c, (10, 1), (10, 2))
     with pytest.raises(InvalidTransition, match="profile, which says"):
         c.do(ev.DynamicRequested(job.id, 1, 1, 1))
     other = c.submit(1, start=1, kind="evolving")
     c.do(ev.DynamicRequested(other.id, 1, 1, 2))
-    assert Asked.of(other).answer.what == "rejected"
-    assert "promised to jobs with a profile" in Asked.of(other).answer.reason.text
+    assert answered(other).what == "rejected"
+    assert "promised to jobs with a profile" in answered(other).reason.text
 
 
-def test_a_held_profile_is_promised_nothing(cluster):
+def test_a_held_profile_is_promised_nothing(cluster: MakeCluster) -> None:
     c = cluster(2, **EASY)
     job = evolve(c, (10, 1), (10, 2), hold=True)
     assert c.submit(2, estimate_s=100).size == 2
     c.do(ev.ReleaseRequested(job.id))
-    assert Promise.of(job).scheduled.start_s == 100
+    assert promised(job).start_s == 100
     c.do(ev.HoldRequested(job.id))
     assert (Promise.of(job).scheduled, c.scheduler.next_wakeup(c.now)) == (None, None)
 
 
-def test_nothing_is_promised_while_nothing_is_granted(cluster):
+def test_nothing_is_promised_while_nothing_is_granted(cluster: MakeCluster) -> None:
     c = cluster(4, **EASY)
     job = evolve(c, (60, 4), (100, 2))
     waiting = evolve(c, (10, 4))
@@ -284,7 +296,7 @@ def test_nothing_is_promised_while_nothing_is_granted(cluster):
     assert job.state is JobState.RUNNING, "it could not release anything"
     assert (waiting.size, Promise.of(waiting).behind_s) == (0, 500)
     c.end(job)
-    assert (waiting.size, Promise.of(waiting).scheduled.start_s) == (4, 500)
+    assert (waiting.size, promised(waiting).start_s) == (4, 500)
 
 
 @pytest.mark.parametrize(
@@ -296,15 +308,49 @@ def test_nothing_is_promised_while_nothing_is_granted(cluster):
         (((10, 1),), {"protection": Protection("disk")}, InvalidSpec, "choose one of them"),
     ],
 )
-def test_what_makes_no_sense_is_refused(cluster, profile, spec, error, says):
+def test_what_makes_no_sense_is_refused(
+    cluster: MakeCluster,
+    profile: tuple[tuple[int, int], ...],
+    spec: dict[str, Any],
+    error: type[Exception],
+    says: str,
+) -> None:
     c = cluster(4, **EASY)
     with pytest.raises(error, match=says):
         evolve(c, *profile, **spec)
     assert not c.scheduler.state.jobs
 
 
-def test_unknown_fits_are_refused(cluster):
+def test_unknown_fits_are_refused(cluster: MakeCluster) -> None:
     with pytest.raises(ConfigError, match="unknown fit '3X': choose from rigid noX 2X"):
         cluster(1, fit="3X")
     with pytest.raises(ConfigError, match="profile_grace_s"):
         cluster(1, profile_grace_s=-1.0)
+
+
+def test_a_step_granted_late_puts_off_the_planned_end_at_once(cluster: MakeCluster) -> None:
+    c = cluster(4, **EASY)
+    other = c.submit(2, estimate_s=50)
+    job = evolve(c, (60, 2), (100, 4))
+    until(c, 60)  # the other one overstays
+    ask(c, job)
+    until(c, 85)
+    c.end(other)
+    c.point(job, 0.0, carry_out=False)
+    assert job.planned is not None
+    assert (promised(job).end_s, job.planned[0]) == (185, 185), "before the resize is carried out"
+
+
+def test_of_two_starts_due_on_the_same_processors_one_waits(cluster: MakeCluster) -> None:
+    """Half of what they were promised is not confirmed to be empty yet."""
+    c = cluster(4, **EASY)
+    before = c.submit(4, estimate_s=50)
+    first, second = evolve(c, (10, 2)), evolve(c, (10, 2))
+    assert promised(first).start_s == promised(second).start_s == 50
+    c.now = 50
+    c.do(ev.JobEnded(before.id, before.instance, 0), vacate=False)
+    c.do(ev.ProcessorsVacated(before.id, (0, 1)))
+    assert (first.state, second.state) == (JobState.RUNNING, JobState.QUEUED)
+    c.now = 53
+    c.do(ev.ProcessorsVacated(before.id, (2, 3)))
+    assert (state(second), promised(second).start_s) == (JobState.RUNNING, 53)

@@ -1,27 +1,36 @@
 """The fitted model: what it fits, which sizes it proposes, and where that ends."""
 
+from __future__ import annotations
+
 import math
 
 import pytest
 
 from dq_server.core.model.scalability import RunTime
+from tests.core.cluster import MakeCluster
 
 SIZES = (2, 4, 6, 9, 12, 16, 20, 25)
 RULE = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}
 
 
-def visited(cluster, times, resize, points=40, sizes=SIZES):
+def visited(
+    cluster: MakeCluster,
+    times: dict[int, float],
+    resize: str,
+    points: int = 40,
+    sizes: tuple[int, ...] = SIZES,
+) -> tuple[list[int], int | None]:
     c = cluster(max(sizes), resize=resize, **RULE)
     job = c.submit(*sizes)
     c.run(job, times, points)
     spot = job.performance.sweet_spot
-    return [stay.configuration.size for stay in job.stays], spot and spot.size
+    return [stay.configuration.size for stay in job.stays], spot.size if spot else None
 
 
 @pytest.mark.parametrize(
     ("a", "b", "c"), [(3.0, 100.0, 0.5), (0.0, 100.0, 0.0), (5.0, 20.0, 0.0), (0.0, 50.0, 1.0)]
 )
-def test_a_curve_of_its_kind_is_met_exactly(a, b, c):
+def test_a_curve_of_its_kind_is_met_exactly(a: float, b: float, c: float) -> None:
     times = {p: a + b / p + c * p for p in (1, 3, 4, 16)}
     model = RunTime.fitted(times)
     assert (model.serial_s, model.parallel_s, model.per_processor_s) == pytest.approx(
@@ -29,7 +38,7 @@ def test_a_curve_of_its_kind_is_met_exactly(a, b, c):
     )
 
 
-def test_two_sizes_are_met_and_no_coefficient_is_ever_negative():
+def test_two_sizes_are_met_and_no_coefficient_is_ever_negative() -> None:
     model = RunTime.fitted({2: 10.0, 4: 6.0})
     assert (model.time_s(2), model.time_s(4)) == pytest.approx((10, 6))
     assert model.per_processor_s == 0
@@ -40,7 +49,9 @@ def test_two_sizes_are_met_and_no_coefficient_is_ever_negative():
 
 
 @pytest.mark.parametrize("optimum", [3, 5, 10, 17, 40])
-def test_it_ends_where_the_chain_ends_on_smooth_curves_and_tries_fewer_sizes(cluster, optimum):
+def test_it_ends_where_the_chain_ends_on_smooth_curves_and_tries_fewer_sizes(
+    cluster: MakeCluster, optimum: int
+) -> None:
     times = {p: 1 + 100 / p + 100 / optimum**2 * p for p in SIZES}
     chain, spot = visited(cluster, times, "reshape")
     model, same = visited(cluster, times, "reshape-model")
@@ -50,7 +61,7 @@ def test_it_ends_where_the_chain_ends_on_smooth_curves_and_tries_fewer_sizes(clu
         assert len(set(model)) < len(set(chain))
 
 
-def test_whatever_the_times_it_comes_to_rest_on_a_size_it_measured(cluster):
+def test_whatever_the_times_it_comes_to_rest_on_a_size_it_measured(cluster: MakeCluster) -> None:
     for seed in range(60):
         times = {p: 1 + 50 / p + (seed * 2654435761 * p) % 97 / 10 for p in SIZES}
         c = cluster(25, resize="reshape-model", **RULE)
@@ -61,7 +72,7 @@ def test_whatever_the_times_it_comes_to_rest_on_a_size_it_measured(cluster):
         assert spot is None or spot in job.performance.known
 
 
-def test_the_reason_tells_the_model_and_it_shrinks_for_who_waits(cluster):
+def test_the_reason_tells_the_model_and_it_shrinks_for_who_waits(cluster: MakeCluster) -> None:
     c = cluster(25, resize="reshape-model", **RULE)
     job = c.submit(*SIZES)
     times = {p: 1 + 100 / p for p in SIZES}
@@ -75,3 +86,10 @@ def test_the_reason_tells_the_model_and_it_shrinks_for_who_waits(cluster):
     c.now += 1
     c.submit(20)
     assert c.point(job, times[16]).reason.code in ("shrink_for_waiting", "waiting_no_shrink")
+
+
+def test_a_gain_of_exactly_the_threshold_is_none(cluster: MakeCluster) -> None:
+    c = cluster(16, resize="reshape-model", **RULE | {"threshold": 0.5})
+    job = c.submit(2, 4, 8, 16)
+    c.run(job, {p: 20.0 / p for p in (2, 4, 8, 16)}, 6)
+    assert [stay.configuration.size for stay in job.stays] == [2, 4, 2]

@@ -1,19 +1,25 @@
 """Resizes as transactions: commit, abort, lost messages, repeats."""
 
+from __future__ import annotations
+
 import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, VacateProcessors
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.model.jobs import Answer, Job
+from tests.core.cluster import MakeCluster
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
 
 
-def remap(job, seq, processors=None, resize_id=0, time_s=1.0):
+def remap(
+    job: Job, seq: int, processors: int | None = None, resize_id: int = 0, time_s: float = 1.0
+) -> ev.RemapPoint:
     return ev.RemapPoint(job.id, job.instance, seq, processors or job.size, resize_id, time_s)
 
 
-def test_an_expansion_reserves_and_the_commit_books(cluster):
+def test_an_expansion_reserves_and_the_commit_books(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     answer = c.point(job, 1.0, carry_out=False)
@@ -23,7 +29,7 @@ def test_an_expansion_reserves_and_the_commit_books(cluster):
     assert job.stays[-1].redistribution_time_s == 0.5
 
 
-def test_an_abort_gives_the_reserved_processors_back(cluster):
+def test_an_abort_gives_the_reserved_processors_back(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     answer = c.point(job, 1.0, carry_out=False)
@@ -32,7 +38,7 @@ def test_an_abort_gives_the_reserved_processors_back(cluster):
     assert "spawn refused" in job.decisions[-1].reason.text
 
 
-def test_a_repeated_remap_point_gets_the_same_answer(cluster):
+def test_a_repeated_remap_point_gets_the_same_answer(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     first = c.do(remap(job, 1))
@@ -41,7 +47,7 @@ def test_a_repeated_remap_point_gets_the_same_answer(cluster):
     assert job.remap_points == 1
 
 
-def test_a_lost_commit_is_made_up_for_at_the_next_remap_point(cluster):
+def test_a_lost_commit_is_made_up_for_at_the_next_remap_point(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     answer = c.point(job, 1.0, carry_out=False)
@@ -52,7 +58,7 @@ def test_a_lost_commit_is_made_up_for_at_the_next_remap_point(cluster):
     assert job.size == 2
 
 
-def test_a_lost_answer_aborts_the_resize_at_the_next_remap_point(cluster):
+def test_a_lost_answer_aborts_the_resize_at_the_next_remap_point(cluster: MakeCluster) -> None:
     c = cluster(4, samples=1, discard=0, threshold=0.0, resize="reshape")
     job = c.submit(1, 2, 4)
     c.point(job, 1.0, carry_out=False)
@@ -62,7 +68,7 @@ def test_a_lost_answer_aborts_the_resize_at_the_next_remap_point(cluster):
     assert job.size == 1
 
 
-def test_a_shrink_releases_only_what_the_node_confirms(cluster):
+def test_a_shrink_releases_only_what_the_node_confirms(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4, start=4)
     c.do(ev.ResizeRequested(job.id, 1))
@@ -77,7 +83,7 @@ def test_a_shrink_releases_only_what_the_node_confirms(cluster):
     assert c.scheduler.state.idle == 3
 
 
-def test_a_wrong_size_is_refused_and_changes_nothing(cluster):
+def test_a_wrong_size_is_refused_and_changes_nothing(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     with pytest.raises(InvalidTransition, match="reports 3 processors, it holds 1"):
@@ -85,7 +91,7 @@ def test_a_wrong_size_is_refused_and_changes_nothing(cluster):
     assert (job.remap_points, job.answer) == (0, None)
 
 
-def test_an_old_instance_is_not_heard(cluster):
+def test_an_old_instance_is_not_heard(cluster: MakeCluster) -> None:
     c = cluster(2, **QUICK)
     job = c.submit(1, 2)
     with pytest.raises(InvalidTransition):
@@ -95,14 +101,14 @@ def test_an_old_instance_is_not_heard(cluster):
 
 
 @pytest.mark.parametrize("size", [3, 64])
-def test_an_illegal_size_is_refused(cluster, size):
+def test_an_illegal_size_is_refused(cluster: MakeCluster, size: int) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     with pytest.raises(InfeasibleRequest, match="legal sizes 1, 2, 4"):
         c.do(ev.ResizeRequested(job.id, size))
 
 
-def test_a_users_wish_waits_for_processors_and_then_happens(cluster):
+def test_a_users_wish_waits_for_processors_and_then_happens(cluster: MakeCluster) -> None:
     c = cluster(4, resize="none")
     job = c.submit(1, 2, 4)
     other = c.submit(2, name="other")
@@ -113,13 +119,15 @@ def test_a_users_wish_waits_for_processors_and_then_happens(cluster):
     assert job.size == 4
 
 
-def test_an_expansion_stands_while_its_ranks_start_and_those_iterations_do_not_count(cluster):
+def test_an_expansion_stands_while_its_ranks_start_and_those_iterations_do_not_count(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     granted = c.point(job, 1.0, carry_out=False)
     seen = job.performance.seen
 
-    def still(seq):
+    def still(seq: int) -> Answer:
         event = ev.RemapPoint(
             job.id, job.instance, seq, 1, 0, 7.0, preparing=granted.resize_id, iterations=4
         )
@@ -135,7 +143,7 @@ def test_an_expansion_stands_while_its_ranks_start_and_those_iterations_do_not_c
     assert job.size == 2
 
 
-def test_preparing_something_that_is_not_granted_means_nothing(cluster):
+def test_preparing_something_that_is_not_granted_means_nothing(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)
     event = ev.RemapPoint(job.id, job.instance, 1, 1, 0, 1.0, preparing=99)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dq_server.core.explain import explain
@@ -9,17 +11,18 @@ from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished, JobRestarts, VacateProcessors
 from dq_server.core.model.errors import InvalidSpec, InvalidTransition
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection, torn_down
+from tests.core.cluster import Cluster, MakeCluster, ending, state
 
 DISK = Protection("disk")
 
 
-def codes(c, job):
+def codes(c: Cluster, job: Job) -> list[str]:
     return [reason.code for reason in explain(c.scheduler, job, c.now)]
 
 
-def test_a_lost_node_is_a_shrink(cluster):
+def test_a_lost_node_is_a_shrink(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(1, 2, 4, start=4, protection=DISK)
     c.do(ev.NodeLost("n02"))
@@ -31,11 +34,11 @@ def test_a_lost_node_is_a_shrink(cluster):
     assert "restart 1 of 3 from the beginning" in job.decisions[-2].reason.text
     assert "node n02 was lost" in job.decisions[-2].reason.text
     c.end(job)
-    assert job.state is JobState.DONE
+    assert state(job) is JobState.DONE
     assert c.scheduler.state.idle == 2
 
 
-def test_a_lost_first_node_too(cluster):
+def test_a_lost_first_node_too(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(2, 4, start=4, protection=DISK)
     c.do(ev.NodeLost("n01"))
@@ -44,14 +47,14 @@ def test_a_lost_first_node_too(cluster):
     assert job.state is JobState.RUNNING
 
 
-def test_without_protection_a_lost_node_is_the_end(cluster):
+def test_without_protection_a_lost_node_is_the_end(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(2, 4, start=4)
     c.do(ev.NodeLost("n01"))
-    assert (job.state, job.end_reason.code) == (JobState.FAILED, "node_lost")
+    assert (job.state, ending(job).code) == (JobState.FAILED, "node_lost")
 
 
-def test_it_starts_again_only_when_its_nodes_are_clear(cluster):
+def test_it_starts_again_only_when_its_nodes_are_clear(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(1, 2, start=2, protection=DISK)  # on n01; n02 is idle all the time
     c.do(ev.JobEnded(job.id, 1, 9), vacate=False)
@@ -63,28 +66,30 @@ def test_it_starts_again_only_when_its_nodes_are_clear(cluster):
     assert (job.state, job.instance) == (JobState.RUNNING, 2)
 
 
-def test_an_exit_code_of_its_own_is_believed_once_its_nodes_have_spoken(cluster):
+def test_an_exit_code_of_its_own_is_believed_once_its_nodes_have_spoken(
+    cluster: MakeCluster,
+) -> None:
     c = cluster(4, per_node=2)
     failed, unlucky = (c.submit(2, protection=DISK) for _ in range(2))
     for job in (failed, unlucky):
         c.do(ev.JobEnded(job.id, 1, 1), vacate=False)
         assert job.state is JobState.RESTARTING
     c.do(ev.ProcessorsVacated(failed.id))
-    assert (failed.state, failed.end_reason.code) == (JobState.FAILED, "exit")
+    assert (failed.state, ending(failed).code) == (JobState.FAILED, "exit")
     c.do(ev.NodeLost("n02"))  # where the other one ran: that is what made its ranks give up
     assert (unlucky.state, unlucky.allocation) == (JobState.RUNNING, [0, 1])
 
 
-def test_what_the_application_says_counts(cluster):
+def test_what_the_application_says_counts(cluster: MakeCluster) -> None:
     c = cluster(2)
     job = c.submit(2, protection=DISK)
     c.do(ev.JobGaveUp(job.id, 1, "no copy can be used"))
     c.end(job, 137)
     assert job.state is JobState.FAILED
-    assert "no copy can be used" in job.end_reason.text
+    assert "no copy can be used" in ending(job).text
 
 
-def test_an_exit_code_of_0_does_not_say_that_the_work_is_done(cluster):
+def test_an_exit_code_of_0_does_not_say_that_the_work_is_done(cluster: MakeCluster) -> None:
     c = cluster(2)
     job = c.submit(2, protection=DISK)
     c.point(job, 1.0)
@@ -96,20 +101,20 @@ def test_an_exit_code_of_0_does_not_say_that_the_work_is_done(cluster):
     c.do(ev.WorkDone(job.id, 1))  # of the first start, late
     c.do(ev.WorkDone(job.id, 2))
     c.end(job)
-    assert job.state is JobState.DONE
+    assert state(job) is JobState.DONE
 
 
-def test_restarts_are_bounded(cluster):
+def test_restarts_are_bounded(cluster: MakeCluster) -> None:
     c = cluster(2)
     job = c.submit(2, protection=Protection("disk", restarts=2))
     for _ in range(3):
         c.end(job, 9)
     assert (job.state, job.instance) == (JobState.FAILED, 3)
-    assert "not restarted again after 2 restarts" in job.end_reason.text
+    assert "not restarted again after 2 restarts" in ending(job).text
     assert sum(isinstance(a, JobFinished) for a in c.log) == 1
 
 
-def test_too_few_processors_left_for_its_smallest_size(cluster):
+def test_too_few_processors_left_for_its_smallest_size(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2)
     job = c.submit(3, 4, start=4, protection=DISK)
     c.do(ev.NodeLost("n02"))
@@ -124,7 +129,7 @@ def test_too_few_processors_left_for_its_smallest_size(cluster):
 
 
 @pytest.mark.parametrize("start", ["fcfs", "easy", "conservative", "reservations"])
-def test_every_start_policy_takes_what_is_left(cluster, start):
+def test_every_start_policy_takes_what_is_left(cluster: MakeCluster, start: str) -> None:
     c = cluster(4, per_node=2, start=start)
     job = c.submit(1, 2, 4, start=4, protection=DISK, estimate_s=100.0)
     c.do(ev.NodeLost("n02"))
@@ -132,7 +137,7 @@ def test_every_start_policy_takes_what_is_left(cluster, start):
     assert (job.state, job.size) == (JobState.RUNNING, 2)
 
 
-def test_back_in_its_place_in_the_queue(cluster):
+def test_back_in_its_place_in_the_queue(cluster: MakeCluster) -> None:
     c = cluster(2)
     job, later = c.submit(2, protection=DISK), c.submit(2)
     c.end(job, 9)
@@ -140,12 +145,12 @@ def test_back_in_its_place_in_the_queue(cluster):
     assert later.state is JobState.QUEUED
 
 
-def test_a_kill_is_a_kill(cluster):
+def test_a_kill_is_a_kill(cluster: MakeCluster) -> None:
     c = cluster(2)
     killed, settling = c.submit(1, protection=DISK), c.submit(1, protection=DISK)
     c.do(ev.KillRequested(killed.id, "ada"))
     c.do(ev.NodeLost("n01"))
-    assert (killed.state, killed.end_reason.code) == (JobState.FAILED, "node_lost")
+    assert (killed.state, ending(killed).code) == (JobState.FAILED, "node_lost")
     c.do(ev.JobEnded(settling.id, 1, 9), vacate=False)
     c.do(ev.KillRequested(settling.id, "ada"))
     assert settling.state is JobState.KILLED
@@ -153,16 +158,16 @@ def test_a_kill_is_a_kill(cluster):
     assert settling.state is JobState.KILLED
 
 
-def test_a_walltime_is_the_end(cluster):
+def test_a_walltime_is_the_end(cluster: MakeCluster) -> None:
     c = cluster(1)
     job = c.submit(1, walltime_s=10.0, protection=DISK)
     c.now = 11.0
     c.do(ev.Tick())
     c.end(job, 143)
-    assert (job.state, job.end_reason.code) == (JobState.FAILED, "walltime")
+    assert (job.state, ending(job).code) == (JobState.FAILED, "walltime")
 
 
-def test_a_resize_under_way_is_forgotten(cluster):
+def test_a_resize_under_way_is_forgotten(cluster: MakeCluster) -> None:
     c = cluster(4, per_node=2, samples=1, discard=0)
     job = c.submit(2, 4, protection=DISK)
     assert c.point(job, 1.0, carry_out=False).what == "expand"
@@ -179,22 +184,22 @@ def test_a_resize_under_way_is_forgotten(cluster):
     assert job.size == 4
 
 
-def test_a_launch_that_fails_is_the_end(cluster):
+def test_a_launch_that_fails_is_the_end(cluster: MakeCluster) -> None:
     c = cluster(1)
     job = c.submit(1, protection=DISK)
     job.state = JobState.STARTING
     c.do(ev.JobEnded(job.id, 1, 127, "no such program"))
-    assert (job.state, job.end_reason.code) == (JobState.FAILED, "launch_failed")
+    assert (job.state, ending(job).code) == (JobState.FAILED, "launch_failed")
 
 
-def test_lost_processes_are_not_the_end(cluster):
+def test_lost_processes_are_not_the_end(cluster: MakeCluster) -> None:
     c = cluster(1)
     job = c.submit(1, protection=DISK)
     c.do(ev.JobEnded(job.id, 1, -9, "agent n01 has lost the job's processes"))
     assert (job.state, job.instance) == (JobState.RUNNING, 2)
 
 
-def test_copies_and_what_they_cost(cluster):
+def test_copies_and_what_they_cost(cluster: MakeCluster) -> None:
     c = cluster(2)
     job = c.submit(2, protection=DISK)
     c.do(ev.CopyMade(job.id, 1, 3, 0.5, 1 << 20))
@@ -209,7 +214,7 @@ def test_copies_and_what_they_cost(cluster):
     assert "from the copy of turn 6" in job.decisions[-2].reason.text
 
 
-def test_no_hold_in_between(cluster):
+def test_no_hold_in_between(cluster: MakeCluster) -> None:
     c = cluster(1)
     job = c.submit(1, protection=DISK)
     c.do(ev.JobEnded(job.id, 1, 9), vacate=False)
@@ -224,7 +229,7 @@ def test_no_hold_in_between(cluster):
     [(1, False), (2, False), (3, False), (5, False), (127, False), (9, True), (11, True),
      (15, True), (75, True), (137, True), (255, True), (-9, True)],
 )  # fmt: skip
-def test_exit_codes_that_mean_a_violent_end(code, torn):
+def test_exit_codes_that_mean_a_violent_end(code: int, torn: bool) -> None:
     assert torn_down(code) is torn
 
 
@@ -238,6 +243,40 @@ def test_exit_codes_that_mean_a_violent_end(code, torn):
         (Protection("disk", restarts=-1), "-1 restarts"),
     ],
 )
-def test_a_senseless_protection_is_refused(cluster, wrong, says):
+def test_a_senseless_protection_is_refused(cluster: MakeCluster, wrong: Any, says: str) -> None:
     with pytest.raises(InvalidSpec, match=says):
         cluster(1).submit(1, protection=wrong)
+
+
+def test_copies_that_fail_and_succeed_again_are_told(cluster: MakeCluster) -> None:
+    c = cluster(1)
+    job = c.submit(1, protection=DISK)
+
+    def copied(step: int, error: str = "") -> None:
+        c.do(ev.CopyMade(job.id, job.instance, step, 0.5, 1 << 20, error))
+
+    def told() -> list[str]:
+        return [d.reason.code for d in job.decisions if d.what == "copy"]
+
+    copied(1)
+    assert ("protected" in codes(c, job), told()) == (True, [])
+    copied(2, "no space left")
+    copied(3, "no space left")
+    reasons = explain(c.scheduler, job, c.now)
+    assert [r.code for r in reasons][-2:] == ["protected", "unprotected"]
+    assert "no space left" in reasons[-1].text
+    assert told() == ["unprotected"]
+    copied(4)
+    assert told() == ["unprotected", "protected_again"]
+    assert codes(c, job)[-1] == "protected"
+    assert (Copies.of(job).count, Copies.of(job).step, Copies.of(job).total_s) == (2, 4, 2.0)
+
+
+def test_the_last_settings_of_a_protection_that_make_sense(cluster: MakeCluster) -> None:
+    for good in (
+        Protection("disk", every_points=1),
+        Protection("disk", every_s=0.5),
+        Protection("partner", restarts=0),
+    ):
+        c = cluster(2, per_node=1)
+        assert c.submit(1, protection=good).state is JobState.RUNNING

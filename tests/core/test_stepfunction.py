@@ -59,6 +59,7 @@ def test_excess_is_found_from_both_sides_and_its_end_is_not_clipped(taken: StepF
     assert taken.first_excess_start(6, 0, 900) == 100
     assert taken.first_excess_start(6, 150, 900) == 150
     assert taken.first_excess_start(6, 200, 900) == inf
+    assert taken.first_excess_start(6, 0, 100) == inf, "the interval is half-open"
 
 
 def test_adding_and_taking_back_leaves_no_trace(taken: StepFunction) -> None:

@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 
-from world import World
+from tests.dst.world import World
 
 EVERY = 1000
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from played_line import Line
-from played_machine import PROCESSORS
-from played_start import launch, spread
-from stand_ins import Held, Holdings, NoCopies
-
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.agent import Agent
@@ -21,9 +16,13 @@ from dq_client.agent.ranks import Ranks
 from dq_client.agent.vacancies import Vacancies
 from dq_client.home import Home
 from dq_server.live.access import Principal
+from tests.dst.played_line import Line
+from tests.dst.played_machine import PROCESSORS
+from tests.dst.played_start import launch, spread
+from tests.dst.stand_ins import Held, Holdings, NoCopies
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 HEARTBEAT_S = 1.0
 NOWHERE = Path("/nowhere")

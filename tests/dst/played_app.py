@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from played_line import Line
-from played_machine import NODES, Process
-
 from dq_client import messages as m
 from dq_client.agent.rsh import RshRequest
+from tests.dst.played_line import Line
+from tests.dst.played_machine import NODES, Process
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 
 class Call:

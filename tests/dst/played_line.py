@@ -11,13 +11,15 @@ from dq_client import messages as m
 from dq_server.live.access import Principal
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 
 class Line:
     """Stands for Connection: one per life of its owner."""
 
-    def __init__(self, world: World, name: str, principal: Principal, wake: Callable[[], None]):
+    def __init__(
+        self, world: World, name: str, principal: Principal, wake: Callable[[], None]
+    ) -> None:
         self.world, self.principal, self.wake = world, principal, wake
         self.inbox: deque[bytes] = deque()
         self.count = 0

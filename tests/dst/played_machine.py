@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from verdict import Wrong
+from tests.dst.verdict import Wrong
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 NODES = ("n1", "n2", "n3")
 PROCESSORS = 2  # of each node

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from played_app import App
-from played_line import Line
-from played_machine import Process
-from stand_ins import Held
-from verdict import Wrong
-
 from dq_client import messages as m
 from dq_client.agent.holdings import Record
 from dq_server.live.access import Principal
 from dq_server.live.requests.agents import runs
+from tests.dst.played_app import App
+from tests.dst.played_line import Line
+from tests.dst.played_machine import Process
+from tests.dst.stand_ins import Held
+from tests.dst.verdict import Wrong
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 
 def launch(world: World, order: m.Launch) -> Process:

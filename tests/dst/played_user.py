@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from played_line import Line
-
 from dq_client import messages as m
 from dq_server.live.access import Principal
+from tests.dst.played_line import Line
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 RESIZES = [(1, 0), (2, 0), (4, 0), (4, 2), (4, 4)]  # processors, rows; 0: any
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from played_machine import Machine, Process
 
 from dq_client.agent.holdings import Record
 from dq_client.keys import KeyPair
 from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
+from tests.dst.played_machine import Machine, Process
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 
 class Store:

@@ -6,9 +6,9 @@ By hand, with progress: `python tests/dst --seeds 100000`; one run: `--first 471
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
-from world import World, Wrong
 
 from dq_client import messages as m
 from dq_server.core.features import protection
@@ -19,6 +19,8 @@ from dq_server.core.turn import Turn
 from dq_server.live import orders, requests
 from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
+from tests.dst.verdict import Wrong
+from tests.dst.world import World
 
 SEEDS = int(os.environ.get("DQ_SEEDS", "2000"))
 FIRST_SEED = int(os.environ.get("DQ_FIRST_SEED", "0"))
@@ -28,7 +30,7 @@ PLANTED_SEEDS = 300
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.timeout(0)
-def test_every_life_is_right(chunk):
+def test_every_life_is_right(chunk: int) -> None:
     for seed in range(FIRST_SEED + chunk, FIRST_SEED + SEEDS, CHUNKS):
         try:
             World(seed).run()
@@ -36,7 +38,7 @@ def test_every_life_is_right(chunk):
             raise AssertionError(f"seed {seed}: {e}") from e
 
 
-OTHER_POLICIES = {
+OTHER_POLICIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "conservative+fairshare": ((48, 84, 114, 119, 142, 277, 285), {}),
     "reshape-model": ((33, 294), {"grids": "spot", "history": "always"}),
     "easy+dfs+reshape": ((), {}),
@@ -48,7 +50,7 @@ OTHER_POLICIES = {
 
 @pytest.mark.parametrize("policy", OTHER_POLICIES)
 @pytest.mark.timeout(0)
-def test_every_life_is_right_under_other_policies(policy):
+def test_every_life_is_right_under_other_policies(policy: str) -> None:
     """Named are the seeds that were not."""
     seeds, more = OTHER_POLICIES[policy]
     config = configured(named_config(policy), samples=1, discard=0, **more)
@@ -59,14 +61,14 @@ def test_every_life_is_right_under_other_policies(policy):
             raise AssertionError(f"{policy}, seed {seed}: {e}") from e
 
 
-def test_a_seed_replays_identically():
+def test_a_seed_replays_identically() -> None:
     for seed in range(5):
         one, two = World(seed).run(), World(seed).run()
         assert one.store.safe == two.store.safe
         assert (one.trace, one.now, one.events) == (two.trace, two.now, two.events)
 
 
-def test_the_faults_do_happen():
+def test_the_faults_do_happen() -> None:
     """Otherwise the tests above show nothing."""
     worlds = [World(seed).run() for seed in range(100)]
     story = " ".join(line for world in worlds for line in world.trace)
@@ -78,15 +80,15 @@ def test_the_faults_do_happen():
         assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
             what.strip('"') in str(job.decisions)
             for world in worlds
-            for job in world.server.scheduler.state.jobs.values()
+            for job in world.last_server.scheduler.state.jobs.values()
         ), what
 
 
-def caught(**world: object) -> int:
+def caught(**world: Any) -> int:
     """The first seed whose run is wrong; a failure if none is."""
     for seed in range(PLANTED_SEEDS):
         try:
-            World(seed, **world).run()  # type: ignore[arg-type]
+            World(seed, **world).run()
         except (Wrong, InvariantViolation, JournalError):
             return seed
     raise AssertionError(f"{PLANTED_SEEDS} seeds did not show it")
@@ -100,32 +102,35 @@ class AcknowledgesFirst(Server):
         self._outlet(*self._outbox.pop())
 
 
-def test_an_acknowledgement_before_the_commit_is_caught():
+def test_an_acknowledgement_before_the_commit_is_caught() -> None:
     caught(server_class=AcknowledgesFirst)
 
 
-def test_processors_granted_twice_are_caught():
+def test_processors_granted_twice_are_caught() -> None:
     """Bug 2: released processors are granted again before they are empty."""
     caught(config=SchedulerConfig(samples=1, discard=0, confirm_vacated=False))
 
 
-def test_a_forgotten_release_is_caught(monkeypatch):
+def test_a_forgotten_release_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 3: the word that processors are empty again gets lost in the server."""
-    monkeypatch.setitem(requests.TABLE, m.Vacated, lambda *_: m.Done())
+    table = requests.TABLE | {m.Vacated: lambda *_: m.Done()}
+    monkeypatch.setattr(requests, "TABLE", table)
     caught()
 
 
-def test_processors_that_a_job_does_not_give_back_are_caught(monkeypatch):
+def test_processors_that_a_job_does_not_give_back_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Bug 4: the core forgets one processor of every job that ends."""
     right = Turn.let_go
     monkeypatch.setattr(Turn, "let_go", lambda turn, job, leaving: right(turn, job, leaving[1:]))
     caught()
 
 
-def test_a_restart_before_the_nodes_are_clear_is_caught(monkeypatch):
+def test_a_restart_before_the_nodes_are_clear_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 6: an interrupted job does not wait for the word that its last start is gone."""
 
-    def at_once(_, turn):
+    def at_once(_: Any, turn: Any) -> None:
         for job in list(protection.Interrupted.of(turn.state).jobs.values()):
             protection._decide(turn, job)
 
@@ -145,5 +150,5 @@ class LaunchesAgain(Server):
                 orders.launch(self.desk, job)
 
 
-def test_a_second_launch_is_caught():
+def test_a_second_launch_is_caught() -> None:
     caught(server_class=LaunchesAgain)

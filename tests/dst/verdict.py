@@ -9,7 +9,7 @@ from dq_server.live import snapshot
 from dq_server.live.recovery import replay, restored
 
 if TYPE_CHECKING:
-    from world import World
+    from tests.dst.world import World
 
 ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "processes_lost", "restarts_used")
 

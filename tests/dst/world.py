@@ -27,16 +27,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from played_agent import HEARTBEAT_S, PlayedAgent
-from played_line import Line
-from played_machine import NODES, PROCESSORS, Machine
-from played_user import User
-from stand_ins import Holdings, Keys, Store
-from verdict import BUGS, Wrong, check_end, check_store
-
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobState
 from dq_server.live.server import Server
+from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
+from tests.dst.played_line import Line
+from tests.dst.played_machine import NODES, PROCESSORS, Machine
+from tests.dst.played_user import User
+from tests.dst.stand_ins import Holdings, Keys, Store
+from tests.dst.verdict import BUGS, Wrong, check_end, check_store
 
 FAULTS_S = 15.0
 HEAL_S = 120.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, nextafter
+from typing import Any
 
 
 @dataclass(eq=False)  # two jobs may have the same figures
@@ -23,7 +24,7 @@ class J:
         return max(self.start + self.estimate, now)
 
 
-def simulate(jobs: list[J], nodes: int, schedule) -> list[float]:
+def simulate(jobs: list[J], nodes: int, schedule: Any) -> list[float]:
     """Step through every instant; ends first, then submissions, then one scheduling pass."""
     running: list[J] = []
     queue: list[J] = []

@@ -1,13 +1,17 @@
 """Conservative backfilling: worked examples, promises kept, equality with brute force."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from hypothesis import given, settings
-from sim_oracles import Conservative, simulate
-from test_easy import fresh, job, starts, workloads
 
 from harness.examples import examples
+from tests.sim.sim_oracles import Conservative, simulate
+from tests.sim.test_easy import fresh, job, starts, workloads
 
 
-def test_nobody_in_the_queue_is_delayed_not_only_the_head():
+def test_nobody_in_the_queue_is_delayed_not_only_the_head() -> None:
     """The last job would pass EASY's conditions but push the third one back."""
     jobs = [job(0, 100, 6), job(1, 50, 10), job(2, 50, 6), job(3, 120, 4)]
     assert starts(jobs, 10, "conservative") == [0, 100, 150, 150]
@@ -21,7 +25,7 @@ def test_nobody_in_the_queue_is_delayed_not_only_the_head():
     assert starts(jobs, 10, "conservative")[2:] == [150, 350]
 
 
-def test_an_early_end_moves_promises_forward_in_queue_order():
+def test_an_early_end_moves_promises_forward_in_queue_order() -> None:
     jobs = [job(0, 10, 6, estimate=100), job(1, 50, 8), job(2, 20, 10), job(3, 40, 4)]
     # promised at the start: 100 and 150; at 10 six nodes come back, at 43 the other four
     assert starts(jobs, 10, "conservative") == [0, 43, 93, 3]
@@ -29,5 +33,5 @@ def test_an_early_end_moves_promises_forward_in_queue_order():
 
 @given(workloads(most=25))
 @settings(max_examples=examples(200), deadline=None)
-def test_equal_to_brute_force(jobs):
+def test_equal_to_brute_force(jobs: Any) -> None:
     assert starts(jobs, 8, "conservative") == simulate(fresh(jobs), 8, Conservative())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,13 @@ from dq_server.sim.workload import ListedJob, ListedWorkload
 from experiments import dynamic_esp as experiment
 
 
-def test_table_i_its_sizes_explain_its_dynamic_execution_times():
+def test_table_i_its_sizes_explain_its_dynamic_execution_times() -> None:
     for kind in TABLE_I:
         if kind.det_s is not None:
             assert kind.set_s * kind.size / (kind.size + MORE) == pytest.approx(kind.det_s, abs=1)
 
 
-def test_the_workload_is_the_papers():
+def test_the_workload_is_the_papers() -> None:
     jobs = dynamic_esp(0).jobs
     assert len(jobs) == 230
     assert Counter(j.spec.kind for j in jobs) == {JobKind.RIGID: 161, JobKind.EVOLVING: 69}
@@ -35,14 +36,14 @@ def test_the_workload_is_the_papers():
     assert {j.spec.initial.size for j in jobs if j.spec.name == "Z"} == {CORES}
 
 
-def test_a_seed_is_an_order_and_the_same_one_each_time():
-    def names(seed):
+def test_a_seed_is_an_order_and_the_same_one_each_time() -> None:
+    def names(seed: int) -> Any:
         return [job.spec.name for job in dynamic_esp(seed).jobs]
 
     assert names(3) == names(3) != names(4)
 
 
-def test_nothing_starts_while_a_z_job_waits():
+def test_nothing_starts_while_a_z_job_waits() -> None:
     workload = dynamic_esp(1)
     config = experiment.config_of("Dyn-HP", experiment.Choices())
     records = Simulation(workload, CORES, config).run()
@@ -53,7 +54,9 @@ def test_nothing_starts_while_a_z_job_waits():
 
 
 @pytest.mark.full
-def test_on_the_mean_the_papers_findings_hold_and_the_figures_are_all_there(capsys):
+def test_on_the_mean_the_papers_findings_hold_and_the_figures_are_all_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     experiment.main(["--seeds", "12", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert all(found["claims"].values()), found["claims"]
@@ -65,7 +68,9 @@ def test_on_the_mean_the_papers_findings_hold_and_the_figures_are_all_there(caps
 
 
 @pytest.mark.parametrize("option", ["--rest-only", "--one-node", "--no-start-now"])
-def test_each_choice_makes_a_run_of_its_own(capsys, option):
+def test_each_choice_makes_a_run_of_its_own(
+    capsys: pytest.CaptureFixture[str], option: str
+) -> None:
     outputs = []
     for choice in ([], [option]):
         experiment.main(["--seeds", "1", "--json", *choice])
@@ -96,7 +101,9 @@ def one_job(application: Evolving, busy_s: float) -> ListedWorkload:
     ("timeout_s", "rest_only", "end_s"),
     [(0.0, False, 1000.0), (300.0, False, 1000.0), (400.0, False, 500.0), (400.0, True, 725.0)],
 )
-def test_an_application_that_waits_long_enough_is_granted(timeout_s, rest_only, end_s):
+def test_an_application_that_waits_long_enough_is_granted(
+    timeout_s: float, rest_only: bool, end_s: float
+) -> None:
     asks = Evolving(1000.0, 500.0, (100.0,), MORE, timeout_s=timeout_s, rest_only=rest_only)
     workload = one_job(asks, busy_s=450.0)
     nodes = workload.jobs[0].spec.initial.size + MORE
@@ -106,14 +113,15 @@ def test_an_application_that_waits_long_enough_is_granted(timeout_s, rest_only, 
     assert records.metrics()["expands"] == (end_s < 1000)
 
 
-def test_options_change_what_they_say():
+def test_options_change_what_they_say() -> None:
     slack = dynamic_esp(0, EspOptions(walltime_factor=2.0, z_gap_s=60.0))
     plain = dynamic_esp(0)
-    assert slack.jobs[5].spec.estimate_s == 2 * plain.jobs[5].spec.estimate_s
+    usual_s = plain.jobs[5].spec.estimate_s
+    assert usual_s is not None and slack.jobs[5].spec.estimate_s == 2 * usual_s
     assert slack.submit_s[-1] == plain.submit_s[-1] + 60
 
 
-def test_the_policy_set_dfs_is_dyn_500():
+def test_the_policy_set_dfs_is_dyn_500() -> None:
     config = named_config("dfs")
     assert (config.grant, config.start) == ("dfs", "reservations")
     assert config.of(DfsConfig).user["*"].target_delay_s == 500

@@ -1,9 +1,12 @@
 """EASY: worked examples, and equality with a brute-force version on random workloads."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim_oracles import J, easy, fcfs, simulate
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.processors import Processors
@@ -11,9 +14,10 @@ from dq_server.core.policies import start_easy
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import RigidWorkload
 from harness.examples import examples
+from tests.sim.sim_oracles import J, easy, fcfs, simulate
 
 
-def starts(jobs, nodes, start="easy", **how):
+def starts(jobs: list[J], nodes: int, start: str = "easy", **how: Any) -> list[float]:
     """Start times by our simulator."""
     columns = [
         list(c) for c in zip(*((j.submit, j.run, j.size, j.estimate) for j in jobs), strict=True)
@@ -25,7 +29,7 @@ def starts(jobs, nodes, start="easy", **how):
     return list(records.start_s)
 
 
-def job(submit, run, size, estimate=None):
+def job(submit: int, run: int, size: int, estimate: int | None = None) -> J:
     return J(submit, run, size, run if estimate is None else estimate)
 
 
@@ -45,7 +49,7 @@ HEAD = job(1, 50, 8)  # shadow time 100, extra nodes 2
         ("long by its estimate, short in truth", job(2, 1, 4, estimate=99), 150),
     ],
 )
-def test_the_two_conditions(name, candidate, start):
+def test_the_two_conditions(name: str, candidate: Any, start: Any) -> None:
     jobs = [RUNNING, HEAD, candidate]
     ours = starts(jobs, 10)
     assert ours[2] == start, name
@@ -53,40 +57,40 @@ def test_the_two_conditions(name, candidate, start):
         assert ours[1] == 100, "the head job must not be delayed"
 
 
-def test_extra_nodes_are_used_up():
+def test_extra_nodes_are_used_up() -> None:
     jobs = [RUNNING, HEAD, job(2, 1000, 1), job(3, 1000, 1), job(4, 1000, 1)]
     assert starts(jobs, 10)[2:] == [2, 3, 150]
 
 
-def test_a_short_job_leaves_the_extra_nodes_alone():
+def test_a_short_job_leaves_the_extra_nodes_alone() -> None:
     jobs = [RUNNING, HEAD, job(2, 10, 2), job(2, 1000, 2), job(2, 1000, 1)]
     assert starts(jobs, 10)[2:] == [2, 2, 150]
 
 
-def test_all_that_ends_at_the_shadow_time_counts_for_the_extra_nodes():
+def test_all_that_ends_at_the_shadow_time_counts_for_the_extra_nodes() -> None:
     jobs = [job(0, 100, 4), job(0, 100, 4), job(1, 10, 6), job(2, 500, 3)]
     assert starts(jobs, 12) == [0, 0, 100, 2]
 
 
-def test_ends_come_before_submissions_and_are_seen_together():
+def test_ends_come_before_submissions_and_are_seen_together() -> None:
     """At 100 both jobs end: the head takes all ten nodes before the newcomer is looked at."""
     jobs = [job(0, 100, 5), job(0, 100, 5, estimate=500), job(1, 10, 10), job(100, 1, 5)]
     assert starts(jobs, 10) == [0, 0, 100, 110]
 
 
-def test_a_job_that_outlives_its_estimate_is_expected_to_end_at_any_moment():
+def test_a_job_that_outlives_its_estimate_is_expected_to_end_at_any_moment() -> None:
     """It is not killed; nothing that needs its processors is promised anything meanwhile."""
     overdue = job(0, 1000, 6, estimate=100)
     jobs = [overdue, HEAD, job(200, 50, 2), job(201, 5, 4)]
     assert starts(jobs, 10) == [0, 1000, 200, 1050]
 
 
-def test_a_job_of_no_length_starts_and_ends_at_once():
+def test_a_job_of_no_length_starts_and_ends_at_once() -> None:
     jobs = [job(0, 0, 10), job(0, 5, 10)]
     assert starts(jobs, 10) == [0, 0]
 
 
-def test_fcfs_overtakes_nobody():
+def test_fcfs_overtakes_nobody() -> None:
     jobs = [RUNNING, HEAD, job(2, 1, 1)]
     assert starts(jobs, 10, "fcfs") == [0, 100, 100]
 
@@ -96,7 +100,7 @@ times = st.integers(0, 30)
 
 
 @st.composite
-def workloads(draw, most=40):
+def workloads(draw: st.DrawFn, most: int = 40) -> list[J]:
     jobs, now = [], 0
     for _ in range(draw(st.integers(1, most))):
         now += draw(st.sampled_from([0, 0, 0, 1, 2, 7]))
@@ -106,20 +110,20 @@ def workloads(draw, most=40):
     return jobs
 
 
-def fresh(jobs):
+def fresh(jobs: list[J]) -> list[J]:
     return [J(j.submit, j.run, j.size, j.estimate) for j in jobs]
 
 
 @given(workloads())
 @settings(max_examples=examples(300), deadline=None)
-def test_equal_to_brute_force(jobs):
+def test_equal_to_brute_force(jobs: Any) -> None:
     assert starts(jobs, 8) == simulate(fresh(jobs), 8, easy)
     assert starts(jobs, 8, "fcfs") == simulate(fresh(jobs), 8, fcfs)
 
 
 @given(workloads(most=80))
 @settings(max_examples=examples(150), deadline=None)
-def test_the_index_over_long_queues_finds_the_same(jobs):
+def test_the_index_over_long_queues_finds_the_same(jobs: Any) -> None:
     usual = starts(jobs, 8)
     before, start_easy.LONG_QUEUE = start_easy.LONG_QUEUE, 2
     try:
@@ -130,5 +134,5 @@ def test_the_index_over_long_queues_finds_the_same(jobs):
 
 @given(workloads())
 @settings(max_examples=examples(100), deadline=None)
-def test_processors_with_names_give_the_same_schedule(jobs):
+def test_processors_with_names_give_the_same_schedule(jobs: Any) -> None:
     assert starts(jobs, 8, processors=Processors()) == starts(jobs, 8)

@@ -1,6 +1,10 @@
 """The experiments on the simulator: what the papers tell is what their figures show."""
 
+from __future__ import annotations
+
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +30,14 @@ from experiments import dynamic_esp, job_mixes, klein_perez, limited_horizon, me
         (mebf, ["--nodes", "9", "--log", "wide.swf"], "no job in it runs on 9 processors"),
     ],
 )
-def test_senseless_options_are_one_line(experiment, args, says, capsys, tmp_path, monkeypatch):
+def test_senseless_options_are_one_line(
+    experiment: Any,
+    args: list[str],
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wide.swf").write_text("1 0 -1 5 99 -1 -1 99" + 10 * " -1" + "\n")
     with pytest.raises(SystemExit) as leaving:
@@ -37,23 +48,23 @@ def test_senseless_options_are_one_line(experiment, args, says, capsys, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["wide.swf"]
 
 
-def sizes(outcome, number):
+def sizes(outcome: Any, number: int) -> Any:
     return [size for _, size in outcome.jobs[number].steps]
 
 
-def test_iteration_times_follow_the_tables():
+def test_iteration_times_follow_the_tables() -> None:
     times = job_mixes.spread({9: 100.0}, job_mixes.TABLE_1)
     assert 100 * (1 - times[12] / times[9]) == pytest.approx(9.4)
     assert 100 * (1 - times[9] / times[6]) == pytest.approx(25.8)
     assert 100 * (1 - times[4] / times[2]) == pytest.approx(46.9)
 
 
-def test_the_theses_own_improvements_come_out_of_its_tables():
+def test_the_theses_own_improvements_come_out_of_its_tables() -> None:
     assert job_mixes.printed_improvements(6) == pytest.approx((2298, 184.75))
     assert job_mixes.printed_improvements(9) == pytest.approx((6, 115.0))
 
 
-def test_job_mix_1_tells_the_story_of_figure_9():
+def test_job_mix_1_tells_the_story_of_figure_9() -> None:
     dynamic, static_6, static_9 = job_mixes.run_all(1)
     assert sizes(dynamic, 0)[-1] == 9
     for job in (1, 2):
@@ -69,7 +80,7 @@ def test_job_mix_1_tells_the_story_of_figure_9():
     assert dynamic.mean_turnaround_s < static_6.mean_turnaround_s
 
 
-def test_job_mix_2_tells_the_story_of_figure_10():
+def test_job_mix_2_tells_the_story_of_figure_10() -> None:
     (dynamic,) = job_mixes.run_all(2)
     assert 16 in sizes(dynamic, 0)
     assert sizes(dynamic, 1) == [9, 12]
@@ -80,7 +91,9 @@ def test_job_mix_2_tells_the_story_of_figure_10():
     assert sizes(dynamic, 7)[-1] == 20
 
 
-def test_json_has_the_figures_of_the_table(capsys, tmp_path):
+def test_json_has_the_figures_of_the_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     table = tmp_path / "mix.csv"
     assert job_mixes.main(["--mix", "1", "--json", "--csv", str(table)]) == 0
     body = json.loads(capsys.readouterr().out)
@@ -89,7 +102,7 @@ def test_json_has_the_figures_of_the_table(capsys, tmp_path):
     assert table.read_text().startswith("run,job,submit_s")
 
 
-def test_mebf_case():
+def test_mebf_case() -> None:
     case = mebf.Case("small", 200)
     result = mebf.summarise([mebf.simulate(case, seed) for seed in (1, 2)])
     assert set(result.improvement_pct) == set(mebf.BASIC)
@@ -99,14 +112,16 @@ def test_mebf_case():
     assert "small" in mebf.as_text(found)
 
 
-def test_knowing_less_far_ahead_costs_time():
+def test_knowing_less_far_ahead_costs_time() -> None:
     rows = dict(limited_horizon.run(draw_tests(1, 10), FIT_RULES["2X"]))
     makespans = [rows[name][0] for name in ("all", "7200 s", "3600 s", "600 s", "rigid")]
     assert makespans == sorted(makespans)
     assert makespans[0] < 0.8 * makespans[-1]
 
 
-def test_probing_tries_fewer_sizes_and_says_where_it_loses(capsys, tmp_path):
+def test_probing_tries_fewer_sizes_and_says_where_it_loses(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     table = tmp_path / "probing.csv"
     assert probing.main(["--json", "--csv", str(table)]) == 0
     body = json.loads(capsys.readouterr().out)

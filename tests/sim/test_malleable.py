@@ -1,9 +1,16 @@
 """Malleable jobs in the simulator: applications, invariants at every event, the policies' gain."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dq_server.core.model.actions import Action
+from dq_server.core.model.events import Event
 from dq_server.core.model.processors import Processors
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
@@ -17,17 +24,17 @@ from harness.examples import examples
 MEBF = [name for name in SETS if name.startswith("mebf")]
 
 
-def simulate(workload, nodes, policy, *, check=False):
+def simulate(workload: Any, nodes: int, policy: str, *, check: bool = False) -> Any:
     simulation = Simulation(workload, nodes, named_config(policy))
     if check:
         scheduler, handle = simulation.scheduler, simulation.scheduler.handle
 
-        def checked(event, now):
+        def checked(event: Event, now: float) -> list[Action]:
             actions = handle(event, now)
             scheduler.state.check()
             return actions
 
-        scheduler.handle = checked
+        scheduler.handle = checked  # type: ignore[method-assign]
     return simulation.run()
 
 
@@ -38,7 +45,9 @@ def simulate(workload, nodes, policy, *, check=False):
     st.sampled_from([0.0, 30.0]),
 )
 @settings(max_examples=examples(150), deadline=None)
-def test_invariants_hold_at_every_event(jobs, policy, fraction, overhead_s):
+def test_invariants_hold_at_every_event(
+    jobs: Any, policy: str, fraction: Any, overhead_s: float
+) -> None:
     jobs.sort()
     rigid = RigidWorkload("random", *(zip(*jobs, strict=True) if jobs else ([], [], [])))
     how = Malleability(fraction, SCALABILITY["low"], overhead_s, iterations=7)
@@ -51,7 +60,7 @@ def test_invariants_hold_at_every_event(jobs, policy, fraction, overhead_s):
 
 
 @pytest.mark.parametrize("policy", MEBF)
-def test_without_malleable_jobs_it_is_easy(policy):
+def test_without_malleable_jobs_it_is_easy(policy: str) -> None:
     workload = lublin(300, 64, load=0.9, seed=2)
     assert simulate(workload, 64, policy).end_s == simulate(workload, 64, "easy").end_s
 
@@ -60,7 +69,7 @@ def test_without_malleable_jobs_it_is_easy(policy):
     lambda seed: (kit_like(400, gaps=INTENSIVE, seed=seed), NODES),
     lambda seed: (lublin(600, 128, load=0.8, seed=seed), 128),
 ])  # fmt: skip
-def test_every_mebf_policy_beats_easy_in_mean_turnaround(make):
+def test_every_mebf_policy_beats_easy_in_mean_turnaround(make: Any) -> None:
     for seed in (1, 2):
         rigid, nodes = make(seed)
         workload = MalleableWorkload(rigid, nodes, Malleability(), seed)
@@ -69,10 +78,10 @@ def test_every_mebf_policy_beats_easy_in_mean_turnaround(make):
             assert simulate(workload, nodes, policy).turnaround.mean() < easy, policy
 
 
-def test_more_rigid_jobs_less_gain():
+def test_more_rigid_jobs_less_gain() -> None:
     rigid = kit_like(400, gaps=INTENSIVE, seed=1)
 
-    def gain(fraction):
+    def gain(fraction: Any) -> Any:
         workload = MalleableWorkload(rigid, NODES, Malleability(fraction), 1)
         easy = simulate(workload, NODES, "easy").turnaround.mean()
         return 1 - simulate(workload, NODES, "mebf-spare").turnaround.mean() / easy
@@ -80,7 +89,7 @@ def test_more_rigid_jobs_less_gain():
     assert gain(1.0) > gain(0.5) > gain(0.1)
 
 
-def test_a_shrunk_job_takes_as_long_as_its_model_says():
+def test_a_shrunk_job_takes_as_long_as_its_model_says() -> None:
     """Ten nodes for 100 s, a remap point each 10 s: at 20 it gives four away, later they return."""
     rigid = RigidWorkload("two", [0, 15], [100, 10], [10, 4])
     how = Malleability(1.0, (0.0, 0.0), overhead_s=0.0, iterations=10)
@@ -97,7 +106,7 @@ def test_a_shrunk_job_takes_as_long_as_its_model_says():
     assert first == pytest.approx(back_s + 70)
 
 
-def test_names_of_processors_do_not_change_a_malleable_schedule():
+def test_names_of_processors_do_not_change_a_malleable_schedule() -> None:
     rigid = lublin(200, 32, load=0.9, seed=4)
     workload = MalleableWorkload(rigid, 32, Malleability(), 4)
     for policy in ("mebf-spare", "reshape"):
@@ -107,19 +116,19 @@ def test_names_of_processors_do_not_change_a_malleable_schedule():
 
 
 @pytest.mark.parametrize("policy", SETS)
-def test_policies_remember_nothing_that_matters(policy):
+def test_policies_remember_nothing_that_matters(policy: str) -> None:
     """A server that starts again from its state goes on exactly as it would have."""
     workload = MalleableWorkload(lublin(250, 32, load=1.0, seed=6), 32, Malleability(0.7), 6)
     usual = simulate(workload, 32, policy)
     forgetful = Simulation(workload, 32, named_config(policy))
     scheduler, together = forgetful.scheduler, forgetful.scheduler.handle_together
 
-    def with_fresh_policies(batch, now):
+    def with_fresh_policies(batch: Iterable[Event], now: float) -> list[Action]:
         scheduler.configure(scheduler.config)
         return together(batch, now)
 
-    scheduler.handle_together = with_fresh_policies
-    scheduler.handle = lambda event, now: with_fresh_policies([event], now)
+    scheduler.handle_together = with_fresh_policies  # type: ignore[method-assign]
+    scheduler.handle = lambda event, now: with_fresh_policies([event], now)  # type: ignore[method-assign]
     records = forgetful.run()
     assert records.end_s == usual.end_s
     assert records.resizes == usual.resizes

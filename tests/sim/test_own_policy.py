@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -23,7 +25,7 @@ LOG = "; MaxProcs: 8\n" + "\n".join(
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The current folder, with a log and the example policy in it."""
     (tmp_path / "log.swf").write_text(LOG)
     shutil.copy(EXAMPLE, tmp_path)
@@ -34,11 +36,11 @@ def folder(tmp_path, monkeypatch):
     registry._imported.cache_clear()
 
 
-def simulated(*options):
+def simulated(*options: Any) -> Any:
     return CliRunner().invoke(run, ["log.swf", "--nodes", "8", "--json", *options])
 
 
-def test_single_policies_add_up(folder):
+def test_single_policies_add_up(folder: Path) -> None:
     done = simulated("--malleable", "1", "--policy", "easy+reshape", "--policy", "easy+intensive")
     assert done.exit_code == 0, done.output
     assert [r["policy"] for r in json.loads(done.stdout)["runs"]] == [
@@ -61,14 +63,14 @@ def test_single_policies_add_up(folder):
         ("json:", "cannot be imported"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(folder, name, says):
+def test_what_makes_no_sense_is_one_line(folder: Path, name: str, says: str) -> None:
     done = simulated("--policy", name)
     assert (done.exit_code, done.stdout) == (2, "")
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_policy_of_the_current_folder(folder):
+def test_a_policy_of_the_current_folder(folder: Path) -> None:
     done = simulated("--malleable", "1", "--policy", "easy+gentle:EvenShare", "--policy", "easy")
     assert done.exit_code == 0, done.output
     ours, easy = json.loads(done.stdout)["runs"]
@@ -76,7 +78,7 @@ def test_a_policy_of_the_current_folder(folder):
     assert easy["expands"] == 0
 
 
-def test_its_options_are_a_table_of_the_configuration(folder):
+def test_its_options_are_a_table_of_the_configuration(folder: Path) -> None:
     (folder / "c.toml").write_text(
         '[scheduler]\npolicy = "easy+gentle:EvenShare"\n[scheduler.gentle]\nslack = -1\n'
     )
@@ -89,7 +91,7 @@ def test_its_options_are_a_table_of_the_configuration(folder):
     assert "unknown setting 'spare' in [scheduler.mebf]; known: theta, gamma" in done.stderr
 
 
-def test_a_server_s_configuration_is_simulated(folder):
+def test_a_server_s_configuration_is_simulated(folder: Path) -> None:
     (folder / "ours.toml").write_text('[scheduler]\nstart = "easy"\nresize = "none"\n')
     done = simulated("--config", "ours.toml")
     assert [r["policy"] for r in json.loads(done.stdout)["runs"]] == ["ours"]
@@ -99,7 +101,7 @@ def test_a_server_s_configuration_is_simulated(folder):
     assert "no.toml: No such file" in simulated("--config", "no.toml").stderr
 
 
-def test_a_policy_of_an_installed_package(folder, monkeypatch):
+def test_a_policy_of_an_installed_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sys.path.append("")
     point = EntryPoint("even-share", "gentle:EvenShare", registry.GROUP)
     monkeypatch.setattr(registry, "_offered", lambda: {"even-share": point})

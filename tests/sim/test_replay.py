@@ -1,8 +1,12 @@
 """A journal as the server writes it, replayed: the same actions, or the first that differs."""
 
+from __future__ import annotations
+
 import json
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -25,11 +29,11 @@ CHAIN = configurations([1, 2, 4])
 class Recorder:
     """A scheduler that keeps a journal, like the server."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.journal, self.scheduler, self.now = Journal(path), Scheduler(), 0.0
         self.path = path
 
-    def do(self, event):
+    def do(self, event: Any) -> Any:
         actions = self.scheduler.handle(event, self.now)
         self.journal.append(self.now, event, event_as_json(event), actions)
         self.journal.commit()
@@ -37,7 +41,7 @@ class Recorder:
 
 
 @pytest.fixture
-def journal(tmp_path):
+def journal(tmp_path: Path) -> Any:
     """Two jobs; one grows from 1 to 4 and both end."""
     path = tmp_path / "journal.db"
     r = Recorder(path)
@@ -64,18 +68,18 @@ def journal(tmp_path):
     return path
 
 
-def replay(*args):
+def replay(*args: Any) -> Any:
     result = CliRunner().invoke(sim, ["replay", *map(str, args)])
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_the_same_events_lead_to_the_same_actions(journal):
+def test_the_same_events_lead_to_the_same_actions(journal: Any) -> None:
     code, out, _ = replay(journal, "--json")
     assert (code, json.loads(out)) == (0, {"schema": 1, "events": 15, "same": True})
     assert "15 events replayed, all with the same actions" in replay(journal)[1]
 
 
-def test_events_and_actions_survive_the_journal(journal):
+def test_events_and_actions_survive_the_journal(journal: Any) -> None:
     scheduler = Scheduler()
     for entry in read_journal(journal):
         assert plain_actions(scheduler.handle(entry.event, entry.time)) == entry.actions
@@ -83,12 +87,12 @@ def test_events_and_actions_survive_the_journal(journal):
     assert scheduler.job(1).spec.configurations == CHAIN
 
 
-def edit(journal, statement):
+def edit(journal: Any, statement: Any) -> None:
     with sqlite3.connect(journal) as db:
         db.execute(statement)
 
 
-def test_the_first_difference_is_shown(journal):
+def test_the_first_difference_is_shown(journal: Any) -> None:
     edit(journal, "UPDATE events SET actions = replace(actions, '\"size\":1', '\"size\":3')"
                   " WHERE seq = 3")  # fmt: skip
     code, out, _ = replay(journal)
@@ -96,7 +100,7 @@ def test_the_first_difference_is_shown(journal):
     assert out.startswith("event 3 (JobSubmitted) differs after 2 with the same actions\n")
 
 
-def test_an_event_that_is_not_legal_any_more_is_a_difference(journal):
+def test_an_event_that_is_not_legal_any_more_is_a_difference(journal: Any) -> None:
     edit(journal, "DELETE FROM events WHERE type = 'NodeJoined'")
     code, out, _ = replay(journal, "--json")
     assert code == 1
@@ -115,7 +119,9 @@ def test_an_event_that_is_not_legal_any_more_is_a_difference(journal):
         ("DROP TABLE events", "not a journal"),
     ],
 )
-def test_a_damaged_journal_is_one_line_and_exit_code_2(journal, statement, says):
+def test_a_damaged_journal_is_one_line_and_exit_code_2(
+    journal: Any, statement: str, says: str
+) -> None:
     edit(journal, statement)
     code, out, err = replay(journal)
     assert (code, out) == (2, "")
@@ -123,13 +129,13 @@ def test_a_damaged_journal_is_one_line_and_exit_code_2(journal, statement, says)
     assert len(err.splitlines()) == 1
 
 
-def test_no_journal(tmp_path):
+def test_no_journal(tmp_path: Path) -> None:
     assert replay(tmp_path / "none.db")[0] == 2
     (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at")
     assert replay(tmp_path / "text.db")[0] == 2
 
 
-def test_the_journals_jobs_under_another_policy(journal):
+def test_the_journals_jobs_under_another_policy(journal: Any) -> None:
     code, out, _ = replay(journal, "--policy", "easy", "--json")
     assert code == 0
     run = json.loads(out)["runs"][0]
@@ -139,7 +145,7 @@ def test_the_journals_jobs_under_another_policy(journal):
     assert replay(journal, "--policy", "nonsense")[0] == 2
 
 
-def test_nodes_that_were_never_there_at_one_time_are_not_added_up(tmp_path):
+def test_nodes_that_were_never_there_at_one_time_are_not_added_up(tmp_path: Path) -> None:
     r = Recorder(tmp_path / "journal.db")
     r.do(ev.NodeJoined("old", 4))
     r.do(ev.NodeLost("old", "taken down"))
@@ -153,9 +159,15 @@ def test_nodes_that_were_never_there_at_one_time_are_not_added_up(tmp_path):
     assert json.loads(replay(r.path, "--policy", "easy", "--json")[1])["nodes"] == 5
 
 
-def test_dependencies_reservations_and_history_are_replayed(tmp_path):
+def test_dependencies_reservations_and_history_are_replayed(tmp_path: Path) -> None:
     r = Recorder(tmp_path / "journal.db")
-    rule = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0, "confirm_vacated": False}
+    rule: dict[str, Any] = {
+        "samples": 1,
+        "discard": 0,
+        "threshold": 0.0,
+        "settle": 0,
+        "confirm_vacated": False,
+    }
     r.do(ev.Configured(configured(**rule)))
     r.do(ev.NodeJoined("n1", 4))
     booked = AdvanceReservation("r", 4, 100.0, 200.0)
@@ -186,7 +198,7 @@ def test_dependencies_reservations_and_history_are_replayed(tmp_path):
     assert (result.exit_code, "all with the same actions" in result.stdout) == (0, True)
 
 
-def test_a_folder_is_told_from_the_journal_in_it(journal):
+def test_a_folder_is_told_from_the_journal_in_it(journal: Any) -> None:
     code, _, err = replay(journal.parent)
     assert code == 2
     assert f"{journal.parent} is a folder: name the journal, " in err

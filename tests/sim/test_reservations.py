@@ -1,6 +1,10 @@
 """Advance reservations in simulations: on random workloads nobody is ever in the way."""
 
+from __future__ import annotations
+
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,7 +28,7 @@ NODES = 8
 
 
 @st.composite
-def workloads(draw):
+def workloads(draw: Any) -> Any:
     """Rigid, moldable and asking jobs with estimates too long, too short and missing; walltimes."""
     booked = []
     for n in range(draw(st.integers(1, 3))):
@@ -58,9 +62,9 @@ class Watched(Simulation):
 
     seen: list[tuple[float, int, dict[str, int]]]
 
-    def _do(self, actions):
+    def _do(self, actions: Any) -> None:
         super()._do(actions)
-        state, inside = self.scheduler.state, {}
+        state, inside = self.scheduler.state, dict[str, int]()
         state.check()
         for job in state.active.values():
             name = Inside.of(job).name
@@ -71,9 +75,9 @@ class Watched(Simulation):
 @pytest.mark.parametrize("policy", [p for p in SETS if p != "mebf-handoff"])
 @given(workloads())
 @settings(max_examples=examples(40), deadline=None)
-def test_no_allocation_overlaps_a_reservation(policy, given_):
+def test_no_allocation_overlaps_a_reservation(policy: str, given_: Any) -> None:
     jobs, booked = given_
-    accepted = []
+    accepted = list[AdvanceReservation]()
     for r in booked:  # some exclude each other
         try:
             Simulation(ListedWorkload("w", []), NODES, named_config(policy),
@@ -100,7 +104,7 @@ def test_no_allocation_overlaps_a_reservation(policy, given_):
             assert outside + kept <= NODES, (since, until, outside, now)
 
 
-def test_a_job_whose_reservation_ends_when_another_begins_is_killed_once():
+def test_a_job_whose_reservation_ends_when_another_begins_is_killed_once() -> None:
     booked = [AdvanceReservation("own", 4, 0, 4), AdvanceReservation("next", 5, 4, 5)]
     spec = JobSpec("late", JobKind.EVOLVING, configuration(3), (configuration(3),),
                    estimate_s=1.5, reservation="own")  # fmt: skip
@@ -114,7 +118,7 @@ def test_a_job_whose_reservation_ends_when_another_begins_is_killed_once():
     assert not simulation.scheduler.state.active
 
 
-def fits(job, booked):
+def fits(job: Any, booked: Any) -> Any:
     """What the scheduler would refuse is not submitted."""
     r = next(r for r in booked if r.name == job.spec.reservation)
     walltime = job.spec.walltime_s or 0
@@ -125,7 +129,7 @@ def fits(job, booked):
     )
 
 
-def test_in_a_toml_workload(tmp_path):
+def test_in_a_toml_workload(tmp_path: Path) -> None:
     path = tmp_path / "w.toml"
     path.write_text(
         """
@@ -162,7 +166,7 @@ def test_in_a_toml_workload(tmp_path):
         ('name="x"\nprocessors=9\nstart_s=1\nduration_s=2', "the cluster has 4"),
     ],
 )
-def test_bad_reservations(tmp_path, text, fault):
+def test_bad_reservations(tmp_path: Path, text: str, fault: str) -> None:
     path = tmp_path / "w.toml"
     path.write_text(f"[[job]]\nrun_s = 1\n[[reservation]]\n{text}\n")
     result = CliRunner().invoke(sim, ["run", str(path), "--nodes", "4", "--policy", "easy"])

@@ -1,18 +1,23 @@
 """`dq sim run`: the contract, determinism, and what it says to senseless input."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from test_swf import line, log  # noqa: F401  # a fixture
 
 from dq_server.core.policies.sets import SETS
 from dq_server.sim.cli import sim
 from dq_server.sim.generators.kit import kit_like
 from dq_server.sim.swf import FIELDS, write_swf
+from tests.sim.logs import WriteLog
+from tests.sim.test_swf import line
 
 FIGURES = {
     *("policy", "jobs", "makespan_s", "mean_wait_s", "mean_turnaround_s", "utilization"),
@@ -20,14 +25,14 @@ FIGURES = {
 }
 
 
-def run(*args):
+def run(*args: Any) -> Any:
     result = CliRunner().invoke(sim, ["run", *map(str, args)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture
-def small(log):  # noqa: F811
+def small(log: WriteLog) -> Any:
     """Six nodes busy until 100, a head of 8, one that fills the gap, one that is too large."""
     return log(
         line(11, submit=0, run=100, asked=6, estimate=100),
@@ -37,7 +42,7 @@ def small(log):  # noqa: F811
     )
 
 
-def test_the_contract(small, tmp_path):
+def test_the_contract(small: Any, tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
     code, out, err = run(small, "--nodes", 10, "--policy", "easy", "--json", "--csv", table)
     assert code == 0
@@ -62,7 +67,7 @@ def test_the_contract(small, tmp_path):
 
 
 @pytest.mark.parametrize("policy", SETS)
-def test_every_policy_runs_rigid_and_malleable(small, policy):
+def test_every_policy_runs_rigid_and_malleable(small: Any, policy: str) -> None:
     code, out, _ = run(small, "--nodes", 12, "--policy", policy, "--json")
     assert (code, json.loads(out)["runs"][0]["jobs"]) == (0, 4)
     code, out, _ = run(small, "--nodes", 12, "--policy", policy, "--malleable", 1, "--json")
@@ -70,7 +75,7 @@ def test_every_policy_runs_rigid_and_malleable(small, policy):
 
 
 @pytest.fixture
-def busy(tmp_path):
+def busy(tmp_path: Path) -> Any:
     jobs = kit_like(300, gaps=0.75, seed=5)
     rows = []
     for k in range(len(jobs)):
@@ -89,7 +94,7 @@ def busy(tmp_path):
         pytest.param("reshape", marks=pytest.mark.full),
     ],
 )  # fmt: skip
-def test_same_seed_same_bytes(busy, tmp_path, policy):
+def test_same_seed_same_bytes(busy: Any, tmp_path: Path, policy: str) -> None:
     files = [tmp_path / f"{n}.csv" for n in range(3)]
     for path, seed in zip(files, (1, 1, 2), strict=True):
         args = ("--nodes", 500, "--policy", policy, "--malleable", 0.5, "--seed", seed)
@@ -99,7 +104,7 @@ def test_same_seed_same_bytes(busy, tmp_path, policy):
     assert (one == other) == (policy in ("easy", "conservative"))
 
 
-def test_estimates_can_be_enforced(log):  # noqa: F811
+def test_estimates_can_be_enforced(log: WriteLog) -> None:
     path = log(line(1, run=100, estimate=40), line(2, submit=1, run=10, estimate=10))
     args = (path, "--nodes", 4, "--policy", "easy", "--json")
     assert json.loads(run(*args)[1])["runs"][0]["makespan_s"] == 110
@@ -109,7 +114,7 @@ def test_estimates_can_be_enforced(log):  # noqa: F811
 
 
 @pytest.mark.full
-def test_a_picture(busy, tmp_path):
+def test_a_picture(busy: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "p.png"
     args = ("--nodes", 500, "--policy", "easy", "--policy", "mebf-spare", "--malleable", 1)
@@ -136,7 +141,13 @@ def test_a_picture(busy, tmp_path):
         ([], "Missing option '--policy'"),
     ],
 )
-def test_senseless_options_are_one_line_and_exit_code_2(small, tmp_path, monkeypatch, args, says):
+def test_senseless_options_are_one_line_and_exit_code_2(
+    small: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[Any] | list[str],
+    says: str,
+) -> None:
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     code, out, err = run(small, "--nodes", 10, *args)
@@ -146,7 +157,7 @@ def test_senseless_options_are_one_line_and_exit_code_2(small, tmp_path, monkeyp
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_the_workload_is_never_written_over(small):
+def test_the_workload_is_never_written_over(small: Any) -> None:
     before = small.read_bytes()
     code, out, err = run(small, "--nodes", 10, "--policy", "easy", "--csv", small)
     assert (code, out) == (2, "")
@@ -154,7 +165,7 @@ def test_the_workload_is_never_written_over(small):
     assert small.read_bytes() == before
 
 
-def test_a_csv_can_go_down_a_pipe_which_stays_a_pipe(small, tmp_path):
+def test_a_csv_can_go_down_a_pipe_which_stays_a_pipe(small: Any, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -167,7 +178,11 @@ def test_a_csv_can_go_down_a_pipe_which_stays_a_pipe(small, tmp_path):
 
 
 @pytest.mark.parametrize("policy", SETS)
-def test_jobs_of_no_length_are_simulated_whatever_they_are(log, tmp_path, policy):  # noqa: F811
+def test_jobs_of_no_length_are_simulated_whatever_they_are(
+    log: WriteLog,
+    tmp_path: Path,
+    policy: str,
+) -> None:
     zero = log(line(1, run=0, asked=2, estimate=5), line(2, submit=3, run=9, asked=1, estimate=9))
     args = ("--nodes", 4, "--policy", policy, "--json")
     figures = json.loads(run(zero, *args, "--malleable", 1)[1])["runs"][0]
@@ -198,7 +213,9 @@ def test_jobs_of_no_length_are_simulated_whatever_they_are(log, tmp_path, policy
         ("w.txt", "", "a workload is a .swf, .swf.gz or .toml file"),
     ],
 )
-def test_bad_workloads_are_one_line_and_exit_code_2(tmp_path, name, text, says):
+def test_bad_workloads_are_one_line_and_exit_code_2(
+    tmp_path: Path, name: str, text: str, says: str
+) -> None:
     path = tmp_path / name
     path.write_text(text)
     table = tmp_path / "out.csv"
@@ -209,13 +226,13 @@ def test_bad_workloads_are_one_line_and_exit_code_2(tmp_path, name, text, says):
     assert not table.exists()
 
 
-def test_a_missing_file(tmp_path):
+def test_a_missing_file(tmp_path: Path) -> None:
     code, _, err = run(tmp_path / "none.swf", "--nodes", 10, "--policy", "easy")
     assert code == 2
     assert "none.swf: No such file or directory" in err
 
 
-def test_a_workload_by_hand(tmp_path):
+def test_a_workload_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "w.toml"
     path.write_text(
         "[[job]]\nkind = 'malleable'\nprocessors = 2\nsizes = [2, 4]\niterations = 10\n"
@@ -231,7 +248,7 @@ def test_a_workload_by_hand(tmp_path):
     assert dynamic["utilization"] == pytest.approx((40 * 2 + 37 * 4) / (77 * 4))
 
 
-def test_contradictory_options_for_a_workload_by_hand(tmp_path):
+def test_contradictory_options_for_a_workload_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "w.toml"
     path.write_text("[[job]]\nrun_s = 5\n")
     code, _, err = run(path, "--nodes", 4, "--policy", "easy", "--malleable", 0.5)

@@ -1,6 +1,9 @@
 """Logs: clean, dirty and broken ones."""
 
-import gzip
+from __future__ import annotations
+
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,35 +11,33 @@ import pytest
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.swf import FIELDS, read_swf, write_swf
 from dq_server.sim.workload import RigidWorkload
+from tests.sim.logs import WriteLog
 
 
-def line(job=1, submit=0, run=10, used=4, asked=4, estimate=20, user=7):
-    fields = dict.fromkeys(FIELDS, -1)
+def line(
+    job: int = 1,
+    submit: int = 0,
+    run: float = 10,
+    used: int = 4,
+    asked: float = 4,
+    estimate: int = 20,
+    user: int = 7,
+) -> str:
+    fields: dict[str, float] = dict.fromkeys(FIELDS, -1)
     fields |= {"job": job, "submit_s": submit, "run_s": run, "used_processors": used,
                "requested_processors": asked, "estimate_s": estimate, "user": user}  # fmt: skip
     return " ".join(str(fields[name]) for name in FIELDS)
 
 
-@pytest.fixture
-def log(tmp_path):
-    def write(*lines, name="log.swf"):
-        path = tmp_path / name
-        body = "; Version: 2.2\n;\n" + "\n".join(lines) + "\n"
-        path.write_bytes(gzip.compress(body.encode()) if name.endswith(".gz") else body.encode())
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize("name", ["log.swf", "log.swf.gz"])
-def test_all_18_fields_are_read(log, name):
+def test_all_18_fields_are_read(log: WriteLog, name: str) -> None:
     numbers = list(range(1, 19))
     read = read_swf(log(" ".join(map(str, numbers)), name=name))
     assert [read.column(field)[0] for field in FIELDS] == numbers
     assert not read.notes
 
 
-def test_which_fields_count(log):
+def test_which_fields_count(log: WriteLog) -> None:
     path = log(
         line(1, asked=8, used=4, run=10, estimate=30),
         line(2, asked=-1, used=5, run=11, estimate=-1),
@@ -50,7 +51,7 @@ def test_which_fields_count(log):
     assert jobs.spec(0).group == ""
 
 
-def test_what_is_odd_is_counted_and_nothing_vanishes_silently(log):
+def test_what_is_odd_is_counted_and_nothing_vanishes_silently(log: WriteLog) -> None:
     path = log(
         line(1, run=0, estimate=-1),
         line(2, run=-1),
@@ -79,16 +80,16 @@ def test_what_is_odd_is_counted_and_nothing_vanishes_silently(log):
         (line(2, submit=-5), r"log.swf:4: field 2 \(submit_s\) is -5: a time cannot be negative"),
         (line(2, run=-7), r"log.swf:4: field 4 \(run_s\) is -7"),
         (line(2, estimate=-3), r"log.swf:4: field 9 \(estimate_s\) is -3"),
-        (line(2, run="nan"), r"log.swf:4: a number is not finite"),
+        (line(2, run=math.nan), r"log.swf:4: a number is not finite"),
         (line(2, asked=2.5), r"log.swf:4: .*not whole"),
     ],
 )
-def test_a_line_that_is_no_job_is_named(log, bad, says):
+def test_a_line_that_is_no_job_is_named(log: WriteLog, bad: str, says: str) -> None:
     with pytest.raises(WorkloadError, match=says):
         read_swf(log(line(1), bad, line(3)))
 
 
-def test_a_torn_gzip_file_is_named(log):
+def test_a_torn_gzip_file_is_named(log: WriteLog) -> None:
     path = log(*(line(k) for k in range(500)), name="torn.swf.gz")
     path.write_bytes(path.read_bytes()[:-400])
     with pytest.raises(WorkloadError, match=r"torn.swf.gz:\d+: the file is torn"):
@@ -96,13 +97,13 @@ def test_a_torn_gzip_file_is_named(log):
 
 
 @pytest.mark.parametrize("text", ["", "; only a comment\n"])
-def test_an_empty_log_is_none(tmp_path, text):
+def test_an_empty_log_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "empty.swf").write_text(text)
     with pytest.raises(WorkloadError, match="no job"):
         read_swf(tmp_path / "empty.swf")
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     rows = np.arange(36.0).reshape(2, 18)
     for name in ("a.swf", "a.swf.gz"):
         write_swf(tmp_path / name, rows.tolist(), "Version: 2.2")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,21 +54,21 @@ user = "carol"
 """
 
 
-def run(tmp_path, text, policy="dfs"):
+def run(tmp_path: Path, text: str, policy: str = "dfs") -> Any:
     path = tmp_path / "jobs.toml"
     path.write_text(text)
     records = Simulation(read_toml(path), 6, named_config(policy)).run()
     return records.end_s.tolist(), records.metrics()["expands"]
 
 
-def test_fig_1_a_is_refused_when_its_request_delays_c_too_much(tmp_path):
+def test_fig_1_a_is_refused_when_its_request_delays_c_too_much(tmp_path: Path) -> None:
     # A would be expected back at 800: C would start 400 s late, which the limit of 500 allows.
     assert run(tmp_path, FIG_1) == ([400.0, 400.0, 500.0], 1)
     later = FIG_1.replace("run_s = 800", "run_s = 1000")  # 600 s late
     assert run(tmp_path, later) == ([1000.0, 400.0, 500.0], 0)
 
 
-def test_static_policies_know_nothing_of_limits(tmp_path):
+def test_static_policies_know_nothing_of_limits(tmp_path: Path) -> None:
     longer = FIG_1.replace("run_s = 800", "run_s = 1000\ngranted_s = 700")
     assert run(tmp_path, longer, "easy") == ([700.0, 400.0, 800.0], 1)
 
@@ -80,7 +84,9 @@ def test_static_policies_know_nothing_of_limits(tmp_path):
         ('kind = "evolving"', "", "ask_at_s, more: for jobs of kind evolving"),
     ],
 )
-def test_what_makes_no_sense_is_named_with_its_line(tmp_path, old, new, says):
+def test_what_makes_no_sense_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
     with pytest.raises(WorkloadError, match=says) as caught:
         run(tmp_path, FIG_1.replace(old, new, 1))
     assert "jobs.toml:2: job 1" in str(caught.value)
@@ -108,7 +114,7 @@ remap_s = 7
 """
 
 
-def spans(tmp_path, text, policy="easy", **config):
+def spans(tmp_path: Path, text: str, policy: str = "easy", **config: Any) -> Any:
     path = tmp_path / "jobs.toml"
     path.write_text(text)
     workload = read_toml(path)
@@ -118,7 +124,7 @@ def spans(tmp_path, text, policy="easy", **config):
 
 
 @pytest.mark.parametrize("policy", [p for p in SETS if p != "mebf-expand+"])
-def test_a_profile_is_carried_out_and_others_go_round_it(tmp_path, policy):
+def test_a_profile_is_carried_out_and_others_go_round_it(tmp_path: Path, policy: str) -> None:
     # The second comes to its remap points every 7 s: one second late for its step at 280.
     assert spans(tmp_path, KNOWN, policy) == (
         [(0, 210), (1, 60), (180, 280), (260, 331)],
@@ -126,13 +132,13 @@ def test_a_profile_is_carried_out_and_others_go_round_it(tmp_path, policy):
     )
 
 
-def test_a_profile_on_its_peak_is_a_rigid_job(tmp_path):
+def test_a_profile_on_its_peak_is_a_rigid_job(tmp_path: Path) -> None:
     times, sizes = spans(tmp_path, KNOWN, fit="rigid")
     assert times == [(0, 210), (210, 269), (269, 369), (369, 439)]
     assert sizes == {}
 
 
-def test_who_does_not_come_in_time_is_killed(tmp_path):
+def test_who_does_not_come_in_time_is_killed(tmp_path: Path) -> None:
     lazy = KNOWN.replace("remap_s = 7", "").replace("30, 1]]", "30, 1]]\nremap_s = 95")
     times, sizes = spans(tmp_path, lazy, profile_grace_s=5.0)
     # at 60 it should have grown and comes at 95; at 180 it should have shrunk: killed at 185
@@ -142,10 +148,9 @@ def test_who_does_not_come_in_time_is_killed(tmp_path):
 
 @given(queues, st.sampled_from(sorted(FIT_RULES)))
 @settings(deadline=None, max_examples=examples(60))
-def test_a_queue_of_profiles_ends_as_the_paper_plans_it(queue, fit):
+def test_a_queue_of_profiles_ends_as_the_paper_plans_it(queue: Any, fit: Any) -> None:
     jobs = [
-        ListedJob(0.0, _spec(one), lambda one=one: Profiled(one.steps), k)
-        for k, one in enumerate(queue)
+        ListedJob(0.0, _spec(one), partial(Profiled, one.steps), k) for k, one in enumerate(queue)
     ]
     config = configured(named_config("easy"), fit=fit)
     records = Simulation(ListedWorkload("profiles", jobs), NODES, config).run()
@@ -156,7 +161,7 @@ def test_a_queue_of_profiles_ends_as_the_paper_plans_it(queue, fit):
     assert held == [one.node_seconds for one in planned]
 
 
-def _spec(one):
+def _spec(one: Any) -> Any:
     shapes = [configuration(size) for size in sorted({nodes for _, nodes in one.steps})]
     first = configuration(one.steps[0][1])
     return JobSpec("", JobKind.EVOLVING, first, tuple(shapes), profile=one.steps)
@@ -173,12 +178,14 @@ def _spec(one):
         ("processors = 6", "processors = 6\nremap_s = 1", "remap_s: for jobs with a profile"),
     ],
 )
-def test_profiles_that_make_no_sense_are_named_with_their_line(tmp_path, old, new, says):
+def test_profiles_that_make_no_sense_are_named_with_their_line(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
     with pytest.raises(WorkloadError, match=says):
         spans(tmp_path, KNOWN.replace(old, new, 1))
 
 
-def test_a_profile_above_the_machine_is_left_out_and_counted(tmp_path):
+def test_a_profile_above_the_machine_is_left_out_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "jobs.toml"
     path.write_text(KNOWN)
     records = Simulation(read_toml(path), 6, named_config("easy")).run()

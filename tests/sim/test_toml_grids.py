@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dq_server.core.model.sizes import Configuration
 from dq_server.core.settings import configured, named_config
+from dq_server.sim.applications import Application, Iterating
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.records import Records
 from dq_server.sim.toml_workload import read_toml
 
 JOB = """
@@ -21,16 +26,22 @@ redistribution_s = 1
 """
 
 
-def run(path, text, **config):
+def run(path: Path, text: str, **config: Any) -> tuple[list[str], Records]:
     """The grids that the job computed on, and the records."""
     path.write_text(text)
     workload = read_toml(path)
-    listed, visited = workload.jobs[0], []
+    listed, visited = workload.jobs[0], list[str]()
 
-    def watched():
+    def watched() -> Application:
         application = listed.make()
+        assert isinstance(application, Iterating)
         time_s = application.iteration_s
-        application.iteration_s = lambda at: visited.append(str(at)) or time_s(at)
+
+        def noted(at: Configuration) -> float:
+            visited.append(str(at))
+            return time_s(at)
+
+        application.iteration_s = noted
         return application
 
     workload.jobs[0] = replace(listed, make=watched)
@@ -39,11 +50,11 @@ def run(path, text, **config):
 
 
 @pytest.fixture
-def toml(tmp_path):
+def toml(tmp_path: Path) -> Path:
     return tmp_path / "jobs.toml"
 
 
-def test_1x8_beats_2x4_and_is_found(toml):
+def test_1x8_beats_2x4_and_is_found(toml: Path) -> None:
     visited, records = run(toml, JOB)
     assert visited == ["1x2", "2x2", "1x4", "2x2", "2x4", "1x8"]
     found = records.metrics()
@@ -51,17 +62,17 @@ def test_1x8_beats_2x4_and_is_found(toml):
     assert records.end_s[0] < run(toml, JOB, grids="never")[1].end_s[0]
 
 
-def test_a_chain_of_first_grids_ends_before_it(toml):
+def test_a_chain_of_first_grids_ends_before_it(toml: Path) -> None:
     visited, _ = run(toml, JOB, grids="never")
     assert visited == ["1x2", "2x2", "2x4", "2x2"]
 
 
-def test_the_time_of_a_size_is_that_of_all_its_grids(toml):
+def test_the_time_of_a_size_is_that_of_all_its_grids(toml: Path) -> None:
     visited, _ = run(toml, JOB.replace("2x4 = 5.9, 1x8 = 3", "8 = 5, 1x8 = 7"))
     assert visited[-3:] == ["2x4", "1x8", "2x4"]
 
 
-def test_a_job_with_a_run_time_alone_takes_grids_too(toml):
+def test_a_job_with_a_run_time_alone_takes_grids_too(toml: Path) -> None:
     text = '[[job]]\nkind = "malleable"\nrun_s = 600\nsizes = ["1x4", "2x2", 8]\n'
     visited, _ = run(toml, text)
     assert visited == ["1x4", "2x2", "1x4", "2x4"]
@@ -78,7 +89,9 @@ def test_a_job_with_a_run_time_alone_takes_grids_too(toml):
         ('"malleable"', '"moldable"', "1x4 is a second grid of its size: only a malleable job"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_line(toml, old, new, words):
+def test_what_makes_no_sense_is_refused_in_one_line(
+    toml: Path, old: str, new: str, words: str
+) -> None:
     toml.write_text(JOB.replace(old, new))
     with pytest.raises(WorkloadError, match=words) as refused:
         read_toml(toml)

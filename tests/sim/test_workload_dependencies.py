@@ -1,17 +1,23 @@
 """Jobs after others in a simulation: fields 17 and 18 of a log, `after` in a TOML workload."""
 
+from __future__ import annotations
+
 import csv
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from test_swf import log  # noqa: F401  # a fixture
 
 from dq_server.sim.cli import sim
 from dq_server.sim.swf import FIELDS
+from tests.sim.logs import WriteLog
 
 
-def job(number, submit, run, asked, preceding=-1, think=-1):
+def job(
+    number: int, submit: int, run: int, asked: int, preceding: int = -1, think: int = -1
+) -> str:
     fields = dict.fromkeys(FIELDS, -1) | {
         "job": number, "submit_s": submit, "run_s": run, "requested_processors": asked,
         "preceding_job": preceding, "think_s": think,
@@ -19,7 +25,9 @@ def job(number, submit, run, asked, preceding=-1, think=-1):
     return " ".join(map(str, fields.values()))
 
 
-def times(workload, tmp_path, *options, nodes=4, policy="easy"):
+def times(
+    workload: Path, tmp_path: Path, *options: Any, nodes: int = 4, policy: str = "easy"
+) -> Any:
     """Job -> (submission, start, end), and what was noted."""
     table = tmp_path / "jobs.csv"
     words = ["run", workload, "--nodes", nodes, "--policy", policy, "--json", "--csv", table]
@@ -33,7 +41,7 @@ def times(workload, tmp_path, *options, nodes=4, policy="easy"):
 
 
 @pytest.fixture
-def chain(log):  # noqa: F811
+def chain(log: WriteLog) -> Path:
     return log(
         job(1, submit=0, run=100, asked=1),
         job(2, submit=10, run=50, asked=1, preceding=1, think=30),
@@ -45,14 +53,14 @@ def chain(log):  # noqa: F811
     )
 
 
-def test_by_default_a_log_is_taken_as_it_is(chain, tmp_path):
+def test_by_default_a_log_is_taken_as_it_is(chain: Path, tmp_path: Path) -> None:
     found, _ = times(chain, tmp_path)
     assert {k: start for k, (_, start, _) in found.items()} == {
         1: 0, 2: 10, 3: 20, 4: 25, 6: 30, 7: 30
     }  # fmt: skip
 
 
-def test_think_time_and_preceding_job(chain, tmp_path):
+def test_think_time_and_preceding_job(chain: Path, tmp_path: Path) -> None:
     found, notes = times(chain, tmp_path, "--dependencies")
     assert found[2] == (130, 130, 180)  # submitted 30 s after the end of job 1
     assert found[3] == (20, 100, 110)  # submitted as logged, waits for job 1
@@ -62,7 +70,7 @@ def test_think_time_and_preceding_job(chain, tmp_path):
     assert notes["the preceding job (field 17) is not in the log before it"] == 1
 
 
-def test_after_in_a_toml_workload(tmp_path):
+def test_after_in_a_toml_workload(tmp_path: Path) -> None:
     path = tmp_path / "w.toml"
     path.write_text(
         """
@@ -101,7 +109,9 @@ def test_after_in_a_toml_workload(tmp_path):
     ("after", "text"),
     [("[2]", "job 1 comes after job 2"), ("[9]", "comes after job 9"), ("[0]", "from 1 on")],
 )
-def test_a_job_cannot_come_after_one_that_is_not_before_it(tmp_path, after, text):
+def test_a_job_cannot_come_after_one_that_is_not_before_it(
+    tmp_path: Path, after: str, text: str
+) -> None:
     path = tmp_path / "w.toml"
     path.write_text(f"[[job]]\nrun_s = 1\nafter = {after}\n[[job]]\nrun_s = 1\n")
     words = ["run", str(path), "--nodes", "4", "--policy", "easy"]
