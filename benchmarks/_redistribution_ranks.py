@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from mpi4py import MPI
@@ -41,7 +41,8 @@ def content(layout: BlockCyclic, grid: ProcessGrid, rank: int) -> Local:
     """Local part of the array whose element (i, j) is i * n + j."""
     row, col = grid.coords(rank)
     rows = layout.global_rows(grid, row).astype(np.float64)
-    return np.add.outer(rows * layout.n, layout.global_cols(grid, col).astype(np.float64))
+    found: Local = np.add.outer(rows * layout.n, layout.global_cols(grid, col).astype(np.float64))
+    return found
 
 
 class Case:
@@ -66,7 +67,8 @@ class Case:
         if old_rank is not None:
             part = content(layout, grids[0], old_rank)
             for arena in (self.private, self.session):
-                self.source[arena] = arena.empty(part.shape, part.dtype, self.order)
+                local = arena.empty(part.shape, part.dtype, self.order)
+                self.source[arena] = cast(Local, local)
                 self.source[arena][...] = part
 
     def ours(self, name: str, arena: Arena, *, once: bool = False, **options: Any) -> Action:
@@ -97,7 +99,7 @@ class Case:
         target = None if self.expected is None else np.zeros_like(self.expected)
 
         def copy() -> Local | None:
-            if target is not None:
+            if target is not None and self.expected is not None:
                 np.copyto(target, self.expected)
             return target
 
@@ -109,7 +111,7 @@ class Case:
         def copy() -> Local | None:
             if self.expected is None:
                 return None
-            target: Local = self.fresh.empty_quick(self.expected.shape, np.float64)
+            target = cast(Local, self.fresh.empty_quick(self.expected.shape, np.float64))
             np.copyto(target, self.expected)
             return target
 

@@ -3,32 +3,46 @@
 It writes `begin SIZE at TURN` when it enters its loop and `data right` or `data wrong` in the end.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import resize_lib
 from resize_lib import resize
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def row_and_column(i, j):
-    return 1000.0 * i + j
+    from mpi4py import MPI
+    from numpy.typing import NDArray
+
+    from resize_lib.descriptors import ProcessGrid
+    from resize_lib.jobsession import Session
+    from resize_lib.redistribution import Placement
 
 
-def pack(value, old, rank, new):
+def row_and_column(i: NDArray[Any], j: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = 1000.0 * i + j
+    return found
+
+
+def pack(value: list[float], old: ProcessGrid, rank: int, new: ProcessGrid) -> list[bytes]:
     """Item k belongs to rank k modulo the size."""
     mine = {rank + k * old.size: v for k, v in enumerate(value)}
     return [np.array([v for k, v in mine.items() if k % new.size == r]).tobytes()
             for r in range(new.size)]  # fmt: skip
 
 
-def unpack(pieces, old, rank, new):
+def unpack(pieces: Sequence[bytes], old: ProcessGrid, rank: int, new: ProcessGrid) -> list[float]:
     """Old rank r held items r, r + P, ...; the new ones are in the order of their numbers."""
-    found = {}
+    found: dict[int, float] = {}
     for r, piece in enumerate(pieces):
         held = [k for k in range(r, ITEMS, old.size) if k % new.size == rank]
         found |= dict(zip(held, np.frombuffer(piece).tolist(), strict=True))
@@ -50,10 +64,10 @@ def main() -> int:
     if o.die_in_resize and first_life:
         move = resize._move
 
-        def die(session, *rest):
+        def die(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
             if session.rank == (session.size - 1 if o.die_in_resize == "last" else 0):
                 os.kill(os.getpid(), signal.SIGKILL)
-            move(session, *rest)
+            move(session, old, new, comm)
 
         resize._move = die
     with resize_lib.session() as rs:

@@ -1,15 +1,21 @@
 """The plan without MPI: the exchange played in one process against the gather/scatter oracle."""
 
+from __future__ import annotations
+
 import itertools
 import subprocess
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resize_lib.descriptors import BlockCyclic, ProcessGrid, Weighted1D
+from harness.examples import examples
+from resize_lib.descriptors import BlockCyclic, Distributed, ProcessGrid, Weighted1D
 from resize_lib.redistribution import InvalidRedistributionError, plan_redistribution
 from resize_lib.redistribution.blocks import (
     Part,
@@ -19,14 +25,16 @@ from resize_lib.redistribution.blocks import (
     packing_views,
     unpacking_views,
 )
+from resize_lib.redistribution.plan import RedistributionPlan
 from resize_lib.redistribution.runs import share_of
 from tests.plan.layouts import block_cyclic, grids, local_part, one_dimensional
+
+Move = tuple[Distributed, ProcessGrid, Distributed, ProcessGrid]
 
 DTYPES = ["f8", "c16", "i2", "?", "M8[s]", "S5", [("a", "i1"), ("b", "f8")]]
 
 
-def content(shape, dtype, seed):
-    dtype = np.dtype(dtype)
+def content(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> npt.NDArray[Any]:
     count = int(np.prod(shape))
     values = np.random.default_rng(seed).integers(0, 256, count * dtype.itemsize, dtype=np.uint8)
     if dtype.kind == "b":
@@ -34,7 +42,7 @@ def content(shape, dtype, seed):
     return values.view(dtype).reshape(shape)
 
 
-def strided(part, how):
+def strided(part: npt.NDArray[Any], how: str) -> npt.NDArray[Any]:
     """The same values under other strides: Fortran order, every second item, or backwards."""
     if how == "F":
         return np.asfortranarray(part)
@@ -48,7 +56,15 @@ def strided(part, how):
     return np.ascontiguousarray(part)
 
 
-def play(plan, sources, targets, *, transposed, panels, in_place):
+def play(
+    plan: RedistributionPlan,
+    sources: Sequence[npt.NDArray[Any]],
+    targets: Sequence[npt.NDArray[Any]],
+    *,
+    transposed: bool,
+    panels: int,
+    in_place: bool,
+) -> None:
     """Carry out every transfer of ``plan``, by messages in panels or straight from part to part."""
     for p, q in np.ndindex(*plan.bytes_per_pair.shape):
         transfer = plan.transfer(p, q)
@@ -70,13 +86,13 @@ def play(plan, sources, targets, *, transposed, panels, in_place):
 
 
 @st.composite
-def moves(draw):
+def moves(draw: st.DrawFn) -> Move:
     """Old and new layout of one array on two grids; both 2-D or both 1-D."""
     grid, new_grid = draw(grids(4)), draw(grids(4))
     if draw(st.booleans()):
         m, n = draw(st.integers(0, 50)), draw(st.integers(0, 50))
-        old = draw(block_cyclic(m, n))
-        new = draw(st.one_of(st.just(old), block_cyclic(m, n)))
+        old: Distributed = draw(block_cyclic(m, n))
+        new: Distributed = draw(st.one_of(st.just(old), block_cyclic(m, n)))
     else:
         n, trailing = draw(st.integers(0, 60)), draw(st.sampled_from([(), (3,), (2, 2), (0,)]))
         old = draw(one_dimensional(n, trailing, grid))
@@ -84,9 +100,9 @@ def moves(draw):
     return old, grid, new, new_grid
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(moves(), st.data())
-def test_everything_arrives_bit_by_bit(move, data):
+def test_everything_arrives_bit_by_bit(move: Move, data: st.DataObject) -> None:
     old, grid, new, new_grid = move
     dtype = np.dtype(data.draw(st.sampled_from(DTYPES)))
     whole = content(old.shape, dtype, seed=1)
@@ -105,9 +121,9 @@ def test_everything_arrives_bit_by_bit(move, data):
     assert plan.bytes_total == whole.nbytes
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(moves())
-def test_what_is_called_unchanged_is_the_same_part(move):
+def test_what_is_called_unchanged_is_the_same_part(move: Move) -> None:
     old, grid, new, new_grid = move
     plan = plan_redistribution(old, grid, new, new_grid, 8)
     whole = np.arange(int(np.prod(old.shape))).reshape(old.shape)
@@ -120,7 +136,7 @@ def test_what_is_called_unchanged_is_the_same_part(move):
         assert plan.bytes_that_change_process() == 0
 
 
-def chain_plan(old, new):
+def chain_plan(old: tuple[int, int], new: tuple[int, int]) -> RedistributionPlan:
     layout = BlockCyclic(2400, 2400, 32, 32)
     return plan_redistribution(layout, ProcessGrid(*old), layout, ProcessGrid(*new), 8)
 
@@ -129,18 +145,20 @@ def chain_plan(old, new):
     ("old", "new", "moved"),
     [((2, 2), (2, 3), 0.745), ((3, 3), (3, 4), 0.827), ((1, 1), (1, 2), 0.493)],
 )
-def test_the_share_of_bytes_that_change_process(old, new, moved):
+def test_the_share_of_bytes_that_change_process(
+    old: tuple[int, int], new: tuple[int, int], moved: float
+) -> None:
     plan = chain_plan(old, new)
     assert plan.bytes_that_change_process() / plan.bytes_total == pytest.approx(moved, abs=6e-4)
 
 
-def test_processes_that_stay_put_count_by_the_rank_map():
+def test_processes_that_stay_put_count_by_the_rank_map() -> None:
     plan = chain_plan((1, 2), (1, 2))
     assert plan.bytes_that_change_process((0, 1), (0, 1)) == 0
     assert plan.bytes_that_change_process((0, 1), (1, 0)) == plan.bytes_total
 
 
-def test_the_estimate_is_the_busiest_process():
+def test_the_estimate_is_the_busiest_process() -> None:
     layout = BlockCyclic(8, 8, 1, 8)
     plan = plan_redistribution(layout, ProcessGrid(1, 1), layout, ProcessGrid(4, 1), 8)
     # Process 0 sends three quarters of 512 bytes in three messages, each other receives one.
@@ -148,11 +166,11 @@ def test_the_estimate_is_the_busiest_process():
     assert plan.estimate_s(1.0, 128.0, (0,), (1, 2, 3, 4)) == pytest.approx(4 * 1.0 + 512 / 128)
 
 
-def test_a_plan_is_remembered():
+def test_a_plan_is_remembered() -> None:
     assert chain_plan((2, 2), (2, 3)) is chain_plan((2, 2), (2, 3))
 
 
-def test_different_global_shapes_are_refused():
+def test_different_global_shapes_are_refused() -> None:
     with pytest.raises(
         InvalidRedistributionError, match=r"\(8, 8\) cannot be redistributed to \(8, 9\)"
     ):
@@ -165,13 +183,13 @@ def test_different_global_shapes_are_refused():
         )
 
 
-def test_weights_for_another_grid_are_refused():
+def test_weights_for_another_grid_are_refused() -> None:
     layout = Weighted1D(8, (1, 1))
     with pytest.raises(ValueError, match="2 weights"):
         plan_redistribution(layout, ProcessGrid(1, 2), layout, ProcessGrid(1, 3), 8)
 
 
-def test_planning_imports_no_mpi_and_no_masked_arrays():
+def test_planning_imports_no_mpi_and_no_masked_arrays() -> None:
     """Each costs a joining rank tens of milliseconds, for which the whole job waits."""
     program = """
 import sys

@@ -1,22 +1,28 @@
 """What travels from place to place: stretches that lie without a gap in both parts."""
 
+from __future__ import annotations
+
+from typing import Literal
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from harness.examples import examples
 from resize_lib.descriptors import BlockCyclic, ProcessGrid
 from resize_lib.redistribution import plan_redistribution, routes
 from resize_lib.redistribution.blocks import Part, address_of, contiguous_address
 from resize_lib.redistribution.messages import STRETCHES_MAX, Piece, messages_of
+from resize_lib.redistribution.plan import RedistributionPlan
 from resize_lib.redistribution.routes import routes_of, stretches_of
 from resize_lib.redistribution.runs import stretches_in
 from resize_lib.redistribution.types import Placement
 from tests.plan.layouts import local_part
-from tests.plan.test_plan import moves
+from tests.plan.test_plan import Move, moves
 
 
-def whole_rows(plan, p, q, transposed):
+def whole_rows(plan: RedistributionPlan, p: int, q: int, transposed: bool) -> bool:
     """Whether all rows that the pair shares are whole in both parts, counted by hand."""
     index = np.arange(np.prod(plan.old.shape[:2])).reshape(plan.old.shape[:2])
     index = index[:, np.newaxis] if plan.old.dimensions == 1 else index
@@ -32,9 +38,11 @@ def whole_rows(plan, p, q, transposed):
     )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(moves(), st.booleans(), st.integers(1, 4))
-def test_stretches_lie_in_one_piece_on_both_sides(move, transposed, panels):
+def test_stretches_lie_in_one_piece_on_both_sides(
+    move: Move, transposed: bool, panels: int
+) -> None:
     old, grid, new, new_grid = move
     if len(old.shape) > old.dimensions:
         return
@@ -44,7 +52,7 @@ def test_stretches_lie_in_one_piece_on_both_sides(move, transposed, panels):
     routes.STRETCH_BYTES_MIN = 1
     found = stretches_of(plan, transposed=transposed)
     routes.STRETCH_BYTES_MIN = before
-    order = "F" if transposed else "C"
+    order: Literal["C", "F"] = "F" if transposed else "C"
     for p, q in np.ndindex(*found.shape):
         assert not found[p, q] or whole_rows(plan, p, q, transposed)
         if not found[p, q]:
@@ -68,6 +76,7 @@ def test_stretches_lie_in_one_piece_on_both_sides(move, transposed, panels):
             for part, side in ((source, True), (target, False)):
                 seen = Part.of(part, dimensions=old.dimensions, transposed=transposed)
                 at = contiguous_address(piece.rows, piece.cols, seen, old=side)
+                assert at is not None
                 assert address_of(part) <= at <= address_of(part) + part.nbytes - message.nbytes
 
 
@@ -81,13 +90,15 @@ def test_stretches_lie_in_one_piece_on_both_sides(move, transposed, panels):
         ((2, 3), (3, 3), True, 0.0),
     ],
 )
-def test_a_resize_along_the_outer_axis_moves_stretches(old, new, transposed, expected):
+def test_a_resize_along_the_outer_axis_moves_stretches(
+    old: tuple[int, int], new: tuple[int, int], transposed: bool, expected: float
+) -> None:
     layout = BlockCyclic(1200, 1200, 50, 50)
     plan = plan_redistribution(layout, ProcessGrid(*old), layout, ProcessGrid(*new), 8)
     assert (stretches_of(plan, transposed=transposed) > 0).mean() == expected
 
 
-def test_short_stretches_are_gathered():
+def test_short_stretches_are_gathered() -> None:
     grids = ProcessGrid(1, 1), ProcessGrid(1, 2)
     for rows, long in ((100, False), (1024, True)):
         layout = BlockCyclic(rows, 1200, 8, 8)  # a stretch is 8 columns
@@ -97,7 +108,9 @@ def test_short_stretches_are_gathered():
 
 @pytest.mark.parametrize("nb", [8, 100])
 @pytest.mark.parametrize(("old", "new"), [((1, 1), (1, 2)), ((1, 3), (1, 4)), ((2, 3), (2, 2))])
-def test_few_stretches_are_under_way_at_a_time(old, new, nb):
+def test_few_stretches_are_under_way_at_a_time(
+    old: tuple[int, int], new: tuple[int, int], nb: int
+) -> None:
     layout = BlockCyclic(4096, 4096, nb, nb)
     grids = [Placement.leading(ProcessGrid(*side)) for side in (old, new)]
     found = routes_of(((0, layout, layout, 8, True),), *grids)
