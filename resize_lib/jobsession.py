@@ -320,7 +320,7 @@ class Session:
                 answer = self.server().ask(body)
             else:
                 why = "the program does not run under a DQ server"
-                answer = m.DynamicAnswer(body.request, "rejected", 0, reason=why)
+                answer = m.DynamicAnswer(request=body.request, what="rejected", more=0, reason=why)
         told: m.DynamicAnswer = idle_bcast(self.comm, answer)
         if told.what != "rejected" or not self._pending():
             self.job.asked = told
@@ -345,14 +345,14 @@ class Session:
         if self.rank == 0:
             preparing = job.expanding.resize_id if job.expanding is not None else 0
             point = m.RemapPoint(
-                job.seq,
-                self.size,
-                job.resize_id,
-                slowest,
-                job.redistribution_s,
-                job.step,
-                preparing,
-                self._turns,
+                seq=job.seq,
+                processors=self.size,
+                resize_id=job.resize_id,
+                iteration_time_s=slowest,
+                redistribution_time_s=job.redistribution_s,
+                step=job.step,
+                preparing=preparing,
+                iterations=self._turns,
             )
             answer, step = advise(self, self.server().remap(point), slowest, last=last)
             moves = step in (Step.COMPLETE, Step.EXPAND, Step.SHRINK)

@@ -49,7 +49,7 @@ class ServerLink:
 
         Such an answer repeats the `preparing` of the question: an expansion under way goes on.
         """
-        carry_on = m.RemapAnswer("continue", point.preparing)
+        carry_on = m.RemapAnswer(what="continue", resize_id=point.preparing)
         if time.monotonic() < self._quiet_until:
             return carry_on
         try:
@@ -68,7 +68,7 @@ class ServerLink:
         try:
             reply = self._connection.call(body, ANSWER_WITHIN_S)
         except DQError as e:
-            return m.DynamicAnswer(body.request, "rejected", more, reason=str(e))
+            return m.DynamicAnswer(request=body.request, what="rejected", more=more, reason=str(e))
         assert isinstance(reply, m.DynamicAnswer)
         return reply
 

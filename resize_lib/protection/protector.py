@@ -104,7 +104,9 @@ class Protector:
         if not error:
             s.step, s.resize_id = session.job.step, session.job.resize_id
         if session.rank == 0:
-            report = m.CopyMade(session.job.step, s.took_s, nbytes, error[:4000])
+            report = m.CopyMade(
+                step=session.job.step, took_s=s.took_s, nbytes=nbytes, error=error[:4000]
+            )
             session.server().report(report)
             if error and error != s.error:
                 say(f"no copy of the job's data can be made, the last one stays: {error}")

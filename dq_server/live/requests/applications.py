@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from dq_client import messages as m
-from dq_server.core.features.requests import answer_of
+from dq_server.core.features.dynamic_requests import answer_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, AnswerRequest
 from dq_server.core.model.errors import InvalidTransition
