@@ -127,9 +127,10 @@ class Profiles(Feature):
 
     def starts(self, turn: Turn) -> list[Start]:
         """Who starts now. Calls those whose moment has come."""
-        jobs = list(Profiled.of(turn.state).jobs.values())
-        if not jobs:
+        profiled = Profiled.of(turn.state).jobs
+        if not profiled:
             return []
+        jobs = list(profiled.values())
         for job in jobs:
             if job.state in ACTIVE:
                 _watch(turn, job)

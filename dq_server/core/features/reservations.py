@@ -144,6 +144,8 @@ class Reservations(Feature):
         """Who starts inside a reservation."""
         state, now = turn.state, turn.now
         booked = Booked.of(state).by_name
+        if not booked:
+            return []
         idle, found = state.idle, []
         room = {
             r.name: r.processors - held_inside(state, r.name)
