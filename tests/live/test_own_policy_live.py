@@ -16,9 +16,10 @@ GROWING = ["--", "python", "-m", "tests.live.growing", "--iterations", 20, "--se
 
 
 def test_a_job_expands_to_its_share_and_gives_way(
-    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    live: Live,
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES), prepend=":")
+    live.env["PYTHONPATH"] = str(EXAMPLES)
     config = tmp_path / "config.toml"
     config.write_text('[scheduler]\nresize = "gentle:EvenShare"\n[scheduler.gentle]\nslack = 1\n')
     live.up(4, "--config", config)
