@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from dq_server.live.journal import SCHEMA, Journal, JournalError
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import JobAccepted
+from dq_server.live.journal import SCHEMA, Journal, JournalError, event_as_json
 
 
 def test_a_new_journal_says_which_version_wrote_it_and_another_refuses_it(tmp_path: Path) -> None:
@@ -28,4 +31,21 @@ def test_sqlite_flushes_no_commit_by_itself(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.sqlite")
     normal = 1
     assert journal._db.execute("PRAGMA synchronous").fetchone() == (normal,)
+    journal.close()
+
+
+def test_a_disk_that_fails_to_flush_stops_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is written, perhaps not for good: neither yes nor no would be honest."""
+
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    journal = Journal(tmp_path / "journal.sqlite")
+    event = ev.NodeLost("n01", "no heartbeat")
+    journal.append(1.0, event, event_as_json(event), [JobAccepted(1)])
+    monkeypatch.setattr(os, "fdatasync", fails)
+    with pytest.raises(SystemExit, match="the disk fails .*Input/output error.*: the server stops"):
+        journal.commit()
     journal.close()
