@@ -46,6 +46,8 @@ def test_a_disk_that_fails_to_flush_stops_the_server(
     event = ev.NodeLost("n01", "no heartbeat")
     journal.append(1.0, event, event_as_json(event), [JobAccepted(1)])
     monkeypatch.setattr(os, "fdatasync", fails)
-    with pytest.raises(SystemExit, match="the disk fails .*Input/output error.*: the server stops"):
+    with pytest.raises(
+        SystemExit, match=r"the disk fails .*Input/output error.*: the server stops"
+    ):
         journal.commit()
     journal.close()
