@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted
-from dq_server.live.journal import SCHEMA, Journal, JournalError, event_as_json
+from dq_server.live.journal import SCHEMA, Journal, JournalError, event_as_json, read_entries
 
 
 def test_a_new_journal_says_which_version_wrote_it_and_another_refuses_it(tmp_path: Path) -> None:
@@ -51,3 +52,17 @@ def test_a_disk_that_fails_to_flush_stops_the_server(
     ):
         journal.commit()
     journal.close()
+
+
+def test_all_entries_are_read_from_the_first_on_unless_said_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    event = ev.NodeLost("n01", "no heartbeat")
+    for time in (1.0, 2.0, 3.0):
+        journal.append(time, event, event_as_json(event), [])
+    journal.commit()
+    assert [entry.time for entry in journal.entries()] == [1.0, 2.0, 3.0]
+    assert [entry.seq for entry in journal.entries(after=2)] == [3]
+    journal.close()
+    with closing(sqlite3.connect(path)) as db:
+        assert [entry.time for entry in read_entries(db, path)] == [1.0, 2.0, 3.0]
