@@ -54,7 +54,7 @@ def test_a_disk_that_fails_to_flush_stops_the_server(
     journal.close()
 
 
-def test_all_entries_are_read_from_the_first_on_unless_said_otherwise(tmp_path: Path) -> None:
+def test_all_entries_are_read_from_the_first_on_or_the_file_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     journal = Journal(path)
     event = ev.NodeLost("n01", "no heartbeat")
@@ -66,3 +66,6 @@ def test_all_entries_are_read_from_the_first_on_unless_said_otherwise(tmp_path: 
     journal.close()
     with closing(sqlite3.connect(path)) as db:
         assert [entry.time for entry in read_entries(db, path)] == [1.0, 2.0, 3.0]
+        db.execute("UPDATE events SET body = CAST(x'ff' AS TEXT) WHERE seq = 2")  # no UTF-8
+        with pytest.raises(JournalError, match=r"is damaged .*; restore it or move it away"):
+            list(read_entries(db, path))
