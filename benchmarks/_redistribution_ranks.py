@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 from mpi4py import MPI
@@ -21,85 +21,68 @@ from numpy.typing import NDArray
 
 from benchmarks import _scalapack
 from resize_lib.descriptors import BlockCyclic, ProcessGrid
+from resize_lib.processes import idle_barrier
 from resize_lib.redistribution import (
     Arena,
     MovingArray,
     Placement,
-    columns,
-    plan,
     plan_redistribution,
     redistribute,
-    routes,
-    runs,
-    shuffle,
 )
-from resize_lib.redistribution.arena import Order
-from resize_lib.redistribution.waiting import wait_all
 
 Local = NDArray[np.float64]
 Action = Callable[[], Any]
 UNLIMITED = 1 << 62
 LIBC = ctypes.CDLL(None)
-REMEMBERED = (
-    plan._plan,
-    runs.axis_runs,
-    routes.routes_of,
-    columns.columns_of,
-    shuffle.shuffle_of,
-    shuffle.shuffle_index,
-)
+FIRST = ("session", "pdgemr2d first", "memcpy fresh")  # methods that begin with these start cold
 
 
 def content(layout: BlockCyclic, grid: ProcessGrid, rank: int) -> Local:
     """Local part of the array whose element (i, j) is i * n + j."""
     row, col = grid.coords(rank)
     rows = layout.global_rows(grid, row).astype(np.float64)
-    return np.add.outer(rows * layout.n, layout.global_cols(grid, col).astype(np.float64))
+    found: Local = np.add.outer(rows * layout.n, layout.global_cols(grid, col).astype(np.float64))
+    return found
 
 
 class Case:
     """One array, one pair of grids: every way to move it, on the same processes."""
 
     def __init__(
-        self, comm: MPI.Intracomm, layout: BlockCyclic, grids: list[ProcessGrid], order: Order
+        self,
+        comm: MPI.Intracomm,
+        layout: BlockCyclic,
+        grids: list[ProcessGrid],
+        order: Literal["C", "F"],
     ) -> None:
         self.comm, self.layout, self.order = comm, layout, order
         self.old, self.new = (Placement.leading(grid) for grid in grids)
-        self.private, self.shared, self.fresh = Arena(shared=False), Arena(), Arena()
+        self.private, self.session = Arena(shared=False), Arena()
+        self.fresh = Arena(shared=False)
         self.once: MPI.Intracomm | None = None
         self.extra: dict[str, int] = {}
         old_rank, new_rank = (side.grid_rank(comm.rank) for side in (self.old, self.new))
         self.expected = None if new_rank is None else content(layout, grids[1], new_rank)
-        self.source: dict[str, Local | None] = {"private": None, "shared": None, "fresh": None}
+        self.source: dict[Arena, Local] = {}  # empty on processes that join
         if old_rank is not None:
             part = content(layout, grids[0], old_rank)
-            for name, arena in self.arenas().items():
-                self.source[name] = arena.empty(part.shape, part.dtype, self.order)
-                self.source[name][...] = part
-        if new_rank is not None:
-            self.shared.prepare([self.expected.nbytes])  # new parts are shared as well
+            for arena in (self.private, self.session):
+                local = arena.empty(part.shape, part.dtype, self.order)
+                self.source[arena] = cast(Local, local)
+                self.source[arena][...] = part
 
-    def arenas(self) -> dict[str, Arena]:
-        """The arenas of the three ways to hold a part."""
-        return {"private": self.private, "shared": self.shared, "fresh": self.fresh}
-
-    def ours(
-        self,
-        name: str,
-        where: str,
-        arena: Callable[[], Arena],
-        *,
-        once: bool = False,
-        **options: Any,
-    ) -> Action:
+    def ours(self, name: str, arena: Arena, *, once: bool = False, **options: Any) -> Action:
         """A redistribution of ours; ``once``: on a communicator that is not used again."""
 
         def move() -> Local | None:
-            array = MovingArray("A", self.layout, np.float64, self.source[where], order=self.order)
+            source = self.source.get(arena)
+            array = MovingArray("A", self.layout, np.float64, source, order=self.order)
             comm = self.once if once else self.comm
-            done = redistribute(comm, [array], self.old, self.new, arena=arena(), **options)
+            assert comm is not None
+            done = redistribute(comm, [array], self.old, self.new, arena=arena, **options)
             self.extra[name] = max(self.extra.get(name, 0), done.extra_bytes)
-            return done.arrays[0]
+            part: Local | None = done.arrays[0]
+            return part
 
         return move
 
@@ -109,46 +92,28 @@ class Case:
             np.prod(self.layout.local_shape(side.grid, 0)) * 8 for side in (self.old, self.new)
         )
         limit = int(0.35 * largest)
-        return self.ours(
-            "bounded", "private", lambda: self.private, transport="messages", max_extra_bytes=limit
-        )
+        return self.ours("bounded", self.private, transport="messages", max_extra_bytes=limit)
 
     def memcpy(self) -> Action:
         """Plain copy of the same bytes: every new process copies as much as it will hold."""
         target = None if self.expected is None else np.zeros_like(self.expected)
 
         def copy() -> Local | None:
-            if target is not None:
+            if target is not None and self.expected is not None:
                 np.copyto(target, self.expected)
             return target
 
         return copy
 
-    def memcpy_shared(self) -> Action:
-        """The same in memory that processes can share, which has small pages."""
-        source = target = None
-        arena = Arena()
-        if self.expected is not None:
-            source, target = (arena.empty(self.expected.shape, np.float64) for _ in range(2))
-            source[...] = self.expected
-            target[...] = 0.0
+    def memcpy_fresh(self) -> Action:
+        """The same into memory that nobody has touched: the limit of a session's resize."""
 
         def copy() -> Local | None:
-            if target is not None:
-                np.copyto(target, source)
+            if self.expected is None:
+                return None
+            target = cast(Local, self.fresh.empty_quick(self.expected.shape, np.float64))
+            np.copyto(target, self.expected)
             return target
-
-        return copy
-
-    def memcpy_alone(self) -> Action:
-        """The whole array, copied by one process while the others wait."""
-        shape = self.layout.shape
-        source, target = (np.ones(shape), np.zeros(shape)) if self.comm.rank == 0 else (None, None)
-
-        def copy() -> Local | None:
-            if target is not None:
-                np.copyto(target, source)
-            return self.expected  # nothing to check
 
         return copy
 
@@ -158,7 +123,7 @@ class Case:
         context = _scalapack.Blacs(comm, ProcessGrid(1, comm.size)).context
         old, new = (_scalapack.Blacs(comm, side.grid) for side in (self.old, self.new))
         one = np.zeros((1, 1), order="F")
-        mine = self.source["private"]
+        mine = self.source.get(self.private)
         source = one if mine is None else np.asfortranarray(mine)
         shape = None if self.expected is None else self.expected.shape
         kept = one if shape is None else np.zeros(shape, order="F")
@@ -171,72 +136,74 @@ class Case:
 
         return move
 
-    def one_shot(self) -> Action:
-        """Ours as a real resize finds it: no plan, no buffers, fresh pages for the new part."""
-        return self.ours("one-shot", "fresh", lambda: self.fresh, once=True)
-
     def forget(self) -> None:
-        """Drop plans and the allocator's free memory before a one-shot measurement.
+        """Make everybody start cold, as a resize does.
 
-        And take another communicator: ours remembers what it was used for, BLACS made its own.
+        Its communicator is new; the joining processes have no plans; and what is left of earlier
+        memory is too small (``malloc_trim`` for pdgemr2d's).
         """
-        self.fresh.trim(0)
-        self.fresh._scratch.clear()
-        for remembered in REMEMBERED:
-            remembered.cache_clear()
+        for arena in (self.session, self.fresh):
+            arena.trim(0)
+            arena._scratch.clear()
+        for name, module in list(sys.modules.items()):
+            if name.startswith("resize_lib.redistribution"):
+                for found in vars(module).values():
+                    if hasattr(found, "cache_clear"):
+                        found.cache_clear()
         if self.once is not None:
             self.once.Free()
         self.once = self.comm.Dup()
         LIBC.malloc_trim(0)
 
     def methods(self, *, scalapack: bool) -> dict[str, Action]:
-        """Everything that is measured, by name; names with ``one-shot`` start from nothing."""
+        """Everything that is measured, by name; the first ones start cold (``FIRST``)."""
+        messages: dict[str, Any] = {"transport": "messages"}
         found = {
-            "memcpy": self.memcpy(),
-            "memcpy in shared memory": self.memcpy_shared(),
-            "memcpy alone": self.memcpy_alone(),
-            "messages": self.ours(
-                "messages",
-                "private",
-                lambda: self.private,
-                transport="messages",
-                max_extra_bytes=UNLIMITED,
+            "session": self.ours("session", self.session, once=True),
+            "session, messages": self.ours(
+                "session, messages", self.session, once=True, **messages
             ),
+            "memcpy fresh": self.memcpy_fresh(),
+            "messages": self.ours("messages", self.private, max_extra_bytes=UNLIMITED, **messages),
             "bounded": self.bounded(),
-            "shared": self.ours("shared", "shared", lambda: self.shared, transport="shared"),
-            "one-shot": self.one_shot(),
+            "memcpy": self.memcpy(),
         }
         if scalapack:
+            found["pdgemr2d first call"] = self.pdgemr2d(fresh=True)
             found["pdgemr2d"] = self.pdgemr2d()
-            found["pdgemr2d one-shot"] = self.pdgemr2d(fresh=True)
         return found
 
-    def timed(self, name: str, action: Action, *, check: bool) -> float:
-        """Seconds from the first process's start to the last one's end; checks the result."""
-        if "one-shot" in name:
+    def timed(self, name: str, action: Action, *, check: bool) -> tuple[float, float]:
+        """Seconds from the first process's start to the last one's end, and of all processors.
+
+        The second is what can be compared on a machine that others use as well.
+        """
+        if name.startswith(FIRST):
             self.forget()
-        wait_all([self.comm.Ibarrier()])
-        start = time.perf_counter()
+        idle_barrier(self.comm)
+        start, cpu = time.perf_counter(), time.process_time()
         result = action()
-        end = time.perf_counter()
+        end, cpu = time.perf_counter(), time.process_time() - cpu
         right = not check or self.expected is None or np.array_equal(result, self.expected)
-        verdicts = self.comm.allgather((start, end, right))
-        if not all(verdict[2] for verdict in verdicts):
+        starts, ends, cpus, rights = zip(
+            *self.comm.allgather((start, end, cpu, right)), strict=True
+        )
+        if not all(rights):
             raise SystemExit(f"{name}: wrong result {self.layout} {self.old.grid} {self.new.grid}")
-        return max(verdict[1] for verdict in verdicts) - min(verdict[0] for verdict in verdicts)
+        return max(ends) - min(starts), sum(cpus)
 
 
 def measure(comm: MPI.Intracomm, case: Case, repeats: int, *, scalapack: bool) -> dict[str, Any]:
-    """Medians over ``repeats`` interleaved rounds, after one round that warms up and checks.
+    """Medians over ``repeats`` interleaved rounds, after one round that checks (and warms up).
 
-    What is warm first, then the one-shot methods, which make everybody forget.
+    The cold methods first, then those that profit from what the last call left.
     """
     methods = case.methods(scalapack=scalapack)
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for once in (False, True):
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
+    for cold in (True, False):
         for turn in range(repeats + 1):
             for name, action in methods.items():
-                if ("one-shot" in name) == once:
+                if name.startswith(FIRST) == cold:
                     seconds = case.timed(name, action, check=turn in (0, repeats))
                     times[name] += [seconds] if turn else []
     plan = plan_redistribution(case.layout, case.old.grid, case.layout, case.new.grid, 8)
@@ -247,11 +214,12 @@ def measure(comm: MPI.Intracomm, case: Case, repeats: int, *, scalapack: bool) -
         "nb": case.layout.nb,
         "old": str(case.old.grid),
         "new": str(case.new.grid),
-        "seconds": {name: float(np.median(values)) for name, values in times.items()},
+        **{
+            what: {name: float(np.median(found, axis=0)[k]) for name, found in times.items()}
+            for k, what in enumerate(("seconds", "cpu_seconds"))
+        },
         "extra": {name: max(e[name] for e in extra) / held for name in case.extra},
         "moved": plan.bytes_that_change_process() / plan.bytes_total,
-        "moved_relabelled": plan.bytes_that_change_process(None, plan.relabelled())
-        / plan.bytes_total,
     }
 
 

@@ -3,10 +3,10 @@
     python -m benchmarks.resize [--repeats 7] [--sizes 1,2,4] [--megabytes 0,200] [--folder DIR]
                                 [--quick] [--json]
 
-For n → 2n ranks on one machine, with a matrix of so many MB, interleaved, medians:
+For n → 2n ranks on one machine, with a matrix of so many MB (0: none), interleaved, medians:
 
-* ``plain``: every rank calls MPI_Comm_spawn for Python processes that import numpy, then a merge;
-  no data moves;
+* ``plain``: every rank calls MPI_Comm_spawn for Python processes that import mpi4py and numpy and
+  nothing of DQ, then a merge; no data moves;
 * ``restart``: each rank writes its share to one file and syncs it, the job ends, one of 2n ranks
   starts and reads. Slabs instead of blocks, no work lost, no queue in between: as good as it gets;
 * ``expand``: a session that waits for its new ranks, asleep (iterations of a second and more);

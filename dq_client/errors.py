@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class DQError(Exception):
-    """Base. `exit_code` is what the command line ends with (DESIGN.md)."""
+    """Base. `exit_code` is what the command line ends with (README, Commands)."""
 
     exit_code = 1
 

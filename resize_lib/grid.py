@@ -1,4 +1,4 @@
-"""A process grid with its communicators, and how its ranks wait for each other.
+"""A process grid with its communicators, and how its ranks wait for messages.
 
 ``ProcessGrid`` (descriptors) is the shape alone; ``Grid`` is that shape on a communicator: ranks in
 row-major order, one communicator per grid row and one per grid column. Kernels talk over those two.
@@ -17,14 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.emulation import pacing
+from resize_lib.waiting import wait_all
 
 WaitMode: TypeAlias = Literal["auto", "block", "nap"]
-
-# A waiting MPICH rank burns its core. Naps start short, so that a message just about to come is
-# hardly delayed, and grow, so that a long wait leaves the core to the rank that still computes.
-_FIRST_NAP_S = 20e-6
-_LONGEST_NAP_S = 2e-3
-_NAP_GROWTH = 1.2
 
 
 class GridError(ValueError):
@@ -87,10 +82,7 @@ class Grid:
         if not self.naps:
             MPI.Request.Waitall(requests)
             return
-        nap_s = _FIRST_NAP_S
-        while not MPI.Request.Testall(requests):
-            time.sleep(nap_s)
-            nap_s = min(nap_s * _NAP_GROWTH, _LONGEST_NAP_S)
+        wait_all(requests)
         left_s = pacing.arrival_s(requests) - time.monotonic()
         if left_s > 0:
             time.sleep(left_s)

@@ -24,7 +24,7 @@ from mpi4py import MPI
 from numpy.typing import DTypeLike
 
 from dq_client import messages as m
-from resize_lib.declared import Array, Init1D, Init2D, Matrix, Parcel, Value, Weights, weighted
+from resize_lib.declarations import Array, Init1D, Init2D, Matrix, Parcel, Value, Weights, weighted
 from resize_lib.descriptors import (
     Block1D,
     BlockCyclic,
@@ -38,27 +38,28 @@ from resize_lib.emulation import pacing
 from resize_lib.emulation.node import Emulation, LinkRate
 from resize_lib.grid import Grid
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
-from resize_lib.protection.errors import ProtectionError
 from resize_lib.protection.generations import Copy
+from resize_lib.protection.partfile import ProtectionError
 from resize_lib.protection.protector import Protector
 from resize_lib.redistribution import Arena
-from resize_lib.resizing import Bearings, advise, carry_out, join
+from resize_lib.resize import JobPosition, Step, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
 
 T = TypeVar("T")
 
-# While new ranks start, a job with short turns looks for them so often at most.
+# While new ranks start, poll for them at most every QUIET_S: each poll is a collective that waits
+# for the slowest rank, and while few cores both start ranks and compute, some rank is always slow.
 QUIET_S = 0.05
-MOST_QUIET_TURNS = 10
+QUIET_TURNS_MAX = 10
 
 
 class Session:
     """One per program. Attributes that change at a resize: `comm`, `grid`, `rank`, `size`.
 
-    checksums, max_extra_bytes: see `redistribution.redistribute`. connect: opens rank 0's line to
-    whoever decides on resizes; called in every process that becomes rank 0, at the first need.
-    Default: the DQ server that launched the program, if one did.
+    checksums, max_extra_bytes: see `redistribution.redistribute`. connect: opens the connection to
+    whatever decides on resizes; called in every process that becomes rank 0, when it is first
+    needed. Default: the DQ server that launched the program, if one did.
     """
 
     def __init__(
@@ -80,10 +81,10 @@ class Session:
         self.link: ServerLink | None = None
         self.spawned = self.backend.spawned  # this rank joined a running job
         comm = self.backend.start()
-        self.bearings = idle_bcast(comm) if self.spawned else self._first_bearings(comm)
-        places = self.bearings.places
+        self.job: JobPosition = idle_bcast(comm) if self.spawned else self._first_state(comm)
+        places = self.job.places
         mine = places[comm.rank] if places else None
-        self.emulation = Emulation.on(mine, self.bearings.link)
+        self.emulation = Emulation.on(mine, self.job.link)
         self.grid = self.make_grid(comm)
         self.protector = Protector.from_environment(self)
         self._copy = None if self.spawned else self._restart(comm)
@@ -91,24 +92,24 @@ class Session:
         self._turns = self._quiet_turns = 0  # since the last remap point; without one
         self._end = SessionEnd(self, mark)
 
-    def _first_bearings(self, comm: MPI.Intracomm) -> Bearings:
-        """Where the job stands at its start: as the server says, or as MPI says."""
+    def _first_state(self, comm: MPI.Intracomm) -> JobPosition:
+        """The job's state at its start: grid and places from the server, or a grid from MPI."""
         rows, cols = sorted(MPI.Compute_dims(comm.size, 2))
-        bearings = Bearings(rows, cols)
+        state = JobPosition(rows, cols)
         if comm.rank == 0 and self._connect is not None:
             self.link = self._connect()
             welcome = self.link.hello(comm.size)
             if welcome is not None and welcome.rows * welcome.cols == comm.size:
-                bearings = Bearings(welcome.rows, welcome.cols, welcome.places, managed=True)
+                state = JobPosition(welcome.rows, welcome.cols, welcome.places, managed=True)
                 if welcome.link_mbit is not None:
                     latency_us = welcome.link_latency_us or 0.0
                     duplex = welcome.link_duplex
-                    bearings.link = LinkRate(welcome.link_mbit, latency_us, duplex)
-        found: Bearings = idle_bcast(comm, bearings)
+                    state.link = LinkRate(welcome.link_mbit, latency_us, duplex)
+        found: JobPosition = idle_bcast(comm, state)
         return found
 
     def _restart(self, comm: MPI.Intracomm) -> Copy | None:
-        """The copy of its data that a job goes on from that was interrupted; collective."""
+        """The copy of its data from which an interrupted job goes on; collective."""
         if self.protector is None:
             return None
         try:
@@ -116,11 +117,11 @@ class Session:
         except ProtectionError as e:
             self._give_up(str(e))
         if copy is not None:
-            self.bearings.step = copy.step
+            self.job.step = copy.step
         return copy
 
     def _give_up(self, why: str) -> NoReturn:
-        """End the job for a reason that its owner shall read; in all ranks."""
+        """Abort the job with a reason for its owner; called on all ranks."""
         if self.rank == 0:
             say(why)
             self.server().report(m.GaveUp(why[:4000]))
@@ -128,11 +129,11 @@ class Session:
         self.backend.abort(1)
 
     def make_grid(self, comm: MPI.Intracomm) -> Grid:
-        """The grid of the bearings on `comm` (collective); emulated where the nodes are."""
-        b = self.bearings
+        """The present process grid on `comm` (collective); emulated where the nodes are."""
+        job = self.job
         if self.emulation is None:
-            return Grid(comm, b.rows, b.cols)
-        return self.emulation.grid(comm, b.rows, b.cols, b.places)
+            return Grid(comm, job.rows, job.cols)
+        return self.emulation.grid(comm, job.rows, job.cols, job.places)
 
     # --- what the application sees ----------------------------------------------------------
 
@@ -154,13 +155,13 @@ class Session:
     @property
     def places(self) -> Sequence[m.Place]:
         """Where each rank runs; without a DQ server equal places of this machine."""
-        b = self.bearings
-        return b.places or [m.Place(r, "", "") for r in range(b.rows * b.cols)]
+        job = self.job
+        return job.places or [m.Place(r, "", "") for r in range(job.rows * job.cols)]
 
     @property
     def step(self) -> int:
         """The turn of the loop that is running or comes next."""
-        return self.bearings.step
+        return self.job.step
 
     def matrix(
         self,
@@ -248,17 +249,17 @@ class Session:
                 self._restore(self._copy)
             self._joining = False
         pacer = self.emulation.pacer if self.emulation is not None else None
-        while count is None or self.bearings.step < count:
+        while count is None or self.job.step < count:
             begin = time.perf_counter()
             if pacer is not None:
                 pacer.begin_iteration()
-            yield self.bearings.step
+            yield self.job.step
             if pacer is not None:
                 pacer.end_iteration()
             elapsed_s = time.perf_counter() - begin
-            self.bearings.step += 1
-            last = count is not None and self.bearings.step >= count
-            if self.bearings.managed:
+            self.job.step += 1
+            last = count is not None and self.job.step >= count
+            if self.job.managed:
                 self._remap_point(elapsed_s, last=last)
 
     def _restore(self, copy: Copy) -> None:
@@ -273,15 +274,15 @@ class Session:
     @property
     def processors(self) -> tuple[int, ...]:
         """The server's numbers of the job's processors: rank r runs on processors[r]."""
-        return tuple(self.bearings.processors)
+        return tuple(self.job.processors)
 
     @property
     def asked(self) -> m.DynamicAnswer | None:
-        """How the pending request or release stands; brought up to date at every remap point.
+        """The state of the pending request or release, updated at every remap point.
 
         A rejected one stays until the next is made; None once it is carried out or given up.
         """
-        return self.bearings.asked
+        return self.job.asked
 
     def request(self, more: int, *, timeout_s: float = 0.0) -> m.DynamicAnswer:
         """Ask for `more` processors; ranks join at a coming remap point. Collective, in the loop.
@@ -309,25 +310,25 @@ class Session:
         return self._ask(m.DynamicRelease(self._next_request(), count, named))
 
     def _next_request(self) -> int:
-        self.bearings.request += 1
-        return self.bearings.request
+        self.job.request += 1
+        return self.job.request
 
     def _ask(self, body: m.DynamicRequest | m.DynamicRelease) -> m.DynamicAnswer:
         answer = None
         if self.rank == 0:
-            if self.bearings.managed:
+            if self.job.managed:
                 answer = self.server().ask(body)
             else:
                 why = "the program does not run under a DQ server"
-                answer = m.DynamicAnswer(body.request, "rejected", 0, reason=why)
+                answer = m.DynamicAnswer(request=body.request, what="rejected", more=0, reason=why)
         told: m.DynamicAnswer = idle_bcast(self.comm, answer)
         if told.what != "rejected" or not self._pending():
-            self.bearings.asked = told
+            self.job.asked = told
         return told
 
     def _pending(self) -> bool:
-        """Whether something asked for is still to be decided or carried out."""
-        asked = self.bearings.asked
+        """Whether a request or release is still to be decided or carried out."""
+        asked = self.job.asked
         return asked is not None and asked.what != "rejected"
 
     # --- remap points -----------------------------------------------------------------------
@@ -338,58 +339,56 @@ class Session:
         if self._turns <= self._quiet_turns and not last:
             return
         slowest = self._slowest(elapsed_s)
-        b = self.bearings
-        b.seq += 1
-        told: tuple[m.RemapAnswer, str, bool, int] | None = None
+        job = self.job
+        job.seq += 1
+        told: tuple[m.RemapAnswer, Step, bool, int] | None = None
         if self.rank == 0:
-            preparing = b.expanding.resize_id if b.expanding is not None else 0
+            preparing = job.expanding.resize_id if job.expanding is not None else 0
             point = m.RemapPoint(
-                b.seq,
-                self.size,
-                b.resize_id,
-                slowest,
-                b.redistribution_s,
-                b.step,
-                preparing,
-                self._turns,
+                seq=job.seq,
+                processors=self.size,
+                resize_id=job.resize_id,
+                iteration_time_s=slowest,
+                redistribution_time_s=job.redistribution_s,
+                step=job.step,
+                preparing=preparing,
+                iterations=self._turns,
             )
-            answer, what = advise(self, self.server().remap(point), slowest, last=last)
-            moves = what in ("take in", "expand", "shrink")
+            answer, step = advise(self, self.server().remap(point), slowest, last=last)
+            moves = step in (Step.COMPLETE, Step.EXPAND, Step.SHRINK)
             due = self.protector is not None and not last and self.protector.due(resizing=moves)
-            told = answer, what, due, self._quiet(what, slowest)
+            told = answer, step, due, self._quiet(step, slowest)
         told = idle_bcast(self.comm, told)
         assert told is not None
-        answer, what, due, self._quiet_turns = told
+        answer, step, due, self._quiet_turns = told
         self._turns = 0
         if self.protector is not None:
             self.protector.remap_point(make=due)
-        b.redistribution_s = 0.0
-        known, stands = b.asked, answer.asked
+        job.redistribution_s = 0.0
+        known, stands = job.asked, answer.asked
         if known is not None and stands is not None and stands.request == known.request:
-            b.asked = stands
-        settles = what not in ("go on", "begin")
+            job.asked = stands
+        settles = step not in (Step.CONTINUE, Step.BEGIN)
         if settles and self._pending():
-            b.asked = None  # joining ranks hear of it, too
-        if not carry_out(self, answer, what):
+            job.asked = None  # joining ranks hear of it, too
+        if not carry_out(self, answer, step):
             raise self._end.retired()
 
-    def _quiet(self, what: str, iteration_s: float) -> int:
-        """For how many turns nobody asks. Few cores start ranks and compute: each turn's agreement
-        then waits for whichever rank has lost its core.
-        """
-        begun = what == "begin" or (what == "go on" and self.bearings.expanding is not None)
+    def _quiet(self, step: Step, iteration_s: float) -> int:
+        """For how many turns no rank polls for the new ones (see QUIET_S)."""
+        begun = step is Step.BEGIN or (step is Step.CONTINUE and self.job.expanding is not None)
         if not begun or self.protector is not None:
             return 0
-        return min(MOST_QUIET_TURNS, int(QUIET_S / max(iteration_s, 1e-9)))
+        return min(QUIET_TURNS_MAX, int(QUIET_S / max(iteration_s, 1e-9)))
 
     def _slowest(self, elapsed_s: float) -> float:
-        """The longest time any rank took; waits asleep where cores are scarce."""
+        """The longest time any rank took (collective)."""
         value = np.array([elapsed_s])
         self.grid.wait([self.comm.Iallreduce(MPI.IN_PLACE, value, MPI.MAX)])
         return float(value[0])
 
     def server(self) -> ServerLink:
-        """Rank 0's line to the server; whoever becomes rank 0 opens one."""
+        """Rank 0's connection to the server; a process that becomes rank 0 opens one."""
         if self.link is None:
             assert self._connect is not None, "only a managed job asks"
             self.link = self._connect()

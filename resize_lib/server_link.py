@@ -1,4 +1,4 @@
-"""Rank 0's line to the DQ server. All failures end in "continue as you are"; none stops the job."""
+"""Rank 0's connection to the DQ server. No failure of it stops the job: the job continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dq_client.keys import pair_of
 
 ANSWER_WITHIN_S = 3.0
 FAREWELL_WITHIN_S = 60.0
-QUIET_S = 5.0  # after a time-out the server is left alone for so long
+QUIET_S = 5.0  # after a time-out nothing is sent for so long: each attempt costs the job 3 s
 
 
 class ServerLink:
@@ -25,17 +25,17 @@ class ServerLink:
 
     @staticmethod
     def configured() -> bool:
-        """Whether this program runs under DQ."""
+        """Whether DQ launched this program."""
         return all(os.environ.get(k) for k in ("DQ_SERVER", "DQ_SERVER_KEY", "DQ_JOB_KEY"))
 
     @classmethod
     def from_environment(cls) -> ServerLink:
-        """The link that the launch described."""
+        """The connection that the environment of the launch describes."""
         e = os.environ
         return cls(e["DQ_SERVER"], e["DQ_SERVER_KEY"], e["DQ_JOB_KEY"])
 
     def hello(self, processors: int) -> m.JobWelcome | None:
-        """Report; None, with a word on standard error, if the server cannot be reached."""
+        """Report; None, with a note on standard error, if the server cannot be reached."""
         try:
             reply = self._connection.call(m.JobHello(m.PROTOCOL, processors), 10.0)
         except DQError as e:
@@ -45,11 +45,11 @@ class ServerLink:
         return reply
 
     def remap(self, point: m.RemapPoint) -> m.RemapAnswer:
-        """Ask what to do; a server that is away or refuses means: continue.
+        """Ask what to do; if the server is away or refuses, the answer is: continue.
 
-        Such an answer repeats the `preparing` of the question: what was begun stays begun.
+        Such an answer repeats the `preparing` of the question: an expansion under way goes on.
         """
-        carry_on = m.RemapAnswer("continue", point.preparing)
+        carry_on = m.RemapAnswer(what="continue", resize_id=point.preparing)
         if time.monotonic() < self._quiet_until:
             return carry_on
         try:
@@ -63,12 +63,12 @@ class ServerLink:
         return reply
 
     def ask(self, body: m.DynamicRequest | m.DynamicRelease) -> m.DynamicAnswer:
-        """Ask for processors or give some back; whatever goes wrong counts as rejected."""
+        """Ask for processors or give some back; any failure counts as rejected."""
         more = body.more if isinstance(body, m.DynamicRequest) else -body.count
         try:
             reply = self._connection.call(body, ANSWER_WITHIN_S)
         except DQError as e:
-            return m.DynamicAnswer(body.request, "rejected", more, reason=str(e))
+            return m.DynamicAnswer(request=body.request, what="rejected", more=more, reason=str(e))
         assert isinstance(reply, m.DynamicAnswer)
         return reply
 
@@ -80,7 +80,7 @@ class ServerLink:
             say(f"the server did not take note of a resize: {e}")
 
     def report(self, body: m.CopyMade | m.GaveUp) -> None:
-        """Report something that the job does not depend on; not to a server that is away."""
+        """Report something that the job does not depend on, unless the server is away."""
         if time.monotonic() < self._quiet_until:
             return
         try:
@@ -91,7 +91,7 @@ class ServerLink:
             say(f"the server did not take note of {type(body).__name__}: {e}")
 
     def farewell(self) -> None:
-        """The work is done: to be heard, or a job that was resized or protected is not done."""
+        """Report that the work is done: a job that was resized or protected is not done without."""
         try:
             self._connection.call(m.WorkDone(), FAREWELL_WITHIN_S)
         except DQError as e:

@@ -1,11 +1,11 @@
-"""How a rank's program leaves its session, and what the server hears of it.
+"""The end of a session in one rank, and what the server is told of it.
 
 Exit code 0 does not mean that the work is done: when a rank of a resized job is killed, MPI may
-take the others down and end well. So rank 0 says farewell when its program ends by itself, be it
+end the others with code 0. So rank 0 reports that the work is done when its program ends by itself:
 at the end of the `with` block or, for a program without one, of the interpreter.
 
-Every rank has a mark from its session's begin to its end (dq_client/presence.py): one that ends in
-between without a word, by os._exit for example, is missed by its node's agent.
+Every rank has a mark file from its session's begin to its end (dq_client/presence.py). If a rank
+exits in between, by os._exit for example, its node's agent finds the mark without its process.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from resize_lib.server_link import say
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
-LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/protection.py
+LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/model/protection.py
 
 
 def mark_presence() -> Mark:
-    """Leave this rank's mark; it goes when the interpreter or MPI is finalized at the latest."""
+    """Make this rank's mark; removed when the interpreter or MPI is finalized at the latest."""
     mark = Mark()
     atexit.register(mark.remove)
     # MPI_Finalize deletes the attributes of COMM_SELF first (MPI-4.1, 11.2.4).
@@ -43,9 +43,9 @@ class Retired(SystemExit):
 
 
 class SessionEnd:
-    """How one session ends; `session` is still whole when this is called upon.
+    """The end of one session; `session` is still usable when a method is called.
 
-    mark: this rank's, made before it met the others.
+    mark: this rank's, made before it communicated with the others.
     """
 
     def __init__(self, session: Session, mark: Mark) -> None:
@@ -54,7 +54,7 @@ class SessionEnd:
         atexit.register(self._without_block)
 
     def retired(self) -> Retired:
-        """What is raised in a rank that the job goes on without: it says nothing more."""
+        """What is raised in a rank that leaves the job; it reports nothing more to the server."""
         atexit.unregister(self._without_block)
         self._mark.remove()
         return Retired()
@@ -64,7 +64,7 @@ class SessionEnd:
         atexit.unregister(self._without_block)
         s = self._session
         well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if s.bearings.managed and not isinstance(error, Retired):
+        if s.job.managed and not isinstance(error, Retired):
             if not well and error is not None and s.protector is not None:
                 self._say_why(error)
             elif well:
@@ -76,25 +76,25 @@ class SessionEnd:
         if isinstance(error, Retired):
             s.backend.leave()
         if isinstance(error, SystemExit) and error.code:
-            # One rank gives up: the others would wait for it for ever.
+            # The others would wait for this rank for ever.
             if isinstance(error.code, str):
                 say(error.code)
             s.backend.abort(error.code if isinstance(error.code, int) else 1)
 
     def _without_block(self) -> None:
         """The interpreter ends: an uncaught exception has aborted the job before."""
-        if self._session.bearings.managed:
+        if self._session.job.managed:
             self._farewell()
 
     def _farewell(self) -> None:
-        """The work is done, where exit code 0 alone would not tell the server."""
+        """Report that the work is done, where exit code 0 alone would not tell the server."""
         s = self._session
-        owed = s.bearings.seq > 0 if s.protector is not None else s.bearings.resize_id > 0
+        owed = s.job.seq > 0 if s.protector is not None else s.job.resize_id > 0
         if s.rank == 0 and owed:
             s.server().farewell()
 
     def _say_why(self, error: BaseException) -> None:
-        """Of a protected job: does it fail by itself, or has this rank lost the others?"""
+        """In a protected job: report whether the program failed or this rank lost the others."""
         s = self._session
         if isinstance(error, MPI.Exception):
             say(f"rank {s.rank} has lost the others: {error}")

@@ -32,7 +32,7 @@ HEARTBEAT_S = 2.0  # if the server's file does not say
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code as for `dq` (DESIGN.md)."""
+    """Exit code as for `dq` (README, Commands)."""
     parser = argparse.ArgumentParser(prog="python -m dq_client.agent", description=__doc__)
     parser.add_argument("--name", help="one agent, of this name")
     parser.add_argument("--nodes", help="JSON list of node descriptions")

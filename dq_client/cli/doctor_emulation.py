@@ -93,9 +93,13 @@ def _probe(home: Home, what: str, count: int) -> dict[str, Any]:
     connection = bringup.connect(home)
     try:
         body = m.Submit(
-            uuid.uuid4().hex, "probe", [*PROBE, what], "/", sizes=m.Sizes([count]),
+            request=uuid.uuid4().hex,
+            name="probe",
+            argv=[*PROBE, what],
+            cwd="/",
+            sizes=m.Sizes([count]),
             inherited=dict(os.environ),
-        )  # fmt: skip
+        )
         submitted = connection.call(body, timeout_s=10.0)
         assert isinstance(submitted, m.Submitted)
         state = _ended(connection, submitted.job)

@@ -78,7 +78,14 @@ def reserve(
         in_s = seconds_until(start, datetime.now().astimezone())
         duration_s = parse_time("--duration", duration)
         name = name or f"r{time.strftime('%m%d')}-{uuid.uuid4().hex[:4]}"
-        body = m.Reserve(uuid.uuid4().hex, name, processors, in_s, duration_s, user)
+        body = m.Reserve(
+            request=uuid.uuid4().hex,
+            name=name,
+            processors=processors,
+            in_s=in_s,
+            duration_s=duration_s,
+            user=user,
+        )
     with server() as connection:
         connection.call(body)
     if as_json:

@@ -192,10 +192,11 @@ class ForgetCopies(OrderBody, tag="forgetcopies", frozen=True):
 
 
 class Vacate(OrderBody, tag="vacate", frozen=True):
-    """Report `Vacated` once these processors are empty.
+    """Make these processors empty, and report `Vacated`.
 
-    `pids` are processes about to leave; without any, all of the job's processes must go. `save`:
-    the job will be restarted; copies held in memory shall be on disk before the report.
+    `pids` are processes about to leave: the agent waits for them, and kills them after 30 s.
+    Without any, it ends all of the job's processes. `save`: the job will be restarted; copies held
+    in memory shall be on disk before the report.
     """
 
     job: int

@@ -1,4 +1,4 @@
-"""Requests of running applications (their first rank), and their replies."""
+"""Requests of running applications (rank 0; GaveUp from any rank), and their replies."""
 
 # ruff: noqa: RUF012 - msgspec copies a mutable default for every message
 
@@ -55,7 +55,10 @@ class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
 
 @sent_by(JOB)
 class RemapPoint(RequestBody, tag="remap", frozen=True):
-    """An iteration is done. See dq_server.core.events.RemapPoint for the fields."""
+    """An iteration is done. See dq_server.core.model.events.RemapPoint for the fields.
+
+    step  turns of the loop that are done; for people who watch the wire, the server does not use it
+    """
 
     seq: Id
     processors: Count
@@ -69,7 +72,10 @@ class RemapPoint(RequestBody, tag="remap", frozen=True):
 
 @sent_by(JOB)
 class DynamicRequest(RequestBody, tag="dynrequest", frozen=True):
-    """An evolving application asks for processors. See dq_server.core.events.DynamicRequested."""
+    """An evolving application asks for processors.
+
+    See dq_server.core.model.events.DynamicRequested for the fields.
+    """
 
     request: Id
     more: Count
@@ -126,7 +132,7 @@ class Committed(RequestBody, tag="committed", frozen=True):
 
 @sent_by(JOB)
 class CopyMade(RequestBody, tag="copymade", frozen=True):
-    """The data of a protected job was copied. See dq_server.core.events.CopyMade."""
+    """The data of a protected job was copied. See dq_server.core.model.events.CopyMade."""
 
     step: Id
     took_s: Seconds
@@ -143,7 +149,7 @@ class GaveUp(RequestBody, tag="gaveup", frozen=True):
 
 @sent_by(JOB)
 class WorkDone(RequestBody, tag="workdone", frozen=True):
-    """The program of a protected job has left its session in order: what follows is its end."""
+    """The program of a resized or protected job has left its session in order: its end follows."""
 
 
 @sent_by(JOB)

@@ -5,17 +5,19 @@ A feature is one class in one file of features/. It handles the events that are 
 (model/options.py) and its reasons (model/reasons.py), and joins the work of others by overriding
 hooks. It imports the model, planning.py and turn.py, never another feature.
 
-Six hooks are what most features need:
+Most features need a few of these hooks:
 
-    claims    which processors it takes from the future (planning.py)
-    deadline  when time alone makes something due
-    starts    who starts now, before the queue is looked at
+    claims    which processors it takes from the future (planning.py); asked while `claiming`
+    deadline  when time alone makes something due; `tick`, or a scheduling pass, does it
+    starts    the beginning of a scheduling pass: grant what waits, say who starts
     verdict   what a job does at its remap point
     ended     a job has ended
     explain   why a job is where it is
+    check     whether its records agree with the state
 
-The others are for the few moments at which a feature must not come late: before a job is accepted,
-when a start of it begins or is over, when a resize is granted or done, when nodes come and go.
+The others are moments at which one of today's features must not come late: before a job is
+accepted, when a start of it begins or is over, when a resize is granted or done, when nodes come
+and go. Each is one line where it is called.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ class Feature:
     # --- time and plans -------------------------------------------------------------------------
 
     def starts(self, turn: Turn) -> list[Start]:
-        """Part of every scheduling pass: who starts now, together on no more than is idle."""
+        """Begin a scheduling pass: grant what waits, and return who starts, on what is idle."""
         return []
 
     def tick(self, turn: Turn) -> None:
@@ -131,7 +133,7 @@ class Feature:
         """Of what the active job holds, what `claims` does not cover already, and until when."""
         return end_s, held
 
-    def room(self, state: State, job: Job) -> int | None:
+    def may_take(self, state: State, job: Job) -> int | None:
         """How many more processors the job may have, if that is for this feature to say."""
         return None
 

@@ -1,9 +1,10 @@
 """When will the waiting jobs start? A plan with reservations, as Maui makes it.
 
 Source: Prabhakaran et al. 2014, III-A and III-C (Algorithm 2, line 10); Jackson et al. 2001. Jobs
-are looked at in queue order. One that fits now, and for as long as it plans to run, starts now
-(StartNow). One that does not gets a reservation at the earliest time that disturbs nobody before it
-(StartLater). When `depth` jobs have one, planning stops: the rest may only be backfilled.
+are looked at in queue order. One that fits now, and for as long as it plans to run, starts now (the
+paper's StartNow). One that does not gets a reservation at the earliest time that disturbs nobody
+before it (its StartLater). When `depth` jobs have one, planning stops: the rest may only be
+backfilled.
 
 Choices where the text is silent. A running job whose planned end has passed is expected to end at
 any moment: just after now, so that nothing is started on what it still holds. A job that can never
@@ -68,7 +69,7 @@ def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
 
 
 def running(state: State, now: float, *, to_promise: bool = False) -> StepFunction:
-    """Processors that are not available, over time from `now` on, if all jobs end as planned.
+    """Processors taken, over time from `now` on: held until a job's planned end, or promised.
 
     What features have promised to somebody (`claims`) is taken; of an active job only counts what
     is not part of such a promise (`beyond`). To promise something new (`to_promise`) running jobs
@@ -92,7 +93,9 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
     ends.sort()
     known = sum(held for _, held in ends)
     gone = state.processors.capacity - state.idle - known - base - covered
-    if gone > 0 and not to_promise:  # vacating: back at any moment
+    # What is neither idle nor held is vacating: back at any moment, but not now, or a job would be
+    # planned to start on processors that cannot be granted yet.
+    if gone > 0 and not to_promise:
         ends.insert(0, (soon, gone))
         known += gone
     level = base + known
@@ -111,16 +114,16 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
 def free(state: State, now: float, until_s: float, job: Job | None = None) -> int:
     """Idle processors that can be used until then: they were not promised to anybody.
 
-    By `job`, if that is said: a feature may say how many more that one may have (`room`).
+    With `job`: what that job may take, which a feature may say (`may_take`).
     """
     idle = state.idle
     if not idle or not state.spoken_for:
         return idle
     if job is not None:
-        for feature in state.features["room"]:
-            room: int | None = feature.room(state, job)
-            if room is not None:
-                return min(idle, room)
+        for feature in state.features["may_take"]:
+            most_more: int | None = feature.may_take(state, job)
+            if most_more is not None:
+                return min(idle, most_more)
     most = running(state, now).max(now, max(until_s, nextafter(now, INF)))
     return max(0, min(idle, state.processors.capacity - int(most)))
 

@@ -6,8 +6,8 @@ the same times give the same actions, live, simulated and replayed.
 Theory of operation. Every kind of event has one handler, in the feature whose event it is
 (features/). It gets a Turn (turn.py), validates first and changes afterwards: an event that raises
 has changed nothing. If it asked for it, one scheduling pass follows: features start what they have
-promised, the order and the start policy say who else starts, the resize policy whom it wants at a
-remap point.
+promised, then the order and the start policy say who else starts, then the resize policy names the
+jobs that it wants to come to a remap point.
 """
 
 from __future__ import annotations

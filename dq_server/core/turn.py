@@ -1,6 +1,6 @@
 """A turn: one event (or the events of one instant) on its way through the scheduler.
 
-A handler gets a Turn and nothing else: state, options and policies to read, `now`, the actions so
+A handler gets its event and a Turn: state, options and policies to read, `now`, the actions so
 far, and the operations that several features need. A handler that frees processors or adds work
 asks for a scheduling pass with `schedule`; the scheduler makes at most one, when the handler is
 done. Only who has to know what the queue took before going on asks for it at once (`make_pass`).
@@ -64,6 +64,7 @@ class Turn:
         state, policies, now = self.state, self.policies, self.now
         if self.batched or state.paused:
             return
+        # Promises first: their processors are idle now, and the queue would take them.
         for feature in self.features["starts"]:
             for start in feature.starts(self):
                 self.start(start)
@@ -99,7 +100,7 @@ class Turn:
     def start(self, start: Start) -> None:
         """Give a queued job its processors."""
         job, configuration, state, now = start.job, start.configuration, self.state, self.now
-        if job.restarts:
+        if job.restarts:  # it has found out already which grid is the best of this size
             configuration = job.on_best_grid(configuration)
         job.move(JobState.STARTING)
         del state.queue[job.id]
@@ -135,6 +136,7 @@ class Turn:
             self.state.plan(job, now)
             job.end_reason, job.killed_to = reason, to
             job.note(now, "kill", reason)
+        # Also if it is being killed already: who asks again may do so because nothing happened.
         self.actions.append(KillJob(job.id, job.instance, tuple(job.holds()), reason))
 
     def survives(self, job: Job, ending: Ending) -> bool:
@@ -174,7 +176,7 @@ class Turn:
     def stop(self, job: Job) -> None:
         """A job that is not active any more lets go of all it holds and asked for."""
         state = self.state
-        leaving = job.holds()
+        leaving = job.holds()  # what is reserved, too: spawned ranks may run there
         self.charge(job)
         for feature in self.features["stopped"]:
             feature.stopped(self, job)

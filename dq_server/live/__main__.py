@@ -30,7 +30,7 @@ ANY_PORT = "tcp://127.0.0.1:*"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code as for `dq` (DESIGN.md)."""
+    """Exit code as for `dq` (README, Commands)."""
     parser = argparse.ArgumentParser(prog="python -m dq_server.live", description=__doc__)
     parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")

@@ -15,8 +15,8 @@ from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.jobs import Job
-from dq_server.core.scheduler import Scheduler
 from dq_server.core.model.state import State
+from dq_server.core.scheduler import Scheduler
 from dq_server.live.access import Access
 from dq_server.live.agents import AgentLink, Agents, LaunchNodes
 from dq_server.live.translate import Places

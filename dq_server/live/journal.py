@@ -27,7 +27,6 @@ from typing import Protocol
 
 import msgspec
 
-from dq_server.core.model import actions as core_actions
 from dq_server.core.model import events as core_events
 from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.errors import ConfigError, SchedulerError
@@ -37,7 +36,6 @@ from dq_server.core.settings import from_recorded
 SCHEMA = 1
 WAL_PAGES = 8000  # of 4 KiB
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
-ACTION_TYPES = {t.__name__: t for t in core_actions.Action.__args__}
 
 
 class JournalError(SchedulerError):

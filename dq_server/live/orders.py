@@ -93,9 +93,9 @@ def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:
         mine = [p for p in processors if state.processors.node_of[p] in names]
         pids = [desk.leaving.get((job_id, p), 0) for p in mine]
         if goes_on and not all(pids):
-            # A part of a running job whose pids were lost with the last server. An order without
-            # pids would end the whole job; and the ranks have left long ago, that takes them
-            # milliseconds.
+            # A part of a running job whose pids are not known: they were lost with the last server,
+            # or with a Committed that never arrived. An order without pids would end the whole job.
+            # Nobody confirms here; the ranks left before the job's next remap point at the latest.
             desk.apply(ev.ProcessorsVacated(job_id, tuple(mine)))
             continue
         order = m.Vacate(

@@ -1,4 +1,7 @@
-"""Messages become events here, and actions become messages: the only file that knows both."""
+"""Messages become events here, and actions become messages, where fields need translating.
+
+An event that has the fields of its message is made in the handler (requests/).
+"""
 
 from __future__ import annotations
 
@@ -216,7 +219,13 @@ def dynamic_answer(answer: RequestAnswer, now: float) -> m.DynamicAnswer:
     """How a request stands, as a message; times become relative because clocks differ."""
     at_s = answer.available_s
     left_s = None if at_s is None else max(0.0, at_s - now)
-    return m.DynamicAnswer(answer.request, answer.what, answer.more, left_s, answer.reason.text)
+    return m.DynamicAnswer(
+        request=answer.request,
+        what=answer.what,
+        more=answer.more,
+        available_in_s=left_s,
+        reason=answer.reason.text,
+    )
 
 
 def remap_answer(
@@ -226,13 +235,13 @@ def remap_answer(
 ) -> m.RemapAnswer:
     """The scheduler's answer as a message; `places` turns processors into places."""
     return m.RemapAnswer(
-        answer.what,
-        answer.resize_id,
-        places(answer.processors),
-        answer.configuration.rows,
-        answer.configuration.cols,
-        answer.reason.text,
-        asked,
+        what=answer.what,
+        resize_id=answer.resize_id,
+        places=places(answer.processors),
+        rows=answer.configuration.rows,
+        cols=answer.configuration.cols,
+        reason=answer.reason.text,
+        asked=asked,
     )
 
 
@@ -259,7 +268,7 @@ class Places:
             info = self._nodes.get(name)
             host, share = (info.host, info.core_share) if info else (name, None)
             speed = self._processors.nodes[name].speed
-            found.append(m.Place(p, name, host, speed, share))
+            found.append(m.Place(processor=p, node=name, host=host, speed=speed, core_share=share))
         return found
 
 

@@ -1,7 +1,7 @@
 """Jobs that come after others in a workload: what is submitted when, and after whom.
 
 A job with a think time is submitted that long after the end of the job before it; any other is
-submitted at its time in the workload and waits in the scheduler (core/dependencies.py). See
+submitted at its time in the workload and waits in the scheduler (features/dependencies.py). See
 workload.Follows. A job before it that was left out, because the machine is too small, counts as
 ended if its end is all that matters; if it had to be successful, the job after it is left out, too.
 """

@@ -1,4 +1,4 @@
-"""A simulated application whose evolution is known (core/profiles.py carries it out).
+"""A simulated application whose evolution is known (core/features/profiles.py carries it out).
 
 Model: Klein & Pérez 2011, 3.1. Each step computes for its duration on its processors. A step that
 needs more than there are waits for them, holding what it has; one that has begun runs on, whatever

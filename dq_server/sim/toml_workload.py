@@ -13,7 +13,7 @@
 A size is a number, whose grid is the one nearest to a square, or a grid: "2x4". A size with several
 grids is used on the first until another has shown to be faster (core/policies/grids.py).
 Instead of iterations and times_s: `run_s`, the run time on `processors`; then `rho` says how it
-scales (core/scalability.py) and `iterations` (default 100) how many remap points there are.
+scales (core/model/scalability.py) and `iterations` (default 100) how many remap points there are.
 An evolving job asks for processors once it runs (sim/evolving.py): `run_s`, `more`, `ask_at_s`, a
 list of seconds after its start, `granted_s`, its whole run time if it is granted (default: shorter
 in proportion), and `timeout_s`, how long a request may wait (default 0).
@@ -22,9 +22,9 @@ numbers, which the scheduler carries out (sim/profiled.py), and may have `remap_
 two of its remap points (default: it comes when it is called), and `redistribution_s`.
 `after` and `after_any` list jobs, by their place in the file from 1 on, that must have ended
 (successfully, or in whatever way) before this one may start.
-`reservation` names a [[reservation]] of the file to run in (core/advance.py); such a table has
-name, processors, start_s, duration_s, and perhaps user. All are known from the beginning.
-Jobs with the same `application` learn from each other's runs (core/history.py).
+`reservation` names a [[reservation]] of the file to run in (features/reservations.py); such a table
+has name, processors, start_s, duration_s, and perhaps user. All are known from the beginning.
+Jobs with the same `application` learn from each other's runs (core/features/history.py).
 Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
 """
 

@@ -29,25 +29,13 @@ from numpy.typing import NDArray
 
 from resize_lib.emulation.link import Link
 from resize_lib.emulation.pacing import arrival_s
-from resize_lib.processes import idle_barrier, idle_bcast
+from resize_lib.waiting import idle_barrier, idle_bcast, wait_until
 
 RING = 128  # messages a sender may be ahead of a receiver
 CHANNELS = 4  # the job's communicator, its rows, its columns, one more
 
 # MPI buffers what is shorter: its sender need not wait until it has left.
 EAGER_BYTES = 64 << 10
-
-FIRST_NAP_S = 20e-6
-LONGEST_NAP_S = 2e-3
-NAP_GROWTH = 1.5
-
-
-def nap(done: Callable[[], bool]) -> None:
-    """Sleep between tests until `done()`: at first for 20 µs, in the end for 2 ms."""
-    nap_s = FIRST_NAP_S
-    while not done():
-        time.sleep(nap_s)
-        nap_s = min(nap_s * NAP_GROWTH, LONGEST_NAP_S)
 
 
 class SendTimes:
@@ -134,7 +122,7 @@ class ShapedRequest(MPI.Request):
 
     def Wait(self, status: MPI.Status | None = None) -> Any:
         """As MPI's, asleep and not before its time."""
-        nap(lambda: MPI.Request.Test(self, status))
+        wait_until(lambda: MPI.Request.Test(self, status))
         sleep_until(self.due_s())
         return True
 
@@ -250,7 +238,7 @@ class ShapedComm(MPI.Intracomm):
 
     def _finish(self, requests: list[MPI.Request]) -> None:
         used_s = time.thread_time()
-        nap(lambda: MPI.Request.Testall(requests))
+        wait_until(lambda: MPI.Request.Testall(requests))
         sleep_until(arrival_s(requests))
         self.state.exclude(time.thread_time() - used_s)
 
@@ -259,7 +247,7 @@ class ShapedComm(MPI.Intracomm):
     def _collective(self, request: MPI.Request, nbytes: float = 0.0) -> None:
         """Complete a collective, asleep, and charge for it."""
         used_s = time.thread_time()
-        nap(request.Test)
+        wait_until(request.Test)
         # Slept once it is complete, on all ranks alike: MPI tells nobody who came last.
         if len({self.state.node_of[r] for r in self.ranks}) > 1:
             time.sleep(self.state.link.collective_s(nbytes, self.size))

@@ -1,14 +1,14 @@
-"""How ranks come and go in a running job: one interface, one backend per kind of MPI."""
+"""How ranks join and leave a running job: one interface, one backend per kind of MPI."""
 
-from resize_lib.processes.detect import choose_backend
-from resize_lib.processes.errors import (
+from resize_lib.processes.choice import choose_backend
+from resize_lib.processes.interface import (
+    ProcessBackend,
     ProcessError,
     ResizeUnsupportedError,
     ShrinkError,
     SpawnError,
 )
-from resize_lib.processes.interface import ProcessBackend
-from resize_lib.processes.waiting import idle_barrier, idle_bcast, idle_wait
+from resize_lib.waiting import idle_barrier, idle_bcast, idle_wait
 
 __all__ = [
     "ProcessBackend",

@@ -1,14 +1,13 @@
-"""New ranks between their start and the moment the job takes them in.
+"""New ranks between their start and the merge with the job's ranks.
 
-The job goes on while its new ranks start, import and build up what they need. When all of them have
-come as far as `join`, the first of them reports to rank 0 of the job, and they sleep until it
-answers. Nobody polls: the report is one line on a TCP connection that rank 0 looks at when it
-likes.
+The job goes on computing while its new ranks start and import. When all of them have reached
+`join`, the first of them reports to rank 0 of the job, and they sleep until it answers. The report
+is one line on a TCP connection, which rank 0 looks at without blocking.
 
     new → job   TOKEN\n               all new ranks are ready
                 TOKEN REASON\n        they are not where they should be: the expansion fails
-    job → new   {"port": "..."}\n     connect to this MPI port, now
-                {"leave": true}\n     not wanted any more: end
+    job → new   {"port": "..."}\n     connect to this MPI port now
+                {"leave": true}\n     the expansion was cancelled: end
 
 If the connection closes without an answer the new ranks end by themselves. The address and the
 token travel in the new ranks' environment (DQ_JOIN=ADDRESS:PORT:TOKEN); a connection that does not
@@ -32,7 +31,7 @@ from collections.abc import Sequence
 
 from dq_client.launch import INTERFACE_VARIABLE
 from resize_lib.processes import pmi
-from resize_lib.processes.errors import SpawnError
+from resize_lib.processes.interface import SpawnError
 
 JOIN_VARIABLE = "DQ_JOIN"
 ARRIVAL_LIMIT_S = 120.0
@@ -42,7 +41,7 @@ SIOCGIFADDR = 0x8915  # <linux/sockios.h>: the address of a network interface
 
 
 class Arrivals:
-    """Rank 0's side: new ranks asked for, not yet taken in."""
+    """Rank 0's side of one expansion, from the request until the merge."""
 
     def __init__(self, hosts: list[str]) -> None:
         self.hosts = hosts
@@ -59,7 +58,7 @@ class Arrivals:
         return f"{JOIN_VARIABLE}={address}:{port}:{self._token}"
 
     def ready(self) -> bool:
-        """True when all new ranks wait to be taken in; never blocks. SpawnError if they cannot."""
+        """Whether all new ranks wait for the merge; never blocks. SpawnError if they failed."""
         return self._look(0.0)
 
     def wait(self) -> None:
@@ -90,7 +89,7 @@ class Arrivals:
         return ARRIVAL_LIMIT_S - (time.monotonic() - self._began_s)
 
     def _look(self, patience_s: float) -> bool:
-        """Wait so long for anything to happen, and take note of it."""
+        """Wait up to `patience_s` for an event and handle it; returns whether all are ready."""
         if self._ready is not None:
             return True
         watched = [self._listener.fileno(), *self._callers]

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from resize_lib.processes.errors import SpawnError
+from resize_lib.processes.interface import SpawnError
 
 START_FOLDER = str(Path.cwd())
 

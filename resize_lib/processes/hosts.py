@@ -1,4 +1,4 @@
-"""Host lists: which processors the new ranks go to, in the words hydra understands."""
+"""Host lists for new ranks, in hydra's syntax."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dq_client.dq_rsh import SOCKET_VARIABLE, spelled_in_numbers
-from resize_lib.processes.errors import SpawnError
+from resize_lib.processes.interface import SpawnError
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 

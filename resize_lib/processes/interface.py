@@ -1,9 +1,9 @@
-"""The one interface between the session and whatever makes ranks come and go.
+"""The one interface between the session and the MPI library in use: how ranks join and leave.
 
 Everything a job's ranks share is one intracommunicator, called *the job's communicator* below.
 It starts as `start()`; every resize replaces it, and the old one is freed. All calls marked
 collective must be made by every rank of the communicator given, in the same order; a resize
-request that makes no sense raises the same error on every rank and changes nothing.
+request that is invalid raises the same error on every rank and changes nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,24 @@ from typing import NoReturn, Protocol
 from mpi4py import MPI
 
 
+class ProcessError(Exception):
+    """Anything that goes wrong while ranks join or leave."""
+
+
+class ResizeUnsupportedError(ProcessError):
+    """This MPI (or this way of starting the job) cannot resize at all: do not ask again."""
+
+
+class SpawnError(ProcessError):
+    """This expansion cannot be done: the same error on every rank, which go on at the old size."""
+
+
+class ShrinkError(ProcessError):
+    """This set of leaving ranks makes no sense: the same error on every rank, nothing changed."""
+
+
 class ProcessBackend(Protocol):
-    """How ranks come and go with one MPI implementation."""
+    """How ranks join and leave with one MPI implementation."""
 
     @property
     def name(self) -> str:
@@ -27,7 +43,7 @@ class ProcessBackend(Protocol):
 
     @property
     def why_not(self) -> str:
-        """Plain words for why this job cannot be resized; empty if it can."""
+        """Why this job cannot be resized, for its owner; empty if it can."""
 
     @property
     def spawned(self) -> bool:
@@ -40,7 +56,7 @@ class ProcessBackend(Protocol):
         """
 
     def join(self) -> MPI.Intracomm:
-        """In a spawned rank: meet the running job; the other half of the job's `expand`."""
+        """In a spawned rank: merge with the running job; the other half of the job's `expand`."""
 
     def expand(
         self,
@@ -65,26 +81,26 @@ class ProcessBackend(Protocol):
         argv: Sequence[str] | None = None,
         folder: str | None = None,
     ) -> None:
-        """Start an expansion and go on computing (rank 0 only, local, about a millisecond).
+        """Start an expansion without waiting (rank 0 only, local, about a millisecond).
 
-        The new ranks start, import and wait in `join`. Every job has at most one expansion under
-        way. Raises SpawnError, on rank 0, if it is refused; nothing has happened then.
+        The new ranks start, import and wait in `join`. A job has at most one expansion under way.
+        Raises SpawnError, on rank 0, if it is refused; nothing has changed then.
         """
 
     def expand_ready(self) -> bool:
-        """True when the new ranks wait to be taken in (rank 0 only, never blocks).
+        """Whether all new ranks wait for the merge (rank 0 only, never blocks).
 
         False if none was begun. SpawnError if they cannot be started; the expansion is over then.
         """
 
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
-        """Take in the ranks begun with `begin_expand`; the result of `expand` (collective).
+        """Merge with the ranks that `begin_expand` started; returns as `expand` (collective).
 
         Sleeps until they are ready. `comm` is freed on success and stays valid on SpawnError.
         """
 
     def cancel_expand(self) -> None:
-        """Send the ranks of a begun expansion away (rank 0 only); nothing if there is none."""
+        """Cancel the expansion under way, if there is one: its ranks end (rank 0 only)."""
 
     def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:
         """Release the ranks `leaving` of `comm` (collective, same set on every rank).

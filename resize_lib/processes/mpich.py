@@ -1,16 +1,16 @@
-"""Ranks that come and go under MPICH and its process manager hydra.
+"""Ranks that join and leave under MPICH and its process manager hydra.
 
-Coming. Rank 0 asks hydra for the new processes in the words MPI_Comm_spawn would use, but without
+Joining. Rank 0 asks hydra for the new processes in the words MPI_Comm_spawn would use, but without
 waiting for them (pmi.py). They start as a job of their own under the same mpiexec, so that a crash
 anywhere still ends everything, and sleep when they are ready (arrivals.py). Then the old ranks
 accept them through an MPI port (MPI_Comm_accept, MPI_Comm_connect) and both merge, old ranks in
-front. So `begin_expand` costs the application next to nothing, and `complete_expand` only the
-merge; `expand` is both at once.
+front. So `begin_expand` takes a millisecond of the application's time, and `complete_expand` that
+of the merge; `expand` does both.
 
-Going. The survivors split off, everyone disconnects the old communicator, and the leavers end on
-their own (ending.py).
+Leaving. The survivors split off, everyone disconnects the old communicator, and the leavers end on
+their own (exit.py).
 
-docs/processes.md tells what was measured and what else was tried.
+docs/processes.md has measurements and what else was tried.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import NoReturn, cast
 
 from mpi4py import MPI
 
 from dq_client.dq_rsh import REFUSED_VARIABLE
-from resize_lib.processes import pmi, sharedmemory
+from resize_lib.processes import pmi
 from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
-from resize_lib.processes.ending import Ending, abort_job, abort_on_uncaught_exception
-from resize_lib.processes.errors import ProcessError, ShrinkError, SpawnError
+from resize_lib.processes.exit import RankExit, abort_job, abort_on_uncaught_exception
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
-from resize_lib.processes.waiting import idle_barrier, idle_bcast, idle_wait
+from resize_lib.processes.interface import ProcessError, ShrinkError, SpawnError
+from resize_lib.waiting import idle_barrier, idle_bcast, idle_wait
 
 DONE_TAG = 7002
 GO_TAG = 7003
+SHARED_MEMORY_PREFIX = "/dev/shm/mpich_shm_"  # noqa: S108 - MPICH's choice
 
 
 class MpichBackend:
@@ -47,24 +49,24 @@ class MpichBackend:
         self.spawned = bool(self._join_address)
         self._arrivals: Arrivals | None = None
         self._cancels_at_exit = False
-        self._ending = Ending()
+        self._exit = RankExit()
         abort_on_uncaught_exception()
 
     def start(self) -> MPI.Intracomm:
         if self.spawned:
             return self.join()
         comm = MPI.COMM_WORLD.Dup()
-        sharedmemory.remove_names()
+        _remove_shared_memory_names()
         return comm
 
     def join(self) -> MPI.Intracomm:
         if not self._join_address:
             raise ProcessError("this rank was not spawned by a running job, or has joined it")
-        self._ending.alone()
+        self._exit.alone()
         address, self._join_address = self._join_address, ""
         world = MPI.COMM_WORLD
-        idle_barrier(world)
-        sharedmemory.remove_names()
+        idle_barrier(world)  # the first rank reports for all: they must have come this far
+        _remove_shared_memory_names()
         refusals = world.gather(os.environ.pop(REFUSED_VARIABLE, ""))
         port = report(address, max(refusals)) if refusals is not None else None
         port = idle_bcast(world, port)
@@ -104,6 +106,8 @@ class MpichBackend:
         check_command(command, where)
         arrivals = Arrivals(list(hosts))
         command = command_with(arrivals.environment(), command)
+        # Always with hosts: with hydra's default list a second spawn on a node whose proxy has
+        # exited kills mpiexec ("Bad file descriptor").
         info = {"hosts": hydra_host_list(hosts), "wdir": where}
         pmi.ask_to_spawn(command, len(hosts), info)
         self._arrivals = arrivals
@@ -115,7 +119,7 @@ class MpichBackend:
         try:
             return self._arrivals is not None and self._arrivals.ready()
         except SpawnError:
-            self._arrivals = None  # or the next expansion would be refused because of this one
+            self._arrivals = None  # otherwise the next expansion would be refused
             raise
 
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
@@ -127,13 +131,16 @@ class MpichBackend:
             self._arrivals = None
 
     def _cancel_at_exit(self) -> None:
-        """The job may end with an expansion under way, and then in an ordinary MPI_Finalize."""
+        """If the job ends with an expansion under way, its ranks must end as well.
+
+        Outstanding answers are read: MPI_Finalize, which follows, would take them for its own.
+        """
         self.cancel_expand()
         pmi.read_outstanding()
 
     def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
-        """Take the new ranks in; `refused` (rank 0's) says why there are none."""
-        self._ending.alone()
+        """Merge with the new ranks; `refused` (rank 0's) says why there are none."""
+        self._exit.alone()  # before the first rank could leave, and on every rank
         arrivals, self._arrivals = self._arrivals, None
         if comm.rank == 0 and arrivals is not None and not refused:
             try:
@@ -159,15 +166,15 @@ class MpichBackend:
         gone = _check_leaving(comm, leaving)
         if comm.rank in gone:
             self.cancel_expand()
-        self._ending.alone()
+        self._exit.alone()
         stays = comm.rank not in gone
         smaller = cast(MPI.Intracomm, comm.Split(0 if stays else MPI.UNDEFINED, comm.rank))
         _settle(comm, smaller if stays else None, gone)
-        comm.Disconnect()
+        comm.Disconnect()  # not Free: nothing may connect survivors and leavers any more
         return smaller if stays else None
 
     def leave(self) -> NoReturn:
-        self._ending.leave()
+        self._exit.leave()
 
     def abort(self, code: int = 1) -> NoReturn:
         abort_job(code)
@@ -194,9 +201,9 @@ def _in_requested_order(merged: MPI.Intracomm, hosts: list[str] | None) -> MPI.I
 
 def _check_leaving(comm: MPI.Intracomm, leaving: Collection[int]) -> set[int]:
     gone = set(leaving)
-    strangers = sorted(gone - set(range(comm.size)))
-    if strangers:
-        raise ShrinkError(f"no rank {strangers[0]} in a job of {comm.size} ranks")
+    unknown = sorted(gone - set(range(comm.size)))
+    if unknown:
+        raise ShrinkError(f"no rank {unknown[0]} in a job of {comm.size} ranks")
     if not gone:
         raise ShrinkError("no rank named to leave")
     if len(gone) == comm.size:
@@ -205,23 +212,40 @@ def _check_leaving(comm: MPI.Intracomm, leaving: Collection[int]) -> set[int]:
 
 
 def _settle(comm: MPI.Intracomm, smaller: MPI.Intracomm | None, gone: set[int]) -> None:
-    """Let leavers go only when nothing they sent is still under way.
+    """Let leavers exit only when nothing they sent is still under way.
 
-    A process that ends takes its unsent messages with it. So every leaver reports when it needs
-    nothing more, and is told to go when all survivors and all leavers have come that far: the
-    last message it takes part in is one that it receives.
+    The unsent messages of a process that exits are lost. So every leaver reports to the first
+    survivor when it has sent all, and gets an answer when all survivors and all leavers have come
+    that far: the last message that a leaver takes part in is one that it receives.
     """
-    warden = min(set(range(comm.size)) - gone)
+    first = min(set(range(comm.size)) - gone)
     empty = bytearray(0)
     idle_barrier(comm)
     if smaller is None:
-        idle_wait(comm.Isend(empty, warden, DONE_TAG))
-        idle_wait(comm.Irecv(empty, warden, GO_TAG))
+        idle_wait(comm.Isend(empty, first, DONE_TAG))
+        idle_wait(comm.Irecv(empty, first, GO_TAG))
         return
-    if comm.rank == warden:
+    if comm.rank == first:
         for leaver in gone:
             idle_wait(comm.Irecv(empty, leaver, DONE_TAG))
     idle_barrier(smaller)
-    if comm.rank == warden:
+    if comm.rank == first:
         for leaver in gone:
             idle_wait(comm.Isend(empty, leaver, GO_TAG))
+
+
+def _remove_shared_memory_names() -> None:
+    """Remove the names of this process's segments of MPICH's own shared memory.
+
+    MPICH makes a file of a megabyte or more in /dev/shm for the ranks of a node and removes its
+    name in MPI_Finalize, which a rank that is killed never reaches, nor one that leaves a running
+    job: each would cost its node that memory for good. When every rank of a world has come out of
+    MPI_Init nobody opens the file any more, so its name can go at once; call this then.
+    """
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return
+    lines = (line for line in maps.splitlines() if SHARED_MEMORY_PREFIX in line)
+    for path in {line.split(maxsplit=5)[-1] for line in lines}:
+        Path(path).unlink(missing_ok=True)  # "... (deleted)" names no file either

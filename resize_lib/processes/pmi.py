@@ -4,10 +4,10 @@ Every rank under hydra has a connection to its process manager on the descriptor
 library uses it in MPI_Init and is silent afterwards, unless the program spawns through MPI itself.
 One request is a line (or for `mcmd`, several up to `endcmd`), one answer is a line.
 
-Two requests are made here. `finalize` says that this rank's end is intended, which the library
+Two requests are made here. `finalize` says that this rank's exit is intended, which the library
 says only in a collective MPI_Finalize. `spawn` is what MPI_Comm_spawn sends; the library then waits
-for the new ranks to start, while this one asks and goes back to work. MPICH 5.0.2's hydra is what
-this was tested with (docs/processes.md).
+for the new ranks to start, while this function returns at once. Tested with the hydra of MPICH
+5.0.2 (docs/processes.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import select
 from collections.abc import Mapping, Sequence
 
-from resize_lib.processes.errors import ProcessError, SpawnError
+from resize_lib.processes.interface import ProcessError, SpawnError
 
 DESCRIPTOR_VARIABLE = "PMI_FD"
 SPAWN_ANSWER = "spawn_result"
@@ -70,9 +70,9 @@ def spawn_answer() -> str | None:
 
 
 def read_outstanding() -> None:
-    """Wait for the answers to spawn requests that nobody took.
+    """Wait for the answers to spawn requests that have not been read.
 
-    To be called before the next request, by anybody: it would take them for its own answer.
+    Call it before any other request, which would take them for its own answer.
     """
     global _unanswered
     while _unanswered:
@@ -81,7 +81,7 @@ def read_outstanding() -> None:
 
 
 def finalize() -> None:
-    """Tell the process manager that this rank's end is intended, and wait until it has heard."""
+    """Tell the process manager that this rank's exit is intended, and wait for its answer."""
     try:
         read_outstanding()
         _send("cmd=finalize")
@@ -97,7 +97,7 @@ def _send(text: str) -> None:
 
 
 def _read_answer(kind: str) -> dict[str, str]:
-    """The fields of the next answer of this kind; others, which nobody waits for, are dropped."""
+    """The fields of the next answer of this kind; others are dropped: nothing waits for them."""
     while True:
         line = b""
         while not line.endswith(b"\n"):

@@ -3,10 +3,9 @@
     mpiexec -n N python -m resize_lib.processes.probe TRIAL HOST
 
 A trial that works prints `dq-probe: DETAIL` from one rank and ends with 0. One that is known not to
-prints `dq-probe-not: REASON`; others fail in any way an MPI library knows, hanging included: the
-caller sets the limit. Trials use plain
-MPI calls, so that they also tell about libraries which no backend supports; only leaving a running
-job has no plain call, and there the backend for this library is tried.
+prints `dq-probe-not: REASON`; others fail in any way an MPI library may, hanging included: the
+caller sets a time limit. Trials use plain MPI calls, so that they also test libraries which no
+backend supports; only leaving a running job has no plain call, and there the backend is tried.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
-from resize_lib.processes.detect import choose_backend
+from resize_lib.processes.choice import choose_backend
 
 MARK = "dq-probe: "
 MARK_NOT = "dq-probe-not: "
@@ -55,7 +54,7 @@ def _start(_host: str) -> None:
 
 
 def _meet(host: str, trial: str) -> MPI.Intercomm:
-    """The parent's end, or the spawned rank's, of one spawn; both have heard of each other."""
+    """Spawn one rank (or be it): the intercommunicator, after a first message over it."""
     spawned = host == ROLE_SPAWNED
     link = MPI.Comm.Get_parent() if spawned else _spawn(trial, host)
     if spawned:

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
-from resize_lib.processes.ending import abort_job, abort_on_uncaught_exception
-from resize_lib.processes.errors import ProcessError, ResizeUnsupportedError
+from resize_lib.processes.exit import abort_job, abort_on_uncaught_exception
+from resize_lib.processes.interface import ProcessError, ResizeUnsupportedError
 
 
 class StaticBackend:

@@ -1,4 +1,6 @@
-"""Who keeps whose part: a rank on the next node, so that the loss of one node loses no part.
+"""Who keeps whose part, and how parts get there: messages between ranks, files at both ends.
+
+A rank on the next node keeps each part, so that the loss of one node loses no part.
 
 Each part is kept twice, on its own node and on the next one; nodes follow each other in the order
 of their first ranks, the last is followed by the first. Of two lost nodes that follow each other
@@ -10,7 +12,19 @@ checkpointing system", 2010); double in-memory checkpoints (Zheng, Shi and Kalé
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Sequence
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.protection.generations import Copy, part_path
+from resize_lib.redistribution.blocks import RawBytes
+from resize_lib.waiting import wait_all
+
+TAG = 7303
+MESSAGE_BYTES = 64 << 20  # of a piece: the length of a message must fit into 31 bits
 
 
 def partners(hosts: Sequence[str]) -> list[int | None]:
@@ -32,3 +46,41 @@ def partners(hosts: Sequence[str]) -> list[int | None]:
 def leaders(hosts: Sequence[str]) -> set[int]:
     """The first rank on each node."""
     return {hosts.index(host) for host in set(hosts)}
+
+
+def fetch_for_partners(comm: MPI.Intracomm, hosts: Sequence[str], copy: Copy) -> str:
+    """Send this rank's part to its partner and keep those of others; collective.
+
+    Returns what went wrong here; empty if nothing did. `copy` lies in memory of this rank's node,
+    its own part is there already.
+    """
+    keeper = partners(hosts)
+    me, mine = comm.rank, keeper[comm.rank]
+    coming = [rank for rank, who in enumerate(keeper) if who == me]
+    own = np.memmap(copy.part(me), np.uint8, "r")
+    arrived = {rank: np.empty(copy.parts[rank][0], np.uint8) for rank in coming}
+    requests: list[MPI.Request] = []
+    for rank, buffer in arrived.items():
+        requests += [comm.Irecv([piece, MPI.BYTE], rank, TAG) for piece in _pieces(buffer)]
+    if mine is not None:
+        requests += [comm.Isend([piece, MPI.BYTE], mine, TAG) for piece in _pieces(own)]
+    wait_all(requests)
+    for rank, buffer in arrived.items():
+        path = part_path(copy.folder, rank)
+        # Checked now: at a restart the damaged part might be the only one left.
+        if zlib.crc32(buffer.data) != copy.parts[rank][1]:
+            return f"the part of rank {rank} arrived damaged"
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            draft.write_bytes(buffer.data)
+            draft.replace(path)
+        except OSError as e:
+            return f"{path}: {e.strerror}"
+        finally:
+            draft.unlink(missing_ok=True)
+    return ""
+
+
+def _pieces(buffer: RawBytes) -> list[RawBytes]:
+    """The messages that carry `buffer`."""
+    return [buffer[at : at + MESSAGE_BYTES] for at in range(0, buffer.size, MESSAGE_BYTES)]

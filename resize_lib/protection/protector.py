@@ -1,9 +1,9 @@
-"""What a session does about copies: when one is due, how all ranks make it, how they get it back.
+"""The copies of one session: when one is due, how all ranks make it, how it is restored.
 
-A copy is made between two turns of the loop, in the same collective order on every rank: make room,
-write the parts, tell each other how it went, hand parts to partners, and only then declare it
-complete. Whatever fails (a full disk, a folder that is gone) leaves the last copy as it was, and
-the job goes on and says so.
+A copy is made between two iterations, in the same collective order on every rank: make room, write
+the parts, agree that all could be written, send parts to partners, and only then declare the copy
+complete. A failure (a full disk, a folder that is gone) leaves the last copy as it was, and the job
+goes on and reports it.
 
 How often: as the user said; else so that copies take at most a twentieth of the time. A copy is
 also made before every resize, because a fault in its middle takes the whole job down, and with
@@ -21,15 +21,12 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.declared import Matrix, Parcel
+from resize_lib.declarations import Matrix, Parcel
 from resize_lib.protection import generations, partfile
-from resize_lib.protection.errors import ProtectionError
-from resize_lib.protection.exchange import fetch_for_partners
-from resize_lib.protection.generations import Copy
-from resize_lib.protection.partners import leaders
-from resize_lib.protection.restore import choose, restore_all
-from resize_lib.protection.restoring import pack_for_itself
-from resize_lib.protection.state import CopyState
+from resize_lib.protection.generations import Copy, CopyState
+from resize_lib.protection.partfile import ProtectionError
+from resize_lib.protection.partners import fetch_for_partners, leaders
+from resize_lib.protection.recovery import choose, pack_for_itself, restore_all
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.server_link import say
 
@@ -65,16 +62,16 @@ class Protector:
     @property
     def state(self) -> CopyState:
         """Shared by all ranks."""
-        return self.session.bearings.copies
+        return self.session.job.copies
 
     # --- making copies ----------------------------------------------------------------------
 
     def due(self, *, resizing: bool) -> bool:
         """On rank 0: whether a copy is to be made now, before the next turn or the resize."""
-        s, b = self.state, self.session.bearings
-        if s.step == b.step:
+        s, job = self.state, self.session.job
+        if s.step == job.step:
             return False
-        if resizing or (self.memory and s.step >= 0 and s.resize_id != b.resize_id):
+        if resizing or (self.memory and s.step >= 0 and s.resize_id != job.resize_id):
             return True
         since_s = time.monotonic() - self._last_s
         if self.every_points is not None:
@@ -105,9 +102,11 @@ class Protector:
         self._last_s = time.monotonic()
         s.took_s, s.points = self._last_s - begin, 0
         if not error:
-            s.step, s.resize_id = session.bearings.step, session.bearings.resize_id
+            s.step, s.resize_id = session.job.step, session.job.resize_id
         if session.rank == 0:
-            report = m.CopyMade(session.bearings.step, s.took_s, nbytes, error[:4000])
+            report = m.CopyMade(
+                step=session.job.step, took_s=s.took_s, nbytes=nbytes, error=error[:4000]
+            )
             session.server().report(report)
             if error and error != s.error:
                 say(f"no copy of the job's data can be made, the last one stays: {error}")
@@ -120,7 +119,7 @@ class Protector:
 
     def _make(self, folder: Path) -> int:
         session = self.session
-        comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.bearings.grid
+        comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.job.grid
         hosts = [place.host if self.memory else "" for place in session.places]
         leads = rank in leaders(hosts)
         found, error = (0, 0), ""
@@ -132,7 +131,7 @@ class Protector:
             path = generations.part_path(folder, rank)
             found = partfile.write_part(path, grid, rank, blocks, sync=not self.memory)
         except Exception as e:  # an application's pack may raise anything
-            error = _story(e)
+            error = _reason(e)
         parts = _agree(comm, error, f"{found[0]} {found[1]}")
         copy = Copy(folder, session.step, grid, tuple(_two(text) for text in parts))
         error = fetch_for_partners(comm, hosts, copy) if self.memory else ""
@@ -142,7 +141,7 @@ class Protector:
             if leads:
                 generations.write_manifest(copy, sync=not self.memory)
         except OSError as e:
-            error = _story(e)
+            error = _reason(e)
         _agree(comm, error)
         if rank == 0 and self.memory:
             generations.make_room(self.disk, kept=0)  # what an earlier start left there
@@ -150,7 +149,7 @@ class Protector:
 
     def _blocks(self) -> dict[str, partfile.Block]:
         session = self.session
-        grid, rank = session.bearings.grid, session.rank
+        grid, rank = session.job.grid, session.rank
         blocks: dict[str, partfile.Block] = {}
         for name, item in session.declared.items():
             if isinstance(item, Parcel):
@@ -164,7 +163,7 @@ class Protector:
             blocks[VALUES] = partfile.BytesBlock([MPI.pickle.dumps(values)])
         return blocks
 
-    # --- getting them back ------------------------------------------------------------------
+    # --- restoring ------------------------------------------------------------------
 
     def begin(self, comm: MPI.Intracomm) -> Copy | None:
         """At the start of the program, collective: the copy to go on from; None: the beginning.
@@ -200,7 +199,7 @@ def _agree(comm: MPI.Intracomm, error: str, text: str = "") -> list[str]:
     return texts
 
 
-def _story(e: Exception) -> str:
+def _reason(e: Exception) -> str:
     if isinstance(e, OSError):
         return f"{e.filename or 'a file'}: {e.strerror}"
     return str(e) if isinstance(e, ProtectionError) else f"{type(e).__name__}: {e}"

@@ -1,8 +1,15 @@
 """Redistribution of arrays between process grids: plan it, estimate it, execute it.
 
 ``plan_redistribution`` answers what moves where and what it costs, without MPI; ``redistribute`` is
-the collective call that moves. This package knows nothing of processes coming and going. MPI is
-imported with ``redistribute`` only: who plans needs none.
+the collective call that moves. This package knows nothing of processes that join or leave. MPI is
+imported with ``redistribute`` only: planning needs none.
+
+In reading order: ``types`` what goes in and comes out, errors · ``runs`` index arithmetic of one
+axis · ``plan`` what moves between grid ranks · ``routes`` all arrays' plans, between processes ·
+``collective`` the steps of a redistribution · ``agreement`` one error for all ranks · ``handshake``
+where the ranks' parts are · ``arrays`` old and new parts of this process · ``messages`` and
+``shared_memory`` the two ways for data · ``replicated_custom`` data without a distribution ·
+``blocks`` strided copies · ``checksums`` · ``arena`` memory for parts and buffers.
 """
 
 from __future__ import annotations
@@ -10,20 +17,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resize_lib.redistribution.arena import Arena
-from resize_lib.redistribution.errors import (
+from resize_lib.redistribution.plan import RedistributionPlan, Transfer, plan_redistribution
+from resize_lib.redistribution.types import (
     CorruptDataError,
     CustomDataError,
     DeclarationMismatchError,
     InvalidRedistributionError,
+    MovingArray,
     OutOfMemoryError,
+    Placement,
+    Redistribution,
     RedistributionError,
 )
-from resize_lib.redistribution.moving import MovingArray, Placement, Redistribution
-from resize_lib.redistribution.plan import RedistributionPlan, Transfer, plan_redistribution
-from resize_lib.redistribution.relabel import best_relabelling
 
 if TYPE_CHECKING:
-    from resize_lib.redistribution.execute import redistribute
+    from resize_lib.redistribution.collective import redistribute
 
 __all__ = [
     "Arena",
@@ -38,7 +46,6 @@ __all__ = [
     "RedistributionError",
     "RedistributionPlan",
     "Transfer",
-    "best_relabelling",
     "plan_redistribution",
     "redistribute",
 ]
@@ -47,6 +54,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "redistribute":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from resize_lib.redistribution.execute import redistribute
+    from resize_lib.redistribution.collective import redistribute
 
     return redistribute

@@ -1,4 +1,4 @@
-"""One answer on every rank: go on together, or raise the same exception together."""
+"""Collective decisions: all ranks go on, or all raise the same exception."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from mpi4py import MPI
 
 from resize_lib.descriptors import DescriptorError
-from resize_lib.redistribution.copying import RawBytes
-from resize_lib.redistribution.errors import (
+from resize_lib.redistribution.blocks import RawBytes
+from resize_lib.redistribution.types import (
     CorruptDataError,
     CustomDataError,
     DeclarationMismatchError,
@@ -17,10 +17,10 @@ from resize_lib.redistribution.errors import (
     OutOfMemoryError,
     RedistributionError,
 )
-from resize_lib.redistribution.meeting import RECORD_BYTES_MAX, attendance_of
-from resize_lib.redistribution.waiting import wait_all
+from resize_lib.waiting import wait_all
 
-# A rank's verdict travels as the index of its exception type; the first rank's type is raised.
+# An exception type travels as its index in this list. Where ranks fail for different reasons the
+# type of the first of them is raised.
 KINDS: tuple[type[RedistributionError], ...] = (
     InvalidRedistributionError,
     OutOfMemoryError,
@@ -30,8 +30,7 @@ KINDS: tuple[type[RedistributionError], ...] = (
     RedistributionError,
 )
 DIGEST_BYTES = 16
-FINE = 255
-AGAIN = 254  # not a verdict: a rank that could do what it did before, if all others could
+NO_ERROR = 255
 
 
 def as_ours(error: Exception) -> RedistributionError:
@@ -47,9 +46,6 @@ def as_ours(error: Exception) -> RedistributionError:
 
 def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     """Every rank's ``record`` (equally long everywhere), one row per rank."""
-    meeting = attendance_of(comm).meeting
-    if meeting is not None and record.size <= RECORD_BYTES_MAX:
-        return meeting.exchange(comm, record)
     records = np.empty((comm.size, record.size), dtype=np.uint8)
     wait_all([comm.Iallgather([record, MPI.BYTE], [records, MPI.BYTE])])
     return records
@@ -69,50 +65,34 @@ def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
 def agree(
     comm: MPI.Intracomm, error: Exception | None, statement: str = "", extra: bytes = b""
 ) -> RawBytes:
-    """Go on only if no rank has an error and all made the same ``statement``.
+    """Go on only if no rank has an error and all made the same ``statement``; collective.
 
-    ``extra``: bytes to exchange on the way, equally many on each rank. Returns every rank's, one
-    row per rank.
+    ``extra``: bytes to exchange in the same message, equally many on each rank. Returns every
+    rank's, one row per rank.
 
     Raises:
         RedistributionError: the same type and text on every rank.
     """
     ours = None if error is None else as_ours(error)
-    kind = FINE if ours is None else KINDS.index(type(ours))
-    record = _record(kind, fingerprint(statement.encode()), extra)
+    kind = NO_ERROR if ours is None else KINDS.index(type(ours))
+    # Only a digest of the statement travels: its text, which may be long and differ in length, is
+    # gathered in the rare case that two digests differ.
+    digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
+    record = np.frombuffer(bytes([kind]) + digest + extra, dtype=np.uint8)
     records = gather_records(comm, record)
-    if (records[:, 0] == AGAIN).any():  # they have heard of this rank now, and begin again as well
-        records = gather_records(comm, record)
     kinds = records[:, 0]
-    if (kinds != FINE).any():
+    if (kinds != NO_ERROR).any():
         _raise_reasons(comm, kinds, "" if ours is None else str(ours), error)
     if (records[:, 1 : 1 + DIGEST_BYTES] != records[0, 1 : 1 + DIGEST_BYTES]).any():
         _raise_mismatch(comm, statement)
     return records[:, 1 + DIGEST_BYTES :]
 
 
-def again_record(told: bytes, extra_bytes: int) -> RawBytes:
-    """What a rank gives to ``gather_records`` where others ``agree``, to do as it did before.
-
-    ``told``: a fingerprint of that. Only where all give the same may they go on.
-    """
-    return _record(AGAIN, told, bytes(extra_bytes))
-
-
-def fingerprint(content: bytes) -> bytes:
-    """``DIGEST_BYTES`` that stand for ``content``."""
-    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
-
-
-def _record(kind: int, digest: bytes, extra: bytes) -> RawBytes:
-    return np.frombuffer(bytes([kind]) + digest + extra, dtype=np.uint8)
-
-
 def _raise_reasons(
     comm: MPI.Intracomm, kinds: RawBytes, text: str, cause: Exception | None
 ) -> None:
     texts = gather_texts(comm, text)
-    reasons = {rank: texts[rank] for rank in np.flatnonzero(kinds != FINE).tolist()}
+    reasons = {rank: texts[rank] for rank in np.flatnonzero(kinds != NO_ERROR).tolist()}
     first = next(iter(reasons))
     if len(reasons) == comm.size and len(set(texts)) == 1:
         message = text if comm.size == 1 else f"every rank: {text}"
@@ -129,6 +109,7 @@ def _raise_mismatch(comm: MPI.Intracomm, statement: str) -> None:
     rank = next(r for r, lines in enumerate(statements) if lines != statements[0])
     here, there = statements[0], statements[rank]
     if len(here) != len(there):
+        # three lines before the arrays': old grid, new grid, options (types.statement_of)
         raise DeclarationMismatchError(
             f"rank 0 declared {len(here) - 3} arrays, rank {rank} {len(there) - 3}:"
             " all ranks must declare the same arrays in the same order"

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resize_lib.descriptors import Distributed, ProcessGrid
-from resize_lib.redistribution.errors import InvalidRedistributionError
-from resize_lib.redistribution.relabel import best_relabelling
 from resize_lib.redistribution.runs import Runs, axis_runs, items_of
+from resize_lib.redistribution.types import InvalidRedistributionError
 
 Matrix = NDArray[np.int64]
 
@@ -91,13 +90,6 @@ class RedistributionPlan:
         cost = np.where(moved > 0, latency_s, 0.0) + moved / bytes_per_s
         return float(max(cost.sum(axis=0).max(), cost.sum(axis=1).max()))
 
-    def relabelled(
-        self, old_ranks: Sequence[int] | None = None, new_ranks: Sequence[int] | None = None
-    ) -> tuple[int, ...]:
-        """``new_ranks`` in the order that leaves the most bytes where they are."""
-        old_ranks, new_ranks = self._ranks(old_ranks, new_ranks)
-        return best_relabelling(self.bytes_per_pair, old_ranks, new_ranks)
-
     def is_unchanged(self, old_rank: int, new_rank: int) -> bool:
         """Whether ``new_rank``'s part is exactly ``old_rank``'s part, item by item.
 
@@ -169,7 +161,7 @@ def plan_redistribution(
 ) -> RedistributionPlan:
     """Plan the move of one array; the two descriptors may differ in all but the global shape.
 
-    Plans are remembered: the same question a second time costs nothing.
+    Plans are cached: arrays of equal layout share one.
 
     Raises:
         InvalidRedistributionError: the global shapes differ, or an item has a negative size.
@@ -200,6 +192,6 @@ def _plan(
         for axis, runs in enumerate((row_runs, col_runs))
     )
     matrices = rows, cols, rows * cols * itemsize
-    for matrix in matrices:
+    for matrix in matrices:  # the plan is cached: a caller that wrote to it would spoil later ones
         matrix.setflags(write=False)
     return RedistributionPlan(old, old_grid, new, new_grid, itemsize, row_runs, col_runs, *matrices)

@@ -1,4 +1,10 @@
-"""Who sends, receives or reads what: the plans of all arrays, seen from one process."""
+"""Who sends what to whom: the plans of all arrays together, between communicator ranks.
+
+Also which pairs of processes exchange long contiguous stretches. Where the old and the new process
+of a pair hold the same inner rows, what they share is whole rows of both parts (whole columns in
+Fortran order): a stretch for each block of the outer axis. That is so wherever a resize changes the
+process grid along the outer axis only.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +23,20 @@ from resize_lib.redistribution.messages import (
     MESSAGE_BYTES_MAX,
     SLOTS,
     STRETCHES_MAX,
-    Letters,
+    PeerPieces,
     Piece,
 )
-from resize_lib.redistribution.moving import MovingArray, Placement
-from resize_lib.redistribution.plan import RedistributionPlan, plan_redistribution
-from resize_lib.redistribution.runs import WHOLE_STRETCHES
-from resize_lib.redistribution.stretches import stretches_of
+from resize_lib.redistribution.plan import (
+    RedistributionPlan,
+    pair_values,
+    places_of,
+    plan_redistribution,
+)
+from resize_lib.redistribution.runs import WHOLE_STRETCHES, Runs, stretches_in
+from resize_lib.redistribution.types import MovingArray, Placement
 
 EXTRA_BYTES_MIN = 1 << 20  # the default limit is never smaller
+STRETCH_BYTES_MIN = 1 << 16  # shorter ones are gathered: a message each would cost more
 
 Pairs = NDArray[np.bool_]
 
@@ -34,24 +45,24 @@ Pairs = NDArray[np.bool_]
 class Routes:
     """All distributed arrays between two placements, by position in the list.
 
-    ``transposed``: columns are the outer dimension. ``apart``: pairs (old grid rank, new grid rank)
-    on two processes that have bytes to exchange. ``gapless``, in questions about messages: whether
-    every old part lies without gaps, so that long stretches can travel from place to place.
+    ``transposed``: columns are the outer dimension. ``crossing``: pairs (old grid rank, new grid
+    rank) on two processes that have bytes to exchange. ``contiguous``, a parameter of all methods
+    about messages: no old part of any rank has gaps, so long stretches can travel in place.
     """
 
     plans: dict[int, RedistributionPlan]
     transposed: dict[int, bool]
     old: Placement
     new: Placement
-    apart: Pairs = field(init=False)
+    crossing: Pairs = field(init=False)
 
     def __post_init__(self) -> None:
-        apart: Pairs = np.not_equal.outer(np.asarray(self.old.ranks), np.asarray(self.new.ranks))
-        object.__setattr__(self, "apart", apart & (self._bytes() > 0))
+        other: Pairs = np.not_equal.outer(np.asarray(self.old.ranks), np.asarray(self.new.ranks))
+        object.__setattr__(self, "crossing", other & (self._bytes() > 0))
 
     @cached_property
     def stretches(self) -> dict[int, NDArray[np.int64]]:
-        """How many stretches each pair exchanges one by one, by position: see ``Piece.apart``."""
+        """By position, how many stretches each pair exchanges one by one (``Piece.in_place``)."""
         found: dict[tuple[int, bool], NDArray[np.int64]] = {}  # arrays laid out alike: one plan
         for position, plan in self.plans.items():
             key = id(plan), self.transposed[position]
@@ -79,34 +90,37 @@ class Routes:
         pieces = (self.piece(position, old_rank, new_rank) for position in self.plans)
         return [piece for piece in pieces if piece.nbytes]
 
-    def _letter(self, old_rank: int, new_rank: int, *, gapless: bool) -> list[Piece]:
+    def _pieces_sent(self, old_rank: int, new_rank: int, *, contiguous: bool) -> list[Piece]:
         pieces = self.pieces(old_rank, new_rank)
-        if not gapless:
+        if not contiguous:
             return pieces
         return [
-            replace(piece, apart=bool(self.stretches[piece.array][old_rank, new_rank]))
+            replace(piece, in_place=bool(self.stretches[piece.array][old_rank, new_rank]))
             for piece in pieces
         ]
 
-    def letters_from(self, old_rank: int, by_message: Pairs, *, gapless: bool) -> Letters:
-        """What old grid rank ``old_rank`` sends, by communicator rank, beginning behind itself."""
+    def sends_of(self, old_rank: int, by_message: Pairs, *, contiguous: bool) -> PeerPieces:
+        """What old grid rank ``old_rank`` sends, by communicator rank.
+
+        Each sender begins with another receiver, so that not all send to the first at once.
+        """
         count = self.new.grid.size
         order = ((old_rank + 1 + step) % count for step in range(count))
         return {
-            self.new.ranks[q]: self._letter(old_rank, q, gapless=gapless)
+            self.new.ranks[q]: self._pieces_sent(old_rank, q, contiguous=contiguous)
             for q in order
             if by_message[old_rank, q]
         }
 
-    def letters_to(self, new_rank: int, by_message: Pairs, *, gapless: bool) -> Letters:
+    def receives_of(self, new_rank: int, by_message: Pairs, *, contiguous: bool) -> PeerPieces:
         """What new grid rank ``new_rank`` receives, by communicator rank."""
         return {
-            self.old.ranks[p]: self._letter(p, new_rank, gapless=gapless)
+            self.old.ranks[p]: self._pieces_sent(p, new_rank, contiguous=contiguous)
             for p in range(self.old.grid.size)
             if by_message[p, new_rank]
         }
 
-    def panels(self, by_message: Pairs, max_extra_bytes: int | None, *, gapless: bool) -> int:
+    def panels(self, by_message: Pairs, max_extra_bytes: int | None, *, contiguous: bool) -> int:
         """Into how many panels the messages are cut so that no process exceeds the limit.
 
         ``max_extra_bytes`` per process; None: a quarter of the process's old or new parts,
@@ -117,14 +131,15 @@ class Routes:
             limit = np.maximum(held // 4, EXTRA_BYTES_MIN)
         else:
             limit = np.array(max_extra_bytes)
-        gathered, apart = dict.fromkeys(self.plans, by_message), np.zeros_like(by_message, np.int64)
-        if gapless:
+        gathered = dict.fromkeys(self.plans, by_message)
+        in_place = np.zeros_like(by_message, np.int64)
+        if contiguous:
             gathered = {k: pairs & (self.stretches[k] == 0) for k, pairs in gathered.items()}
-            apart += sum(counts * by_message for counts in self.stretches.values())
+            in_place += sum(counts * by_message for counts in self.stretches.values())
         longest = sum(self.plans[k].bytes_per_pair * pairs for k, pairs in gathered.items())
         least = max(
             math.ceil(int(np.max(longest)) / MESSAGE_BYTES_MAX),
-            math.ceil(int(self._per_process(apart).max()) / STRETCHES_MAX),
+            math.ceil(int(self._per_process(in_place).max()) / STRETCHES_MAX),
         )
         if least <= 1 and (self._buffer_bytes(gathered, 1) <= limit).all():
             return 1
@@ -137,13 +152,6 @@ class Routes:
                 break
             panels = max(panels + 1, int(panels * excess))
         return max(1, min(panels, most))
-
-    def staging_limit(self, max_extra_bytes: int | None) -> int:
-        """Extra bytes for staged copies, the same on every process."""
-        if max_extra_bytes is not None:
-            return max_extra_bytes
-        held = np.maximum(*self._per_process(self._bytes()))
-        return max(EXTRA_BYTES_MIN, int(held[held > 0].min()) // 4 if held.any() else 0)
 
     def _buffer_bytes(self, gathered: Mapping[int, Pairs], panels: int) -> NDArray[np.int64]:
         """What one slot of buffers of each process takes at most, by communicator rank."""
@@ -178,7 +186,7 @@ Leg: TypeAlias = tuple[int, Distributed, Distributed, int, bool]
 
 @lru_cache(maxsize=64)
 def routes_of(legs: tuple[Leg, ...], old: Placement, new: Placement) -> Routes:
-    """The routes of all arrays; the same question a second time costs nothing.
+    """The routes of all arrays; cached.
 
     Raises:
         InvalidRedistributionError, DescriptorError: global shapes or weights do not fit.
@@ -193,3 +201,32 @@ def routes_of(legs: tuple[Leg, ...], old: Placement, new: Placement) -> Routes:
 def is_transposed(array: MovingArray) -> bool:
     """Whether columns are the outer dimension of ``array``: 2-D in Fortran order."""
     return array.order == "F" and getattr(array.descriptor, "dimensions", 0) == 2
+
+
+def stretches_of(plan: RedistributionPlan, *, transposed: bool) -> NDArray[np.int64]:
+    """How many long stretches each pair (old grid rank, new grid rank) of ``plan`` exchanges.
+
+    0 where what it exchanges is not made up of long stretches. ``transposed``: columns are the
+    outer dimension of the parts.
+    """
+    old, new = plan.old.axes(plan.old_grid), plan.new.axes(plan.new_grid)
+    outer, inner = (1, 0) if transposed else (0, 1)
+    runs = plan.row_runs, plan.col_runs
+
+    def whole(i: int, j: int, shared: Runs) -> int:
+        """Length of an inner row if either side holds nothing else; otherwise 0."""
+        if len(shared) != 1 or shared[0].count != 1:
+            return 0
+        extents = {old[inner].count(i), new[inner].count(j)}
+        return shared[0].length if extents == {shared[0].length} else 0
+
+    def longest(_i: int, _j: int, shared: Runs) -> int:
+        return max(run.length for run in shared)
+
+    at = places_of(plan.old, plan.old_grid), places_of(plan.new, plan.new_grid)
+    width = pair_values(runs[inner], whole, *at, inner)
+    length = pair_values(runs[outer], longest, *at, outer)
+    nbytes = width * length * plan.itemsize
+    long = (nbytes >= STRETCH_BYTES_MIN) & (nbytes <= MESSAGE_BYTES_MAX)
+    counts = pair_values(runs[outer], lambda _i, _j, shared: stretches_in(shared), *at, outer)
+    return np.where(long, counts, 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dq_server.core.features.requests import Asked
+from dq_server.core.features.dynamic_requests import Asked
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import (
     Action,

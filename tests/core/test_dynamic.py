@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.features.requests import Asked, Waiting
+from dq_server.core.features.dynamic_requests import Asked, Waiting
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, RequestAnswer
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dq_server.core.features.requests import Waiting
+from dq_server.core.features.dynamic_requests import Waiting
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AnswerRequest, JobAccepted
 from dq_server.core.model.fairness import DfsConfig, DfsLimits, Ledger

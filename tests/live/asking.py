@@ -4,19 +4,26 @@ Each word is +N[:TIMEOUT_S], a request, -N, a release of N, or -first: the proce
 next word's turn comes a few iterations after the one before is carried out or rejected.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import resize_lib
 
+if TYPE_CHECKING:
+    from dq_client import messages as m
+    from resize_lib.jobsession import Session
+
 ITEMS = 1000
 PAUSE = 3
 
 
-def ask(rs, what):
+def ask(rs: Session, what: str) -> m.DynamicAnswer:
     """Returns the answer to one word."""
     if what == "-first":
         return rs.release(rs.processors[:1])
@@ -26,7 +33,7 @@ def ask(rs, what):
     return rs.request(int(more), timeout_s=float(timeout or 0))
 
 
-def note(rs, **what):
+def note(rs: Session, **what: Any) -> None:
     if rs.rank == 0:
         print(json.dumps(what), flush=True)
 

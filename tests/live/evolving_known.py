@@ -1,5 +1,7 @@
 """An application whose evolution is known: it computes for so many seconds, on what it is given."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time

@@ -4,6 +4,8 @@ The product is real and checked; only the time per iteration is made: seconds / 
 with --flat that for each row of the grid.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time

@@ -6,9 +6,13 @@ finalized MPI is finalized by the program, and that takes the mark away
 lost N C  rank N ends with exit code C in mid-run, the others go on
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mpi4py import MPI
 
@@ -17,10 +21,17 @@ from dq_client import presence
 from dq_client.agent import tree
 from dq_client.home import Home
 
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+
 LATER_S = 4.0  # longer than an agent waits before it misses a rank
 
 
-def turns(rs, count, strike=lambda turn: None):
+def nothing(turn: int) -> None:
+    pass
+
+
+def turns(rs: Session, count: int, strike: Callable[[int], None] = nothing) -> None:
     for turn in rs.iterations(count):
         if turn == 0 and rs.rank == 0:
             print(f"begin {rs.size}", flush=True)
@@ -29,26 +40,31 @@ def turns(rs, count, strike=lambda turn: None):
         time.sleep(0.05)
 
 
-def lost(rank, code):
+def lost(rank: int, code: int) -> None:
     with resize_lib.session() as rs:
-        turns(rs, 10_000, lambda turn: os._exit(code) if (turn, rs.rank) == (5, rank) else None)
+
+        def strike(turn: int) -> None:
+            if (turn, rs.rank) == (5, rank):
+                os._exit(code)
+
+        turns(rs, 10_000, strike)
 
 
-def orderly():
+def orderly() -> None:
     with resize_lib.session() as rs:
         turns(rs, 60)
         if rs.rank == 0:
             time.sleep(LATER_S)
 
 
-def block():
+def block() -> None:
     rs = resize_lib.session()
     turns(rs, 10)
     if rs.rank == 0:
         time.sleep(LATER_S)
 
 
-def finalized():
+def finalized() -> None:
     rs = resize_lib.session()
     turns(rs, 10)
     MPI.Finalize()
@@ -57,6 +73,7 @@ def finalized():
 
 
 if __name__ == "__main__":
-    {"lost": lost, "orderly": orderly, "block": block, "finalized": finalized}[sys.argv[1]](
-        *map(int, sys.argv[2:])
-    )
+    ways: dict[str, Callable[..., None]] = {
+        "lost": lost, "orderly": orderly, "block": block, "finalized": finalized,
+    }  # fmt: skip
+    ways[sys.argv[1]](*map(int, sys.argv[2:]))

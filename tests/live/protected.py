@@ -3,32 +3,46 @@
 It writes `begin SIZE at TURN` when it enters its loop and `data right` or `data wrong` in the end.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import resize_lib
-from resize_lib import resizing
+from resize_lib import resize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mpi4py import MPI
+    from numpy.typing import NDArray
+
+    from resize_lib.descriptors import ProcessGrid
+    from resize_lib.jobsession import Session
+    from resize_lib.redistribution import Placement
 
 
-def row_and_column(i, j):
-    return 1000.0 * i + j
+def row_and_column(i: NDArray[Any], j: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = 1000.0 * i + j
+    return found
 
 
-def pack(value, old, rank, new):
+def pack(value: list[float], old: ProcessGrid, rank: int, new: ProcessGrid) -> list[bytes]:
     """Item k belongs to rank k modulo the size."""
     mine = {rank + k * old.size: v for k, v in enumerate(value)}
     return [np.array([v for k, v in mine.items() if k % new.size == r]).tobytes()
             for r in range(new.size)]  # fmt: skip
 
 
-def unpack(pieces, old, rank, new):
+def unpack(pieces: Sequence[bytes], old: ProcessGrid, rank: int, new: ProcessGrid) -> list[float]:
     """Old rank r held items r, r + P, ...; the new ones are in the order of their numbers."""
-    found = {}
+    found: dict[int, float] = {}
     for r, piece in enumerate(pieces):
         held = [k for k in range(r, ITEMS, old.size) if k % new.size == rank]
         found |= dict(zip(held, np.frombuffer(piece).tolist(), strict=True))
@@ -48,14 +62,14 @@ def main() -> int:
     o = parser.parse_args()
     first_life = os.environ["DQ_JOB_INSTANCE"] == "1"
     if o.die_in_resize and first_life:
-        move = resizing._move
+        move = resize._move
 
-        def die(session, *rest):
+        def die(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
             if session.rank == (session.size - 1 if o.die_in_resize == "last" else 0):
                 os.kill(os.getpid(), signal.SIGKILL)
-            move(session, *rest)
+            move(session, old, new, comm)
 
-        resizing._move = die
+        resize._move = die
     with resize_lib.session() as rs:
         M = rs.matrix("M", 70, 50, block=8, init=row_and_column)
         B = rs.array("B", 41, (3,), init=lambda i: np.outer(i, [1.0, 2.0, 3.0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any, TypeVar
 
 import zmq
 
@@ -13,6 +14,7 @@ from dq_client.connection import Connection
 from dq_client.home import Home
 from dq_client.keys import KeyPair
 from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.state import State
 from dq_server.live.front import Front
 from harness.sockets import dealer
 
@@ -39,7 +41,7 @@ class Serving:
         self.front.run()
 
     @property
-    def state(self):
+    def state(self) -> State:
         return self.front.server.scheduler.state
 
     def connect(self, pair: KeyPair) -> Connection:
@@ -61,8 +63,13 @@ class Serving:
         return line
 
     def raw(
-        self, context: zmq.Context, pair: KeyPair, *, name: bytes = b"", through: str = ""
-    ) -> zmq.Socket:
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        pair: KeyPair,
+        *,
+        name: bytes = b"",
+        through: str = "",
+    ) -> zmq.Socket[bytes]:
         """A bare socket with a good key: the caller does what it likes with it."""
         return dealer(context, through or self.front.address, self.public, pair, name=name)
 
@@ -74,6 +81,15 @@ class Serving:
         assert not self._thread.is_alive(), "the server does not stop"
 
 
-def submission(request: str, size: int = 1, **more: object) -> m.Submit:
+Kind = TypeVar("Kind", bound=m.ReplyBody)
+
+
+def answer_of(kind: type[Kind], body: m.ReplyBody) -> Kind:
+    """An answer, which must be of this kind."""
+    assert isinstance(body, kind), body
+    return body
+
+
+def submission(request: str, size: int = 1, **more: Any) -> m.Submit:
     """A job that nobody will run: the agents are played."""
-    return m.Submit(request, "job", ["true"], "/", initial=size, **more)  # type: ignore[arg-type]
+    return m.Submit(request, "job", ["true"], "/", initial=size, **more)

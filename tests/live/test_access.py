@@ -3,9 +3,12 @@ And keys that count for nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 import zmq
-from serving import Serving, submission
 from zmq.auth.thread import ThreadAuthenticator
 
 from dq_client import keys
@@ -14,17 +17,26 @@ from dq_client.connection import Connection
 from dq_client.errors import Refused, UsageError
 from dq_server.live import access
 from dq_server.live.__main__ import refuse_exposed
+from tests.live.serving import Serving, answer_of, submission
 
 SIZE = 2
 
 
+class Staged(Serving):
+    """A server with agents by the job that each one runs, and a user."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.agents = {1: self.agent("a", "n1"), 2: self.agent("b", "n2")}
+        self.user = self.role("user")
+
+
 @pytest.fixture
-def served(tmp_path):
+def served(tmp_path: Path) -> Iterator[Staged]:
     """Two agents, and two running jobs: 1 on agent a's node, 2 on agent b's; 3 waits, 4 is held."""
-    server = Serving(tmp_path)
-    server.agents = {1: server.agent("a", "n1"), 2: server.agent("b", "n2")}
-    server.user = server.role("user")
-    for n, more in enumerate(({}, {}, {}, {"hold": True}), 1):
+    server = Staged(tmp_path)
+    options: tuple[dict[str, Any], ...] = ({}, {}, {}, {"hold": True})
+    for n, more in enumerate(options, 1):
         kind = "evolving" if n <= SIZE else "malleable"
         sizes = m.Sizes([1, SIZE])
         server.user.call(submission(f"r{n}", SIZE, kind=kind, sizes=sizes, **more))
@@ -92,7 +104,7 @@ MAY = {"user": USER, "agent": AGENT, "job": JOB, "server": set()}
 OWN_ONLY = {m.AppStarted, m.AppEnded, m.RankLost, m.Vacated}
 
 
-def test_the_matrix_has_every_verb_and_the_server_this_table():
+def test_the_matrix_has_every_verb_and_the_server_this_table() -> None:
     """A verb without a row fails here."""
     assert {type(body) for body in about(1)} | {m.LogsQuery} == set(m.REQUESTS)
     assert {role: set(may) for role, may in access.MAY.items()} == MAY
@@ -100,7 +112,7 @@ def test_the_matrix_has_every_verb_and_the_server_this_table():
 
 @pytest.mark.parametrize("job", [1, 2], ids=["own job", "another's job"])
 @pytest.mark.parametrize("role", ["user", "agent", "job"])
-def test_matrix(served, role, job):
+def test_matrix(served: Staged, role: str, job: int) -> None:
     """Done, or refused for the role, or refused because the job is another's: and then nothing has
     changed. The speaker is the user, agent a, job 1 itself."""
     line = {"user": served.user, "agent": served.agents[1], "job": served.job_key(1, 1)}[role]
@@ -121,7 +133,7 @@ def test_matrix(served, role, job):
 
 @pytest.mark.parametrize("job", [1, 2], ids=["own job", "another's job"])
 @pytest.mark.parametrize("role", ["user", "agent", "job"])
-def test_matrix_of_logs(served, role, job):
+def test_matrix_of_logs(served: Staged, role: str, job: int) -> None:
     """Output is the user's to read; the agent that has it is asked, and only its answer counts."""
     speaker = {"user": served.user, "agent": served.agents[1], "job": served.job_key(1, 1)}[role]
     request = speaker.send(m.LogsQuery(job))
@@ -130,18 +142,22 @@ def test_matrix_of_logs(served, role, job):
         assert reply.body == m.Error("refused", f"a key of role {role} may not LogsQuery")
         return
     mine, other = served.agents[job], served.agents[3 - job]
-    order = next(o.body for o in iter(lambda: mine.receive(5), None) if is_read_log(o))
+    order = next(filter(None, map(read_log, iter(lambda: mine.receive(5), None))))
     other.call(m.LogAnswer(order.ticket, b"forged", 6, end=True))
     mine.call(m.LogAnswer(order.ticket, b"output", 6, end=True))
-    reply = speaker.receive(5)
-    assert (reply.id, reply.body.data) == (request, b"output")
+    answer = speaker.receive(5)
+    assert isinstance(answer, m.Reply)
+    assert (answer.id, answer_of(m.LogPiece, answer.body).data) == (request, b"output")
 
 
-def is_read_log(message: object) -> bool:
-    return isinstance(message, m.Order) and isinstance(message.body, m.ReadLog)
+def read_log(message: object) -> m.ReadLog | None:
+    """What an agent is asked to read, if that is what a message says."""
+    if isinstance(message, m.Order) and isinstance(message.body, m.ReadLog):
+        return message.body
+    return None
 
 
-def test_an_agent_that_has_not_reported_is_asked_to(served):
+def test_an_agent_that_has_not_reported_is_asked_to(served: Staged) -> None:
     """A good key alone is no node."""
     line = served.role("agent")
     for body in about(1):
@@ -150,28 +166,30 @@ def test_an_agent_that_has_not_reported_is_asked_to(served):
             assert isinstance(reply, m.Error) and reply.code == "later", body
 
 
-def test_a_job_speaks_for_itself_only(served):
+def test_a_job_speaks_for_itself_only(served: Staged) -> None:
     """Job 1's key can neither name job 2 nor settle a resize of job 2."""
     first, second = served.job_key(1, 1), served.job_key(2, 1)
     second.call(m.DynamicRelease(1, 1))
-    granted = second.call(m.RemapPoint(1, SIZE, 0, 1.0))
+    granted = answer_of(m.RemapAnswer, second.call(m.RemapPoint(1, SIZE, 0, 1.0)))
     assert granted.what == "shrink"
     first.ask(m.Committed(granted.resize_id))
     first.ask(m.Aborted(granted.resize_id, "mine"))
-    assert served.state.jobs[2].resize.resize_id == granted.resize_id
-    assert first.call(m.JobHello(m.PROTOCOL, SIZE)).job == 1
+    resize = served.state.jobs[2].resize
+    assert resize is not None
+    assert resize.resize_id == granted.resize_id
+    assert answer_of(m.JobWelcome, first.call(m.JobHello(m.PROTOCOL, SIZE))).job == 1
 
 
 @pytest.mark.parametrize("instance", [0, 2])
-def test_key_of_another_instance_is_refused(served, instance):
+def test_key_of_another_instance_is_refused(served: Staged, instance: int) -> None:
     with pytest.raises(Refused, match="refuses this key"):
         served.job_key(1, instance).call(m.JobHello(m.PROTOCOL, SIZE))
 
 
-def test_a_job_that_is_over_has_no_say_any_more(served):
+def test_a_job_that_is_over_has_no_say_any_more(served: Staged) -> None:
     """Its connection still stands: the key is looked up for every message."""
     line = served.job_key(1, 1)
-    assert line.call(m.JobHello(m.PROTOCOL, SIZE)).job == 1
+    assert answer_of(m.JobWelcome, line.call(m.JobHello(m.PROTOCOL, SIZE))).job == 1
     served.agents[1].call(m.AppEnded(1, 1, 0))
     changes = served.state.changes
     line.send(m.RemapPoint(1, SIZE, 0, 1.0))
@@ -180,19 +198,19 @@ def test_a_job_that_is_over_has_no_say_any_more(served):
     assert served.state.changes == changes
 
 
-def test_unknown_key_is_refused_with_one_line(served):
+def test_unknown_key_is_refused_with_one_line(served: Staged) -> None:
     """Told, not left waiting."""
     line = served.connect(keys.KeyPair(*(half.decode() for half in zmq.curve_keypair())))
     with pytest.raises(Refused, match="refuses this key"):
         line.call(m.StatusQuery(), 10.0)
 
 
-def test_the_servers_own_key_is_no_principal(served):
+def test_the_servers_own_key_is_no_principal(served: Staged) -> None:
     with pytest.raises(Refused, match="refuses this key"):
         served.connect(served.front.server.access.server).call(m.StatusQuery(), 10.0)
 
 
-def test_server_of_another_key_is_named(served):
+def test_server_of_another_key_is_named(served: Staged) -> None:
     """A client that expects another server does not talk to this one, and says so."""
     pair = keys.load(served.home.keys, "user")
     line = Connection(served.front.address, zmq.curve_keypair()[0].decode(), pair)
@@ -204,7 +222,7 @@ def test_server_of_another_key_is_named(served):
 @pytest.mark.parametrize(
     ("what", "mode"), [("file", 0o640), ("file", 0o604), ("folder", 0o750), ("folder", 0o701)]
 )
-def test_loose_key_files_are_refused(tmp_path, what, mode):
+def test_loose_key_files_are_refused(tmp_path: Path, what: str, mode: int) -> None:
     folder = tmp_path / "keys"
     keys.ensure(folder)
     (folder if what == "folder" else folder / "user.key").chmod(mode)
@@ -212,7 +230,7 @@ def test_loose_key_files_are_refused(tmp_path, what, mode):
         keys.load(folder, "user")
 
 
-def test_new_keys_are_private(tmp_path):
+def test_new_keys_are_private(tmp_path: Path) -> None:
     keys.ensure(tmp_path / "keys")
     assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
     for name in keys.PRINCIPALS:
@@ -220,21 +238,21 @@ def test_new_keys_are_private(tmp_path):
 
 
 @pytest.mark.parametrize("address", ["inproc://x", "127.0.0.1:5", "tcp//1"])
-def test_odd_addresses_are_refused(address):
+def test_odd_addresses_are_refused(address: str) -> None:
     with pytest.raises(UsageError):
         refuse_exposed(address)
 
 
 @pytest.mark.parametrize("address", ["tcp://0.0.0.0:*", "tcp://*:*", "tcp://127.evil.example:1"])
-def test_root_serves_this_machine_only(address, monkeypatch):
+def test_root_serves_this_machine_only(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(UsageError, match="this machine only"):
         refuse_exposed(address)
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "tcp://0.0.0.0:*"])
-def test_nothing_is_bound_without_an_authenticator(served, address):
-    context = zmq.Context()
+def test_nothing_is_bound_without_an_authenticator(served: Staged, address: str) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     idle = ThreadAuthenticator(context)  # never started
     with pytest.raises(UsageError, match="no authenticator"):
         access.bind_router(context, idle, access.Access(served.home.keys), address)

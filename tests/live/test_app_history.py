@@ -1,14 +1,19 @@
 """History across runs, with real ranks: the second run of an application, after a restart of the
 server, goes straight to the sweet spot that the first one found."""
 
+from __future__ import annotations
+
 import json
+from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+from harness.live import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 
-def test_the_next_run_does_not_probe_again(live, tmp_path):
+def test_the_next_run_does_not_probe_again(live: Live, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
         "[scheduler]\nsamples = 1\ndiscard = 0\nthreshold = 0.0\nsettle = 0\n"

@@ -1,23 +1,28 @@
 """Bad input gets one clear line and changes nothing; a broken job harms nobody else."""
 
+from __future__ import annotations
+
 import json
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from dq_client import bringup
 from harness.live import Live
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.live
 
 SLEEP = ("--", "sleep", 60)
 HUGE = "9" * 30
 
 
-def one_line(done: subprocess.CompletedProcess, code: int) -> str:
+def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     lines = done.stderr.strip().splitlines()
@@ -61,7 +66,9 @@ def one_line(done: subprocess.CompletedProcess, code: int) -> str:
         ((), 2, "PROGRAM"),
     ],
 )
-def test_a_senseless_submission_is_refused_and_leaves_no_job(shared, words, code, text):
+def test_a_senseless_submission_is_refused_and_leaves_no_job(
+    shared: Live, words: tuple[object, ...], code: int, text: str
+) -> None:
     line = one_line(shared.run("submit", *words), code)
     assert text in line
     assert json.loads(shared.dq("jobs", "--json"))["jobs"] == []
@@ -97,12 +104,14 @@ def test_a_senseless_submission_is_refused_and_leaves_no_job(shared, words, code
         (("up", "--cluster", "/nonexistent.toml"), 2, "no such cluster file"),
     ],
 )
-def test_other_commands_say_what_is_wrong(shared, words, code, text):
+def test_other_commands_say_what_is_wrong(
+    shared: Live, words: tuple[object, ...], code: int, text: str
+) -> None:
     assert text in one_line(shared.run(*words), code)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """One cluster for the tests that must not change it."""
     live = Live(tmp_path_factory.mktemp("dq") / "home")
     live.up(4)
@@ -110,7 +119,7 @@ def shared(tmp_path_factory):
     live.clear()
 
 
-def test_no_server(live):
+def test_no_server(live: Live) -> None:
     for command in ("jobs", "nodes", "down"):
         assert "dq up" in one_line(live.run(command), 3)
 
@@ -129,7 +138,9 @@ def test_no_server(live):
         ("processors = 'many'", "int"),
     ],
 )
-def test_a_malformed_cluster_file_starts_nothing(live, tmp_path, text, message):
+def test_a_malformed_cluster_file_starts_nothing(
+    live: Live, tmp_path: Path, text: str, message: str
+) -> None:
     path = tmp_path / "cluster.toml"
     path.write_text(text)
     line = one_line(live.run("up", "--detach", "--cluster", path), 2)
@@ -140,7 +151,7 @@ def test_a_malformed_cluster_file_starts_nothing(live, tmp_path, text, message):
 
 @pytest.mark.parametrize("text", ["[scheduler]\nstart = 'psychic'", "[scheduler]\nsamples = 0",
                                   "[scheduler]\ncolour = 1", "[other]", "x ="])  # fmt: skip
-def test_a_malformed_configuration_starts_nothing(live, tmp_path, text):
+def test_a_malformed_configuration_starts_nothing(live: Live, tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
     done = live.run("up", "--local", 1, "--detach", "--config", path)
@@ -149,7 +160,7 @@ def test_a_malformed_configuration_starts_nothing(live, tmp_path, text):
     assert not live.home.server_file.exists()
 
 
-def test_a_second_server_on_the_same_address_is_refused(cluster, tmp_path):
+def test_a_second_server_on_the_same_address_is_refused(cluster: Live, tmp_path: Path) -> None:
     address = cluster.home.server()["address"]
     other = Live(tmp_path / "other")
     done = other.run("server", "start", "--detach", "--address", address)
@@ -160,7 +171,7 @@ def test_a_second_server_on_the_same_address_is_refused(cluster, tmp_path):
 
 
 @pytest.mark.mpi
-def test_a_missing_program_takes_nobody_down(cluster):
+def test_a_missing_program_takes_nobody_down(cluster: Live) -> None:
     healthy = cluster.submit("-n", 1, "--", "sleep", 4)
     broken = cluster.submit("-n", 2, "--", "/nonexistent/program")
     end = cluster.wait(broken, lambda j: j["state"] == "failed")
@@ -171,13 +182,13 @@ def test_a_missing_program_takes_nobody_down(cluster):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("group", ["server", "sim"])
-def test_a_group_without_a_command_shows_its_help(live, group):
+def test_a_group_without_a_command_shows_its_help(live: Live, group: str) -> None:
     done = live.run(group)
     assert done.returncode in (0, 2), "it depends on the version of click"
     assert (done.stdout + done.stderr).startswith(f"Usage: dq {group} [OPTIONS] COMMAND")
 
 
-def test_a_script_that_is_not_executable_is_called_that(cluster, tmp_path):
+def test_a_script_that_is_not_executable_is_called_that(cluster: Live, tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text("print(1)\n")
     done = cluster.run("submit", "--wait", "--", script)
@@ -185,7 +196,7 @@ def test_a_script_that_is_not_executable_is_called_that(cluster, tmp_path):
     assert f"{script} is not executable: chmod +x" in done.stderr
 
 
-def test_data_that_cannot_be_written_is_one_line(cluster):
+def test_data_that_cannot_be_written_is_one_line(cluster: Live) -> None:
     words = [sys.executable, "-m", "dq_client.cli.main", "jobs", "--json"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -195,7 +206,9 @@ def test_data_that_cannot_be_written_is_one_line(cluster):
     assert done.stderr == "dq: the output: No space left on device\n"
 
 
-def test_a_crash_in_one_rank_ends_the_job_and_frees_its_processors(cluster, tmp_path):
+def test_a_crash_in_one_rank_ends_the_job_and_frees_its_processors(
+    cluster: Live, tmp_path: Path
+) -> None:
     script = tmp_path / "crash.py"
     script.write_text(
         "from mpi4py import MPI\nimport os, time\n"
@@ -211,7 +224,7 @@ def test_a_crash_in_one_rank_ends_the_job_and_frees_its_processors(cluster, tmp_
 
 
 @pytest.mark.mpi
-def test_a_job_without_remap_points_is_explained(cluster):
+def test_a_job_without_remap_points_is_explained(cluster: Live) -> None:
     job = cluster.submit("--sizes", "1,2", "--", "sleep", 30)
     cluster.wait(job, lambda j: j["state"] == "running")
     assert "has not reached a remap point" in cluster.dq("why", job)
@@ -220,7 +233,7 @@ def test_a_job_without_remap_points_is_explained(cluster):
 
 
 @pytest.mark.mpi
-def test_kill_ends_the_whole_tree(cluster, tmp_path):
+def test_kill_ends_the_whole_tree(cluster: Live, tmp_path: Path) -> None:
     script = tmp_path / "runaway.py"
     script.write_text(
         "import subprocess, time\n"
@@ -237,16 +250,12 @@ def test_kill_ends_the_whole_tree(cluster, tmp_path):
     assert "sleep" not in {p.name() for p in children_of_home(cluster)}
 
 
-def children_of_home(cluster):
-    import psutil
-
-    from dq_client import bringup
-
+def children_of_home(cluster: Live) -> list[psutil.Process]:
     return [psutil.Process(pid) for pid in bringup.leftovers(cluster.home)]
 
 
 @pytest.mark.mpi
-def test_wait_tells_the_outcome_by_its_exit_code(cluster):
+def test_wait_tells_the_outcome_by_its_exit_code(cluster: Live) -> None:
     assert cluster.run("submit", "--wait", "--", "true").returncode == 0
     done = cluster.run("submit", "--wait", "--", "false")
     assert done.returncode == 1
@@ -254,21 +263,21 @@ def test_wait_tells_the_outcome_by_its_exit_code(cluster):
 
 
 @pytest.mark.mpi
-def test_walltime_is_enforced(cluster):
+def test_walltime_is_enforced(cluster: Live) -> None:
     job = cluster.submit("--walltime", "2s", "--", "sleep", 60)
     end = cluster.wait(job, lambda j: j["state"] == "failed", timeout_s=30)
     assert "walltime of 2 s" in end["reason"]
 
 
 @pytest.mark.mpi
-def test_down_is_refused_while_a_job_runs(cluster):
+def test_down_is_refused_while_a_job_runs(cluster: Live) -> None:
     job = cluster.submit("--", "sleep", 60)
     cluster.wait(job, lambda j: j["state"] == "running")
     assert "1 job is running" in one_line(cluster.run("down"), 4)
 
 
 @pytest.mark.mpi
-def test_nodes_of_a_cluster_that_was_taken_down_are_not_waited_for(cluster):
+def test_nodes_of_a_cluster_that_was_taken_down_are_not_waited_for(cluster: Live) -> None:
     cluster.dq("down")
     cluster.up(1)
     nodes = json.loads(cluster.dq("nodes", "--json"))["nodes"]
@@ -283,7 +292,7 @@ def test_nodes_of_a_cluster_that_was_taken_down_are_not_waited_for(cluster):
     assert all("stopped with the cluster" in body for body in lost)
 
 
-def test_down_with_force_starts_no_queued_job_and_keeps_the_queue(cluster):
+def test_down_with_force_starts_no_queued_job_and_keeps_the_queue(cluster: Live) -> None:
     running = [cluster.submit("-n", 4, "--", "sleep", 60)]
     queued = [cluster.submit("-n", 4, "--", "true") for _ in range(3)]
     cluster.wait(running[0], lambda j: j["state"] == "running")
@@ -295,7 +304,7 @@ def test_down_with_force_starts_no_queued_job_and_keeps_the_queue(cluster):
 
 
 @pytest.mark.mpi
-def test_logs_are_data_too(cluster):
+def test_logs_are_data_too(cluster: Live) -> None:
     job = cluster.submit("--", "echo", "hello")
     cluster.wait_end(job)
     assert cluster.dq("logs", job) == "hello\n"

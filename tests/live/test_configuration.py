@@ -1,5 +1,7 @@
 """The server's configuration file: the policy names of the simulator, and what overrides them."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
@@ -11,12 +13,12 @@ from dq_server.live.configuration import parse_config
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_every_policy_of_the_simulator_can_be_named(name):
+def test_every_policy_of_the_simulator_can_be_named(name: str) -> None:
     found = parse_config({"scheduler": {"policy": name}}, "x.toml")
     assert found == replace(named_config(name), farewells=True)
 
 
-def test_other_settings_override_the_set():
+def test_other_settings_override_the_set() -> None:
     config = parse_config({"scheduler": {"policy": "easy", "samples": 5, "resize": "reshape"}}, "x")
     assert (config.start, config.resize, config.samples) == ("easy", "reshape", 5)
 
@@ -29,7 +31,7 @@ def test_other_settings_override_the_set():
         ({"policy": "conservative", "resize": "spare"}, "needs start"),
     ],
 )
-def test_nonsense_is_refused_with_the_file_named(values, text):
+def test_nonsense_is_refused_with_the_file_named(values: dict[str, str], text: str) -> None:
     with pytest.raises(UsageError, match=r"x\.toml") as caught:
         parse_config({"scheduler": values}, "x.toml")
     assert text in str(caught.value)

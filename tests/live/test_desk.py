@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dq_server.live import desk
 from dq_server.live.desk import LogQueries, LogQuery
 
@@ -10,7 +12,7 @@ def query(n: int, agent: str = "a") -> LogQuery:
     return LogQuery(b"user", f"q{n}", agent)
 
 
-def test_an_answer_is_passed_on_once_and_only_from_the_agent_that_was_asked():
+def test_an_answer_is_passed_on_once_and_only_from_the_agent_that_was_asked() -> None:
     queries = LogQueries()
     first, second = queries.add(query(1)), queries.add(query(2, "b"))
     assert queries.pop(first, "b") is None
@@ -20,7 +22,7 @@ def test_an_answer_is_passed_on_once_and_only_from_the_agent_that_was_asked():
     assert queries.pop(second, "b") == query(2, "b")
 
 
-def test_questions_to_agents_that_went_away_do_not_pile_up(monkeypatch):
+def test_questions_to_agents_that_went_away_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "LOG_QUERIES_MAX", 3)
     queries = LogQueries()
     tickets = [queries.add(query(n)) for n in range(5)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from dq_client.errors import UsageError
+from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import Configured
 from dq_server.core.model.fairness import DfsConfig, DfsLimits
 from dq_server.live.configuration import read_config
@@ -35,13 +38,13 @@ single_delay_s = 60
 """
 
 
-def load(tmp_path, text):
+def load(tmp_path: Path, text: str) -> SchedulerConfig:
     path = tmp_path / "config.toml"
     path.write_text(text)
     return read_config(path, required=True)
 
 
-def test_fig_6_loads(tmp_path):
+def test_fig_6_loads(tmp_path: Path) -> None:
     config = load(tmp_path, FIG_6)
     dfs = config.of(DfsConfig)
     assert (config.grant, dfs.policy, dfs.interval_s, dfs.decay) == (
@@ -56,7 +59,7 @@ def test_fig_6_loads(tmp_path):
     assert dfs.job_class == {"batch": DfsLimits(single_delay_s=60)}
 
 
-def test_the_journal_keeps_it(tmp_path):
+def test_the_journal_keeps_it(tmp_path: Path) -> None:
     event = Configured(load(tmp_path, FIG_6))
     assert msgspec.json.decode(msgspec.json.encode(event), type=Configured) == event
 
@@ -77,7 +80,7 @@ def test_the_journal_keeps_it(tmp_path):
         ("[scheduler.dfs]\ndecay = 0.5", "unknown setting 'dfs' in [scheduler]"),
     ],
 )
-def test_one_clear_line_for_what_makes_no_sense(tmp_path, text, says):
+def test_one_clear_line_for_what_makes_no_sense(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         load(tmp_path, text)
     assert says in str(caught.value)

@@ -95,7 +95,9 @@ def test_a_job_grows_over_real_links_and_down_leaves_nothing(live: Live, up: Ker
 def test_any_program_is_limited_and_nothing_is_left_after_kill_9(live: Live, up: Kernel) -> None:
     burn = "import time; end = time.time() + 60\nwhile time.time() < end: pass"
     live.submit("--sizes", "2", "--name", "burn", "--", "python", "-c", burn)
-    group = cgroups.find().group(up.tag)
+    hierarchy = cgroups.find()
+    assert hierarchy is not None
+    group = hierarchy.group(up.tag)
     deadline = time.monotonic() + 30
     while sum(bool(cgroups._members(node)) for node in group.glob("*/")) < 2:
         assert time.monotonic() < deadline, "the agents did not put the program into its group"

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ from dq_client.agent import tree
 from dq_client.cli.doctor_emulation import clean_leftovers
 from dq_client.emulation import contained, governor
 from dq_client.emulation.governor import PAYBACK_S_MAX
+from harness.bench import until
 from harness.live import Live
 
 MISSING = governor.what_is_missing()
@@ -60,13 +62,6 @@ def burn(live: Live, wall_s: float) -> int:
     return live.submit("--sizes", 3, "--name", "burn", "--", "python", "-c", program)
 
 
-def wait(until, what: str, patience_s: float = 20.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while not until():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def stopped(live: Live) -> list[int]:
     """Processes of this home's jobs that are stopped at this moment."""
     found = []
@@ -77,6 +72,11 @@ def stopped(live: Live) -> list[int]:
         except psutil.Error:
             continue
     return found
+
+
+def computes(pid: int, used_s: float) -> bool:
+    """Whether a process has had more of the processor than this."""
+    return sum(psutil.Process(pid).cpu_times()[:2]) > used_s
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_nodes_get_their_shares_and_down_leaves_nothing(up: Live) -> None:
     assert third / (first + second) == pytest.approx(1.0, rel=0.4)
     assert max(first, second) < 1.5 * 0.1  # never much more than asked, however idle the machine
     up.dq("down")
-    wait(lambda: nothing_is_left(up), "something is left")
+    until(lambda: nothing_is_left(up), "something is left")
 
 
 def test_a_job_resizes_under_the_governor(up: Live) -> None:
@@ -121,8 +121,10 @@ def test_a_job_resizes_under_the_governor(up: Live) -> None:
 
 def test_a_killed_governor_is_replaced_and_nobody_stays_stopped(up: Live) -> None:
     burn(up, 60.0)
-    wait(lambda: len(stopped(up)) >= 2, "nobody was ever stopped")
-    before, _ = governor.running(up.home)
+    until(lambda: len(stopped(up)) >= 2, "nobody was ever stopped")
+    found = governor.running(up.home)
+    assert found is not None
+    before = found[0]
     ranks: list[int] = []
     while not ranks:  # kill it at a moment when somebody is stopped
         os.kill(before, signal.SIGCONT)
@@ -132,25 +134,26 @@ def test_a_killed_governor_is_replaced_and_nobody_stays_stopped(up: Live) -> Non
     os.kill(before, signal.SIGKILL)
     used_s = {pid: sum(psutil.Process(pid).cpu_times()[:2]) for pid in ranks}
     another = lambda: (governor.running(up.home) or (before, 0))[0] != before  # noqa: E731
-    wait(another, "the agents did not start a governor")
+    until(another, "the agents did not start a governor")
     for pid in ranks:
-        rank = psutil.Process(pid)
-        wait(lambda r=rank: sum(r.cpu_times()[:2]) > used_s[r.pid], "a rank stays stopped")
-    wait(lambda: len(stopped(up)) >= 2, "the new governor does not govern")
+        until(partial(computes, pid, used_s[pid]), "a rank stays stopped")
+    until(lambda: len(stopped(up)) >= 2, "the new governor does not govern")
     up.dq("down", "--force")
-    wait(lambda: nothing_is_left(up), "something is left")
+    until(lambda: nothing_is_left(up), "something is left")
 
 
 @pytest.mark.parametrize("way", ["down", "clean"])
 def test_nothing_is_left_after_kill_9_of_server_and_governor(up: Live, way: str) -> None:
     burn(up, 60.0)
-    wait(lambda: len(stopped(up)) >= 2, "nobody was ever stopped")
+    until(lambda: len(stopped(up)) >= 2, "nobody was ever stopped")
     os.kill(up.home.server()["pid"], signal.SIGKILL)
-    os.kill(governor.running(up.home)[0], signal.SIGKILL)
+    found = governor.running(up.home)
+    assert found is not None
+    os.kill(found[0], signal.SIGKILL)
     tag = contained.tag_of(up.home)
-    wait(lambda: tag in {left.tag for left in contained.leftovers()}, "the server is not missed")
+    until(lambda: tag in {left.tag for left in contained.leftovers()}, "the server is not missed")
     if way == "down":
         up.run("down", "--force")
     else:
         assert tag in {left.tag for left in clean_leftovers()}
-    wait(lambda: nothing_is_left(up), "something is left", PAYBACK_S_MAX + 20.0)
+    until(lambda: nothing_is_left(up), "something is left", PAYBACK_S_MAX + 20.0)

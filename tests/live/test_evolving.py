@@ -8,33 +8,36 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dq_client.launch import find_mpiexec
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.journal import actions_as_json, read_entries
+from harness.live import Live
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 EVOLVING = ["--kind", "evolving", "-n", 1]
 ASKING = ["--", "python", "-m", "tests.live.asking"]
 SLOW_S = 150  # everything shares few cores
 
 
-def lines(cluster, job_id):
+def lines(cluster: Live, job_id: int) -> list[dict[str, Any]]:
     """What the application printed, as JSON objects."""
     out = cluster.dq("logs", job_id)
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
-def codes(cluster, job_id):
+def codes(cluster: Live, job_id: int) -> list[str]:
     """The codes of the job's story, without what happens at every remap point."""
     story = json.loads(cluster.dq("why", job_id, "--json"))["story"]
     return [d["code"] for d in story if d["what"] != "continue"]
 
 
-def assert_replays(cluster):
+def assert_replays(cluster: Live) -> None:
     """The journal's events, handled again, yield the same actions."""
     with closing(sqlite3.connect(cluster.home.journal)) as db:
         entries = list(read_entries(db, cluster.home.journal))
@@ -43,7 +46,7 @@ def assert_replays(cluster):
         assert actions_as_json(again.handle(entry.event, entry.time)) == entry.actions
 
 
-def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluster):
+def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluster: Live) -> None:
     job = cluster.submit(*EVOLVING, *ASKING, "+2", "-first", "+9", "+1", "-2")
     end = cluster.wait_end(job, SLOW_S)
     assert end["state"] == "done", cluster.dq("logs", job, "--err", code=None)
@@ -62,7 +65,7 @@ def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluste
     assert_replays(cluster)
 
 
-def test_a_request_waits_for_its_time_out_or_for_another_jobs_end(cluster):
+def test_a_request_waits_for_its_time_out_or_for_another_jobs_end(cluster: Live) -> None:
     other = cluster.submit("-n", 3, "--kind", "rigid", "--", "sleep", "300")
     cluster.wait(other, lambda j: j["state"] == "running")
     job = cluster.submit(*EVOLVING, *ASKING, "+1:0.2", "+3:200")
@@ -77,7 +80,7 @@ def test_a_request_waits_for_its_time_out_or_for_another_jobs_end(cluster):
     assert_replays(cluster)
 
 
-def test_the_limits_of_the_configuration_hold(live, tmp_path):
+def test_the_limits_of_the_configuration_hold(live: Live, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
         '[scheduler]\nstart = "reservations"\nresize = "none"\ngrant = "dfs"\n'
@@ -92,7 +95,7 @@ def test_the_limits_of_the_configuration_hold(live, tmp_path):
     assert "within the limits it delays 0 waiting jobs" in one["reason"]
 
 
-def test_amr_grows_with_its_cells_shrinks_with_them_and_is_right(cluster):
+def test_amr_grows_with_its_cells_shrinks_with_them_and_is_right(cluster: Live) -> None:
     # A malleable job would take all four at once: this one gets what it asks for. There
     # are so many steps that a rank has started long before the cells become fewer again.
     job = cluster.submit(*EVOLVING, "--", "python", "-m", "apps.amr", "--steps", 20000,
@@ -111,7 +114,7 @@ def test_amr_grows_with_its_cells_shrinks_with_them_and_is_right(cluster):
     [(["apps.amr", "--blocks", "4", "--check"], '"ok": true'),
      (["tests.live.asking", "+2", "-1"], '"end": true')],
 )  # fmt: skip
-def test_the_same_programs_run_without_a_server(program, right):
+def test_the_same_programs_run_without_a_server(program: list[str], right: str) -> None:
     env = {k: v for k, v in os.environ.items() if not k.startswith("DQ_")}
     env |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "UCX_LOG_LEVEL": "error"}
     done = subprocess.run(

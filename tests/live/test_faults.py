@@ -5,19 +5,23 @@ processors are idle and nothing is left."""
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cluster import local_cluster
+from dq_client.cluster import Cluster, local_cluster
 from dq_client.home import is_alive
 from harness import bench
+from harness.bench import until
 from harness.live import Live
+from tests.live.serving import answer_of
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 PROGRAM = "tests.mpi.programs.session_faults"
 HEARTBEAT_S = "1"
@@ -26,20 +30,21 @@ HEARTBEAT_S = "1"
 class Faults(Live):
     """A cluster for many faults, one after the other."""
 
-    def __init__(self, root, cluster, config):
+    def __init__(self, root: Path, cluster: Cluster, config: Path) -> None:
         super().__init__(root / "home")
         self.options = ["--heartbeat", HEARTBEAT_S, "--config", str(config)]
-        self.root, self.agents, self.resizes = root, cluster.agents(), {}
+        self.root, self.agents = root, cluster.agents()
+        self.resizes: dict[int, int] = {}  # of each job, how many have been ordered
         bringup.bring_up(self.home, cluster, self.options)
 
-    def ask(self, body):
+    def ask(self, body: m.RequestBody) -> Any:
         connection = bringup.connect(self.home)
         try:
-            return connection.call(body, 20.0).data
+            return answer_of(m.Data, connection.call(body, 20.0)).data
         finally:
             connection.close()
 
-    def start(self, size):
+    def start(self, size: int) -> tuple[int, Path]:
         """A job at this size, running; its folder."""
         folder = self.root / f"job{len(list(self.root.iterdir()))}"
         folder.mkdir()
@@ -47,12 +52,12 @@ class Faults(Live):
         self.wait(job, lambda j: j["state"] == "running" and j["remap_points"] > 1)
         return job, folder
 
-    def other(self, job):
+    def other(self, job: int) -> str:
         """The node that the job is not on: whichever reported first has the job."""
         (name,) = set(self.agents) - set(self.job(job)["nodes"])
         return name
 
-    def strike(self, job, folder, size, fault, *, mend=True):
+    def strike(self, job: int, folder: Path, size: int, fault: str, *, mend: bool = True) -> None:
         """Order a resize that this fault disturbs, and start again what it killed."""
         (folder / "struck").unlink(missing_ok=True)
         (folder / "fault").write_text(fault)
@@ -61,7 +66,7 @@ class Faults(Live):
         if mend:
             self.mend(fault.partition(": ")[2])
 
-    def mend(self, what):
+    def mend(self, what: str) -> None:
         """Start again what was killed."""
         if what == "server":
             until(lambda: not self.serves(), "the server does not die")
@@ -71,15 +76,15 @@ class Faults(Live):
             until(lambda: name not in bringup.running_agents(self.home), "the agent does not die")
             bringup.start_agents(self.home, {name: self.agents[name]})
 
-    def serves(self):
+    def serves(self) -> bool:
         return is_alive(json.loads(self.home.server_file.read_text())["pid"])
 
-    def settled(self, job):
+    def settled(self, job: int) -> str:
         """How the resize that was ordered last ends, with a few turns more after it."""
         self.resizes[job] = count = self.resizes.get(job, 0) + 1
-        outcomes = []
+        outcomes: list[str] = []
 
-        def settled():
+        def settled() -> bool:
             story = self.ask(m.WhyQuery(job))["story"]
             outcomes[:] = [d["what"] for d in story if d["what"] in EITHER]
             return len(outcomes) == count
@@ -89,36 +94,36 @@ class Faults(Live):
         self.wait(job, lambda j: j["remap_points"] > seen + 3)
         return outcomes[-1]
 
-    def resize(self, job, size):
+    def resize(self, job: int, size: int) -> None:
         """A resize that nothing disturbs."""
         self.dq("resize", job, size)
         assert self.settled(job) == "committed"
 
-    def idle(self):
+    def idle(self) -> int:
         return sum(node["idle"] for node in self.ask(m.NodesQuery()))
 
-    def finish(self, job, folder):
+    def finish(self, job: int, folder: Path) -> Any:
         (folder / "stop").touch()
         view = self.wait_end(job)
         assert view["state"] == "done", self.dq("logs", job, "--err", code=None)
         self.all_is_back(folder)
         return json.loads(self.dq("logs", job).splitlines()[-1])
 
-    def ends_as_failed(self, job, *why):
+    def ends_as_failed(self, job: int, *why: str) -> None:
         """MPI has torn it down, and may have said 0 to it; or the server has killed it."""
         view = self.wait_end(job)
         assert view["state"] == "failed"
         reasons = why or ("ended with exit code", "a rank ended without leaving the job")
         assert any(reason in view["reason"] for reason in reasons), view["reason"]
 
-    def all_is_back(self, folder):
+    def all_is_back(self, folder: Path) -> None:
         """Every processor idle, and no process of the job."""
         total = sum(node.processors for nodes in self.agents.values() for node in nodes)
         until(lambda: self.idle() == total, "processors were lost")
         until(lambda: not ranks_of(folder), f"left over: {ranks_of(folder)}")
 
 
-def ranks_of(folder):
+def ranks_of(folder: Path) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
@@ -129,29 +134,22 @@ def ranks_of(folder):
     return found
 
 
-def until(what, otherwise, patience_s=30.0):
-    end = time.monotonic() + patience_s
-    while not what():
-        assert time.monotonic() < end, otherwise
-        time.sleep(0.02)
-
-
 @pytest.fixture(scope="module")
-def config(tmp_path_factory):
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("config") / "config.toml"
     path.write_text('[scheduler]\nresize = "none"\n')  # nobody but `dq resize` moves the job
     return path
 
 
 @pytest.fixture(scope="module")
-def one_machine(tmp_path_factory, config):
+def one_machine(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Faults]:
     cluster = Faults(tmp_path_factory.mktemp("faults"), local_cluster(4), config)
     yield cluster
     cluster.clear()
 
 
 @pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory, config):
+def two_nodes(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Faults]:
     """Two agents of two processors each: a job of two grows onto the other node."""
     cluster = Faults(tmp_path_factory.mktemp("faults"), bench.two_nodes(), config)
     yield cluster
@@ -172,7 +170,7 @@ SURVIVED = {  # in an expansion to 3, then in a shrink to 2, and how both may en
 
 
 @pytest.mark.parametrize("name", SURVIVED)
-def test_the_job_goes_on_with_right_data(one_machine, name):
+def test_the_job_goes_on_with_right_data(one_machine: Faults, name: str) -> None:
     cluster, (in_expansion, in_shrink, ends) = one_machine, SURVIVED[name]
     job, folder = cluster.start(2)
     cluster.strike(job, folder, 3, in_expansion)
@@ -198,7 +196,7 @@ TORN_DOWN = {  # size before and after; MPI ends a job that loses a rank
 
 
 @pytest.mark.parametrize("name", TORN_DOWN)
-def test_a_rank_that_dies_ends_the_job_and_nothing_else(one_machine, name):
+def test_a_rank_that_dies_ends_the_job_and_nothing_else(one_machine: Faults, name: str) -> None:
     cluster, (before, after, fault) = one_machine, TORN_DOWN[name]
     job, folder = cluster.start(before)
     cluster.strike(job, folder, after, fault)
@@ -206,7 +204,7 @@ def test_a_rank_that_dies_ends_the_job_and_nothing_else(one_machine, name):
     cluster.all_is_back(folder)
 
 
-def test_a_node_that_refuses_new_ranks_leaves_the_job_as_it_is(two_nodes):
+def test_a_node_that_refuses_new_ranks_leaves_the_job_as_it_is(two_nodes: Faults) -> None:
     """Its agent finds no room on its disk for one more process."""
     job, folder = two_nodes.start(2)
     holdings = two_nodes.home.agent(two_nodes.other(job)) / "holdings"
@@ -223,7 +221,7 @@ def test_a_node_that_refuses_new_ranks_leaves_the_job_as_it_is(two_nodes):
     assert two_nodes.finish(job, folder)["sizes"] == [2, 3]
 
 
-def test_the_agent_of_the_new_node_dies_and_comes_back(two_nodes):
+def test_the_agent_of_the_new_node_dies_and_comes_back(two_nodes: Faults) -> None:
     job, folder = two_nodes.start(2)
     other = two_nodes.other(job)
     two_nodes.strike(job, folder, 3, f"arrive 0: agent {other}")
@@ -233,14 +231,14 @@ def test_the_agent_of_the_new_node_dies_and_comes_back(two_nodes):
     assert two_nodes.finish(job, folder)["sizes"] == [2, 3, 2]
 
 
-def test_a_leaving_rank_on_another_node_dies(two_nodes):
+def test_a_leaving_rank_on_another_node_dies(two_nodes: Faults) -> None:
     job, folder = two_nodes.start(3)
     two_nodes.strike(job, folder, 2, "pack 2: die")
     two_nodes.ends_as_failed(job)
     two_nodes.all_is_back(folder)
 
 
-def test_the_agent_of_the_new_node_dies_for_good(two_nodes):
+def test_the_agent_of_the_new_node_dies_for_good(two_nodes: Faults) -> None:
     job, folder = two_nodes.start(2)
     other = two_nodes.other(job)
     two_nodes.strike(job, folder, 3, f"arrive 0: agent {other}", mend=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from benchmarks import fuzz
@@ -14,7 +17,7 @@ pytestmark = pytest.mark.live
     [(fuzz.garbage, 400), (fuzz.malformed, 4000), (fuzz.tiny_frames, 1), (fuzz.slow_peers, 2)],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_attack(attack, count):
+def test_attack(attack: Callable[..., Any], count: int) -> None:
     """The server lives (it answers, and stops when told to), an honest client was served on the
     way, and memory is bounded whatever was thrown at it."""
     found = fuzz.attack(attack, count)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+from harness.live import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 
-def test_a_job_finds_the_grid_that_is_faster_and_its_product_is_right(live, tmp_path):
+def test_a_job_finds_the_grid_that_is_faster_and_its_product_is_right(
+    live: Live, tmp_path: Path
+) -> None:
     config = tmp_path / "config.toml"
     config.write_text("[scheduler]\nsamples = 2\n")
     live.up(4, "--config", config)

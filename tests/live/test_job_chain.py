@@ -1,13 +1,17 @@
 """`dq submit --after`: a chain of real jobs, and what becomes of it when one fails."""
 
+from __future__ import annotations
+
 import json
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+from harness.live import Live
+
+pytestmark = pytest.mark.live
 
 
-def test_a_chain_waits_runs_in_order_and_ends_with_what_failed(cluster):
+def test_a_chain_waits_runs_in_order_and_ends_with_what_failed(cluster: Live) -> None:
     first = cluster.submit("-n", 1, "--", "sleep", 3)
     then = cluster.submit("-n", 1, "--after", "last", "--", "false")
     never = cluster.submit("-n", 1, "--after", f"{first},{then}", "--", "true")

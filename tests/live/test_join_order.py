@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Never
+
 import pytest
 
 from dq_client import codec, keys
@@ -20,36 +24,36 @@ BEAT_S = 2.0
 class Called:
     """A server that expects nodes, and agents that report to it and beat."""
 
-    def __init__(self, home, expected):
+    def __init__(self, home: Home, expected: list[str]) -> None:
         self.home, self.now = home, 1000.0
         self.start(expected)
 
-    def start(self, expected):
+    def start(self, expected: list[str]) -> None:
         self.server = Server(
             Journal(self.home.journal), Access(self.home.keys),
             lambda *_: None, heartbeat_s=BEAT_S, expected=expected,
             clock=lambda: self.now, monotonic=lambda: self.now,
         )  # fmt: skip
-        self.sessions = {}
+        self.sessions: dict[str, int] = {}
 
-    def restart(self, expected):
+    def restart(self, expected: list[str]) -> None:
         self.server.journal.close()
         self.start(expected)
 
-    def say(self, agent, body):
+    def say(self, agent: str, body: m.RequestBody) -> None:
         self.server.receive(agent.encode(), AGENT, codec.encode(m.Request("q", body)))
         self.server.finish_turn()
 
-    def hello(self, agent, *nodes):
+    def hello(self, agent: str, *nodes: str) -> None:
         infos = [m.NodeInfo(name, 1, name) for name in nodes or (agent,)]
         self.say(agent, m.AgentHello(m.PROTOCOL, agent, infos))
         self.sessions[agent] = self.server.agents.by_name[agent].session
         self.beat(agent)
 
-    def beat(self, agent):
+    def beat(self, agent: str) -> None:
         self.say(agent, m.Heartbeat(self.sessions[agent], [], 0.0))
 
-    def attend(self, seconds, silent=()):
+    def attend(self, seconds: float, silent: Sequence[str] = ()) -> None:
         for turn in range(int(seconds / TICK_S)):
             self.now += TICK_S
             for agent in self.sessions.keys() - set(silent):
@@ -59,16 +63,16 @@ class Called:
             self.server.finish_turn()
 
     @property
-    def nodes(self):
+    def nodes(self) -> list[str]:
         return list(self.server.scheduler.state.processors.nodes)
 
     @property
-    def up(self):
+    def up(self) -> set[str]:
         return {n.name for n in self.server.scheduler.state.processors.nodes.values() if n.up}
 
 
 @pytest.fixture
-def called(tmp_path):
+def called(tmp_path: Path) -> Iterator[Called]:
     home = Home(tmp_path / "home")
     home.create()
     keys.ensure(home.keys)
@@ -78,7 +82,7 @@ def called(tmp_path):
     made.server.journal.close()
 
 
-def test_who_reports_early_waits_for_those_before(called):
+def test_who_reports_early_waits_for_those_before(called: Called) -> None:
     called.hello("b")
     called.hello("a")
     assert called.nodes == []
@@ -88,7 +92,7 @@ def test_who_reports_early_waits_for_those_before(called):
     assert called.nodes == ["c", "a", "b"], "the journal has them so"
 
 
-def test_who_reports_in_the_order_joins_at_once(called):
+def test_who_reports_in_the_order_joins_at_once(called: Called) -> None:
     called.hello("c")
     assert called.nodes == ["c"]
     called.hello("b")
@@ -96,7 +100,7 @@ def test_who_reports_in_the_order_joins_at_once(called):
     assert called.nodes == ["c", "a", "b"]
 
 
-def test_nobody_waits_for_ever_and_a_late_one_is_the_last(called):
+def test_nobody_waits_for_ever_and_a_late_one_is_the_last(called: Called) -> None:
     called.hello("b")
     called.hello("a")
     called.attend(PATIENCE_S)
@@ -108,7 +112,7 @@ def test_nobody_waits_for_ever_and_a_late_one_is_the_last(called):
     assert called.up == {"a", "b", "c"}
 
 
-def test_everyone_who_reports_renews_the_patience_once(called):
+def test_everyone_who_reports_renews_the_patience_once(called: Called) -> None:
     called.hello("b")
     called.attend(PATIENCE_S - 1)
     called.hello("a")
@@ -119,13 +123,13 @@ def test_everyone_who_reports_renews_the_patience_once(called):
     assert called.nodes == ["a", "b"]
 
 
-def test_a_node_that_is_not_expected_joins_at_once(called):
+def test_a_node_that_is_not_expected_joins_at_once(called: Called) -> None:
     called.hello("b")
     called.hello("x")
     assert called.nodes == ["x"]
 
 
-def test_nodes_that_the_journal_knows_come_back_at_once(called):
+def test_nodes_that_the_journal_knows_come_back_at_once(called: Called) -> None:
     for name in "cab":
         called.hello(name)
     called.restart(["c", "a", "b", "d"])
@@ -138,7 +142,7 @@ def test_nodes_that_the_journal_knows_come_back_at_once(called):
     assert called.up == {"b", "d"}
 
 
-def test_an_agent_that_dies_while_it_waits_does_not_join(called):
+def test_an_agent_that_dies_while_it_waits_does_not_join(called: Called) -> None:
     called.hello("b")
     called.attend(PATIENCE_S - 1, silent=["b"])
     called.hello("a")
@@ -150,7 +154,7 @@ def test_an_agent_that_dies_while_it_waits_does_not_join(called):
     assert called.nodes == ["a", "b", "c"]
 
 
-def test_one_agent_with_several_nodes_among_others(called):
+def test_one_agent_with_several_nodes_among_others(called: Called) -> None:
     called.restart(["a", "b", "c", "d"])
     called.hello("second", "d", "b")
     assert called.nodes == []
@@ -158,8 +162,10 @@ def test_one_agent_with_several_nodes_among_others(called):
     assert called.nodes == ["a", "b", "c", "d"]
 
 
-def test_a_turn_that_could_not_be_saved_keeps_the_order(called, monkeypatch):
-    def failing():
+def test_a_turn_that_could_not_be_saved_keeps_the_order(
+    called: Called, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> Never:
         raise JournalError("the disk is full")
 
     called.hello("b")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from serving import submission
 
 from dq_client import bringup, codec, keys
 from dq_client import messages as m
@@ -25,6 +26,8 @@ from dq_server.live.access import Access, Principal
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
 from dq_server.live.recovery import replay, restored
 from dq_server.live.server import Server
+from harness.live import Live
+from tests.live.serving import answer_of, submission
 
 
 class Life:
@@ -60,7 +63,7 @@ class Life:
         server.resume()
         for _ in range(rounds):
             self.time += 1.0
-            sizes, others = grids(map(configuration, (1, 2, "2x1", 4)))
+            sizes, others = grids(configuration(size) for size in (1, 2, "2x1", 4))
             spec = JobSpec("job", JobKind.MALLEABLE, sizes[0], sizes, other_grids=others)
             job = next(a.job for a in server.apply(ev.JobSubmitted(spec)) if hasattr(a, "job"))
             state = server.scheduler.state
@@ -81,14 +84,14 @@ class Life:
 
 
 @pytest.fixture
-def life(tmp_path):
+def life(tmp_path: Path) -> Iterator[Life]:
     made = Life(tmp_path)
     yield made
     if made.server is not None:
         made.server.journal.close()
 
 
-def test_snapshot_and_tail_equal_the_full_replay(life):
+def test_snapshot_and_tail_equal_the_full_replay(life: Life) -> None:
     """The same bytes, whichever way the state was made."""
     server = life.start()
     life.busy(server, 20)
@@ -109,7 +112,7 @@ def test_snapshot_and_tail_equal_the_full_replay(life):
     assert states[0] == states[1]
 
 
-def test_snapshot_comes_back_as_it_was(life):
+def test_snapshot_comes_back_as_it_was(life: Life) -> None:
     server = life.start()
     life.busy(server, 30)
     body = snapshot.encode(server.scheduler, 7.0)
@@ -121,7 +124,7 @@ def test_snapshot_comes_back_as_it_was(life):
 
 
 @pytest.mark.parametrize("damage", ["sum", "body", "row"])
-def test_damaged_snapshot_is_passed_over(life, damage):
+def test_damaged_snapshot_is_passed_over(life: Life, damage: str) -> None:
     """The events tell the same story, only longer."""
     server = life.start()
     life.busy(server, 5)
@@ -140,7 +143,7 @@ def test_damaged_snapshot_is_passed_over(life, damage):
     assert life.start().scheduler.state.jobs == jobs
 
 
-def test_what_was_not_committed_is_gone_and_what_was_is_there(life):
+def test_what_was_not_committed_is_gone_and_what_was_is_there(life: Life) -> None:
     server = life.start()
     server.apply(ev.NodeJoined("n1", 2))
     server.finish_turn()
@@ -149,7 +152,7 @@ def test_what_was_not_committed_is_gone_and_what_was_is_there(life):
     assert set(life.start().scheduler.state.processors.nodes) == {"n1"}
 
 
-def test_an_older_journal_tells_no_rows_and_none_are_meant(life):
+def test_an_older_journal_tells_no_rows_and_none_are_meant(life: Life) -> None:
     server = life.start()
     server.apply(ev.NodeJoined("n1", 4))
     server.resume()
@@ -166,7 +169,7 @@ def test_an_older_journal_tells_no_rows_and_none_are_meant(life):
     assert life.start().scheduler.job(job).wanted == configuration(2)
 
 
-def test_torn_tail(life):
+def test_torn_tail(life: Life) -> None:
     """A write that the machine did not finish: whole batches before it count, the rest does not."""
     server = life.start()
     for n in range(5):
@@ -195,7 +198,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damaged_journal_is_refused_with_one_line(life, damage):
+def test_damaged_journal_is_refused_with_one_line(life: Life, damage: str) -> None:
     server = life.start()
     life.busy(server, 3)
     life.crash()
@@ -209,14 +212,14 @@ def test_damaged_journal_is_refused_with_one_line(life, damage):
     life.server = None
 
 
-def test_a_file_that_is_no_database(tmp_path):
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     path.write_bytes(b"not a database" * 1000)
     with pytest.raises(JournalError, match="cannot be used as the journal"):
         Journal(path)
 
 
-def test_a_folder_that_cannot_be_written():
+def test_a_folder_that_cannot_be_written() -> None:
     """/proc takes no files, not even root's."""
     with pytest.raises(JournalError, match="cannot be used as the journal"):
         Journal(Path("/proc/journal.sqlite"))
@@ -224,25 +227,29 @@ def test_a_folder_that_cannot_be_written():
         Home(Path("/proc/dq")).create()
 
 
-def test_full_disk_refuses_the_whole_batch_and_recovers(life):
+def test_full_disk_refuses_the_whole_batch_and_recovers(life: Life) -> None:
     """SQLite undoes a batch by itself when the disk is full: nothing may slip in after that."""
     server = life.start()
     server.apply(ev.NodeJoined("n1", 2))
     server.finish_turn()
+    assert isinstance(server.journal, Journal)
     db = server.journal._db
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count={pages}")
     sent: list[bytes] = []
     server._outlet = lambda _, frame: sent.append(frame)
     user = server.access.who(keys.load(life.home.keys, "user").public)
+    assert user is not None
     for n in range(40):
         body = submission(f"r{n}", env={"PAD": "x" * 3000})
         server.receive(b"me", user, codec.encode(m.Request(f"q{n}", body)))
     server.finish_turn()
     replies = [codec.decode_from_server(frame) for frame in sent]
     assert len(replies) == 40
-    assert {r.body.code for r in replies} == {"later"}
-    assert "full" in replies[0].body.text
+    errors = [r.body for r in replies if isinstance(r.body, m.Error)]
+    assert len(errors) == 40
+    assert {error.code for error in errors} == {"later"}
+    assert "full" in errors[0].text
     assert not server.scheduler.state.jobs
     db.execute("PRAGMA max_page_count=1000000")
     server.receive(b"me", user, codec.encode(m.Request("again", submission("r0"))))
@@ -252,18 +259,18 @@ def test_full_disk_refuses_the_whole_batch_and_recovers(life):
     assert set(life.start().scheduler.state.jobs) == {1}
 
 
-def test_an_event_that_json_cannot_hold_is_refused():
+def test_an_event_that_json_cannot_hold_is_refused() -> None:
     with pytest.raises(Unrepresentable):
         event_as_json(ev.NodeJoined("n1", 2, float("inf")))
 
 
-def hold(n):
+def hold(n: int) -> ev.Event:
     """An event somebody acts on: a job that is safe once it is acknowledged."""
     spec = JobSpec(f"j{n}", JobKind.RIGID, configuration(1), (configuration(1),), hold=True)
     return ev.JobSubmitted(spec)
 
 
-def goes_on(n):
+def goes_on(n: int) -> ev.Event:
     """One nobody acts on: a remap point at a job's only size, answered `continue`."""
     return ev.RemapPoint(1, 1, n, 1, 0, 1.0)
 
@@ -281,9 +288,14 @@ def goes_on(n):
     ],
     ids=lambda value: "+".join(e.__name__ for e in value) if isinstance(value, list) else None,
 )
-def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(life, monkeypatch, batch, flushed):
+def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(
+    life: Life,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: list[Callable[[int], ev.Event]],
+    flushed: bool,
+) -> None:
     """Wherever in the batch that is; and it is no reason to flush the next one."""
-    flushes = []
+    flushes: list[int] = []
     server = life.start()
     server.apply(ev.NodeJoined("n1", 1))
     server.resume()
@@ -303,7 +315,7 @@ def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(life, monkeypat
 
 
 @pytest.mark.live
-def test_full_disk_live(live):
+def test_full_disk_live(live: Live) -> None:
     """The server's files may not grow: `dq submit` is refused; later it goes on as before."""
     live.up(2)
     first = live.submit("--", "true")
@@ -315,26 +327,26 @@ def test_full_disk_live(live):
     with pytest.raises(Refused, match="not saved"):
         for n in range(50):
             connection.call(submission(f"full-{n}", env={"PAD": "x" * 30_000}, hold=True))
-    kept = connection.call(m.JobsQuery()).data
+    kept = answer_of(m.Data, connection.call(m.JobsQuery())).data
     server.rlimit(psutil.RLIMIT_FSIZE, (-1, -1))
-    assert connection.call(m.JobsQuery()).data == kept
+    assert answer_of(m.Data, connection.call(m.JobsQuery())).data == kept
     connection.close()
     assert live.wait_end(live.submit("--", "true"))["state"] == "done"
 
 
-def test_a_job_that_the_scheduler_has_forgotten_is_told_of(tmp_path):
+def test_a_job_that_the_scheduler_has_forgotten_is_told_of(tmp_path: Path) -> None:
     """With keep_ended = 1 the first of two jobs is forgotten; a new server knows it, too."""
     home = Home(tmp_path / "home")
     home.create()
     keys.ensure(home.keys)
-    told = []
+    told: list[bytes] = []
 
-    def start():
+    def start() -> Server:
         access = Access(home.keys)
         config = SchedulerConfig(keep_ended=1)
         return Server(Journal(home.journal), access, lambda _, f: told.append(f), config)
 
-    def ask(server, body):
+    def ask(server: Server, body: m.RequestBody) -> Any:
         server.receive(b"user", Principal("user"), codec.encode(m.Request("q", body)))
         server.finish_turn()
         return codec.decode_from_server(told.pop()).body

@@ -10,12 +10,12 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AnswerRemap, JobAccepted
-from dq_server.core.model.jobs import Answer
+from dq_server.core.model.jobs import Answer, Remap
 from dq_server.core.model.reasons import because
 from dq_server.core.model.sizes import configuration
 from dq_server.live.journal import Journal, event_as_json
 
-STAY = Answer(1, "continue", 0, (), configuration(1), because("not_malleable", kind="rigid"))
+STAY = Answer(1, Remap.CONTINUE, 0, (), configuration(1), because("not_malleable", kind="rigid"))
 CONTINUES: list[Action] = [AnswerRemap(1, 1, STAY)]
 ACCEPTED: list[Action] = [JobAccepted(1)]
 

@@ -9,7 +9,7 @@ from benchmarks import load
 pytestmark = pytest.mark.live
 
 
-def test_many_agents_and_a_stream_of_submissions():
+def test_many_agents_and_a_stream_of_submissions() -> None:
     found = load.run(
         seconds=4, agents=40, queued=300, rate=50, applications=5, keep=100
     )  # the cluster has 160 processors

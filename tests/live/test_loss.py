@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from benchmarks import loss
 from dq_client.agent import tree
 from dq_client.cluster import local_cluster
 from dq_client.home import is_alive
-from harness.bench import in_cluster, processes_of, two_nodes, until
+from harness.bench import Bench, in_cluster, processes_of, two_nodes, until
 
 pytestmark = pytest.mark.live
 
 
-def test_server_killed_at_random_moments_and_in_resizes():
+def test_server_killed_at_random_moments_and_in_resizes() -> None:
     found = in_cluster(local_cluster(12), loss.server_kills, 3, 4)
     assert found["acknowledged"] >= 6
     assert found["remap_points"] > 0, "the jobs that resize were at it"
@@ -22,37 +24,37 @@ def test_server_killed_at_random_moments_and_in_resizes():
     assert found["orphans"] == 0
 
 
-def test_submissions_followed_at_once_by_a_kill():
+def test_submissions_followed_at_once_by_a_kill() -> None:
     found = in_cluster(local_cluster(2), loss.submit_and_kill, 1, 3)
     assert (found["acknowledged"], found["lost"], found["run_twice"]) == (3, 0, 0)
 
 
-def test_agent_killed_finds_its_processes_again():
+def test_agent_killed_finds_its_processes_again() -> None:
     found = in_cluster(local_cluster(4), loss.agent_kills, 3, 3)
     assert (found["lost"], found["other_pids"], found["orphans"]) == (0, 0, 0)
 
 
-def test_one_rank_killed_ends_the_job():
+def test_one_rank_killed_ends_the_job() -> None:
     found = in_cluster(local_cluster(2), loss.one_rank_killed)
     assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
 
 
-def test_a_tree_that_left_its_session_and_ignores_sigterm_is_killed():
+def test_a_tree_that_left_its_session_and_ignores_sigterm_is_killed() -> None:
     found = in_cluster(local_cluster(2), loss.setsid_tree_killed)
     assert (found["state"], found["alive"], found["orphans"]) == ("killed", 0, 0)
 
 
 @pytest.mark.parametrize("stop_only", [False, True], ids=["all killed", "agent stopped"])
-def test_a_lost_node(stop_only):
-    def lose(bench):
+def test_a_lost_node(stop_only: bool) -> None:
+    def lose(bench: Bench) -> dict[str, Any]:
         return loss.node_killed(bench, stop_only=stop_only)
 
     found = in_cluster(two_nodes(), lose)
     assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
 
 
-def test_ranks_do_not_outlive_the_proxy_and_the_keeper_of_their_node():
-    def told(bench):
+def test_ranks_do_not_outlive_the_proxy_and_the_keeper_of_their_node() -> None:
+    def told(bench: Bench) -> dict[str, Any]:
         job = bench.submit(loss.FOREVER, initial=4, kind="rigid")
         until(lambda: len(bench.runs().get(job, ())) == 4, "the job does not start")
         ranks = set(bench.runs()[job])

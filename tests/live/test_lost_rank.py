@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from dq_client.cluster import local_cluster
 from dq_client.home import Home
 from harness.bench import HEARTBEAT_S, Bench, two_nodes, until
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 PROGRAM = str(Path(__file__).with_name("parting.py"))
 # By its agent; or, on one node, by MPI, if it is in time to kill the neighbours.
@@ -28,20 +29,20 @@ ROOT = str(Path(__file__).parents[2])
 
 
 class Parting(Bench):
-    def run(self, *how: object, **more):
+    def run(self, *how: object, **more: Any) -> int:
         env = {"PYTHONPATH": ROOT}
         argv = [sys.executable, PROGRAM, *map(str, how)]
         return self.submit(argv, env=env, **{"kind": "rigid", "initial": 4, **more})
 
-    def view(self, job):
+    def view(self, job: int) -> Any:
         return self.ask(m.JobQuery(job))
 
-    def begun(self, job):
+    def begun(self, job: int) -> None:
         """Wait until the job is in its loop."""
         out = self.home.job(job) / "out"
         until(lambda: out.exists() and "begin" in out.read_text(), "the job does not begin")
 
-    def ended(self, job):
+    def ended(self, job: int) -> Any:
         """How it ended; everything has come back, no mark is left."""
         until(lambda: self.view(job)["end_s"] is not None, "the job never ends", 40)
         total = self.cluster.processors
@@ -50,13 +51,13 @@ class Parting(Bench):
         until(lambda: not [x for f in marks for x in f.glob("*")], "marks are left behind")
         return self.view(job)
 
-    def ranks(self):
+    def ranks(self) -> dict[str, int]:
         """Nodes' agents and how many ranks each sees as its own."""
         owners = {name: tree.Owner(self.home.root, name) for name in self.cluster.agents()}
         return {name: sum(map(is_rank, tree.of_agent(owner))) for name, owner in owners.items()}
 
 
-def is_rank(pid):
+def is_rank(pid: int) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -65,7 +66,9 @@ def is_rank(pid):
 
 
 @pytest.fixture(scope="module", params=["one node", "two nodes"])
-def bench(tmp_path_factory, request) -> Iterator[Parting]:
+def bench(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Parting]:
     cluster = local_cluster(4) if request.param == "one node" else two_nodes()
     made = Parting(tmp_path_factory.mktemp("parting"), cluster)
     yield made
@@ -73,7 +76,7 @@ def bench(tmp_path_factory, request) -> Iterator[Parting]:
 
 
 @pytest.mark.parametrize("code", [3, 0])
-def test_a_rank_that_ends_without_a_word_ends_the_job(bench, code):
+def test_a_rank_that_ends_without_a_word_ends_the_job(bench: Parting, code: int) -> None:
     job = bench.run("lost", 3, code)
     bench.begun(job)
     view = bench.ended(job)
@@ -81,7 +84,7 @@ def test_a_rank_that_ends_without_a_word_ends_the_job(bench, code):
     assert any(why in view["reason"] for why in NOTICED), view["reason"]
 
 
-def test_a_protected_job_starts_again(bench):
+def test_a_protected_job_starts_again(bench: Parting) -> None:
     """It was not the last remap point: what the first life lost is not the job's end."""
     job = bench.run("lost", 3, 0, protect=m.Protect("disk", every_points=1, restarts=1))
     view = bench.ended(job)
@@ -90,13 +93,13 @@ def test_a_protected_job_starts_again(bench):
 
 
 @pytest.mark.parametrize("how", ["orderly", "block", "finalized"])
-def test_ranks_that_leave_one_after_the_other_are_not_missed(bench, how):
+def test_ranks_that_leave_one_after_the_other_are_not_missed(bench: Parting, how: str) -> None:
     job = bench.run(how)
     view = bench.ended(job)
     assert view["state"] == "done", view["reason"]
 
 
-def test_ranks_that_retire_are_not_missed(bench):
+def test_ranks_that_retire_are_not_missed(bench: Parting) -> None:
     job = bench.run("orderly", kind="malleable", sizes=m.Sizes([2, 4]))
     bench.begun(job)
     bench.ask(m.Resize(job, 2))
@@ -105,7 +108,7 @@ def test_ranks_that_retire_are_not_missed(bench):
     assert view["state"] == "done", view["reason"]
 
 
-def test_agents_and_a_server_that_were_away_miss_nobody(bench):
+def test_agents_and_a_server_that_were_away_miss_nobody(bench: Parting) -> None:
     """Ranks leave while nobody looks, and whoever comes back finds nothing wrong."""
     job = bench.run("orderly")
     bench.begun(job)
@@ -124,7 +127,7 @@ def test_agents_and_a_server_that_were_away_miss_nobody(bench):
     assert view["state"] == "done", view["reason"]
 
 
-def test_a_rank_lost_while_its_agent_was_away_is_missed_later(bench):
+def test_a_rank_lost_while_its_agent_was_away_is_missed_later(bench: Parting) -> None:
     job = bench.run("lost", 3, 0)
     bench.begun(job)
     names = list(bench.cluster.agents())
@@ -156,7 +159,9 @@ mark = Mark()
         ("os.fork() or mark.remove(); os._exit(0)", True),
     ],
 )
-def test_a_mark_whose_process_is_gone_is_a_lost_rank(tmp_path, end, is_lost):
+def test_a_mark_whose_process_is_gone_is_a_lost_rank(
+    tmp_path: Path, end: str, is_lost: bool
+) -> None:
     """A forked child speaks for itself only."""
     owner = tree.Owner(tmp_path, "n01")
     env = {**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2", "PYTHONPATH": ROOT}
@@ -166,7 +171,7 @@ def test_a_mark_whose_process_is_gone_is_a_lost_rank(tmp_path, end, is_lost):
     assert presence.lost(marks) == ([process.pid] if is_lost else [])
 
 
-def test_a_rank_that_is_there_is_not_lost(tmp_path):
+def test_a_rank_that_is_there_is_not_lost(tmp_path: Path) -> None:
     owner = tree.Owner(tmp_path, "n01")
     mark = presence.Mark({**owner.marks(), "DQ_JOB_ID": "7", "DQ_JOB_INSTANCE": "2"})
     (path,) = presence.folder_of(Home(tmp_path), "n01").glob("7.2/*")
@@ -177,6 +182,6 @@ def test_a_rank_that_is_there_is_not_lost(tmp_path):
     assert presence.lost(path.parent) == []
 
 
-def test_outside_of_dq_nothing_is_marked(tmp_path):
+def test_outside_of_dq_nothing_is_marked(tmp_path: Path) -> None:
     presence.Mark({"DQ_HOME": str(tmp_path), "DQ_AGENT": "n01"})
     assert not list(tmp_path.iterdir())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(300)]
+from harness.live import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 GROWING = ["--", "python", "-m", "tests.live.growing"]
 
@@ -19,8 +22,8 @@ GROWING = ["--", "python", "-m", "tests.live.growing"]
     ],
 )
 def test_a_malleable_job_is_shrunk_for_one_that_waits(
-    live, tmp_path, policy, starts_on, waiting, shrinks_to
-):
+    live: Live, tmp_path: Path, policy: str, starts_on: int, waiting: int, shrinks_to: int
+) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[scheduler]\npolicy = "{policy}"\n')
     live.up(4, "--config", config)

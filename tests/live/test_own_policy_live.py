@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(300)]
+from harness.live import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 GROWING = ["--", "python", "-m", "tests.live.growing", "--iterations", 20, "--seconds", 0.3]
 
 
-def test_a_job_expands_to_its_share_and_gives_way(live, tmp_path, monkeypatch):
+def test_a_job_expands_to_its_share_and_gives_way(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES), prepend=":")
     config = tmp_path / "config.toml"
     config.write_text('[scheduler]\nresize = "gentle:EvenShare"\n[scheduler.gentle]\nslack = 1\n')

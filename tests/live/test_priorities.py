@@ -1,11 +1,17 @@
 """`order = "priority"`, live: the queue stands by score, whatever the order of submission."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+from harness.live import Live
+
+pytestmark = pytest.mark.live
 
 
-def test_jobs_start_by_score(live, tmp_path):
+def test_jobs_start_by_score(live: Live, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
         '[scheduler]\norder = "priority"\nresize = "none"\n'

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(300)]
+from harness.live import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 PROGRAM = ["--", "python", "-m", "tests.live.evolving_known"]
 SLOW_S = 150  # everything shares few cores
 
 
-def codes(cluster, job_id):
+def codes(cluster: Live, job_id: int) -> list[str]:
     story = json.loads(cluster.dq("why", job_id, "--json"))["story"]
     return [line["code"] for line in story if line["what"] != "continue"]
 
 
-def test_the_server_carries_a_profile_out_and_plans_others_around_it(live, tmp_path):
+def test_the_server_carries_a_profile_out_and_plans_others_around_it(
+    live: Live, tmp_path: Path
+) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[scheduler]\npolicy = "easy"\nfit = "2X"\n')
     steps = tmp_path / "profile.json"
@@ -51,11 +56,11 @@ def test_the_server_carries_a_profile_out_and_plans_others_around_it(live, tmp_p
     assert replayed["same"]
 
 
-def test_what_makes_no_sense_is_said_in_one_line(cluster, tmp_path):
+def test_what_makes_no_sense_is_said_in_one_line(cluster: Live, tmp_path: Path) -> None:
     torn = tmp_path / "torn.json"
     torn.write_text("[[3, 1], [5")
 
-    def refused(code, *words):
+    def refused(code: int, *words: object) -> str:
         done = cluster.run("submit", *words, "--", "true")
         assert (done.returncode, done.stdout) == (code, ""), done.stderr
         assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -20,6 +20,7 @@ import pytest
 from dq_client import keys
 from dq_client import messages as m
 from harness.bench import Bench, processes_of, two_nodes, until
+from harness.live import Live
 
 pytestmark = pytest.mark.live
 
@@ -38,7 +39,8 @@ class Protected(Bench):
         return self.submit([*PROGRAM, *arguments], env=env, protect=protect, **more)
 
     def view(self, job: int) -> dict[str, Any]:
-        return self.ask(m.JobQuery(job))
+        view: dict[str, Any] = self.ask(m.JobQuery(job))
+        return view
 
     def copied(self, job: int, step: int) -> None:
         def there() -> bool:
@@ -94,7 +96,7 @@ class Protected(Bench):
 
 
 @pytest.fixture
-def bench(tmp_path_factory) -> Iterator[Protected]:
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
     made = Protected(tmp_path_factory.mktemp("protect"), two_nodes())
     memory = Path("/dev/shm", made.memory())
     yield made
@@ -108,7 +110,7 @@ def bench(tmp_path_factory) -> Iterator[Protected]:
 @pytest.mark.parametrize(
     ("first", "protect"), [(False, DISK), (True, PARTNER)], ids=["disk", "partner, first node"]
 )
-def test_a_lost_node_is_a_shrink(bench, first, protect):
+def test_a_lost_node_is_a_shrink(bench: Protected, first: bool, protect: m.Protect) -> None:
     job = bench.run("--turns", "25", protect=protect, initial=4, sizes=m.Sizes([1, 2, 4]))
     bench.copied(job, 3)
     home = bench.first_node()
@@ -130,7 +132,7 @@ def _lines(bench: Protected, job: int) -> list[str]:
     return (bench.home.job(job) / "out").read_text().splitlines()
 
 
-def test_a_killed_rank_and_a_server_killed_meanwhile(bench):
+def test_a_killed_rank_and_a_server_killed_meanwhile(bench: Protected) -> None:
     job = bench.run("--turns", "20", protect=PARTNER, initial=4, kind="rigid")
     bench.copied(job, 3)
     bench.kill_rank()
@@ -142,7 +144,7 @@ def test_a_killed_rank_and_a_server_killed_meanwhile(bench):
     until(lambda: bench.idle() == 4, "processors were lost")
 
 
-def test_killed_in_the_middle_of_a_resize(bench):
+def test_killed_in_the_middle_of_a_resize(bench: Protected) -> None:
     """The ranks of n02 die while the data moves there: it goes on from the copy before."""
     job = bench.run("--turns", "60", "--die-in-resize", "last", protect=SELDOM,
                     initial=2, sizes=m.Sizes([2, 4]))  # fmt: skip
@@ -152,7 +154,7 @@ def test_killed_in_the_middle_of_a_resize(bench):
 
 
 @pytest.mark.parametrize("rank", ["last", "first"])  # one that leaves, one that stays
-def test_killed_in_the_middle_of_a_shrink(bench, rank):
+def test_killed_in_the_middle_of_a_shrink(bench: Protected, rank: str) -> None:
     """It goes on from the copy that was made just before, for the shrink."""
     job = bench.run("--turns", "20", "--die-in-resize", rank, protect=SELDOM,
                     initial=4, sizes=m.Sizes([2, 4]))  # fmt: skip
@@ -165,7 +167,7 @@ def test_killed_in_the_middle_of_a_shrink(bench, rank):
 
 
 @pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
+def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of a megabyte."""
     made = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], capture_output=True
@@ -176,7 +178,7 @@ def small_disk(tmp_path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
-def test_a_full_disk_costs_the_new_copies_only(small_disk, bench):
+def test_a_full_disk_costs_the_new_copies_only(small_disk: Path, bench: Protected) -> None:
     """The job goes on and says so; the last copy stays sound: a killed rank proves it."""
     protect = m.Protect("disk", every_points=1, folder=str(small_disk))
     job = bench.run("--turns", "60", protect=protect, initial=2, kind="rigid")
@@ -205,7 +207,7 @@ def test_a_full_disk_costs_the_new_copies_only(small_disk, bench):
     assert "copies of its data are made again" in bench.story(job)
 
 
-def test_the_older_copy_is_used_if_the_newest_is_damaged(bench):
+def test_the_older_copy_is_used_if_the_newest_is_damaged(bench: Protected) -> None:
     job = bench.run("--turns", "10", "--stop-at", "5", protect=DISK, initial=4, kind="rigid")
     bench.copied(job, 5)
     newest = _copies(bench, job)[0]
@@ -225,7 +227,7 @@ def _copies(bench: Protected, job: int) -> list[Path]:
     return sorted(found, key=lambda folder: int(folder.name.split(".")[1]), reverse=True)
 
 
-def test_no_sound_copy_is_a_clear_end(bench):
+def test_no_sound_copy_is_a_clear_end(bench: Protected) -> None:
     job = bench.run("--turns", "10", "--stop-at", "5", protect=DISK, initial=2, kind="rigid")
     bench.copied(job, 5)
     for folder in _copies(bench, job):
@@ -238,7 +240,9 @@ def test_no_sound_copy_is_a_clear_end(bench):
     assert "manifest is damaged" in view["reason"]
 
 
-def test_a_folder_that_cannot_be_written_costs_the_copies_only(bench, tmp_path):
+def test_a_folder_that_cannot_be_written_costs_the_copies_only(
+    bench: Protected, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     protect = m.Protect("disk", every_points=1, folder=str(tmp_path / "file"))
     job = bench.run("--turns", "4", protect=protect, initial=2, kind="rigid")
@@ -250,7 +254,7 @@ def test_a_folder_that_cannot_be_written_costs_the_copies_only(bench, tmp_path):
     assert "Not a directory" in (bench.home.job(job) / "err").read_text()
 
 
-def test_a_program_that_fails_by_itself_is_not_restarted(bench):
+def test_a_program_that_fails_by_itself_is_not_restarted(bench: Protected) -> None:
     job = bench.run("--turns", "4", "--fail-at", "2", protect=DISK, initial=4, kind="rigid")
     until(lambda: bench.view(job)["end_s"] is not None, "the job never ends")
     view = bench.view(job)
@@ -258,7 +262,7 @@ def test_a_program_that_fails_by_itself_is_not_restarted(bench):
     assert "the application gave up: ValueError: as asked" in view["reason"]
 
 
-def test_what_makes_no_sense_is_refused(live):
+def test_what_makes_no_sense_is_refused(live: Live) -> None:
     live.up(2)
     for words, says in [
         (["--protect", "tape"], "tape"),

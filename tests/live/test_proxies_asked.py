@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
-from serving import Serving, submission
 
 from dq_client import messages as m
 from dq_client.errors import DQError
+from tests.live.serving import Serving, submission
+
+
+class OneJob(Serving):
+    """A server with two agents of one node each, a user, and a job on both."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.agents = [self.agent(name, f"n{name}", processors=1) for name in "ab"]
+        self.user = self.role("user")
+        self.user.call(submission("r", 2))
+        self.agents[0].call(m.AppStarted(1, 1, 100))
 
 
 @pytest.fixture
-def two_nodes(tmp_path):
+def two_nodes(tmp_path: Path) -> Iterator[OneJob]:
     """One job on the nodes of two agents, a processor each; MPI's launcher runs on the first."""
-    server = Serving(tmp_path)
-    server.agents = [server.agent(name, f"n{name}", processors=1) for name in "ab"]
-    server.user = server.role("user")
-    server.user.call(submission("r", 2))
-    server.agents[0].call(m.AppStarted(1, 1, 100))
+    server = OneJob(tmp_path)
     yield server
     server.close()
 
 
-def ask(server, job=1, instance=1, host="nb", run="run"):
+def ask(
+    server: OneJob, job: int = 1, instance: int = 1, host: str = "nb", run: str = "run"
+) -> m.ReplyBody:
     return server.agents[0].call(m.RemoteRun(run, job, instance, host, ["true"]))
 
 
-def test_a_job_gets_a_proxy_on_its_other_node(two_nodes):
+def test_a_job_gets_a_proxy_on_its_other_node(two_nodes: OneJob) -> None:
     assert isinstance(ask(two_nodes), m.Done)
 
 
-def test_a_job_that_is_to_end_gets_none(two_nodes):
+def test_a_job_that_is_to_end_gets_none(two_nodes: OneJob) -> None:
     """Its other nodes may have confirmed already that nothing of it is left there."""
     two_nodes.user.call(m.Kill(1))
     assert two_nodes.state.active[1].state == "killing"
@@ -41,6 +54,8 @@ def test_a_job_that_is_to_end_gets_none(two_nodes):
     ("asked", "said"),
     [({"instance": 2}, "not running here"), ({"host": "elsewhere"}, "no processor on elsewhere")],
 )
-def test_nor_does_a_start_that_is_over_or_a_stranger_node(two_nodes, asked, said):
+def test_nor_does_a_start_that_is_over_or_a_stranger_node(
+    two_nodes: OneJob, asked: dict[str, Any], said: str
+) -> None:
     with pytest.raises(DQError, match=said):
         ask(two_nodes, **asked)

@@ -1,8 +1,11 @@
 """The README's code blocks do what they say: run in order, in a fresh copy of the tree."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,18 +13,18 @@ import pytest
 from dq_client import bringup
 from dq_client.home import Home
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def blocks(language):
+def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
-def fresh_copy(tmp_path):
+def fresh_copy(tmp_path: Path) -> Iterator[Path]:
     """What a clone of the current tree would hold, changes that are not committed included."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -36,7 +39,7 @@ def fresh_copy(tmp_path):
     assert bringup.leftovers(Home(tmp_path / "home")) == []
 
 
-def test_the_blocks_run_in_a_fresh_clone(fresh_copy, tmp_path):
+def test_the_blocks_run_in_a_fresh_clone(fresh_copy: Path, tmp_path: Path) -> None:
     script = "set -euo pipefail\n" + "\n".join(blocks("bash"))
     env = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))},
@@ -54,7 +57,7 @@ def test_the_blocks_run_in_a_fresh_clone(fresh_copy, tmp_path):
     assert (fresh_copy / "mine.html").stat().st_size > 1000
 
 
-def test_ci_and_make_run_what_the_readme_says():
+def test_ci_and_make_run_what_the_readme_says() -> None:
     (commands,) = blocks("console")
     assert commands.split("\n")[:2] == ["make demo", "make test"]
     assert "make test" in (ROOT / ".ci/run").read_text()
@@ -63,6 +66,6 @@ def test_ci_and_make_run_what_the_readme_says():
     assert "python3 -m venv" in makefile
 
 
-def test_every_linked_file_exists():
+def test_every_linked_file_exists() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), f"README links to {target}"

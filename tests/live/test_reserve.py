@@ -1,15 +1,18 @@
 """`dq reserve`: processors are kept, a member runs inside, others wait until it is over."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from harness.live import Live
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.live
 
 
-def test_a_reservation_from_beginning_to_end(cluster):
+def test_a_reservation_from_beginning_to_end(cluster: Live) -> None:
     made = json.loads(
         cluster.dq(
             "reserve", "-n", 3, "--start", "+2s", "--duration", "4s", "--name", "r", "--json"
@@ -42,7 +45,9 @@ def test_a_reservation_from_beginning_to_end(cluster):
         (("submit", "--reservation", "r", "--", "true"), 5, "no reservation r"),
     ],
 )
-def test_bad_reservations_get_one_line(shared, words, code, text):
+def test_bad_reservations_get_one_line(
+    shared: Live, words: tuple[object, ...], code: int, text: str
+) -> None:
     done = shared.run(*words)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.strip().splitlines()
@@ -50,7 +55,7 @@ def test_bad_reservations_get_one_line(shared, words, code, text):
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """One cluster for the tests that must not change it."""
     live = Live(tmp_path_factory.mktemp("dq") / "home")
     live.up(4)

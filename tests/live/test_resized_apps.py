@@ -1,14 +1,21 @@
 """The sample applications under the server: right after every sequence of resizes."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+from harness.live import Job, Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 
 @pytest.fixture
-def fixed(live, tmp_path):
+def fixed(live: Live, tmp_path: Path) -> Live:
     """A cluster that resizes only when told to: `dq resize`."""
     config = tmp_path / "config.toml"
     config.write_text('[scheduler]\nresize = "none"\n')
@@ -16,18 +23,21 @@ def fixed(live, tmp_path):
     return live
 
 
-def walk(cluster, job, sizes):
+def is_on(size: int | str, job: Job) -> bool:
+    """Whether a job has this many processors, or this grid."""
+    return size in (job["processors"], "{}x{}".format(*job["grid"]))
+
+
+def walk(cluster: Live, job: int, sizes: Sequence[int | str]) -> None:
     """Bring a running job to each size, or grid, in turn."""
     for size in sizes:
         cluster.wait(job, lambda j: j["remap_points"] > 0)
         cluster.dq("resize", job, size)
-        cluster.wait(
-            job, lambda j, size=size: size in (j["processors"], "{}x{}".format(*j["grid"]))
-        )
+        cluster.wait(job, partial(is_on, size))
 
 
 @pytest.mark.parametrize("app", ["matmul", "lu"])
-def test_the_result_is_right_after_growing_and_shrinking(fixed, app):
+def test_the_result_is_right_after_growing_and_shrinking(fixed: Live, app: str) -> None:
     job = fixed.submit("-n", 2, "--sizes", "1,2,3,4,4x1", "--", "python", "-m", f"apps.{app}",
                        "--n", 900, "--block", 24, "--iterations", 250, "--check")  # fmt: skip
     walk(fixed, job, [4, "4x1", 1, 3])
@@ -39,10 +49,10 @@ def test_the_result_is_right_after_growing_and_shrinking(fixed, app):
     assert found["processors"] == 3
 
 
-def test_jacobi_gives_the_same_digits_after_resizes(fixed):
+def test_jacobi_gives_the_same_digits_after_resizes(fixed: Live) -> None:
     words = ("--", "python", "apps/{}.py", 200, 3000)
 
-    def submit(name, *sizes):
+    def submit(name: str, *sizes: str) -> int:
         named = [str(w).format(name) for w in words]
         return fixed.submit("-n", 1, *sizes, *named)
 

@@ -1,14 +1,20 @@
 """One job under a real server, brought to random sizes over and over: right, and nothing leaks."""
 
+from __future__ import annotations
+
 import json
 import random
 import time
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from dq_client import bringup
+from harness.live import Job, Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -16,7 +22,7 @@ PROGRAM = "tests.mpi.programs.session_served"
 RANK_MET_KIB = 160  # 122 was measured, no data declared
 
 
-def sizes_to_go(seed, count, now):
+def sizes_to_go(seed: int, count: int, now: int) -> list[int]:
     """Random sizes 1 to 8, each another than the one before, and then all the way."""
     chance, sizes = random.Random(seed), [now]
     for _ in range(count):
@@ -24,7 +30,7 @@ def sizes_to_go(seed, count, now):
     return [*sizes[1:], *[8] * (sizes[-1] != 8), 2]
 
 
-def ranks_of(stop):
+def ranks_of(stop: Path) -> list[psutil.Process]:
     """The job's ranks, as the operating system knows them."""
     found = []
     for process in psutil.process_iter():
@@ -37,7 +43,12 @@ def ranks_of(stop):
     return found
 
 
-def settle_at(stop, size, patience_s=10.0):
+def has(size: int, job: Job) -> bool:
+    """Whether a job has this many processors."""
+    return bool(job["processors"] == size)
+
+
+def settle_at(stop: Path, size: int, patience_s: float = 10.0) -> None:
     """Ranks that leave take a moment to go."""
     end = time.monotonic() + patience_s
     while len(ranks_of(stop)) != size:
@@ -45,7 +56,7 @@ def settle_at(stop, size, patience_s=10.0):
         time.sleep(0.05)
 
 
-def state(cluster):
+def state(cluster: Live) -> tuple[int, int]:
     """Open files of server and agent, and how many processes the cluster has beside the ranks."""
     files, others = 0, 0
     for pid in bringup.leftovers(cluster.home):
@@ -60,7 +71,7 @@ def state(cluster):
     return files, others
 
 
-def settled(cluster, others_most, patience_s=10.0):
+def settled(cluster: Live, others_most: int, patience_s: float = 10.0) -> tuple[int, int]:
     """`state` once what served ranks that have left is gone as well, or patience is at an end."""
     end = time.monotonic() + patience_s
     while True:
@@ -70,7 +81,7 @@ def settled(cluster, others_most, patience_s=10.0):
         time.sleep(0.1)
 
 
-def assert_flat(marks):
+def assert_flat(marks: list[list[int]]) -> None:
     """Open files and memory (±5 %) of the largest rank in the last third as in the first.
 
     Rank 0 stays all the time here, and MPICH 5.0.2 never unmaps the shared memory of a rank that
@@ -83,7 +94,9 @@ def assert_flat(marks):
     assert max(m[3] for m in late) <= max(m[3] for m in early) * 1.05 + met * RANK_MET_KIB
 
 
-def resized(live, tmp_path, count, seed):
+def resized(
+    live: Live, tmp_path: Path, count: int, seed: int
+) -> tuple[dict[str, Any], tuple[int, int], tuple[int, int]]:
     config = tmp_path / "config.toml"
     config.write_text('[scheduler]\nresize = "none"\n')  # nobody but `dq resize` moves the job
     stop = tmp_path / "stop"
@@ -95,10 +108,11 @@ def resized(live, tmp_path, count, seed):
     before = None
     for size in sizes:
         live.dq("resize", job, size)
-        live.wait(job, lambda j, size=size: j["processors"] == size)
+        live.wait(job, partial(has, size))
         settle_at(stop, size)
         if size == 2 and before is None:
             before = state(live)
+    assert before is not None, "the last size is 2"
     after = settled(live, before[1] + 4)
     stop.touch()
     end = live.wait_end(job)
@@ -110,14 +124,15 @@ def resized(live, tmp_path, count, seed):
     return told, before, after
 
 
-@pytest.mark.timeout(180)
-def test_a_dozen_resizes_through_the_server_leave_every_element_right(live, tmp_path):
+def test_a_dozen_resizes_through_the_server_leave_every_element_right(
+    live: Live, tmp_path: Path
+) -> None:
     resized(live, tmp_path, 10, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_two_hundred_resizes_through_the_server_leak_nothing(live, tmp_path):
+def test_two_hundred_resizes_through_the_server_leak_nothing(live: Live, tmp_path: Path) -> None:
     told, before, after = resized(live, tmp_path, 198, seed=2)
     assert_flat(told["marks"])
     assert after[0] <= before[0] + 8, "open files of server and agent"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from dq_client import codec, keys
@@ -17,7 +20,7 @@ TICK_S = 0.25
 class Clocked:
     """A server with one agent of one node."""
 
-    def __init__(self, home):
+    def __init__(self, home: Home) -> None:
         self.now = 1000.0
         self.server = Server(
             Journal(home.journal), Access(home.keys), lambda *_: None,
@@ -29,10 +32,10 @@ class Clocked:
         self.server.receive(b"a", Principal("agent"), frame)
         self.server.finish_turn()
 
-    def is_up(self):
+    def is_up(self) -> bool:
         return self.server.scheduler.state.processors.nodes["n1"].up
 
-    def attend(self, seconds):
+    def attend(self, seconds: float) -> None:
         for _ in range(int(seconds / TICK_S)):
             self.now += TICK_S
             self.server.tick()
@@ -40,7 +43,7 @@ class Clocked:
 
 
 @pytest.fixture
-def clocked(tmp_path):
+def clocked(tmp_path: Path) -> Iterator[Clocked]:
     home = Home(tmp_path / "home")
     home.create()
     keys.ensure(home.keys)
@@ -49,14 +52,14 @@ def clocked(tmp_path):
     made.server.journal.close()
 
 
-def test_an_agent_that_is_silent_for_three_heartbeats_is_lost(clocked):
+def test_an_agent_that_is_silent_for_three_heartbeats_is_lost(clocked: Clocked) -> None:
     clocked.attend(5)
     assert clocked.is_up()
     clocked.attend(1)
     assert not clocked.is_up()
 
 
-def test_nobody_was_silent_while_the_server_itself_was_away(clocked):
+def test_nobody_was_silent_while_the_server_itself_was_away(clocked: Clocked) -> None:
     """A server that was stopped for an hour has not read what the agents said meanwhile."""
     clocked.attend(3)
     clocked.now += 3600

@@ -1,9 +1,13 @@
 """Snapshots that are made in a copy of the server, while it serves."""
 
+from __future__ import annotations
+
 import fcntl
 import itertools
 import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,20 +19,25 @@ from dq_server.live.journal import Journal
 from dq_server.live.recovery import restored
 from dq_server.live.snapshot_policy import ForkedSnapshot, ForkedSnapshotError, SnapshotPolicy
 
-pytestmark = pytest.mark.timeout(60)
+Kept = tuple[Journal, Scheduler, SnapshotPolicy]
 
 
-def made(forked):
+def made(forked: ForkedSnapshot) -> bytes:
     while (body := forked.poll()) is None:
         time.sleep(0.01)
     return body
 
 
-def no_child_left():
+def long_work() -> bytes:
+    time.sleep(600)
+    return b""
+
+
+def no_child_left() -> bool:
     return not psutil.Process().children()
 
 
-def test_the_copy_sees_the_state_as_it_was(tmp_path):
+def test_the_copy_sees_the_state_as_it_was(tmp_path: Path) -> None:
     state = ["then"] * 200_000
     forked = ForkedSnapshot(lambda: "".join(state).encode())
     state[:] = ["now"]
@@ -36,22 +45,22 @@ def test_the_copy_sees_the_state_as_it_was(tmp_path):
     assert no_child_left()
 
 
-def test_work_that_fails_is_heard_of():
+def test_work_that_fails_is_heard_of() -> None:
     with pytest.raises(ForkedSnapshotError):
         made(ForkedSnapshot(lambda: b"x"[1:2] + bytes(int("no number"))))
     assert no_child_left()
 
 
-def test_work_that_is_not_wanted_any_more_ends():
-    ForkedSnapshot(lambda: time.sleep(600) or b"").kill()
+def test_work_that_is_not_wanted_any_more_ends() -> None:
+    ForkedSnapshot(long_work).kill()
     assert no_child_left()
 
 
-def test_a_lock_of_the_server_does_not_outlive_it_in_the_copy(tmp_path):
+def test_a_lock_of_the_server_does_not_outlive_it_in_the_copy(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     held = os.open(path, os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    forked = ForkedSnapshot(lambda: time.sleep(600) or b"")
+    forked = ForkedSnapshot(long_work)
     os.close(held)
     again = os.open(path, os.O_RDWR)
     while True:  # until the copy has come so far; the test's limit ends it otherwise
@@ -64,8 +73,15 @@ def test_a_lock_of_the_server_does_not_outlive_it_in_the_copy(tmp_path):
     os.close(again)
 
 
+def seq_of(journal: Journal) -> int:
+    """Of its snapshot, which there must be."""
+    found = journal.load_snapshot()
+    assert found is not None
+    return found[0]
+
+
 @pytest.fixture
-def kept(tmp_path):
+def kept(tmp_path: Path) -> Iterator[Kept]:
     """A journal, a scheduler with a node, and a clock by which everything takes long."""
     journal = Journal(tmp_path / "journal")
     scheduler = Scheduler()
@@ -75,10 +91,10 @@ def kept(tmp_path):
     journal.close()
 
 
-def test_a_snapshot_that_takes_long_is_forked(kept):
+def test_a_snapshot_that_takes_long_is_forked(kept: Kept) -> None:
     journal, scheduler, policy = kept
     policy.take(1, scheduler, 1.0)
-    assert (policy.kept, journal.load_snapshot()[0]) == (1, 1)
+    assert (policy.kept, seq_of(journal)) == (1, 1)
     seq = 1 + snapshot_policy.EVENTS_MAX
     policy.take_if_due(seq, scheduler, 1.0)
     expected = snapshot.encode(scheduler, 1.0)
@@ -92,10 +108,10 @@ def test_a_snapshot_that_takes_long_is_forked(kept):
     assert no_child_left()
 
 
-def test_the_last_snapshot_is_made_at_once_whatever_is_forked(kept):
+def test_the_last_snapshot_is_made_at_once_whatever_is_forked(kept: Kept) -> None:
     journal, scheduler, policy = kept
     policy.take(1, scheduler, 1.0)
     policy.take_if_due(1 + snapshot_policy.EVENTS_MAX, scheduler, 1.0)
     policy.take(2 + snapshot_policy.EVENTS_MAX, scheduler, 2.0)
     assert no_child_left()
-    assert journal.load_snapshot()[0] == policy.kept == 2 + snapshot_policy.EVENTS_MAX
+    assert seq_of(journal) == policy.kept == 2 + snapshot_policy.EVENTS_MAX

@@ -1,19 +1,25 @@
 """Two jobs at once, with real MPI processes: give way, run, grow back, both right."""
 
+from __future__ import annotations
+
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.timeout(180)]
+from harness.live import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 
-def checked(cluster, job_id):
+def checked(cluster: Live, job_id: int) -> Any:
     """The application's own verdict on its result."""
     line = next(x for x in cluster.dq("logs", job_id).splitlines() if x.startswith('{"check"'))
     return json.loads(line)
 
 
-def test_a_grown_job_gives_way_and_grows_back(live, tmp_path):
+def test_a_grown_job_gives_way_and_grows_back(live: Live, tmp_path: Path) -> None:
     # Every gain counts here: the machine may be too small for real ones.
     config = tmp_path / "config.toml"
     config.write_text("[scheduler]\nsamples = 1\ndiscard = 0\nthreshold = 0.0\nsettle = 0\n")

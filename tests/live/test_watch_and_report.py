@@ -1,18 +1,24 @@
 """`dq watch` and `dq report` beside a real job that grows."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from harness.commands import DQ, ROOT, default_interrupts
+from harness.live import Live
 
 pytestmark = pytest.mark.live
 
 
-def test_what_is_watched_is_what_the_server_decided_and_the_report_tells(cluster, tmp_path):
+def test_what_is_watched_is_what_the_server_decided_and_the_report_tells(
+    cluster: Live, tmp_path: Path
+) -> None:
     job = cluster.submit(
         "--sizes", "1,2", "--", "python", "-m", "tests.live.growing",
         "--n", 100, "--iterations", 40, "--seconds", 0.2,
@@ -37,12 +43,13 @@ def test_what_is_watched_is_what_the_server_decided_and_the_report_tells(cluster
     assert not page.exists()
 
 
-def test_ctrl_c_ends_the_watch_and_not_the_job(cluster):
+def test_ctrl_c_ends_the_watch_and_not_the_job(cluster: Live) -> None:
     job = cluster.submit("--hold", "-n", "1", "--", "python", "-c", "pass")
     watch = subprocess.Popen(
         [*DQ, "watch"], env={**cluster.env, "PYTHONUNBUFFERED": "1"}, cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=default_interrupts,
     )  # fmt: skip
+    assert watch.stdout is not None
     assert "held" in watch.stdout.readline()
     os.kill(watch.pid, signal.SIGINT)
     _, err = watch.communicate(timeout=20)

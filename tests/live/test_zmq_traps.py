@@ -6,36 +6,39 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zmq
 import zmq.auth
-from serving import Serving, submission
 from zmq.auth.thread import ThreadAuthenticator
 
 from dq_client import codec, keys
 from dq_client import messages as m
 from dq_client.errors import Refused
 from dq_server.live import access, guard
+from tests.live.serving import Serving, submission
+
+Guarded = tuple[ThreadAuthenticator, access.Access, zmq.Socket[bytes]]
 
 
 @pytest.fixture
-def served(tmp_path):
+def served(tmp_path: Path) -> Iterator[Serving]:
     server = Serving(tmp_path)
     yield server
     server.close()
 
 
 @pytest.fixture
-def context():
-    made = zmq.Context()
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    made: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     yield made
     made.destroy(linger=0)
 
 
 @pytest.fixture
-def guarded(served, context):
+def guarded(served: Serving, context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Guarded]:
     """A second socket like the server's own: (authenticator, access, router)."""
     admitted = access.Access(served.home.keys)
     authenticator = access.secure(context, admitted)
@@ -50,8 +53,8 @@ def stranger() -> keys.KeyPair:
 
 
 def gets_in(
-    context: zmq.Context,
-    router: zmq.Socket,
+    context: zmq.Context[zmq.Socket[bytes]],
+    router: zmq.Socket[bytes],
     server: keys.KeyPair,
     pair: keys.KeyPair | None = None,
 ) -> bool:
@@ -68,7 +71,9 @@ def gets_in(
 
 
 @pytest.mark.parametrize(("enforce", "reached"), [(0, True), (1, False)])
-def test_without_a_handler_curve_accepts_any_key_unless_told_otherwise(context, enforce, reached):
+def test_without_a_handler_curve_accepts_any_key_unless_told_otherwise(
+    context: zmq.Context[zmq.Socket[bytes]], enforce: int, reached: bool
+) -> None:
     server = stranger()
     router = context.socket(zmq.ROUTER)
     router.curve_server = True
@@ -79,7 +84,9 @@ def test_without_a_handler_curve_accepts_any_key_unless_told_otherwise(context, 
     assert gets_in(context, router, server) is reached
 
 
-def test_ours_fails_closed_when_the_authenticator_is_gone(context, guarded):
+def test_ours_fails_closed_when_the_authenticator_is_gone(
+    context: zmq.Context[zmq.Socket[bytes]], guarded: Guarded
+) -> None:
     """Its thread dies after the bind: from then on nobody is let in, not even good keys."""
     authenticator, admitted, router = guarded
     assert not gets_in(context, router, admitted.server)
@@ -88,10 +95,13 @@ def test_ours_fails_closed_when_the_authenticator_is_gone(context, guarded):
 
 
 @pytest.mark.parametrize(("domain", "reached"), [("*", False), ("dq", True)])
-def test_a_policy_for_all_domains_does_not_cover_a_named_one(context, tmp_path, domain, reached):
+def test_a_policy_for_all_domains_does_not_cover_a_named_one(
+    context: zmq.Context[zmq.Socket[bytes]], tmp_path: Path, domain: str, reached: bool
+) -> None:
     """configure_curve(domain="*") keeps a good key out of a named domain, whatever it says."""
     _, secret = zmq.auth.create_certificates(tmp_path, "good")
-    pair = keys.KeyPair(*(half.decode() for half in zmq.auth.load_certificate(secret)))
+    halves = [half.decode() for half in zmq.auth.load_certificate(secret) if half is not None]
+    pair = keys.KeyPair(*halves)
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
     authenticator.configure_curve(domain=domain, location=tmp_path)
@@ -106,7 +116,7 @@ def test_a_policy_for_all_domains_does_not_cover_a_named_one(context, tmp_path, 
     assert found is reached
 
 
-def test_create_certificates_is_not_used_for_its_modes(tmp_path):
+def test_create_certificates_is_not_used_for_its_modes(tmp_path: Path) -> None:
     """pyzmq writes the secret key for all to read; ours is made private before it has content."""
     _, secret = zmq.auth.create_certificates(tmp_path, "theirs")
     keys.ensure(tmp_path / "ours")
@@ -114,7 +124,9 @@ def test_create_certificates_is_not_used_for_its_modes(tmp_path):
     assert not (tmp_path / "ours" / "server.key").stat().st_mode & 0o077
 
 
-def test_an_identity_is_no_authority(served, context):
+def test_an_identity_is_no_authority(
+    served: Serving, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
     """A user who takes over the name of an agent's connection does not speak for the agent, and is
     not sent the agent's orders."""
     agent = served.agent("a", "n1")
@@ -140,7 +152,9 @@ def test_an_identity_is_no_authority(served, context):
     assert not silent.poll(500)
 
 
-def test_two_peers_of_one_name_the_first_keeps_it(served, context):
+def test_two_peers_of_one_name_the_first_keeps_it(
+    served: Serving, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
     pair = keys.load(served.home.keys, "user")
     peers = []
     for _ in range(2):
@@ -201,7 +215,12 @@ def served_request(request_id: str) -> bytes:
 
 
 @pytest.mark.parametrize("bytes_per_s", [4e6, 1e12], ids=["slow", "fast"])
-def test_an_endless_message_is_cut_off(served, context, monkeypatch, bytes_per_s):
+def test_an_endless_message_is_cut_off(
+    served: Serving,
+    context: zmq.Context[zmq.Socket[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    bytes_per_s: float,
+) -> None:
     """MAXMSGSIZE is per frame: a message of ever more tiny frames never shows at the application.
     Ours cuts the connection, on the way if it takes long, and serves others."""
     monkeypatch.setattr(guard, "SILENT_BYTES_MAX", 1 << 20)
@@ -222,14 +241,16 @@ def test_an_endless_message_is_cut_off(served, context, monkeypatch, bytes_per_s
         flood.close(0)
 
 
-def test_a_message_of_several_frames_is_nothing_of_ours(served, context):
+def test_a_message_of_several_frames_is_nothing_of_ours(
+    served: Serving, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
     peer = served.raw(context, keys.load(served.home.keys, "user"))
     peer.send_multipart([served_request("a"), b"more"])
     assert not peer.poll(300)
     peer.close(0)
 
 
-def test_what_cannot_be_sent_is_known(guarded):
+def test_what_cannot_be_sent_is_known(guarded: Guarded) -> None:
     """ROUTER_MANDATORY: an unknown peer is an error, not silence."""
     _, _, router = guarded
     with pytest.raises(zmq.ZMQError) as refused:
@@ -237,7 +258,9 @@ def test_what_cannot_be_sent_is_known(guarded):
     assert refused.value.errno == zmq.EHOSTUNREACH
 
 
-def test_a_slow_reader_does_not_fill_the_server(served, context, monkeypatch):
+def test_a_slow_reader_does_not_fill_the_server(
+    served: Serving, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It asks for ever more large answers and reads none: they are dropped, not queued."""
     monkeypatch.setattr(guard, "LARGE_BYTES", 1000)
     monkeypatch.setattr(guard, "UNREAD_BYTES_MAX", 1 << 20)
@@ -257,7 +280,7 @@ def test_a_slow_reader_does_not_fill_the_server(served, context, monkeypatch):
     slow.close(0)
 
 
-def test_a_refused_client_is_told(served):
+def test_a_refused_client_is_told(served: Serving) -> None:
     """libzmq tries again for ever without a word."""
     with pytest.raises(Refused, match="refuses this key"):
         served.connect(stranger()).call(m.StatusQuery(), 10.0)

@@ -1,5 +1,7 @@
 """The sample applications as plain MPI programs: right at every size, without a server."""
 
+from __future__ import annotations
+
 import difflib
 import json
 import os
@@ -11,12 +13,12 @@ import pytest
 
 from dq_client.launch import find_mpiexec
 
-pytestmark = [pytest.mark.mpi, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.mpi
 
 ROOT = Path(__file__).parents[2]
 
 
-def mpiexec(ranks, *words):
+def mpiexec(ranks: int, *words: object) -> subprocess.CompletedProcess[str]:
     env = {
         **{k: v for k, v in os.environ.items() if not k.startswith("DQ_")},
         "OPENBLAS_NUM_THREADS": "1",
@@ -31,7 +33,7 @@ def mpiexec(ranks, *words):
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("app", ["matmul", "lu"])
-def test_an_application_verifies_its_own_result(app, ranks):
+def test_an_application_verifies_its_own_result(app: str, ranks: int) -> None:
     done = mpiexec(
         ranks, "-m", f"apps.{app}", "--n", 211, "--block", 16, "--iterations", 2, "--check"
     )
@@ -43,13 +45,13 @@ def test_an_application_verifies_its_own_result(app, ranks):
 
 @pytest.mark.parametrize("app", ["matmul", "lu"])
 @pytest.mark.parametrize("words", [("--n", 0), ("--block", -1), ("--iterations", "x")])
-def test_senseless_arguments_are_refused(app, words):
+def test_senseless_arguments_are_refused(app: str, words: tuple[str, object]) -> None:
     done = mpiexec(1, "-m", f"apps.{app}", *words)
     assert done.returncode == 2
     assert words[0] in done.stderr
 
 
-def test_jacobi_gives_the_same_digits_resizable_or_plain_at_every_size():
+def test_jacobi_gives_the_same_digits_resizable_or_plain_at_every_size() -> None:
     outputs = {
         mpiexec(ranks, f"apps/{name}.py", 97, 20).stdout
         for name in ("jacobi", "jacobi_plain")
@@ -59,7 +61,7 @@ def test_jacobi_gives_the_same_digits_resizable_or_plain_at_every_size():
     assert outputs.pop().startswith("change 0.0")
 
 
-def test_a_plain_program_becomes_resizable_with_at_most_five_added_lines():
+def test_a_plain_program_becomes_resizable_with_at_most_five_added_lines() -> None:
     plain = (ROOT / "apps/jacobi_plain.py").read_text().splitlines()
     resizable = (ROOT / "apps/jacobi.py").read_text().splitlines()
     added = [
@@ -71,7 +73,7 @@ def test_a_plain_program_becomes_resizable_with_at_most_five_added_lines():
     assert "+import resize_lib" in added
 
 
-def test_a_session_opened_after_its_module_was_imported():
+def test_a_session_opened_after_its_module_was_imported() -> None:
     """Importing the module behind `resize_lib.session` must not hide the function."""
     code = (
         "import resize_lib, resize_lib.jobsession\n"

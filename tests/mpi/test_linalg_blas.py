@@ -1,9 +1,13 @@
 """BLAS by pointer: found anywhere, called on any view (no ranks are started here)."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,17 +15,24 @@ import scipy
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from apps.linalg import blas
 from apps.linalg.blas_library import candidates, library, open_library
 from apps.linalg.lu import TILE_COLS, TILE_ROWS, DeferredProduct
+from harness.examples import examples
 
 SCIPY_OPENBLAS = sorted(Path(scipy.__file__).parents[1].glob("scipy.libs/*openblas*"))
-DTYPES = st.sampled_from([np.float64, np.float32])
+Real = np.float64 | np.float32
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+KINDS: tuple[type[Real], ...] = (np.float64, np.float32)
+DTYPES = st.sampled_from(KINDS)
 EXTENTS = st.integers(0, 12)
 
 
-def view(draw, shape, dtype, rng):
+def view(
+    draw: Draw, shape: tuple[int, int], dtype: type[Real], rng: np.random.Generator
+) -> NDArray[Any]:
     """A sub-matrix of a larger array, row- or column-major."""
     before, after = draw(st.integers(0, 2)), draw(st.integers(0, 2))
     size = tuple(extent + before + after for extent in shape)
@@ -29,34 +40,38 @@ def view(draw, shape, dtype, rng):
     return whole[before : before + shape[0], before : before + shape[1]]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
-def test_gemm_on_views_of_any_order_is_numpys_product(data):
+def test_gemm_on_views_of_any_order_is_numpys_product(data: st.DataObject) -> None:
     m, n, k = (data.draw(EXTENTS) for _ in range(3))
     dtype, rng = data.draw(DTYPES), np.random.default_rng(data.draw(st.integers(0, 999)))
     a, b, c = (view(data.draw, shape, dtype, rng) for shape in ((m, k), (k, n), (m, n)))
     alpha, beta = data.draw(st.sampled_from([(1.0, 0.0), (-1.0, 1.0), (2.0, 0.5)]))
     wanted = alpha * (a @ b) + beta * c
-    surroundings = c.base.sum() - c.sum()
+    whole = c.base
+    assert whole is not None
+    surroundings = whole.sum() - c.sum()
     if beta == 0.0:
         c[:] = np.nan
     blas.gemm(alpha, a, b, beta, c)
-    tolerance = 1000 * np.finfo(dtype).eps
+    tolerance = 1000 * float(np.finfo(dtype).eps)
     np.testing.assert_allclose(c, wanted, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(c.base.sum() - c.sum(), surroundings, atol=1e4 * tolerance)
+    np.testing.assert_allclose(whole.sum() - c.sum(), surroundings, atol=1e4 * tolerance)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
-def test_getrf_swaps_and_triangle_agree_with_scipy(data):
+def test_getrf_swaps_and_triangle_agree_with_scipy(data: st.DataObject) -> None:
     m, n, right = (data.draw(st.integers(1, 12)) for _ in range(3))
     dtype, rng = data.draw(DTYPES), np.random.default_rng(data.draw(st.integers(0, 999)))
-    a = np.array(rng.standard_normal((m + 3, n)), dtype=dtype, order="F")[1 : m + 1]
-    b = np.array(rng.standard_normal((m + 2, right)), dtype=dtype, order="F")[2:]
+    a: NDArray[Any] = np.array(rng.standard_normal((m + 3, n)), dtype=dtype, order="F")
+    a = a[1 : m + 1]
+    b: NDArray[Any] = np.array(rng.standard_normal((m + 2, right)), dtype=dtype, order="F")[2:]
     original, original_b = a.copy(), b.copy()
     pivots, zero = blas.getrf(a)
+    factors: NDArray[Any]
     factors, wanted, _ = scipy.linalg.get_lapack_funcs("getrf", (original,))(original)
-    tolerance = 1000 * np.finfo(dtype).eps
+    tolerance = 1000 * float(np.finfo(dtype).eps)
     assert pivots.tolist() == wanted.tolist()
     assert zero is None
     np.testing.assert_allclose(a, factors, rtol=tolerance, atol=tolerance)
@@ -74,9 +89,11 @@ def test_getrf_swaps_and_triangle_agree_with_scipy(data):
     np.testing.assert_allclose(lower @ solution, b[:w], rtol=0, atol=1e5 * tolerance)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 150), st.integers(0, 700), DTYPES)
-def test_the_blocked_triangle_solves_as_trsm_does(height, columns, dtype):
+def test_the_blocked_triangle_solves_as_trsm_does(
+    height: int, columns: int, dtype: type[Real]
+) -> None:
     rng = np.random.default_rng(height + columns)
     lower = np.asfortranarray(rng.uniform(-0.2, 0.2, (height, height)).astype(dtype))
     b = np.asfortranarray(rng.standard_normal((height, columns)).astype(dtype))
@@ -89,7 +106,9 @@ def test_the_blocked_triangle_solves_as_trsm_does(height, columns, dtype):
 
 @pytest.mark.parametrize("rows", [0, 1, TILE_ROWS, TILE_ROWS + 1, 2 * TILE_ROWS + 7])
 @pytest.mark.parametrize("columns", [0, 1, TILE_COLS, 2 * TILE_COLS + 5])
-def test_a_deferred_product_is_whole_however_many_tiles_were_done_before(rows, columns):
+def test_a_deferred_product_is_whole_however_many_tiles_were_done_before(
+    rows: int, columns: int
+) -> None:
     rng = np.random.default_rng(rows + columns)
     a, b, c = (rng.standard_normal(s) for s in ((rows, 5), (5, columns), (rows, columns)))
     for tiles in range(9):
@@ -104,20 +123,20 @@ def test_a_deferred_product_is_whole_however_many_tiles_were_done_before(rows, c
         deferred.put(a, b, result)  # it can take the next one
 
 
-def test_a_second_product_cannot_replace_one_that_is_deferred():
+def test_a_second_product_cannot_replace_one_that_is_deferred() -> None:
     deferred, a = DeferredProduct(), np.ones((2, 2))
     deferred.put(a, a, a.copy())
     with pytest.raises(RuntimeError, match="still due"):
         deferred.put(a, a, a.copy())
 
 
-def test_the_first_exact_zero_pivot_is_told():
+def test_the_first_exact_zero_pivot_is_told() -> None:
     a = np.zeros((4, 4), order="F")
     a[0, 0] = 1.0
     assert blas.getrf(a)[1] == 1
 
 
-def test_other_types_and_strides_are_refused():
+def test_other_types_and_strides_are_refused() -> None:
     a = np.ones((4, 4))
     with pytest.raises(TypeError, match="float64 and float32, not complex128"):
         blas.getrf(a.astype(complex))
@@ -129,24 +148,24 @@ def test_other_types_and_strides_are_refused():
         blas.gemm(1.0, a, a[:3], 0.0, a.copy())
 
 
-def test_numpys_own_library_is_the_first_choice():
+def test_numpys_own_library_is_the_first_choice() -> None:
     assert "numpy" in next(iter(candidates()))
     assert library().path == next(iter(candidates()))
 
 
 @pytest.mark.skipif(not SCIPY_OPENBLAS, reason="this scipy brings no OpenBLAS of its own")
-def test_scipys_library_with_32_bit_integers_is_usable():
+def test_scipys_library_with_32_bit_integers_is_usable() -> None:
     found = open_library(str(SCIPY_OPENBLAS[0]))
     assert found is not None
     assert found.int_bits == 32
 
 
-def test_a_library_without_blas_is_not_taken():
+def test_a_library_without_blas_is_not_taken() -> None:
     assert open_library("libc.so.6") is None
     assert open_library("/no/such/file.so") is None
 
 
-def kernel_in_fresh_process(env):
+def kernel_in_fresh_process(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     program = (
         "import numpy as np; from apps.linalg import blas, blas_library;"
         "a = np.array([[1., 2.], [4., 3.]], order='F'); print(blas.getrf(a)[0].tolist(),"
@@ -163,12 +182,12 @@ def kernel_in_fresh_process(env):
 
 
 @pytest.mark.skipif(not SCIPY_OPENBLAS, reason="this scipy brings no OpenBLAS of its own")
-def test_an_operator_can_choose_the_library():
+def test_an_operator_can_choose_the_library() -> None:
     ended = kernel_in_fresh_process({"DQ_BLAS": str(SCIPY_OPENBLAS[0])})
     assert ended.stdout.split() == ["[1,", "1]", str(SCIPY_OPENBLAS[0])]
 
 
-def test_a_useless_choice_is_one_clear_error():
+def test_a_useless_choice_is_one_clear_error() -> None:
     ended = kernel_in_fresh_process({"DQ_BLAS": "libc.so.6"})
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].endswith(

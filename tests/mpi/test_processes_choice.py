@@ -3,17 +3,20 @@
 No MPI is initialised here: the backends themselves import it, so they are looked at in a child.
 """
 
+from __future__ import annotations
+
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from resize_lib.processes.command import check_command, program_command
-from resize_lib.processes.errors import SpawnError
 from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
+from resize_lib.processes.interface import SpawnError
 
 
-def in_child(code, **environment):
+def in_child(code: str, **environment: str) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -36,14 +39,14 @@ def in_child(code, **environment):
         ("'MPICH', (5, 0, 2), True, 'ofi'", "this program runs on ofi"),
     ],
 )
-def test_reason_against_resizing_is_in_plain_words(arguments, says):
-    code = "from resize_lib.processes.detect import reason_against as reason"
+def test_reason_against_resizing_is_in_plain_words(arguments: str, says: str) -> None:
+    code = "from resize_lib.processes.choice import reason_against as reason"
     found = in_child(f"{code}; print(reason({arguments}))")
     assert found == "" if says == "" else says in found
 
 
 @pytest.mark.mpi
-def test_program_without_mpiexec_runs_at_its_one_rank_and_says_why():
+def test_program_without_mpiexec_runs_at_its_one_rank_and_says_why() -> None:
     code = """
 from resize_lib.processes import ResizeUnsupportedError, choose_backend
 backend = choose_backend()
@@ -64,7 +67,7 @@ assert all(backend.why_not in line for line in said)
     assert in_child(code) == "static 1 False False 5"
 
 
-def test_new_ranks_are_asked_for_host_by_host_and_numbered_as_named():
+def test_new_ranks_are_asked_for_host_by_host_and_numbered_as_named() -> None:
     hosts = ["n2", "n1", "n2", "n3", "n1"]
     assert grouped(hosts) == ["n2", "n2", "n1", "n1", "n3"]
     assert requested_order(hosts) == [0, 2, 1, 4, 3]
@@ -72,7 +75,9 @@ def test_new_ranks_are_asked_for_host_by_host_and_numbered_as_named():
     assert hydra_host_list(["n1"], numbers=True) == "999.110.49:1"
 
 
-def test_host_list_speaks_numbers_only_where_dq_rsh_reads_it(monkeypatch):
+def test_host_list_speaks_numbers_only_where_dq_rsh_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("DQ_RSH_SOCKET", raising=False)
     assert hydra_host_list(["n1"]) == "n1:1"
     monkeypatch.setenv("DQ_RSH_SOCKET", "/somewhere")
@@ -80,7 +85,7 @@ def test_host_list_speaks_numbers_only_where_dq_rsh_reads_it(monkeypatch):
 
 
 @pytest.mark.parametrize("hosts", [[], [""], ["a,b"], ["a:2"], ["-x"], ["a b"], ["a\nb"]])
-def test_impossible_host_names_are_refused(hosts):
+def test_impossible_host_names_are_refused(hosts: list[str]) -> None:
     with pytest.raises(SpawnError):
         check_hosts(hosts)
 
@@ -95,7 +100,9 @@ def test_impossible_host_names_are_refused(hosts):
         ([sys.executable, "-O", "-X", "dev", "missing.py"], "script to spawn is missing"),
     ],
 )
-def test_command_that_cannot_start_is_refused(tmp_path, command, says):
+def test_command_that_cannot_start_is_refused(
+    tmp_path: Path, command: list[str], says: str
+) -> None:
     with pytest.raises(SpawnError, match=says):
         check_command(command, str(tmp_path))
 
@@ -103,12 +110,14 @@ def test_command_that_cannot_start_is_refused(tmp_path, command, says):
 @pytest.mark.parametrize(
     "arguments", [["-m", "missing"], ["-c", "pass"], ["-mmissing"], ["here.py", "missing.py"], []]
 )
-def test_command_that_may_start_is_left_to_the_interpreter(tmp_path, arguments):
+def test_command_that_may_start_is_left_to_the_interpreter(
+    tmp_path: Path, arguments: list[str]
+) -> None:
     (tmp_path / "here.py").touch()
     check_command([sys.executable, *arguments], str(tmp_path))
 
 
-def test_own_command_keeps_interpreter_flags():
+def test_own_command_keeps_interpreter_flags() -> None:
     code = "from resize_lib.processes.command import program_command as p; print(p()[1:3])"
     found = subprocess.run(
         [sys.executable, "-O", "-c", code], capture_output=True, text=True, timeout=60, check=True

@@ -1,5 +1,7 @@
 """The launch recipe and the program that mpiexec calls instead of ssh; no MPI is started here."""
 
+from __future__ import annotations
+
 import json
 import os
 import resource
@@ -7,11 +9,14 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dq_client.dq_rsh import spelled_in_letters, spelled_in_numbers
 from dq_client.launch import (
+    Launch,
     LaunchError,
     check_placement,
     install_rsh,
@@ -25,30 +30,32 @@ PROXY = ['"/opt/a b/hydra_pmi_proxy"', "--control-port", "127.0.0.1:40123", "--p
 class Agent:
     """Takes one connection, keeps the request, gives the answer (None: hangs up)."""
 
-    def __init__(self, folder, answer):
+    def __init__(self, folder: Path, answer: bytes | None) -> None:
         self.path = str(folder / "rsh")
         self.answer = answer
-        self.request = None
+        self.request: Any = None
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(self.path)
         self._server.listen(1)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def _serve(self):
+    def _serve(self) -> None:
         connection, _ = self._server.accept()
         with connection:
             self.request = json.loads(connection.makefile("rb").readline())
             if self.answer is not None:
                 connection.sendall(self.answer)
 
-    def join(self):
+    def join(self) -> Any:
         self._thread.join(5)
         self._server.close()
         return self.request
 
 
-def rsh(tmp_path, arguments, **environment):
+def rsh(
+    tmp_path: Path, arguments: list[str], **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(install_rsh(tmp_path / "bin")), *arguments],
         env={"PATH": os.environ["PATH"], **environment},
@@ -60,7 +67,7 @@ def rsh(tmp_path, arguments, **environment):
     )
 
 
-def test_rsh_hands_the_command_to_the_agent_and_ends_as_it_did(tmp_path):
+def test_rsh_hands_the_command_to_the_agent_and_ends_as_it_did(tmp_path: Path) -> None:
     agent = Agent(tmp_path, b'{"exit": 7}\n')
     environment = {"UCX_TLS": 'odd "ä" \\ value', "SECRET": "kept here"}
     ended = rsh(tmp_path, ["999.110.48.51", *PROXY], DQ_RSH_SOCKET=agent.path, **environment)
@@ -83,7 +90,9 @@ def test_rsh_hands_the_command_to_the_agent_and_ends_as_it_did(tmp_path):
         (None, "hung up"),
     ],
 )
-def test_rsh_fails_with_one_line_when_the_agent_cannot_run_it(tmp_path, answer, says):
+def test_rsh_fails_with_one_line_when_the_agent_cannot_run_it(
+    tmp_path: Path, answer: bytes | None, says: str
+) -> None:
     agent = Agent(tmp_path, answer)
     ended = rsh(tmp_path, ["n03", *PROXY], DQ_RSH_SOCKET=agent.path)
     agent.join()
@@ -100,13 +109,15 @@ def test_rsh_fails_with_one_line_when_the_agent_cannot_run_it(tmp_path, answer, 
         (["n03", "true"], {"DQ_RSH_SOCKET": "/nowhere"}, "cannot start a process on n03"),
     ],
 )
-def test_rsh_fails_at_once_without_an_agent(tmp_path, arguments, environment, says):
+def test_rsh_fails_at_once_without_an_agent(
+    tmp_path: Path, arguments: list[str], environment: dict[str, str], says: str
+) -> None:
     ended = rsh(tmp_path, arguments, **environment)
     assert ended.returncode == 255
     assert says in ended.stderr
 
 
-def test_rsh_stands_in_for_the_agent_when_a_running_job_would_die_of_it(tmp_path):
+def test_rsh_stands_in_for_the_agent_when_a_running_job_would_die_of_it(tmp_path: Path) -> None:
     proxy = tmp_path / "a proxy"
     proxy.write_text('#!/bin/sh\necho "$3 $4: $DQ_REFUSED"\n')
     proxy.chmod(0o700)
@@ -121,7 +132,7 @@ def test_rsh_stands_in_for_the_agent_when_a_running_job_would_die_of_it(tmp_path
         assert reason in (ended.stdout if code == 0 else ended.stderr)
 
 
-def test_rsh_is_installed_once_and_repaired(tmp_path):
+def test_rsh_is_installed_once_and_repaired(tmp_path: Path) -> None:
     path = install_rsh(tmp_path / "with space")
     before = path.stat().st_mtime_ns
     assert install_rsh(tmp_path / "with space").stat().st_mtime_ns == before
@@ -131,14 +142,19 @@ def test_rsh_is_installed_once_and_repaired(tmp_path):
     assert "usage" in ended.stderr
 
 
-def launch(tmp_path, placement, program=("python", "app.py"), **options):
+def launch(
+    tmp_path: Path,
+    placement: list[tuple[str, int]],
+    program: tuple[str, ...] = ("python", "app.py"),
+    **options: str,
+) -> Launch:
     socket_path = tmp_path / "rsh"
     return launch_command(
         program, placement, rsh=tmp_path / "dq-rsh", rsh_socket=socket_path, **options
     )
 
 
-def test_launch_names_every_node_once_and_counts_the_ranks(tmp_path):
+def test_launch_names_every_node_once_and_counts_the_ranks(tmp_path: Path) -> None:
     found = launch(tmp_path, [("n02", 2), ("n01", 1)], mpiexec="/opt/mpiexec", interface="eth1")
     assert found.argv[0] == "/opt/mpiexec"
     hosts = "999.110.48.50:2,999.110.48.49:1"
@@ -163,13 +179,15 @@ def test_launch_names_every_node_once_and_counts_the_ranks(tmp_path):
         ([("n" * 64, 1)], "not a node name"),
     ],
 )
-def test_placement_that_hydra_would_misread_is_refused(placement, says):
+def test_placement_that_hydra_would_misread_is_refused(
+    placement: list[tuple[str, int]], says: str
+) -> None:
     with pytest.raises(LaunchError, match=says):
         check_placement(placement)
 
 
 @pytest.mark.parametrize("node", ["n03", "localhost", "x", "compute-7.rack_2.example.org"])
-def test_node_names_survive_their_spelling_in_numbers_which_is_no_address(node):
+def test_node_names_survive_their_spelling_in_numbers_which_is_no_address(node: str) -> None:
     spelled = spelled_in_numbers(node)
     assert spelled_in_letters(spelled) == node
     assert set(spelled) <= set("0123456789.")
@@ -177,12 +195,12 @@ def test_node_names_survive_their_spelling_in_numbers_which_is_no_address(node):
         socket.inet_aton(spelled)
 
 
-def test_launch_without_a_program_is_refused(tmp_path):
+def test_launch_without_a_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no program"):
         launch(tmp_path, [("n01", 1)], program=())
 
 
-def test_open_file_limit_is_raised_never_lowered():
+def test_open_file_limit_is_raised_never_lowered() -> None:
     code = (
         "import resource; from dq_client.launch import raise_open_file_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(7)[1]));"

@@ -1,6 +1,10 @@
 """`dq doctor`'s trials: right about the MPI that is here, and sensible about one that is broken."""
 
+from __future__ import annotations
+
 import sys
+from pathlib import Path
+from typing import Never
 
 import pytest
 
@@ -9,7 +13,7 @@ from dq_client.launch import LaunchError
 from dq_client.mpi_probe import NO_JOBS, PROBES, can_resize, probe_mpi
 
 
-def fake_mpiexec(folder, script):
+def fake_mpiexec(folder: Path, script: str) -> str:
     path = folder / "mpiexec"
     path.write_text(f"#!{sys.executable}\n{script}\n")
     path.chmod(0o700)
@@ -17,7 +21,7 @@ def fake_mpiexec(folder, script):
 
 
 @pytest.mark.mpi
-def test_mpich_5_0_2_can_do_everything():
+def test_mpich_5_0_2_can_do_everything() -> None:
     results = probe_mpi()
     assert can_resize(results), results
     assert results[0].detail == "MPICH 5.0.2"
@@ -37,8 +41,8 @@ def test_mpich_5_0_2_can_do_everything():
     ],
 )
 def test_mpi_that_cannot_start_ends_the_trials_and_says_what_follows(
-    tmp_path, monkeypatch, script, says
-):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str
+) -> None:
     mpiexec = fake_mpiexec(tmp_path, script)
     monkeypatch.setattr(mpi_probe, "find_mpiexec", lambda: mpiexec)
     results = probe_mpi(limit_s=2)
@@ -49,7 +53,7 @@ def test_mpi_that_cannot_start_ends_the_trials_and_says_what_follows(
 
 
 @pytest.mark.mpi
-def test_foreign_mpiexec_is_recognised(tmp_path, monkeypatch):
+def test_foreign_mpiexec_is_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts two programs of one rank each, as Open MPI's does with an MPICH program."""
     script = (
         "import os, subprocess, sys; at = sys.argv.index('-n') + 2;"
@@ -63,8 +67,8 @@ def test_foreign_mpiexec_is_recognised(tmp_path, monkeypatch):
 
 
 @pytest.mark.mpi
-def test_missing_mpiexec_is_one_clear_line(monkeypatch):
-    def missing():
+def test_missing_mpiexec_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Never:
         raise LaunchError("no mpiexec found: install an MPI")
 
     monkeypatch.setattr(mpi_probe, "find_mpiexec", missing)

@@ -1,11 +1,14 @@
 """Sessions resized by script, with real ranks: any subset leaves, every element is right."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.ranks import LABELS, ONE_HOST, run_job
+from harness.ranks import LABELS, ONE_HOST, Recipe, run_job
 
 pytestmark = pytest.mark.mpi
 PROGRAMS = Path(__file__).with_name("programs")
@@ -14,7 +17,9 @@ both_recipes = pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda 
 both_paths = pytest.mark.parametrize("path", ["patient", "begun"])
 
 
-def resized(recipe, which, size, path, limit_s):
+def resized(
+    recipe: Recipe, which: str, size: int, path: str, limit_s: float
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Run one script; what the session reported, and the program's own last words."""
     program = [str(PROGRAMS / "session_resizes.py"), which, str(size), path, *recipe.hosts]
     ended = run_job(recipe, size, program, limit_s=limit_s)
@@ -23,11 +28,11 @@ def resized(recipe, which, size, path, limit_s):
     return told, last
 
 
-def committed(told):
+def committed(told: list[dict[str, Any]]) -> list[int]:
     return [t["committed"] for t in told if "committed" in t]
 
 
-def assert_flat(marks):
+def assert_flat(marks: list[list[int]]) -> None:
     """Open files and memory (±5 %) of the largest rank in the last quarter as in the first."""
     quarter = len(marks) // 4
     early, late = marks[:quarter], marks[-quarter:]
@@ -35,7 +40,7 @@ def assert_flat(marks):
     assert max(m[3] for m in late) <= max(m[3] for m in early) * 1.05
 
 
-def assert_no_communicator_kept(last):
+def assert_no_communicator_kept(last: dict[str, Any]) -> None:
     """MPI can make as many communicators as at the start, within what one resize has in hand."""
     first, in_the_end = last["unused communicators"]
     assert in_the_end >= first - 3, (first, in_the_end)
@@ -44,7 +49,7 @@ def assert_no_communicator_kept(last):
 @pytest.mark.parametrize(
     ("recipe", "path"), [(ONE_HOST, "begun"), (LABELS, "patient")], ids=["begun", "patient"]
 )
-def test_any_subset_leaves_and_every_element_is_right(recipe, path):
+def test_any_subset_leaves_and_every_element_is_right(recipe: Recipe, path: str) -> None:
     told, last = resized(recipe, "random:5:20", 3, path, 100)
     assert committed(told) == list(range(1, 21))
     assert last["sizes"][:5] == [3, 6, 3, 1, 2]
@@ -54,10 +59,9 @@ def test_any_subset_leaves_and_every_element_is_right(recipe, path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @both_recipes
 @both_paths
-def test_two_hundred_resizes_leak_nothing(recipe, path):
+def test_two_hundred_resizes_leak_nothing(recipe: Recipe, path: str) -> None:
     told, last = resized(recipe, "random:6:200", 4, path, 850)
     assert committed(told) == list(range(1, 201))
     assert set(last["sizes"]) == set(range(1, 9))
@@ -69,7 +73,7 @@ def test_two_hundred_resizes_leak_nothing(recipe, path):
 @pytest.mark.parametrize(
     ("recipe", "path"), [(ONE_HOST, "patient"), (LABELS, "begun")], ids=["patient", "begun"]
 )
-def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe, path):
+def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe: Recipe, path: str) -> None:
     told, last = resized(recipe, "faulty", 4, path, 100)
     failures = [t["why"] for t in told if "aborted" in t]
     expected = [
@@ -91,7 +95,19 @@ def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe, path):
     assert last["ranks"] == 3
 
 
-def test_empty_and_odd_arguments_reach_spawned_ranks():
+def test_value_that_cannot_be_pickled_aborts_the_resize_and_not_the_job() -> None:
+    ended = run_job(ONE_HOST, 2, [str(PROGRAMS / "session_values.py")])
+    assert ended.code == 0, ended.err
+    *told, last = [json.loads(line) for line in ended.out.splitlines()]
+    first, second = [t["why"] for t in told if "aborted" in t]
+    assert "'values of rs.value'': pack failed" in first.replace('"', "'")
+    assert "'values of rs.value'': unpack failed" in second.replace('"', "'")
+    assert "no key in this process" in second
+    assert committed(told) == [3, 4]
+    assert last["sizes"] == [2, 4, 3]
+
+
+def test_empty_and_odd_arguments_reach_spawned_ranks() -> None:
     """An empty word in a spawn request would end MPICH 5.0.2's mpiexec."""
     odd = ["", "it's", "$HOME *", 'a "quoted" word']
     program = [str(PROGRAMS / "scenario.py"), "same_command", "localhost", *odd]

@@ -1,18 +1,25 @@
 """Memory that is kept, and sums that do not depend on the distribution."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, ProcessGrid
+from harness.examples import examples
+from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, Distributed, ProcessGrid
 from resize_lib.redistribution import Arena
-from resize_lib.redistribution.checksum import checksum, checksum_replicated
-from resize_lib.redistribution.neighbours import Neighbours, table_of
+from resize_lib.redistribution.checksums import checksum, checksum_replicated
+from resize_lib.redistribution.handshake import table_of
+from resize_lib.redistribution.shared_memory import shared_part
 from tests.plan.layouts import block_cyclic, grids, local_part
 
 
-def test_memory_comes_back_with_the_last_view():
+def test_memory_comes_back_with_the_last_view() -> None:
     arena = Arena()
     array = arena.empty((100, 50), np.float64)
     view = array[3:, ::2]
@@ -27,9 +34,11 @@ def test_memory_comes_back_with_the_last_view():
     assert (arena.used_bytes, arena.free_bytes) == (held, 0)
 
 
-def test_kept_memory_is_given_back_to_the_system_on_request():
+def test_kept_memory_is_given_back_to_the_system_on_request() -> None:
     arena = Arena()
-    arena.prepare([1 << 20, 5 << 20])
+    arrays = [arena.empty((nbytes,), np.uint8) for nbytes in (1 << 20, 5 << 20)]
+    assert arena.free_bytes == 0
+    del arrays
     assert arena.free_bytes == (1 << 20) + (6 << 20)
     arena.trim(3 << 20)
     assert arena.free_bytes <= 3 << 20
@@ -37,37 +46,39 @@ def test_kept_memory_is_given_back_to_the_system_on_request():
     assert arena.free_bytes == 0
 
 
-def test_quick_memory_is_never_fresh_shared_memory():
+def test_quick_memory_is_never_fresh_shared_memory() -> None:
     arena = Arena()
     private = arena.empty_quick((1000,), np.float64)
     assert arena.locate(private) is None
-    arena.prepare([8000])
+    kept = arena.empty((1000,), np.float64)
+    del kept
     assert arena.locate(arena.empty_quick((1000,), np.float64)) is not None
 
 
-def test_a_neighbour_reads_the_named_part_and_no_other():
-    arena, neighbours = Arena(), Neighbours()
+def test_a_neighbour_reads_the_named_part_and_no_other() -> None:
+    arena = Arena()
     part = arena.empty((4, 6), np.int32)
     part[...] = np.arange(24).reshape(4, 6)
     import os
 
     table = table_of(arena.locate, [part[1:, ::2]])
-    seen = neighbours.part(os.getpid(), table[0], item=4, transposed=False)
+    assert table is not None
+    seen = shared_part(os.getpid(), table[0], item=4, transposed=False)
     rows = np.ndarray(
         (3, 3), np.int32, seen.keeper, seen.address - seen.keeper.ctypes.data, (24, 8)
     )
     assert rows.tolist() == part[1:, ::2].tolist()
     table[0]["name"] = b"dq-another"
     with pytest.raises(OSError, match="is not the segment dq-another"):
-        neighbours.part(os.getpid(), table[0], item=4, transposed=False)
+        shared_part(os.getpid(), table[0], item=4, transposed=False)
 
 
-def test_parts_outside_the_arena_cannot_be_read_by_neighbours():
+def test_parts_outside_the_arena_cannot_be_read_by_neighbours() -> None:
     assert table_of(Arena().locate, [np.zeros(8)]) is None
     assert table_of(Arena(shared=False).locate, [np.zeros(0)]) is not None
 
 
-def total(whole, layout, grid):
+def total(whole: npt.NDArray[Any], layout: Distributed, grid: ProcessGrid) -> int:
     shares = [
         checksum(local_part(whole, layout, grid, rank), layout, grid, rank)
         for rank in range(grid.size)
@@ -75,9 +86,9 @@ def total(whole, layout, grid):
     return sum(shares) % 2**64
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
-def test_the_checksum_does_not_depend_on_the_distribution(data):
+def test_the_checksum_does_not_depend_on_the_distribution(data: st.DataObject) -> None:
     m, n = data.draw(st.integers(0, 30)), data.draw(st.integers(0, 30))
     dtype = data.draw(st.sampled_from(["f8", "i2", "c16", "S5"]))
     size = m * n * np.dtype(dtype).itemsize
@@ -88,7 +99,7 @@ def test_the_checksum_does_not_depend_on_the_distribution(data):
     assert len(sums) == 1
 
 
-def test_the_checksum_of_a_1d_array_covers_trailing_dimensions():
+def test_the_checksum_of_a_1d_array_covers_trailing_dimensions() -> None:
     whole = np.random.default_rng(0).random((40, 3, 2))
     before = total(whole, Block1D(40, (3, 2)), ProcessGrid(1, 3))
     assert total(whole, Cyclic1D(40, 2, (3, 2)), ProcessGrid(2, 3)) == before
@@ -97,7 +108,7 @@ def test_the_checksum_of_a_1d_array_covers_trailing_dimensions():
 
 
 @pytest.mark.parametrize("swap", [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((2, 3), (5, 1))])
-def test_two_exchanged_items_change_the_checksum(swap):
+def test_two_exchanged_items_change_the_checksum(swap: tuple[tuple[int, ...], ...]) -> None:
     whole = np.random.default_rng(0).random((6, 6))
     layout, grid = BlockCyclic(6, 6, 2, 2), ProcessGrid(2, 2)
     before, copy_before = total(whole, layout, grid), checksum_replicated(whole)

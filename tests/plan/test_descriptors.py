@@ -1,5 +1,10 @@
 """Descriptors against brute force, and what they refuse."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,7 +26,7 @@ from tests.plan.layouts import block_cyclic, grids, one_dimensional
 
 
 @given(st.data())
-def test_every_element_has_one_owner_and_a_place_there(data):
+def test_every_element_has_one_owner_and_a_place_there(data: st.DataObject) -> None:
     grid = data.draw(grids())
     layout = data.draw(block_cyclic(data.draw(st.integers(0, 12)), data.draw(st.integers(0, 12))))
     seen = np.full(layout.shape, -1)
@@ -36,7 +41,7 @@ def test_every_element_has_one_owner_and_a_place_there(data):
 
 
 @given(st.data())
-def test_one_dimensional_layouts_deal_out_every_item_once(data):
+def test_one_dimensional_layouts_deal_out_every_item_once(data: st.DataObject) -> None:
     grid = data.draw(grids())
     layout = data.draw(one_dimensional(data.draw(st.integers(0, 40)), (), grid))
     parts = [layout.global_indices(grid, rank) for rank in range(grid.size)]
@@ -46,7 +51,7 @@ def test_one_dimensional_layouts_deal_out_every_item_once(data):
     ]
 
 
-def test_ranks_are_row_major():
+def test_ranks_are_row_major() -> None:
     grid = ProcessGrid(2, 3)
     assert [grid.coords(rank) for rank in range(6)] == [
         (0, 0),
@@ -60,25 +65,25 @@ def test_ranks_are_row_major():
     assert grid.size == 6
 
 
-def test_numroc_is_scalapacks():
+def test_numroc_is_scalapacks() -> None:
     # n = 10 in blocks of 3 on two processes: blocks 0 and 2 (6 items), block 1 and the ragged one.
     assert [numroc(10, 3, coord, 0, 2) for coord in (0, 1)] == [6, 4]
     assert [numroc(10, 3, coord, 1, 2) for coord in (0, 1)] == [4, 6]
 
 
-def test_the_source_offset_is_taken_modulo_the_grid():
+def test_the_source_offset_is_taken_modulo_the_grid() -> None:
     layout = BlockCyclic(4, 4, 1, 1, rsrc=3, csrc=2)
     assert layout.owner(0, 0, ProcessGrid(4, 4)) == ProcessGrid(4, 4).rank(3, 2)
     assert layout.owner(0, 0, ProcessGrid(2, 2)) == ProcessGrid(2, 2).rank(1, 0)
     assert layout.owner(0, 0, ProcessGrid(1, 1)) == 0
 
 
-def test_blocks_differ_by_at_most_one_item():
+def test_blocks_differ_by_at_most_one_item() -> None:
     layout, grid = Block1D(10), ProcessGrid(1, 4)
     assert [layout.local_shape(grid, rank) for rank in range(4)] == [(3,), (3,), (2,), (2,)]
 
 
-def test_weights_decide_the_shares():
+def test_weights_decide_the_shares() -> None:
     layout, grid = Weighted1D(12, (1, 0, 2)), ProcessGrid(3, 1)
     assert [layout.local_shape(grid, rank) for rank in range(3)] == [(4,), (0,), (8,)]
 
@@ -88,7 +93,7 @@ def test_weights_decide_the_shares():
     [
         (lambda: ProcessGrid(0, 1), "grid rows must be at least 1"),
         (lambda: ProcessGrid(1, -2), "grid columns must be at least 1, not -2"),
-        (lambda: ProcessGrid(1.5, 2), "whole number"),
+        (lambda: ProcessGrid(cast(int, 1.5), 2), "whole number"),
         (lambda: ProcessGrid(True, 2), "whole number"),
         (lambda: BlockCyclic(4, 4, 0, 1), "mb must be at least 1"),
         (lambda: BlockCyclic(4, 4, 1, -64), "nb must be at least 1, not -64"),
@@ -106,16 +111,17 @@ def test_weights_decide_the_shares():
         (lambda: BlockCyclic(4, 4, 1, 1).owner(4, 0, ProcessGrid(1, 1)), "outside"),
     ],
 )
-def test_a_bad_value_is_named(make, says):
+def test_a_bad_value_is_named(make: Callable[[], object], says: str) -> None:
     with pytest.raises(DescriptorError, match=says):
         make()
 
 
-def test_numpy_integers_count_as_whole_numbers():
-    assert BlockCyclic(np.int64(8), np.int32(8), np.uint8(2), 2) == BlockCyclic(8, 8, 2, 2)
+def test_numpy_integers_count_as_whole_numbers() -> None:
+    m, n, mb = (cast(int, number) for number in (np.int64(8), np.int32(8), np.uint8(2)))
+    assert BlockCyclic(m, n, mb, 2) == BlockCyclic(8, 8, 2, 2)
 
 
-def test_only_arrays_that_are_cut_are_distributed():
+def test_only_arrays_that_are_cut_are_distributed() -> None:
     cut = [BlockCyclic(1, 1, 1, 1), Block1D(1), Cyclic1D(1), Weighted1D(1, (1,))]
     assert all(isinstance(layout, Distributed) for layout in cut)
     assert not isinstance(Replicated((1,)), Distributed)

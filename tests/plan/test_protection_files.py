@@ -4,45 +4,64 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Literal, Never
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layouts import block_cyclic, grids, local_part, one_dimensional
 
+from harness.examples import examples
 from resize_lib.descriptors import Block1D, Custom, ProcessGrid
 from resize_lib.protection import generations, partfile
-from resize_lib.protection.errors import ProtectionError
 from resize_lib.protection.generations import Copy
-from resize_lib.protection.partfile import ArrayBlock, BytesBlock, open_part, write_part
+from resize_lib.protection.partfile import (
+    ArrayBlock,
+    Block,
+    BytesBlock,
+    Layout,
+    ProtectionError,
+    open_part,
+    write_part,
+)
 from resize_lib.protection.partners import leaders, partners
-from resize_lib.protection.restoring import pack_for_itself, repack, restore_array, unpack_anew
+from resize_lib.protection.recovery import pack_for_itself, repack, restore_array, unpack_anew
+from tests.plan.layouts import block_cyclic, grids, local_part, one_dimensional
 
 DTYPES = [np.dtype(t) for t in ("f8", "i4", "u1", "c16", "f4,i2")]
 ONE = ProcessGrid(1, 1)
 
+Order = Literal["C", "F"]
+ORDERS: tuple[Order, ...] = ("C", "F")
+Move = tuple[ProcessGrid, ProcessGrid, Layout, Layout, npt.NDArray[Any], Order]
 
-def empty(shape, dtype, order):
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], order: Order) -> npt.NDArray[Any]:
     return np.empty(shape, dtype, order)
 
 
-def whole_array(shape, dtype, seed):
+def whole_array(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> npt.NDArray[Any]:
     raw = np.random.default_rng(seed).integers(0, 256, int(np.prod(shape)) * dtype.itemsize, "u1")
     return raw.view(dtype).reshape(shape)
 
 
 @st.composite
-def moves(draw):
+def moves(draw: st.DrawFn) -> Move:
     """An array laid out on an old and a new grid, perhaps otherwise there."""
     old, new = draw(grids(4)), draw(grids(4))
     n = draw(st.integers(0, 40))
+    layouts: tuple[Layout, Layout]
+    shape: tuple[int, ...]
+    order: Order
     if draw(st.booleans()):
         k = draw(st.integers(0, 40))
         layouts = draw(block_cyclic(n, k)), draw(block_cyclic(n, k))
-        shape, order = (n, k), draw(st.sampled_from("CF"))
+        shape = (n, k)
+        order = draw(st.sampled_from(ORDERS))
     else:
         trailing = draw(st.sampled_from([(), (3,), (2, 2)]))
         layouts = (
@@ -53,19 +72,22 @@ def moves(draw):
     return old, new, *layouts, whole, order
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(moves())
-def test_written_at_any_size_read_at_any_other(move):
+def test_written_at_any_size_read_at_any_other(move: Move) -> None:
     old, new, before, after, whole, order = move
     with TemporaryDirectory() as folder:
         for rank in range(old.size):
             part = np.asarray(local_part(whole, before, old, rank), order=order)
-            blocks = {"first": BytesBlock([b"x", b""]), "A": ArrayBlock(before, part, order)}
+            blocks: dict[str, Block] = {
+                "first": BytesBlock([b"x", b""]),
+                "A": ArrayBlock(before, part, order),
+            }
             path = generations.part_path(Path(folder), rank)
             size, total = write_part(path, old, rank, blocks, sync=False)
             assert partfile.checksum_of(path) == (size, total)
 
-        def open_old(rank):
+        def open_old(rank: int) -> partfile.Part:
             return open_part(generations.part_path(Path(folder), rank))
 
         assert open_old(0).pieces("first") == [b"x", b""]
@@ -74,17 +96,19 @@ def test_written_at_any_size_read_at_any_other(move):
             assert found.tobytes() == local_part(whole, after, new, rank).tobytes()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(grids(3), grids(3), st.lists(st.integers(0, 9), max_size=30))
-def test_what_an_application_packs_itself(old, new, numbers):
+def test_what_an_application_packs_itself(
+    old: ProcessGrid, new: ProcessGrid, numbers: list[int]
+) -> None:
     """Rank r has the numbers r, r + size, ...: cut and joined by the application alone."""
 
-    def pack(value, grid, rank, to):
+    def pack(value: list[int], grid: ProcessGrid, rank: int, to: ProcessGrid) -> list[bytes]:
         mine = {rank + k * grid.size: number for k, number in enumerate(value)}
         return [repr({k: v for k, v in mine.items() if k % to.size == r}).encode()
                 for r in range(to.size)]  # fmt: skip
 
-    def unpack(pieces, grid, rank, to):
+    def unpack(pieces: Sequence[bytes], grid: ProcessGrid, rank: int, to: ProcessGrid) -> list[int]:
         found = {k: v for piece in pieces for k, v in eval(piece).items()}
         return [found[k] for k in sorted(found)]
 
@@ -95,7 +119,7 @@ def test_what_an_application_packs_itself(old, new, numbers):
             path = generations.part_path(Path(folder), rank)
             write_part(path, old, rank, {"P": BytesBlock(pieces)}, sync=False)
 
-        def open_old(rank):
+        def open_old(rank: int) -> partfile.Part:
             return open_part(generations.part_path(Path(folder), rank))
 
         opened = [  # by each new rank that there is
@@ -108,14 +132,14 @@ def test_what_an_application_packs_itself(old, new, numbers):
 
 def write_copy(folder: Path, number: int, *, step: int = 3) -> Copy:
     path = folder / generations.name_of(1, number)
-    blocks = {"A": ArrayBlock(Block1D(5), np.arange(5.0) + number)}
+    blocks: dict[str, Block] = {"A": ArrayBlock(Block1D(5), np.arange(5.0) + number)}
     part = write_part(generations.part_path(path, 0), ONE, 0, blocks, sync=True)
     copy = Copy(path, step, ONE, (part,))
     generations.write_manifest(copy, sync=True)
     return copy
 
 
-def test_the_newest_complete_copy_counts(tmp_path):
+def test_the_newest_complete_copy_counts(tmp_path: Path) -> None:
     copies = [write_copy(tmp_path, number) for number in (9, 10)]
     assert generations.complete_copies(tmp_path) == [copies[1].folder, copies[0].folder]
     (copies[1].folder / "manifest").unlink()  # as if its writers had been interrupted
@@ -127,7 +151,7 @@ def test_the_newest_complete_copy_counts(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["shorter", "one bit", "gone"])
-def test_a_damaged_part_is_noticed(tmp_path, how):
+def test_a_damaged_part_is_noticed(tmp_path: Path, how: str) -> None:
     copy = write_copy(tmp_path, 1)
     assert copy.check_part(0) == ""
     body = bytearray(copy.part(0).read_bytes())
@@ -142,14 +166,14 @@ def test_a_damaged_part_is_noticed(tmp_path, how):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 1, "sum": "x"}', "\x00\xff"])
-def test_a_damaged_manifest_is_refused(tmp_path, text):
+def test_a_damaged_manifest_is_refused(tmp_path: Path, text: str) -> None:
     copy = write_copy(tmp_path, 1)
     (copy.folder / "manifest").write_text(text)
     with pytest.raises(ProtectionError, match="manifest is damaged"):
         generations.read_copy(copy.folder)
 
 
-def test_a_manifest_that_was_changed_is_refused(tmp_path):
+def test_a_manifest_that_was_changed_is_refused(tmp_path: Path) -> None:
     copy = write_copy(tmp_path, 1, step=3)
     manifest = copy.folder / "manifest"
     manifest.write_text(manifest.read_text().replace('"step": 3', '"step": 4'))
@@ -158,17 +182,17 @@ def test_a_manifest_that_was_changed_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("body", [b"", b"DQCOPY1\n", b"DQCOPY1\n" + b"\xff" * 8, b"x" * 100])
-def test_a_file_that_is_no_part_is_refused(tmp_path, body):
+def test_a_file_that_is_no_part_is_refused(tmp_path: Path, body: bytes) -> None:
     path = tmp_path / "part-00000"
     path.write_bytes(body)
     with pytest.raises(ProtectionError, match="part-00000"):
         open_part(path)
 
 
-def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     older = write_copy(tmp_path, 1)
 
-    def full(fd):
+    def full(fd: int) -> Never:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
@@ -178,10 +202,10 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     assert older.check_part(0) == ""
 
 
-def test_another_array_under_the_same_name_is_refused(tmp_path):
+def test_another_array_under_the_same_name_is_refused(tmp_path: Path) -> None:
     copy = write_copy(tmp_path, 1)
 
-    def restore(name, layout, dtype):
+    def restore(name: str, layout: Layout, dtype: str) -> npt.NDArray[Any]:
         opened = lambda rank: open_part(copy.part(rank))  # noqa: E731
         return restore_array(name, opened, layout, np.dtype(dtype), "C", ONE, 0, empty)
 
@@ -194,7 +218,7 @@ def test_another_array_under_the_same_name_is_refused(tmp_path):
         restore("B", Block1D(5), "f8")
 
 
-def test_a_folder_that_others_can_write_is_refused(tmp_path):
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
     generations.check_private(tmp_path)
     tmp_path.chmod(0o777)
     with pytest.raises(ProtectionError, match="others can write"):
@@ -202,12 +226,13 @@ def test_a_folder_that_others_can_write_is_refused(tmp_path):
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=20))
-def test_no_node_holds_the_only_two_files_of_a_part(nodes):
+def test_no_node_holds_the_only_two_files_of_a_part(nodes: list[int]) -> None:
     hosts = [f"n{node}" for node in nodes]
     keeper = partners(hosts)
     for rank, who in enumerate(keeper):
         if len(set(hosts)) == 1:
             assert who is None
         else:
+            assert who is not None
             assert hosts[who] != hosts[rank]
     assert sorted(hosts[rank] for rank in leaders(hosts)) == sorted(set(hosts))

@@ -1,16 +1,19 @@
 """Runs of one axis against brute force, over block-cyclic and interval axes in any combination."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.examples import examples
 from resize_lib.descriptors import CyclicAxis, IntervalAxis
-from resize_lib.redistribution.runs import WHOLE_STRETCHES, axis_runs, items_of, share_of
+from resize_lib.redistribution.runs import WHOLE_STRETCHES, Runs, axis_runs, items_of, share_of
 
 
 @st.composite
-def axes(draw, n):
+def axes(draw: st.DrawFn, n: int) -> CyclicAxis | IntervalAxis:
     nprocs = draw(st.integers(1, 6))
     if draw(st.booleans()):
         source = draw(st.integers(0, nprocs - 1))
@@ -19,7 +22,7 @@ def axes(draw, n):
     return IntervalAxis((0, *sorted(inner), n))
 
 
-def expanded(runs):
+def expanded(runs: Runs) -> list[tuple[int, int]]:
     """(source, destination) local indices of every item, in message order."""
     return [
         (run.source + k * run.source_stride + s, run.destination + k * run.destination_stride + s)
@@ -29,9 +32,9 @@ def expanded(runs):
     ]
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(st.data())
-def test_runs_carry_every_index_to_its_place_once(data):
+def test_runs_carry_every_index_to_its_place_once(data: st.DataObject) -> None:
     n = data.draw(st.integers(0, 120))
     old, new = data.draw(axes(n)), data.draw(axes(n))
     runs = axis_runs(old, new)
@@ -45,9 +48,16 @@ def test_runs_carry_every_index_to_its_place_once(data):
         assert indices.tolist() == new.indices(j).tolist()
 
 
-@settings(max_examples=500, deadline=None)
+def test_shares_are_equal_where_runs_differ_in_length() -> None:
+    """Cut by the number of stretches, the second share had twice as much as the first."""
+    for of_pair in axis_runs(CyclicAxis(187, 2, 2, 0), CyclicAxis(187, 3, 2, 0)).values():
+        sizes = [items_of(share_of(of_pair, part, 2)) for part in range(2)]
+        assert max(sizes) - min(sizes) <= 2 * max(run.length for run in of_pair)
+
+
+@settings(max_examples=examples(500), deadline=None)
 @given(st.data())
-def test_shares_in_turn_are_the_whole(data):
+def test_shares_in_turn_are_the_whole(data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 300))
     runs = axis_runs(data.draw(axes(n)), data.draw(axes(n)))
     parts = data.draw(st.integers(1, 12))
@@ -61,7 +71,7 @@ def test_shares_in_turn_are_the_whole(data):
 
 
 @pytest.mark.parametrize("pair", [(2, 3), (3, 4), (4, 4), (6, 4)])
-def test_equal_blocks_give_one_run_per_pair_that_shares_anything(pair):
+def test_equal_blocks_give_one_run_per_pair_that_shares_anything(pair: tuple[int, int]) -> None:
     old, new = (CyclicAxis(24 * 8, 8, nprocs, 0) for nprocs in pair)
     runs = axis_runs(old, new)
     common = np.gcd(*pair)
@@ -71,6 +81,6 @@ def test_equal_blocks_give_one_run_per_pair_that_shares_anything(pair):
     assert all(len(of_pair) == 1 for of_pair in runs.values())
 
 
-def test_axes_of_different_extent_are_refused():
+def test_axes_of_different_extent_are_refused() -> None:
     with pytest.raises(ValueError, match="axis of 8 cannot be redistributed to one of 9"):
         axis_runs(CyclicAxis(8, 2, 2, 0), CyclicAxis(9, 2, 2, 0))

@@ -1,22 +1,28 @@
 """What travels from place to place: stretches that lie without a gap in both parts."""
 
+from __future__ import annotations
+
+from typing import Literal
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from harness.examples import examples
 from resize_lib.descriptors import BlockCyclic, ProcessGrid
-from resize_lib.redistribution import plan_redistribution, stretches
-from resize_lib.redistribution.copying import Part, address_of, stretch_address
-from resize_lib.redistribution.messages import STRETCHES_MAX, Piece, _mails
-from resize_lib.redistribution.moving import Placement
-from resize_lib.redistribution.routes import routes_of
+from resize_lib.redistribution import plan_redistribution, routes
+from resize_lib.redistribution.blocks import Part, address_of, contiguous_address
+from resize_lib.redistribution.messages import STRETCHES_MAX, Piece, messages_of
+from resize_lib.redistribution.plan import RedistributionPlan
+from resize_lib.redistribution.routes import routes_of, stretches_of
 from resize_lib.redistribution.runs import stretches_in
+from resize_lib.redistribution.types import Placement
 from tests.plan.layouts import local_part
-from tests.plan.test_plan import moves
+from tests.plan.test_plan import Move, moves
 
 
-def whole_rows(plan, p, q, transposed):
+def whole_rows(plan: RedistributionPlan, p: int, q: int, transposed: bool) -> bool:
     """Whether all rows that the pair shares are whole in both parts, counted by hand."""
     index = np.arange(np.prod(plan.old.shape[:2])).reshape(plan.old.shape[:2])
     index = index[:, np.newaxis] if plan.old.dimensions == 1 else index
@@ -32,19 +38,21 @@ def whole_rows(plan, p, q, transposed):
     )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(moves(), st.booleans(), st.integers(1, 4))
-def test_stretches_lie_in_one_piece_on_both_sides(move, transposed, panels):
+def test_stretches_lie_in_one_piece_on_both_sides(
+    move: Move, transposed: bool, panels: int
+) -> None:
     old, grid, new, new_grid = move
     if len(old.shape) > old.dimensions:
         return
     transposed = transposed and old.dimensions == 2
     plan = plan_redistribution(old, grid, new, new_grid, 8)
-    before = stretches.STRETCH_BYTES_MIN
-    stretches.STRETCH_BYTES_MIN = 1
-    found = stretches.stretches_of(plan, transposed=transposed)
-    stretches.STRETCH_BYTES_MIN = before
-    order = "F" if transposed else "C"
+    before = routes.STRETCH_BYTES_MIN
+    routes.STRETCH_BYTES_MIN = 1
+    found = stretches_of(plan, transposed=transposed)
+    routes.STRETCH_BYTES_MIN = before
+    order: Literal["C", "F"] = "F" if transposed else "C"
     for p, q in np.ndindex(*found.shape):
         assert not found[p, q] or whole_rows(plan, p, q, transposed)
         if not found[p, q]:
@@ -53,18 +61,23 @@ def test_stretches_lie_in_one_piece_on_both_sides(move, transposed, panels):
         rows, cols = (
             (transfer.cols, transfer.rows) if transposed else (transfer.rows, transfer.cols)
         )
-        pieces = [Piece(0, rows, cols, 8, apart=True)]
-        mails = [mail for panel in range(panels) for mail in _mails({q: pieces}, panel, panels)]
-        assert sum(mail.nbytes for mail in mails) == plan.bytes_per_pair[p, q]
-        assert len(mails) == found[p, q]
+        pieces = [Piece(0, rows, cols, 8, in_place=True)]
+        messages = [
+            message
+            for panel in range(panels)
+            for message in messages_of({q: pieces}, panel, panels)
+        ]
+        assert sum(message.nbytes for message in messages) == plan.bytes_per_pair[p, q]
+        assert len(messages) == found[p, q]
         source = np.zeros(old.local_shape(grid, p), order=order)
         target = np.zeros(new.local_shape(new_grid, q), order=order)
-        for mail in mails:
-            ((_, piece),) = mail.pieces
+        for message in messages:
+            ((_, piece),) = message.pieces
             for part, side in ((source, True), (target, False)):
                 seen = Part.of(part, dimensions=old.dimensions, transposed=transposed)
-                at = stretch_address(piece.rows, piece.cols, seen, old=side)
-                assert address_of(part) <= at <= address_of(part) + part.nbytes - mail.nbytes
+                at = contiguous_address(piece.rows, piece.cols, seen, old=side)
+                assert at is not None
+                assert address_of(part) <= at <= address_of(part) + part.nbytes - message.nbytes
 
 
 @pytest.mark.parametrize(
@@ -77,32 +90,36 @@ def test_stretches_lie_in_one_piece_on_both_sides(move, transposed, panels):
         ((2, 3), (3, 3), True, 0.0),
     ],
 )
-def test_a_resize_along_the_outer_axis_moves_stretches(old, new, transposed, expected):
+def test_a_resize_along_the_outer_axis_moves_stretches(
+    old: tuple[int, int], new: tuple[int, int], transposed: bool, expected: float
+) -> None:
     layout = BlockCyclic(1200, 1200, 50, 50)
     plan = plan_redistribution(layout, ProcessGrid(*old), layout, ProcessGrid(*new), 8)
-    assert (stretches.stretches_of(plan, transposed=transposed) > 0).mean() == expected
+    assert (stretches_of(plan, transposed=transposed) > 0).mean() == expected
 
 
-def test_short_stretches_are_gathered():
+def test_short_stretches_are_gathered() -> None:
     grids = ProcessGrid(1, 1), ProcessGrid(1, 2)
     for rows, long in ((100, False), (1024, True)):
         layout = BlockCyclic(rows, 1200, 8, 8)  # a stretch is 8 columns
         plan = plan_redistribution(layout, grids[0], layout, grids[1], 8)
-        assert stretches.stretches_of(plan, transposed=True).any() == long
+        assert stretches_of(plan, transposed=True).any() == long
 
 
 @pytest.mark.parametrize("nb", [8, 100])
 @pytest.mark.parametrize(("old", "new"), [((1, 1), (1, 2)), ((1, 3), (1, 4)), ((2, 3), (2, 2))])
-def test_few_stretches_are_under_way_at_a_time(old, new, nb):
+def test_few_stretches_are_under_way_at_a_time(
+    old: tuple[int, int], new: tuple[int, int], nb: int
+) -> None:
     layout = BlockCyclic(4096, 4096, nb, nb)
     grids = [Placement.leading(ProcessGrid(*side)) for side in (old, new)]
-    routes = routes_of(((0, layout, layout, 8, True),), *grids)
-    panels = routes.panels(routes.apart, 1, gapless=True)
-    assert routes.panels(routes.apart, 1, gapless=False) > 300
+    found = routes_of(((0, layout, layout, 8, True),), *grids)
+    panels = found.panels(found.crossing, 1, contiguous=True)
+    assert found.panels(found.crossing, 1, contiguous=False) > 300
     for p in range(grids[0].grid.size):
-        letters = routes.letters_from(p, routes.apart, gapless=True)
-        mails = [len(list(_mails(letters, panel, panels))) for panel in range(panels)]
-        assert max(mails) <= STRETCHES_MAX + len(letters)
-        pieces = [piece for letter in letters.values() for piece in letter]
-        assert sum(mails) == sum(stretches_in(piece.rows) for piece in pieces)
+        pieces = found.sends_of(p, found.crossing, contiguous=True)
+        counts = [len(list(messages_of(pieces, panel, panels))) for panel in range(panels)]
+        assert max(counts) <= STRETCHES_MAX + len(pieces)
+        sent = [piece for to_peer in pieces.values() for piece in to_peer]
+        assert sum(counts) == sum(stretches_in(piece.rows) for piece in sent)
     assert panels <= 1 + layout.n // nb // STRETCHES_MAX

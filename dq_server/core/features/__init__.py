@@ -6,12 +6,12 @@ starts is asked in this order, and so are walltimes and other limits when time p
 
 from dq_server.core.feature import Features
 from dq_server.core.features.dependencies import Dependencies
+from dq_server.core.features.dynamic_requests import Requests
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
 from dq_server.core.features.nodes import Nodes
 from dq_server.core.features.profiles import Profiles
 from dq_server.core.features.protection import Protecting
-from dq_server.core.features.requests import Requests
 from dq_server.core.features.reservations import Reservations
 from dq_server.core.features.resizing import Resizing
 

@@ -96,6 +96,7 @@ class History(Feature):
     def started(self, turn: Turn, job: Job) -> None:
         """A malleable job starts for the first time: it knows what is known."""
         known = _known(turn, job)
+        # A restarted job has its own measurements, which are newer.
         if known is None or job.spec.kind is not JobKind.MALLEABLE or job.instance > 1:
             return
         data = job.performance

@@ -24,6 +24,7 @@ class Lifecycle(Feature):
     def submitted(self, turn: Turn, event: ev.JobSubmitted) -> None:
         """A new job enters the queue; the same request id again yields the same job."""
         spec, state = event.spec, turn.state
+        # Before any check: a repeat must get its job, even if it would be refused by now.
         known = state.by_request.get(spec.request_id) if spec.request_id else None
         if known is not None:
             turn.actions.append(JobAccepted(known))
@@ -97,6 +98,7 @@ class Lifecycle(Feature):
             return
         if job.state is JobState.STARTING:  # so short that the start signal came second
             job.move(JobState.RUNNING)
+        # MPI may tear a job down that was resized, and its launcher still end with code 0.
         vanished = turn.config.farewells and job.resizes > 0 and not job.work_done
         well = event.exit_code == 0 and not vanished
         code = "vanished" if event.exit_code == 0 and vanished else "exit"
@@ -121,6 +123,7 @@ class Lifecycle(Feature):
     def are_vacated(self, turn: Turn, event: ev.ProcessorsVacated) -> None:
         """A node confirms that a job has no process left on its processors."""
         pool = turn.state.processors
+        # Without a list all of its own: what they are is known here, not to a restarted agent.
         which = event.processors or [p for p, job in pool.vacating.items() if job == event.job]
         pool.vacated(which, event.job)
         for feature in turn.features["vacated"]:

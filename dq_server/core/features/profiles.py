@@ -127,9 +127,10 @@ class Profiles(Feature):
 
     def starts(self, turn: Turn) -> list[Start]:
         """Who starts now. Calls those whose moment has come."""
-        jobs = list(Profiled.of(turn.state).jobs.values())
-        if not jobs:
+        profiled = Profiled.of(turn.state).jobs
+        if not profiled:
             return []
+        jobs = list(profiled.values())
         for job in jobs:
             if job.state in ACTIVE:
                 _watch(turn, job)
@@ -283,7 +284,7 @@ def _place_waiting(turn: Turn) -> None:
     state, now, capacity = turn.state, turn.now, turn.state.processors.capacity
     rule = fit_rule(turn.options(ProfileOptions).fit)
     line = list(state.line(now))
-    while line and not line[-1].spec.profile:
+    while line and not line[-1].spec.profile:  # who stands behind all profiles moves none
         line.pop()
     from_s = ceil(now)
     taken = running(state, now, to_promise=True).on_whole_seconds(from_s)
@@ -297,7 +298,7 @@ def _place_waiting(turn: Turn) -> None:
         promise = Promise.of(job)
         old = promise.scheduled
         if old is not None:
-            if old.start_s <= now:
+            if old.start_s <= now:  # it waits for processors on their way, and keeps its place
                 continue
             old.give_back(taken)
         try:

@@ -143,7 +143,8 @@ class Protecting(Feature):
 
     def ended(self, turn: Turn, job: Job) -> None:
         """It is not restarted any more."""
-        Interrupted.of(turn.state).jobs.pop(job.id, None)
+        if job.spec.protection is not None:
+            Interrupted.of(turn.state).jobs.pop(job.id, None)
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Why it is not in the queue yet; what its copies cost, and whether one can be made."""

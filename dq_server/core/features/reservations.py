@@ -144,6 +144,8 @@ class Reservations(Feature):
         """Who starts inside a reservation."""
         state, now = turn.state, turn.now
         booked = Booked.of(state).by_name
+        if not booked:
+            return []
         idle, found = state.idle, []
         room = {
             r.name: r.processors - held_inside(state, r.name)
@@ -189,7 +191,7 @@ class Reservations(Feature):
             return end_s, held
         return (end_s, 0) if within.end_s > now else (now, held)
 
-    def room(self, state: State, job: Job) -> int | None:
+    def may_take(self, state: State, job: Job) -> int | None:
         """A job inside a reservation has what that has left."""
         name = Inside.of(job).name
         if not name:
@@ -295,6 +297,7 @@ def _in_the_way(state: State, now: float) -> list[tuple[Job, Reason]]:
     booked.begun |= {r.name for r in begun}
     short = sum(r.processors - held_inside(state, r.name) for r in begun)
     short -= state.idle + state.incoming()
+    # The last that started first: it has the least to lose.
     for job in reversed(list(state.active.values()) if short > 0 else []):
         late = job.planned is not None and job.planned[0] <= now
         if short > 0 and late and not job.keeps_size and job.state is not JobState.KILLING:

@@ -48,6 +48,7 @@ class Resizing(Feature):
         """An application finished an iteration and asks what to do."""
         job = turn.state.job(event.job)
         _check_state(job, event)
+        # A repeat, because our answer got lost: it must be the same, what it grants is booked.
         if job.answer is not None and event.seq <= job.answer.seq:
             if event.seq == job.answer.seq:
                 turn.actions.append(AnswerRemap(job.id, job.instance, job.answer))
@@ -282,7 +283,7 @@ def _commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: floa
     before, state = job.configuration, turn.state
     assert before is not None
     end_s = _new_end(job, before, pending, turn.now)
-    turn.charge(job)
+    turn.charge(job)  # before its size changes: usage is size times time
     job.resize, job.reserved = None, ()
     job.aborts = 0
     job.resizes += 1
@@ -297,6 +298,7 @@ def _commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: floa
     if pending.processors and not pending.expand:
         turn.let_go(job, list(pending.processors))
         if state.queue:
+            # It gave way: it must not take back at once what the next job leaves idle.
             job.settle = turn.config.settle
     job.performance.moved(before, pending.target, redistribution_s)
     job.stays.append(Stay(pending.target, turn.now, redistribution_time_s=redistribution_s))
@@ -336,6 +338,7 @@ def _abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
     assert job.configuration is not None
     job.resize, job.reserved = None, ()
     if pending.target.size == job.size:
+        # Another grid moves data only: if that failed once it is not worth another try.
         job.performance.bar(pending.target)
     else:
         job.aborts += 1

@@ -25,7 +25,7 @@ class SchedulerConfig:
     samples            counted iterations before a time is believed (their median)
     discard            iterations not counted after a start or a resize
     threshold          relative gain an expansion must exceed to have paid (0.05 = 5 %)
-    settle             counted iterations before a job that gave processors away expands again
+    settle             remap points before a job that gave processors away expands again
     confirm_vacated    released processors are granted again only once the node reports them empty;
                        the simulator, where processes do not exist, switches it off
     farewells          a job that was resized is done only if its session has said that the work is

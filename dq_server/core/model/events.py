@@ -72,7 +72,7 @@ class JobGaveUp:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """A protected job's program has left its session in order.
+    """The program of a resized or protected job has left its session in order.
 
     MPICH 5.0.2's launcher ends with code 0 when a rank that joined later is killed, so that an exit
     code of 0 alone does not say that a job is done.
@@ -136,7 +136,10 @@ class RemapPoint:
 
 @dataclass(frozen=True, slots=True)
 class ResizeCommitted:
-    """The application runs on its new size; released processors hold none of its ranks."""
+    """The application runs on its new size.
+
+    On what it gave up ranks may still be ending: ProcessorsVacated says when they have.
+    """
 
     job: int
     instance: int
@@ -235,7 +238,7 @@ class AdvanceReservation:
 
 @dataclass(frozen=True, slots=True)
 class ReservationMade:
-    """Processors shall be kept for somebody (advance.py)."""
+    """Processors shall be kept for somebody (features/reservations.py)."""
 
     reservation: AdvanceReservation
 

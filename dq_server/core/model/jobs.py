@@ -1,9 +1,10 @@
 """Jobs: what happens to them (`Job`), and which moves are legal.
 
-    HELD ⇄ QUEUED → STARTING → RUNNING → DONE | FAILED | KILLED
+    HELD ⇄ QUEUED → STARTING → RUNNING → DONE | FAILED
                         └────────┴─→ KILLING → FAILED | KILLED
                         └────────┴─────┴─→ RESTARTING → QUEUED | FAILED | KILLED
 
+A job that has not started can be KILLED at once; one that is STARTING can have FAILED.
 A job that must wait for other jobs to end is WAITING before it is QUEUED. A job in KILLING still
 owns its processors: they return when the nodes confirm that they are empty. A protected job in
 RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. The next

@@ -2,7 +2,7 @@
 
 The resize library keeps a copy of a protected job's data at remap points (docs/protection.md). When
 a node is lost, a rank is killed or MPI tears the job down, the job goes back into the queue and
-starts again from its newest complete copy, on whatever is left (restarting.py).
+starts again from its newest complete copy, on whatever is left (features/protection.py).
 
 A program that fails by itself is not restarted: it would fail again. How it ended is told by the
 exit code of MPI's launcher, which is made of its ranks' codes and the signals that killed them by a

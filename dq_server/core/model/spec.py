@@ -30,10 +30,10 @@ class JobSpec:
     `initial` is the size to start on; a moldable job may be started on any configuration.
     `estimate_s` is the user's run-time estimate on `initial`, used for planning (walltime if not
     given); `scalability`, if known, says how it changes with the size. `profile`: steps (seconds,
-    processors) of an evolving job whose evolution is known, both whole numbers (profiles.py).
+    processors) of an evolving job whose evolution is known, both whole numbers.
     `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
-    in whatever way. `reservation`: the advance reservation to run in (advance.py).
-    `application`: jobs with the same name learn from each other's runs (history.py).
+    in whatever way. `reservation`: the advance reservation to run in (features/reservations.py).
+    `application`: jobs with the same name learn from each other's runs (features/history.py).
     `other_grids`: of sizes that may be viewed in several ways those beside the one among
     `configurations`, in the order in which they are to be tried (policies/grids.py).
     """

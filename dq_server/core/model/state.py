@@ -124,7 +124,7 @@ class State:
         return self.processors.idle_count
 
     def incoming(self) -> int:
-        """Processors on their way to being idle: vacating, or in a granted shrink."""
+        """Processors on their way to being idle: vacating, in a granted shrink, of a killed job."""
         coming = len(self.processors.vacating)
         for job in self.changing.values():
             if job.state is JobState.KILLING:

@@ -1,7 +1,7 @@
 """Dynamic fairness: a request is granted unless it delays a waiting job beyond the limits.
 
 Source: Prabhakaran et al. 2014, III-D and Algorithm 2, line 14. The rules and what was charged so
-far are fairness.py's; measuring delays and charging them is dynamic.py's.
+far are model/fairness.py's; features/dynamic_requests.py measures delays and charges them.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Source: ReSHAPE thesis, 3.4.4, its pseudo-code in its order:
 
 1. idle processors; 2. need of the job at the head of the queue;
-3. it needs more than is idle: is this job among the shrink points that, taken in ascending order of
-   penalty, make room for it? then shrink, else continue; nobody expands while a job waits;
+3. it needs more than is idle: is this job among the shrink points (sizes it was measured on) that,
+   taken in ascending order of penalty, make room for it? then shrink, else continue; nobody expands
+   while a job waits;
 4. the last expansion did not pay: back to the previous size, the sweet spot is found;
 5. expand: best expand point first; if nobody has data beyond its size, probe the next larger size.
 

@@ -9,10 +9,10 @@ Source: Lifka 1995; Mu'alem & Feitelson 2001, 2.2; MEBF paper, sections 1 and 3.
 
 Speed. Between two releases of processors things only become tighter, so that only jobs that joined
 the queue since the last pass can start: `_Memo` keeps the reservation for them. A long queue is
-searched through an index (waiting.py). Both are shortcuts to the same schedule, and only taken if
-the queue is in submission order.
+searched through an index (waiting_index.py). Both are shortcuts to the same schedule, and only
+taken if the queue is in submission order.
 
-Beside profiles known in advance (core/profiles.py) the head's reservation is that of a plan of
+Beside profiles known in advance (features/profiles.py) the head's reservation is that of a plan of
 depth 1 (start_reservations.py), which sees what was scheduled for them.
 """
 

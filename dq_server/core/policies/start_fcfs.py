@@ -1,6 +1,6 @@
 """FCFS start: jobs start in queue order; the first that does not fit stops the rest.
 
-Beside profiles known in advance (core/profiles.py) a job fits if it leaves them what they were
+Beside profiles known in advance (features/profiles.py) a job fits if it leaves them what they were
 promised. A profile that has its promise stops nobody; one without stops the rest like any job.
 
 Source: ReSHAPE thesis, 3.4.1: a job waits until processors for its initial size are there.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from dq_client import messages as m
-from dq_server.core.features.requests import answer_of
+from dq_server.core.features.dynamic_requests import answer_of
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, AnswerRequest
 from dq_server.core.model.errors import InvalidTransition
@@ -93,7 +93,7 @@ def gave_up(desk: Desk, call: Call[m.GaveUp]) -> m.ReplyBody:
 
 @handles(m.WorkDone)
 def work_done(desk: Desk, call: Call[m.WorkDone]) -> m.ReplyBody:
-    """A protected job's program is about to end as it should."""
+    """The program of a resized or protected job is about to end as it should."""
     desk.apply(ev.WorkDone(call.principal.job, call.principal.instance))
     return m.Done()
 

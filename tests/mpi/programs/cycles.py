@@ -9,12 +9,15 @@ Rank 0 of the moment draws the next move; the generator's state travels with it,
 rank, however late it joined, can go on. After each move all ranks check size, order and a sum.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import random
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 from mpi4py import MPI
@@ -27,7 +30,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def draw_move(chance: random.Random, size: int, limit: int, hosts: list[str]):
+def draw_move(chance: random.Random, size: int, limit: int, hosts: list[str]) -> tuple[str, Any]:
     """("expand", hosts) or ("shrink", ranks), never past 1 or `limit`."""
     grow = size == 1 or (size < limit and chance.random() < 0.5)
     if grow:
@@ -43,7 +46,7 @@ def check(comm: MPI.Intracomm, members: list[str]) -> list[str]:
     return found
 
 
-def report(comm, cycle, marks):
+def report(comm: MPI.Intracomm, cycle: int, marks: list[list[int | None]]) -> None:
     me = psutil.Process()
     files = comm.reduce(open_files(), MPI.MAX)
     memory_kib = comm.reduce(me.memory_info().rss >> 10, MPI.MAX)
@@ -55,7 +58,7 @@ def main() -> None:
     cycles, limit, seed, *hosts = sys.argv[1:]
     backend = choose_backend()
     comm = backend.start()
-    state = None
+    state: tuple[Any, ...] | None = None
     if not backend.spawned:
         members = comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
         state = (0, random.Random(int(seed)).getstate(), members, [], [], time.time())

@@ -1,6 +1,9 @@
 """Messages over emulated links: right, late by at least the model, and free within a node."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable
 
 import numpy as np
 from mpi4py import MPI
@@ -14,15 +17,16 @@ NBYTES = 2_000_000
 MODEL_S = NBYTES * 8 / (RATE_MBIT * 1e6)
 
 
-def took_s(comm, exchange):
+def took_s(comm: MPI.Intracomm, exchange: Callable[[], None]) -> float:
     """The longest time any rank needed."""
     comm.Barrier()
     begin = time.perf_counter()
     exchange()
-    return comm.allreduce(time.perf_counter() - begin, MPI.MAX)
+    longest_s: float = comm.allreduce(time.perf_counter() - begin, MPI.MAX)
+    return longest_s
 
 
-def main():
+def main() -> None:
     world = MPI.COMM_WORLD
     assert world.size == 4
     nodes = ["a", "b", "c", "c"]  # ranks 2 and 3 share a node
@@ -30,18 +34,18 @@ def main():
     grid = Grid(comm, 1, 4, wait="nap")
     mine, theirs = np.full(NBYTES, world.rank, np.uint8), np.empty(NBYTES, np.uint8)
 
-    def pair(one, other):
+    def pair(one: int, other: int) -> None:
         if world.rank in (one, other):
             peer = other if world.rank == one else one
             row = grid.row_comm
             grid.wait([row.Irecv(theirs, peer), row.Isend(mine, peer)])
             assert (theirs == peer).all()
 
-    def ring():
+    def ring() -> None:
         comm.Sendrecv(mine, (world.rank + 1) % 4, recvbuf=theirs, source=(world.rank - 1) % 4)
         assert (theirs == (world.rank - 1) % 4).all()
 
-    def to_first():
+    def to_first() -> None:
         if world.rank == 0:
             parts = [np.empty(NBYTES, np.uint8) for _ in range(3)]
             grid.wait([comm.Irecv(part, r) for r, part in enumerate(parts, start=1)])

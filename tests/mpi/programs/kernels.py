@@ -3,6 +3,8 @@
 Each story yields failures as text; rank 0 prints {"failures": [...], "checked": N} at the end.
 """
 
+from __future__ import annotations
+
 import contextlib
 import gc
 import itertools
@@ -11,22 +13,30 @@ import os
 import sys
 import time
 import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
 from mpi4py import MPI
+from numpy.typing import NDArray
 
 from apps.linalg import SingularMatrixError, blas, lu, matmul, verification
-from apps.linalg.lu_panels import Panels
+from apps.linalg.lu_panels import Panel, Panels, Strip
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.emulation.pacing import set_pacer
 from resize_lib.grid import Grid
 
 COMM = MPI.COMM_WORLD
-EPS = np.finfo(np.float64).eps
+Local = NDArray[Any]
+Order = Literal["C", "F"]
+ORDERS: tuple[Order, ...] = ("F", "C")
+# Whether something is right, and a text that says what.
+Verdict = tuple[bool | np.bool_, str]
+EPS = float(np.finfo(np.float64).eps)
 
 
-def grids():
+def grids() -> Iterator[Grid]:
     for rows in range(1, COMM.size + 1):
         if COMM.size % rows == 0:
             grid = Grid(COMM, rows, COMM.size // rows)
@@ -34,19 +44,19 @@ def grids():
             grid.free()
 
 
-def part(grid, desc, whole, order="F"):
+def part(grid: Grid, desc: BlockCyclic, whole: Local, order: Order = "F") -> Local:
     index = np.ix_(desc.global_rows(grid.shape, grid.row), desc.global_cols(grid.shape, grid.col))
     return np.array(whole[index], order=order)
 
 
-def tied(m, n, rng):
+def tied(m: int, n: int, rng: np.random.Generator) -> Local:
     """Wilkinson's matrix with its rows shuffled: every column is all ties, all arithmetic exact."""
     whole = np.tril(-np.ones((m, n)), -1) + np.eye(m, n)
     whole[:, -1:] = 1.0
     return whole[rng.permutation(m)]
 
 
-def lu_problems(seed):
+def lu_problems(seed: int) -> Iterator[tuple[str, BlockCyclic, int, Local]]:
     """Shapes, blocks, offsets and strips of every kind; each with a random and a tied matrix."""
     rng = np.random.default_rng(seed)
     for case in range(6):
@@ -57,10 +67,11 @@ def lu_problems(seed):
             ("random", rng.standard_normal((m, n))),
             ("tied", tied(min(m, 40), min(n, 40), rng)),
         ):
-            yield kind, BlockCyclic(*whole.shape, block, block, *offsets), strip, whole
+            rows, cols = whole.shape
+            yield kind, BlockCyclic(rows, cols, block, block, *offsets), strip, whole
 
 
-def lu_like_lapack(seed):
+def lu_like_lapack(seed: int) -> Iterator[Verdict]:
     """Pivots equal to getrf's, factors equal up to rounding, on random and on tied matrices."""
     for grid in grids():
         for kind, desc, strip, whole in lu_problems(seed):
@@ -73,7 +84,7 @@ def lu_like_lapack(seed):
             yield error <= 1e4 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
 
 
-def lu_in_tiles(_seed):
+def lu_in_tiles(_seed: int) -> Iterator[Verdict]:
     """Large enough for every path: several tiles due, blocked triangles, columns in slices."""
     whole = np.random.default_rng(1).standard_normal((900, 1000))
     factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
@@ -86,23 +97,23 @@ def lu_in_tiles(_seed):
 
 
 @contextlib.contextmanager
-def late_with_every_panel(late):
+def late_with_every_panel(late: bool) -> Iterator[None]:
     """LU in which this rank dawdles, if ``late``."""
     factor = Panels.factor
 
-    def dawdle(panels, first, end, strip):
+    def dawdle(panels: Panels, first: int, end: int, strip: Strip) -> Panel:
         if late:
             time.sleep(0.004)
         return factor(panels, first, end, strip)
 
-    Panels.factor = dawdle
+    Panels.factor = dawdle  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
-        Panels.factor = factor
+        Panels.factor = factor  # type: ignore[method-assign]
 
 
-def lu_beside_a_slow_rank(_seed):
+def lu_beside_a_slow_rank(_seed: int) -> Iterator[Verdict]:
     """Panels still being sent, or asked for late, are the right ones, also in the next call."""
     for grid in grids():
         for m, n, strip in ((1200, 1000, 200), (1200, 200, 100), (1200, 150, 50)):
@@ -110,7 +121,7 @@ def lu_beside_a_slow_rank(_seed):
                 yield from back_to_back(grid, BlockCyclic(m, n, 50, 50), strip, slow)
 
 
-def back_to_back(grid, desc, strip, slow):
+def back_to_back(grid: Grid, desc: BlockCyclic, strip: int, slow: int) -> Iterator[Verdict]:
     """Three calls in a row, all of them beside the slow rank."""
     whole = np.random.default_rng(7).standard_normal(desc.shape)
     factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
@@ -124,7 +135,7 @@ def back_to_back(grid, desc, strip, slow):
         yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error}: {name}"
 
 
-def nothing_keeps_the_matrix(_seed):
+def nothing_keeps_the_matrix(_seed: int) -> Iterator[Verdict]:
     """A matrix is gone with its last reference, not when the garbage collector runs next."""
     desc, fill = BlockCyclic(300, 300, 20, 20), verification.uniform(5)
     gc.disable()
@@ -138,10 +149,10 @@ def nothing_keeps_the_matrix(_seed):
     gc.enable()
 
 
-def lu_tiny_and_huge_blocks(_seed):
+def lu_tiny_and_huge_blocks(_seed: int) -> Iterator[Verdict]:
     """Empty matrices, n below the grid, blocks above n, one column, one row; float32."""
     shapes, fill = [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)], verification.uniform(3)
-    kinds = itertools.cycle((np.float64, np.float32))
+    kinds: itertools.cycle[type[np.floating]] = itertools.cycle((np.float64, np.float32))
     for grid in grids():
         for shape, block in itertools.product(shapes, [1, 50]):
             desc, dtype = BlockCyclic(*shape, block, block, 1, 1), next(kinds)
@@ -157,7 +168,7 @@ def lu_tiny_and_huge_blocks(_seed):
             yield error < 100 * np.finfo(dtype).eps, f"error {error}: {name}"
 
 
-def singular(_seed):
+def singular(_seed: int) -> Iterator[Verdict]:
     """An exact zero pivot is reported on every rank, with the factors complete."""
     whole = np.random.default_rng(5).standard_normal((30, 30))
     whole[:, 11] = 0.0
@@ -176,7 +187,9 @@ def singular(_seed):
         yield same, f"factors on {grid.shape}"
 
 
-def product_problems(seed):
+def product_problems(
+    seed: int,
+) -> Iterator[tuple[Local, Local, BlockCyclic, BlockCyclic, BlockCyclic, int]]:
     """Two factors and the three layouts of a product."""
     rng = np.random.default_rng(seed)
     for dtype in (np.float64, np.float32, np.float64, np.float64):
@@ -190,12 +203,12 @@ def product_problems(seed):
         yield A, B, desc_a, desc_b, desc_c, panel
 
 
-def matmul_like_numpy(seed):
+def matmul_like_numpy(seed: int) -> Iterator[Verdict]:
     """Any shapes, blocks, offsets, orders in memory and panel widths."""
     for grid in grids():
         for A, B, desc_a, desc_b, desc_c, panel in product_problems(seed):
             wanted, limit = A @ B, 100 * max(A.shape[1], 1) * np.finfo(A.dtype).eps
-            for orders in itertools.product("FC", repeat=3):
+            for orders in itertools.product(ORDERS, repeat=3):
                 a, b = part(grid, desc_a, A, orders[0]), part(grid, desc_b, B, orders[1])
                 c = part(grid, desc_c, np.full_like(wanted, np.nan), orders[2])
                 matmul(grid, desc_a, a, desc_b, b, desc_c, c, panel=panel)
@@ -204,19 +217,26 @@ def matmul_like_numpy(seed):
                 yield error <= limit, f"{error}: {name}"
 
 
-def checks_catch_errors(_seed):
+def checks_catch_errors(_seed: int) -> Iterator[Verdict]:
     """Right results pass and one wrong element or a NaN anywhere does not, on every grid."""
     n, fills = 50, (verification.uniform(1), verification.uniform(2))
     desc = BlockCyclic(n, n, 8, 8)
     for grid in grids():
-        (A, B), C = (verification.local_part(grid, desc, fill) for fill in fills), None
+        A, B = (verification.local_part(grid, desc, fill) for fill in fills)
         C = np.empty_like(A)
         matmul(grid, desc, A, desc, B, desc, C)
         LU = A.copy(order="F")
         pivots = lu(grid, desc, LU)
         holder = desc.owner(33, 20, grid.shape) == grid.rank
 
-        def residuals(C=C, LU=LU, A=A, B=B, grid=grid, pivots=pivots):
+        def residuals(
+            C: Local = C,
+            LU: Local = LU,
+            A: Local = A,
+            B: Local = B,
+            grid: Grid = grid,
+            pivots: Local = pivots,
+        ) -> tuple[float, ...]:
             product = (grid, (desc, A), (desc, B), (desc, C))
             factors = (grid, desc, LU, pivots, fills[0])
             return (
@@ -238,7 +258,7 @@ def checks_catch_errors(_seed):
             yield not any(value < 1 for value in bad), f"{wrong} unnoticed: {bad} on {grid.shape}"
 
 
-def fills_agree(_seed):
+def fills_agree(_seed: int) -> Iterator[Verdict]:
     """A fill function gives the same matrix bit for bit on every grid."""
     desc, fill = BlockCyclic(37, 53, 5, 3, 1, 2), verification.uniform(9)
     whole = fill(np.arange(37), np.arange(53))
@@ -253,36 +273,36 @@ def fills_agree(_seed):
 class CountingPacer:
     """Counts compute sections, and what is wrongly done outside or inside of them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sections = self.open = self.outside = self.waits_inside = 0
 
-    def section(self):
+    def section(self) -> CountingPacer:
         return self
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.open += 1
         self.sections += 1
         assert self.open == 1, "sections nest"
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self.open -= 1
 
-    def computes(self, function):
-        def call(*args):
+    def computes(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
             self.outside += self.open == 0
             return function(*args)
 
         return call
 
-    def waits(self, function):
-        def call(*args):
+    def waits(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
             self.waits_inside += self.open
             return function(*args)
 
         return call
 
 
-def paced(_seed):
+def paced(_seed: int) -> Iterator[Verdict]:
     """All computing happens inside sections, all waiting outside."""
     desc, names = BlockCyclic(64, 64, 8, 8), ("gemm", "getrf", "solve_lower_unit", "swap_rows")
     plain = {name: getattr(blas, name) for name in names}
@@ -291,7 +311,7 @@ def paced(_seed):
         C, pacer = np.empty_like(A), CountingPacer()
         for name, function in plain.items():
             setattr(blas, name, pacer.computes(function))
-        grid.wait = pacer.waits(grid.wait)
+        grid.wait = pacer.waits(grid.wait)  # type: ignore[method-assign]
         set_pacer(pacer)
         matmul(grid, desc, A, desc, A, desc, C)
         products = pacer.sections
@@ -309,7 +329,7 @@ def paced(_seed):
         yield pacer.sections == sections, "sections without a pacer"
 
 
-def refused(word, call, *args):
+def refused(word: str, call: Callable[..., object], *args: Any) -> Verdict:
     try:
         call(*args)
     except (ValueError, TypeError) as error:
@@ -317,7 +337,7 @@ def refused(word, call, *args):
     return False, f"{word} was accepted"
 
 
-def refusals(_seed):
+def refusals(_seed: int) -> Iterator[Verdict]:
     """What does not fit is refused before anything is changed."""
     desc, other, short = (BlockCyclic(*s) for s in ((12, 12, 4, 4), (12, 12, 3, 4), (9, 12, 4, 4)))
     yield refused(f"the communicator has {COMM.size}", Grid, COMM, COMM.size + 1, 1)
@@ -338,10 +358,10 @@ def refusals(_seed):
         yield np.array_equal(A, before), "A was changed"
 
 
-def waiting(_seed):
+def waiting(_seed: int) -> Iterator[Verdict]:
     """Ranks nap exactly when there are more than processors, or when told to."""
     cores = len(os.sched_getaffinity(0))
-    wanted = {"nap": True, "block": False}.get(os.environ.get("DQ_WAIT"), COMM.size > cores)
+    wanted = {"nap": True, "block": False}.get(os.environ.get("DQ_WAIT", ""), COMM.size > cores)
     for grid in grids():
         yield grid.naps == wanted, f"naps {grid.naps} with {COMM.size} ranks on {cores}"
         grid.wait([])
@@ -352,7 +372,7 @@ def waiting(_seed):
         yield out[0] == peer[1], f"received {out[0]}"
 
 
-def grid_communicators(_seed):
+def grid_communicators(_seed: int) -> Iterator[Verdict]:
     """Row-major ranks; rows by column, columns by row; freed once and for all."""
     for grid in grids():
         yield grid.rank == grid.row * grid.cols + grid.col, "row-major"
@@ -367,7 +387,7 @@ def grid_communicators(_seed):
         yield grid.row_comm == MPI.COMM_NULL, "freed"
 
 
-def main():
+def main() -> None:
     story, seed = globals()[sys.argv[1]], int(sys.argv[2]) if len(sys.argv) > 2 else 0
     failures, checked = [], 0
     for right, text in story(seed):
@@ -375,7 +395,7 @@ def main():
         if not right:
             failures.append(f"rank {COMM.rank}: {text}")
     everyone = COMM.gather((failures, checked))
-    if COMM.rank == 0:
+    if everyone is not None:  # rank 0
         lines = [line for some, _ in everyone for line in some]
         print(json.dumps({"failures": lines, "checked": sum(count for _, count in everyone)}))
 

@@ -4,6 +4,8 @@ Each story returns the number of results checked on this rank; a wrong one raise
 one JSON object with the total.
 """
 
+from __future__ import annotations
+
 import gc
 import json
 import random
@@ -12,17 +14,22 @@ import sys
 import time
 import traceback
 import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal, Never
 
 import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
 from resize_lib.descriptors import (
+    ArrayDescriptor,
     Block1D,
     BlockCyclic,
     Custom,
     Cyclic1D,
+    Distributed,
     ProcessGrid,
     Replicated,
     Weighted1D,
@@ -36,25 +43,26 @@ from resize_lib.redistribution import (
     MovingArray,
     OutOfMemoryError,
     Placement,
+    Redistribution,
     RedistributionError,
     messages,
-    neighbours,
     plan_redistribution,
     redistribute,
-    shuffle,
-    staging,
-    stretches,
+    routes,
+    shared_memory,
 )
-from resize_lib.redistribution.distributed import DistributedArrays
-from resize_lib.redistribution.meeting import Meeting, attendance_of
-from resize_lib.redistribution.repeating import Repeat
+from resize_lib.redistribution.arrays import DistributedArrays
 from tests.plan.layouts import local_part
 
 WORLD = MPI.COMM_WORLD
-DTYPES = ["f8", "c16", "i2", "?", "f4", "M8[s]", "S5", [("a", "i1"), ("b", "f8")]]
+Array = NDArray[Any]
+Order = Literal["C", "F"]
+Transport = Literal["auto", "messages", "shared"]
+ORDERS: tuple[Order, ...] = ("C", "F")
+DTYPES: list[Any] = ["f8", "c16", "i2", "?", "f4", "M8[s]", "S5", [("a", "i1"), ("b", "f8")]]
 
 
-def content(shape, dtype, seed):
+def content(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Array:
     """The global array of any dtype, the same on every rank."""
     size = int(np.prod(shape)) * dtype.itemsize
     values = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
@@ -63,24 +71,29 @@ def content(shape, dtype, seed):
     return values.view(dtype).reshape(shape)
 
 
-def part_of(whole, layout, grid, rank):
-    return whole if isinstance(layout, Replicated) else local_part(whole, layout, grid, rank)
+def part_of(whole: Array, layout: ArrayDescriptor, grid: ProcessGrid, rank: int) -> Array:
+    if isinstance(layout, Replicated):
+        return whole
+    assert isinstance(layout, Distributed)
+    return local_part(whole, layout, grid, rank)
 
 
-def placed(rng, size):
+def placed(rng: random.Random, size: int) -> Placement:
     """A random grid on a random choice of ranks in random order."""
     count = rng.randint(1, size)
     rows = rng.choice([d for d in range(1, count + 1) if count % d == 0])
     return Placement(ProcessGrid(rows, count // rows), tuple(rng.sample(range(size), count)))
 
 
-def random_layouts(rng, old, new):
+def random_layouts(
+    rng: random.Random, old: Placement, new: Placement
+) -> tuple[tuple[int, ...], ArrayDescriptor, ArrayDescriptor | None]:
     """Global shape, old and new layout (None: the same) of a random array."""
     kind = rng.choice(["2-D", "2-D", "1-D", "1-D", "replicated"])
     if kind == "2-D":
         m, n = rng.randint(0, 70), rng.randint(0, 70)
 
-        def layout():
+        def layout() -> BlockCyclic:
             blocks = rng.randint(1, 9), rng.randint(1, 9)
             return BlockCyclic(m, n, *blocks, rng.randint(0, 3), rng.randint(0, 3))
 
@@ -89,9 +102,9 @@ def random_layouts(rng, old, new):
     if kind == "replicated":
         return (n, *trailing), Replicated((n, *trailing)), None
 
-    def cut(place):
+    def cut(place: Placement) -> ArrayDescriptor:
         weights = tuple(rng.random() + 0.01 for _ in place.ranks)
-        choices = [
+        choices: list[ArrayDescriptor] = [
             Block1D(n, trailing),
             Cyclic1D(n, rng.randint(1, 5), trailing),
             Weighted1D(n, weights, trailing),
@@ -101,8 +114,9 @@ def random_layouts(rng, old, new):
     return (n, *trailing), cut(old), cut(new)
 
 
-def laid_out(rng, part, order, arena):
+def laid_out(rng: random.Random, part: Array, order: Order, arena: Arena) -> Array:
     """The part as a local array: in the arena, or in ordinary memory with gaps."""
+    local: Array
     if rng.random() < 0.7:
         local = arena.empty(part.shape, part.dtype, order)
     else:
@@ -112,11 +126,18 @@ def laid_out(rng, part, order, arena):
     return local
 
 
-def moving(rng, name, old, new, comm, arena):
+def moving(
+    rng: random.Random,
+    name: str,
+    old: Placement,
+    new: Placement,
+    comm: MPI.Intracomm,
+    arena: Arena,
+) -> tuple[MovingArray, Array | None]:
     """A random array before the move, and what this rank must hold after it."""
     shape, layout, later = random_layouts(rng, old, new)
     dtype = np.dtype(rng.choice(DTYPES))
-    order = rng.choice("CF") if isinstance(layout, (BlockCyclic, Replicated)) else "C"
+    order: Order = rng.choice(ORDERS) if isinstance(layout, (BlockCyclic, Replicated)) else "C"
     whole = content(shape, dtype, rng.randint(0, 1 << 30))
     p, q = old.grid_rank(comm.rank), new.grid_rank(comm.rank)
     private = random.Random(rng.random())  # each rank makes the same number of draws from rng
@@ -128,7 +149,7 @@ def moving(rng, name, old, new, comm, arena):
     return array, expected
 
 
-def check(result, expected, story):
+def check(result: Any, expected: Array | None, story: object) -> int:
     if expected is None:
         assert result is None, story
         return 0
@@ -137,23 +158,24 @@ def check(result, expected, story):
     return 1
 
 
-def random_moves(seed, comm=WORLD):
+def random_moves(seed: int, comm: MPI.Intracomm = WORLD) -> int:
     """Random arrays, grids, rank maps and options against the gather/scatter oracle."""
     rng, arena, checked = random.Random(seed), Arena(), 0
-    stretches.STRETCH_BYTES_MIN = 1  # even short ones travel from place to place
-    cut, apart = messages.Piece.stretches, []
+    routes.STRETCH_BYTES_MIN = 1  # even short ones travel from place to place
+    cut = messages.Piece.stretches
+    apart: list[messages.Piece] = []
 
-    def counted(piece, *where):
+    def counted(piece: messages.Piece, panel: int, panels: int) -> Iterator[messages.Piece]:
         apart.append(piece)
-        return cut(piece, *where)
+        return cut(piece, panel, panels)
 
-    messages.Piece.stretches = counted
+    messages.Piece.stretches = counted  # type: ignore[method-assign, assignment]
     for turn in range(25):
         old, new = placed(rng, comm.size), placed(rng, comm.size)
         arrays = [
             moving(rng, f"a{k}", old, new, comm, arena) for k in range(rng.choice([1, 2, 3, 6]))
         ]
-        options = {
+        options: dict[str, Any] = {
             "transport": rng.choice(["auto", "messages"]),
             "max_extra_bytes": rng.choice([None, 1, 700, 5000]),
             "checksums": rng.random() < 0.3,
@@ -166,23 +188,29 @@ def random_moves(seed, comm=WORLD):
     return checked
 
 
-def staged_moves(seed):
-    """The same with all parts in shared memory and small arrays staged as large ones are."""
-    staging.PANEL_BYTES_MIN = shuffle.UNIT_BYTES_MIN = 1
-    Arena.empty_quick = Arena.empty
-    run, staged = staging.Panels.run, []
+def shared_moves(seed: int) -> int:
+    """The same with all old and new parts in shared memory."""
+    Arena.empty_quick = Arena.empty  # type: ignore[method-assign]
+    run = shared_memory.SharedMemoryCopies.run
+    copied: list[int] = []
 
-    def counted(panels):
-        staged.append(1)
-        run(panels)
+    def counted(copies: shared_memory.SharedMemoryCopies) -> int:
+        copied.append(run(copies))
+        return copied[-1]
 
-    staging.Panels.run = counted
-    checked = sum(random_moves(100 * seed + turn) for turn in range(12))
-    assert WORLD.allreduce(len(staged)) >= 5
+    shared_memory.SharedMemoryCopies.run = counted  # type: ignore[method-assign, assignment]
+    checked = sum(random_moves(100 * seed + turn) for turn in range(4))
+    assert WORLD.allreduce(sum(map(bool, copied))) >= 5
     return checked
 
 
-def round_trip(seed):
+def keep_shared(arena: Arena, *sizes: int) -> None:
+    """Leave shared memory of these sizes in the arena: the next new parts will lie in it."""
+    held = [arena.empty((nbytes,), "u1") for nbytes in sizes]
+    del held
+
+
+def round_trip(seed: int) -> int:
     """P -> Q -> P brings back every bit, by either transport."""
     rng, arena, checked = random.Random(seed), Arena(), 0
     for transport in ("messages", "shared"):
@@ -194,10 +222,10 @@ def round_trip(seed):
             before = local_part(content(layout.shape, dtype, seed), layout, old.grid, p)
             local = arena.empty(before.shape, dtype)
             local[...] = before
-        arena.prepare([1 << 16])  # new parts are then shared as well
+        keep_shared(arena, 1 << 16)  # new parts are then shared as well
         for source, target in ((old, new), (new, old)):
             array = MovingArray("A", layout, dtype, local)
-            options = {"transport": transport, "arena": arena}
+            options: dict[str, Any] = {"transport": transport, "arena": arena}
             done = redistribute(WORLD, [array], source, target, **options)
             plan = plan_redistribution(layout, source.grid, layout, target.grid, dtype.itemsize)
             apart = plan.bytes_that_change_process(source.ranks, target.ranks)
@@ -208,7 +236,7 @@ def round_trip(seed):
     return checked
 
 
-def nothing_to_do(_seed):
+def nothing_to_do(_seed: int) -> int:
     """The same grid, rank map and layout: the old array is the new one."""
     place = Placement.leading(ProcessGrid(1, WORLD.size))
     layout = BlockCyclic(40, 40, 3, 3)
@@ -219,7 +247,7 @@ def nothing_to_do(_seed):
     return 1
 
 
-def extra_memory_is_bounded(_seed):
+def extra_memory_is_bounded(_seed: int) -> int:
     """The exchange buffers stay within the limit, by default a quarter of the larger part."""
     old, new = (Placement.leading(grid) for grid in (ProcessGrid(1, 1), ProcessGrid(1, WORLD.size)))
     layout = BlockCyclic(1500, 1400, 16, 16)
@@ -240,17 +268,16 @@ def extra_memory_is_bounded(_seed):
             checked += check(done.arrays[0], local_part(whole, layout, new.grid, WORLD.rank), limit)
         assert tracemalloc.get_traced_memory()[0] < 1 << 19, (limit, done.panels)
         tracemalloc.stop()
-    assert done.panels > messages.PANELS_KEPT
-    assert not arena.repeats._repeats  # so many are not kept
+    assert done.panels > 16
     return checked
 
 
-def long_stretches_need_no_buffer(_seed):
+def long_stretches_need_no_buffer(_seed: int) -> int:
     """Whole columns travel from place to place; if one rank's lie with gaps, within the limit."""
     rank, size = WORLD.rank, WORLD.size
     grids = [Placement.leading(ProcessGrid(1, count)) for count in (size - 1, size)]
     layout, checked = BlockCyclic(1500, 1400, 16, 16), 0
-    assert layout.m * layout.nb * 8 >= stretches.STRETCH_BYTES_MIN
+    assert layout.m * layout.nb * 8 >= routes.STRETCH_BYTES_MIN
     whole = np.arange(layout.m * layout.n, dtype="f8").reshape(layout.shape)
     for old, new in (grids, grids[::-1]):
         for gaps in (False, True):
@@ -271,16 +298,18 @@ def long_stretches_need_no_buffer(_seed):
     return checked
 
 
-def own_data(_seed):
+def own_data(_seed: int) -> int:
     """What the application packs, beside a distributed and a replicated array, in one call."""
     size = WORLD.size
     old, new = Placement.leading(ProcessGrid(1, size // 2)), Placement.leading(ProcessGrid(size, 1))
     p, q = old.grid_rank(WORLD.rank), new.grid_rank(WORLD.rank)
 
-    def pack(words, _old, rank, target):
+    def pack(words: list[str], _old: ProcessGrid, rank: int, target: ProcessGrid) -> list[bytes]:
         return [f"{word}@{rank}".encode() if word else b"" for word in words[: target.size]]
 
-    def unpack(pieces, _old, rank, _new):
+    def unpack(
+        pieces: Sequence[bytes], _old: ProcessGrid, rank: int, _new: ProcessGrid
+    ) -> tuple[int, list[str]]:
         return rank, [piece.decode() for piece in pieces]
 
     words = None if p is None else [f"w{k}" if k % 2 else "" for k in range(size)]
@@ -288,11 +317,12 @@ def own_data(_seed):
     parts = Block1D(11)
     mine = None if p is None else parts.global_indices(old.grid, p)
     arrays = [
-        MovingArray("words", Custom(pack, unpack), None, words),
+        MovingArray("words", Custom(pack, unpack), np.uint8, words),
         MovingArray("state", Replicated((5,)), "f8", state),
         MovingArray("items", parts, "i8", mine),
     ]
     done = redistribute(WORLD, arrays, old, new, checksums=True)
+    assert q is not None
     texts = [f"w{q}@{k}" if q % 2 else "" for k in range(size // 2)]
     assert done.arrays[0] == (q, texts), done.arrays[0]
     assert done.arrays[1].tolist() == [0, 1, 2, 3, 4]
@@ -301,7 +331,7 @@ def own_data(_seed):
     return 3
 
 
-def same_everywhere(call, kind, says):
+def same_everywhere(call: Callable[[], object], kind: type[Exception], says: str) -> int:
     """``call`` raises the same exception of type ``kind`` with the same text on every rank."""
     try:
         call()
@@ -313,7 +343,7 @@ def same_everywhere(call, kind, says):
     raise AssertionError(f"rank {WORLD.rank}: no {kind.__name__} with {says!r}")
 
 
-def bad_input(_seed):
+def bad_input(_seed: int) -> int:
     """Whatever one rank does wrong: one clear error on all, the old data as it was, then go on."""
     rank, size = WORLD.rank, WORLD.size
     old, new = Placement.leading(ProcessGrid(1, size)), Placement.leading(ProcessGrid(size, 1))
@@ -322,10 +352,10 @@ def bad_input(_seed):
     good = MovingArray("A", layout, "f8", local)
     last = rank == size - 1
 
-    def moved(array, to=new, **options):
+    def moved(array: Any, to: Placement = new, **options: Any) -> Callable[[], object]:
         return lambda: redistribute(WORLD, [array], old, to, **options)
 
-    def boom(*_):
+    def boom(*_: object) -> list[bytes]:
         if last:
             raise RuntimeError("no such file")
         return [b""] * size
@@ -339,8 +369,8 @@ def bad_input(_seed):
     nothing = MovingArray("A", layout, "f8", None if last else local)
     shapes = MovingArray("A", layout, "f8", local, BlockCyclic(20, 21, 2, 2))
     weights = MovingArray("w", Weighted1D(4, (1.0,) * (size + 1)), "f8", np.zeros(1))
-    packer = MovingArray("words", Custom(boom, boom), None, "x")
-    unpacker = MovingArray("words", Custom(lambda *_: [b""] * size, boom), None, "x")
+    packer = MovingArray("words", Custom(boom, boom), np.uint8, "x")
+    unpacker = MovingArray("words", Custom(lambda *_: [b""] * size, boom), np.uint8, "x")
     lists = MovingArray("A", layout, "f8", local.tolist() if last else local)
     larger = Placement.leading(ProcessGrid(size, 2))
     twice = Placement(new.grid, (0,) * size)
@@ -376,7 +406,7 @@ def bad_input(_seed):
     return len(stories)
 
 
-def one_rank_declares_more(_seed):
+def one_rank_declares_more(_seed: int) -> int:
     """Rank 0 moves two arrays, the others one."""
     place = Placement.leading(ProcessGrid(1, WORLD.size))
     layout = Block1D(10)
@@ -388,7 +418,7 @@ def one_rank_declares_more(_seed):
     return same_everywhere(call, DeclarationMismatchError, says)
 
 
-def out_of_memory(_seed):
+def out_of_memory(_seed: int) -> int:
     """The last rank may not allocate its new part: all ranks say so and go on at the old size."""
     rank, size = WORLD.rank, WORLD.size
     old, new = Placement(ProcessGrid(1, 1), (0,)), Placement(ProcessGrid(1, 1), (size - 1,))
@@ -408,9 +438,10 @@ def out_of_memory(_seed):
     return 1
 
 
-def a_lost_piece_is_noticed(_seed):
+def a_lost_piece_is_noticed(_seed: int) -> int:
     """Checksums compare what was there with what arrived, on every rank alike."""
-    DistributedArrays.staying = lambda _: ()  # what stays on its process is lost
+    # What stays on its process is lost.
+    DistributedArrays.copy_staying = lambda _: None  # type: ignore[method-assign, assignment]
     place, size = Placement.leading(ProcessGrid(1, WORLD.size)), WORLD.size
     new = Placement.leading(ProcessGrid(size, 1))
     layout = BlockCyclic(30, 30, 2, 2)
@@ -424,7 +455,7 @@ def a_lost_piece_is_noticed(_seed):
     return same_everywhere(call, CorruptDataError, says)
 
 
-def a_neighbours_memory_out_of_reach(seed):
+def a_neighbours_memory_out_of_reach(seed: int) -> int:
     """One process cannot open the others' memory: everything goes by message after all."""
     arena, size, checked = Arena(), WORLD.size, 0
     old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1)))
@@ -436,11 +467,12 @@ def a_neighbours_memory_out_of_reach(seed):
     local = arena.empty(parts[0].shape, "f8")
     local[...] = parts[0]
     array = MovingArray("A", layout, "f8", local)
-    if seed:  # new parts are shared as well: staged
-        arena.prepare([1 << 16] * 2)
-    reachable = neighbours.open_segment
+    if seed:  # new parts are shared as well
+        keep_shared(arena, 1 << 16, 1 << 16)
+    module: Any = shared_memory  # a function that it imported is replaced
+    reachable = module.open_segment
     if WORLD.rank == size - 1:
-        neighbours.open_segment = out_of_reach
+        module.open_segment = out_of_reach
     for number in (1, 2):
         done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
         assert done.shared == (number == 2)
@@ -449,60 +481,40 @@ def a_neighbours_memory_out_of_reach(seed):
         call = lambda: redistribute(WORLD, [array], old, new, arena=arena, transport="shared")  # noqa: E731
         if number == 1:
             same_everywhere(call, InvalidRedistributionError, says)
-        neighbours.open_segment = reachable
+        module.open_segment = reachable
     return checked
 
 
-def out_of_reach(*_args, **_options):
+def out_of_reach(*_args: object, **_options: object) -> Never:
     """As the system says it."""
     raise PermissionError("another user's")
 
 
-def ranks_meet(seed):
-    """From the third time on ranks agree in shared memory: late ones, errors and all."""
+def late_ranks_and_errors(seed: int) -> int:
+    """Ranks agree again and again: some come late, every second call fails on one of them."""
     rng, size = random.Random(seed), WORLD.size
-    comm = WORLD.Dup()
     grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
     layout, arena = BlockCyclic(30, 30, 2, 2), Arena()
     whole = content(layout.shape, np.dtype("f8"), seed)
-    local = arena.empty(layout.local_shape(grids[0].grid, comm.rank), "f8")
-    local[...] = local_part(whole, layout, grids[0].grid, comm.rank)
+    local = arena.empty(layout.local_shape(grids[0].grid, WORLD.rank), "f8")
+    local[...] = local_part(whole, layout, grids[0].grid, WORLD.rank)
     checked = 0
     for turn in range(12):
         old, new = grids[turn % 2], grids[1 - turn % 2]
-        if rng.randrange(size) == comm.rank:
-            time.sleep(rng.choice([0.0, 0.001, 0.05]))  # later than the others watch
+        if rng.randrange(size) == WORLD.rank:
+            time.sleep(rng.choice([0.0, 0.001, 0.05]))
         array = MovingArray("A", layout, "f8", local)
-        (local,) = redistribute(comm, [array], old, new, arena=arena, checksums=True).arrays
-        checked += check(local, local_part(whole, layout, new.grid, comm.rank), turn)
-        wrong = MovingArray("A", layout, "f8", local[:-1] if comm.rank == 0 else local)
-        call = lambda: redistribute(comm, [wrong], new, old, arena=arena)  # noqa: B023, E731
+        (local,) = redistribute(WORLD, [array], old, new, arena=arena, checksums=True).arrays
+        checked += check(local, local_part(whole, layout, new.grid, WORLD.rank), turn)
+        wrong = MovingArray("A", layout, "f8", local[:-1] if WORLD.rank == 0 else local)
+        call = lambda: redistribute(WORLD, [wrong], new, old, arena=arena)  # noqa: B023, E731
         same_everywhere(call, InvalidRedistributionError, "rank 0: 'A': the local array has shape")
-        meeting = attendance_of(comm).meeting
-        assert (meeting is not None) == (turn > 0 and Meeting.possible())
-        if turn == 4 and meeting is not None:
-            meeting._number = meeting._woken[0] = meeting._came[comm.rank] = 0xFFFFFFFC
-            comm.Barrier()
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    del meeting
-    comm.Free()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before - Meeting.possible()
     return checked
 
 
-class Probing(MPI.Intracomm):
-    """Counts how often MPI is let go on."""
-
-    probes = 0
-
-    def Iprobe(self, *args, **options):  # noqa: N802
-        Probing.probes += 1
-        return super().Iprobe(*args, **options)
-
-
-def sends_go_on_in_a_meeting(_seed):
+def sends_go_on_while_ranks_agree(_seed: int) -> int:
     """A rank that waits for the others lets its own large message get through to them."""
-    size, checked, comm = WORLD.size, 0, Probing(WORLD)
+    size, checked = WORLD.size, 0
     grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
     layout = BlockCyclic(30, 30, 2, 2)
     for turn in range(6):
@@ -513,29 +525,19 @@ def sends_go_on_in_a_meeting(_seed):
         if WORLD.rank == 1:
             time.sleep(0.02)  # some networks need the sender for the rest, which waits meanwhile
             WORLD.Recv(message, 0)
-        (part,) = redistribute(comm, [MovingArray("A", layout, "f8", local)], old, new).arrays
+        (part,) = redistribute(WORLD, [MovingArray("A", layout, "f8", local)], old, new).arrays
         if sent is not None:
             sent.Wait()
         checked += bool(((part == 1.5).all() and (message == turn).all()) or WORLD.rank > 1)
-    assert WORLD.rank or Probing.probes or not Meeting.possible()
     return checked
 
 
-def to_and_fro(seed):
-    """Parts that lie where they lay are copied as before, until something is different."""
+def to_and_fro(seed: int) -> int:
+    """Memory that moves leave in the arena is used again by those that follow."""
     arena, size, checked = Arena(), WORLD.size, 0
     grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
     layouts = [BlockCyclic(90, 90, 2, 2), BlockCyclic(40, 40, 3, 3)]
-    Arena.empty_quick = Arena.empty
-    staging.PANEL_BYTES_MIN = shuffle.UNIT_BYTES_MIN = 1
-    again, repeated = Repeat.again, []
-
-    def counted(self, *arguments):
-        found = again(self, *arguments)
-        repeated.append(found is not None)
-        return found
-
-    Repeat.again = counted
+    Arena.empty_quick = Arena.empty  # type: ignore[method-assign]
     for turn in range(24):
         old, new = grids[turn % 2], grids[1 - turn % 2]
         arrays, expected = [], []
@@ -553,17 +555,17 @@ def to_and_fro(seed):
         for result, part in zip(done.arrays, expected, strict=True):
             checked += check(result, part, turn)
         del arrays, local, done, result
-    assert 8 <= sum(repeated) < 20, repeated
     return checked
 
 
 class Disturbances:
     """What can be different on one rank when a move is asked for once more."""
 
-    def __init__(self, arena):
-        self.arena, self.held = arena, []
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.held: list[Array] = []
 
-    def draw(self, rng, asked):
+    def draw(self, rng: random.Random, asked: Asked) -> str | None:
         """What happens, mostly nothing; not what takes parts out of shared memory."""
         if rng.random() > 0.25:
             return None
@@ -571,72 +573,74 @@ class Disturbances:
         names = [name for name in vars(Disturbances) if name[0] != "_" and name != "draw"]
         return rng.choice([n for n in names if asked.transport == "messages" or n not in unshared])
 
-    def late(self, array):
+    def late(self, array: MovingArray) -> MovingArray:
         time.sleep(0.01)
         return array
 
-    def elsewhere(self, array):
+    def elsewhere(self, array: MovingArray) -> MovingArray:
         local = self.arena.empty(array.local.shape, "f8", array.order)
         local[...] = array.local
         return replace(array, local=local)
 
-    def strided(self, array):
+    def strided(self, array: MovingArray) -> MovingArray:
         wide = np.zeros((array.local.shape[0], 2 * array.local.shape[1]))
         wide[:, ::2] = array.local
         return replace(array, local=wide[:, ::2])
 
-    def trimmed(self, array):
+    def trimmed(self, array: MovingArray) -> MovingArray:
         self.arena.trim(0)
         return array
 
-    def crowded(self, array):
+    def crowded(self, array: MovingArray) -> MovingArray:
         self.held.append(self.arena.empty_quick(array.local.shape, "f8"))
         return array
 
-    def roomy(self, array):
-        for name in ("send 0", "receive 0", "staging"):
-            self.arena.scratch(name, 2 * self.arena.scratch(name, 1).base.size)
+    def roomy(self, array: MovingArray) -> MovingArray:
+        for name in ("send 0", "receive 0"):
+            kept = self.arena.scratch(name, 1).base
+            assert kept is not None
+            self.arena.scratch(name, 2 * kept.size)
         return array
 
-    def wrong(self, array):
+    def wrong(self, array: MovingArray) -> MovingArray:
         return replace(array, local=array.local[:-1])
 
-    def another(self, array):
+    def another(self, array: MovingArray) -> MovingArray:
         return replace(array, name="C")
 
 
 class Asked:
     """Two arrays that go to and fro between two grids: the same memory each time."""
 
-    def __init__(self, rng, transport):
+    def __init__(self, rng: random.Random, transport: Transport) -> None:
         self.transport, self.comm = transport, WORLD.Dup()
         self.arena, size = Arena(shared=transport == "shared"), WORLD.size
         sides = (1, size), rng.choice([(size, 1), (1, max(1, size - 1))])
         self.places = [Placement.leading(ProcessGrid(*side)) for side in sides]
-        self.limit = rng.choice([None, 5000])
-        self.layouts = [
+        self.limit: int | None = rng.choice([None, 5000])
+        self.layouts: list[BlockCyclic | Cyclic1D] = [
             rng.choice([BlockCyclic(60, 60, 2, 2), BlockCyclic(61, 64, 3, 5, 1, 1)]),
             Cyclic1D(40, 3),  # stays where it is if both grids have as many ranks
         ]
-        self.orders = rng.choice("CF"), "C"
+        self.orders: tuple[Order, Order] = rng.choice(ORDERS), "C"
         self.sources = [[self.empty(k, place) for k in (0, 1)] for place in self.places]
         if transport == "shared":
-            self.arena.prepare(4 * [8 * 64 * 64])
+            keep_shared(self.arena, *4 * [8 * 64 * 64])
 
-    def empty(self, k, place):
+    def empty(self, k: int, place: Placement) -> Array | None:
         """Memory for this rank's part of array ``k``; None if it is not on the grid."""
         p = place.grid_rank(self.comm.rank)
         if p is None:
             return None
         return self.arena.empty(self.layouts[k].local_shape(place.grid, p), "f8", self.orders[k])
 
-    def parts(self, seed, k, place):
+    def parts(self, seed: int, k: int, place: Placement) -> Array | None:
         """What this rank holds of array ``k`` on the grid of ``place``."""
         p, layout = place.grid_rank(self.comm.rank), self.layouts[k]
         whole = content(layout.shape, np.dtype("f8"), seed + k)
         return None if p is None else local_part(whole, layout, place.grid, p)
 
-    def again(self, rng, way, disturbances):
+    def again(self, rng: random.Random, way: int, disturbances: Disturbances) -> int:
         """Once more, perhaps with something different on one rank; what is checked."""
         seed, old, new = rng.randrange(1 << 30), self.places[way], self.places[1 - way]
         arrays = []
@@ -648,7 +652,7 @@ class Asked:
         if what is not None and who == self.comm.rank:
             arrays[0] = getattr(disturbances, what)(arrays[0])
 
-        def move():
+        def move() -> Redistribution:
             return redistribute(
                 self.comm, arrays, old, new,
                 arena=self.arena, transport=self.transport, max_extra_bytes=self.limit,
@@ -664,29 +668,17 @@ class Asked:
         return 1 + sum(check(results[k], self.parts(seed, k, new), story) for k in (0, 1))
 
 
-def again_and_again(seed):
+def again_and_again(seed: int) -> int:
     """The same moves over and over; now and then something is different on one rank, or fails."""
     rng, checked = random.Random(seed), 0
-    again, repeated = Repeat.again, []
-    stretches.STRETCH_BYTES_MIN = staging.PANEL_BYTES_MIN = shuffle.UNIT_BYTES_MIN = 1
-
-    def counted(self, *arguments):
-        found = again(self, *arguments)
-        repeated.append(0 if found is None else 1 + found.panels)
-        return found
-
-    Repeat.again = counted
-    panels = 0
-    for transport in ("messages", "shared", "messages"):
-        repeated.clear()
+    routes.STRETCH_BYTES_MIN = 1
+    transports: tuple[Transport, ...] = ("messages", "shared")
+    for transport in transports:
         asked, way = Asked(rng, transport), 0
         disturbances = Disturbances(asked.arena)
-        for _ in range(120):
+        for _ in range(60):
             way = way if rng.random() < 0.7 else 1 - way
             checked += asked.again(rng, way, disturbances)
-        assert sum(map(bool, repeated)) >= 30, (transport, repeated)
-        assert WORLD.size == 1 or not all(repeated), transport  # some could, others could not
-        panels = max(panels, *repeated)
         arena, comm = asked.arena, asked.comm
         disturbances.held.clear()
         del asked
@@ -694,10 +686,10 @@ def again_and_again(seed):
         arena.trim(0)
         assert (arena.used_bytes, arena.free_bytes) == (0, 0)
         comm.Free()
-    return checked + 1000 * (panels > 3)
+    return checked
 
 
-def nothing_piles_up(seed):
+def nothing_piles_up(seed: int) -> int:
     """Open files and kept memory stay flat over many moves in one job: thrice the same twenty."""
     arena = Arena()
     place = Placement.leading(ProcessGrid(1, 1))
@@ -705,11 +697,11 @@ def nothing_piles_up(seed):
     local = arena.empty(layout.shape, "f8") if WORLD.rank == 0 else None
     if local is not None:
         local[...] = 7
-    files = []
+    files: list[int] = []
     rng = random.Random(seed)
     moves = [placed(rng, WORLD.size) for _ in range(20)]
     for new in 3 * moves:
-        arena.prepare([layout.m * layout.n * 8])
+        keep_shared(arena, layout.m * layout.n * 8)
         array = MovingArray("A", layout, "f8", local)
         (local,) = redistribute(WORLD, [array], place, new, arena=arena).arrays
         del array
@@ -722,7 +714,7 @@ def nothing_piles_up(seed):
     return 1
 
 
-def across_a_spawned_communicator(seed):
+def across_a_spawned_communicator(seed: int) -> int:
     """Ranks that were spawned and merged move and read data like any others."""
     parent = MPI.Comm.Get_parent()
     if parent == MPI.COMM_NULL:
@@ -750,7 +742,7 @@ def across_a_spawned_communicator(seed):
     return total if WORLD.rank == 0 and parent == MPI.COMM_NULL else 0
 
 
-def main():
+def main() -> None:
     story, seed = sys.argv[1], int(sys.argv[2])
     try:
         checked = WORLD.allreduce(globals()[story](seed))

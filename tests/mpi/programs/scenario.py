@@ -3,11 +3,15 @@
 mpi4py comes first on purpose: that is the order most programs import in.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any, Never
 
 from mpi4py import MPI
 
@@ -15,75 +19,76 @@ from dq_client.dq_rsh import spelled_in_letters
 from resize_lib.processes import ShrinkError, SpawnError, arrivals, choose_backend, idle_bcast
 
 BACKEND = choose_backend()
+# What every rank does next, given how many steps are done then; its communicator afterwards.
+Step = Callable[[MPI.Intracomm, int], MPI.Intracomm]
 
 
-def show(comm, **what):
+def show(comm: MPI.Intracomm, **what: Any) -> None:
     if comm.rank == 0:
         print(json.dumps({"size": comm.size, **what}), flush=True)
 
 
-def where(comm):
+def where(comm: MPI.Intracomm) -> list[str]:
     return comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
 
 
-def pids(comm):
+def pids(comm: MPI.Intracomm) -> list[int]:
     return comm.allgather(os.getpid())
 
 
-def shrink(comm, leaving):
+def shrink(comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm:
     smaller = BACKEND.shrink(comm, leaving)
     if smaller is None:
         BACKEND.leave()
     return smaller
 
 
-def start_and_join(steps):
+def start_and_join(steps: Sequence[Step]) -> MPI.Intracomm:
     """Run `steps`, a list of functions comm -> comm, from the one that is next for this rank."""
     comm = BACKEND.start()
     done = idle_bcast(comm, 0)
     while True:
         for step in steps[done:]:
             done += 1
-            grown = step(comm, done)
-            comm = grown if grown is not None else comm
+            comm = step(comm, done)
         return comm
 
 
-def expand(hosts, **options):
+def expand(hosts: Sequence[str]) -> Step:
     """A step that expands; new ranks go on after it, because rank 0 tells them how far it is."""
 
-    def step(comm, done):
-        comm = BACKEND.expand(comm, hosts, **options)
+    def step(comm: MPI.Intracomm, done: int) -> MPI.Intracomm:
+        comm = BACKEND.expand(comm, hosts)
         idle_bcast(comm, done)
         return comm
 
     return step
 
 
-def release(leaving):
+def release(leaving: Collection[int]) -> Step:
     return lambda comm, _: shrink(comm, leaving)
 
 
-def shrink_to_one(hosts):
+def shrink_to_one(hosts: list[str]) -> None:
     comm = start_and_join([release({0, 1, 3})])
     show(comm, pids=pids(comm))
 
 
-def to_other_processors(hosts):
+def to_other_processors(hosts: list[str]) -> None:
     """From four starting ranks to two spawned ones: none of the first processors is kept."""
     comm = start_and_join([expand([hosts[-1]] * 2), release({0, 1, 2, 3})])
     show(comm, spawned=comm.allgather(BACKEND.spawned), where=where(comm))
 
 
-def same_node_again(hosts):
-    steps = []
+def same_node_again(hosts: list[str]) -> None:
+    steps: list[Step] = []
     for _ in range(3):
         steps += [expand([hosts[-1]] * 2), release({1, 2})]
     comm = start_and_join(steps)
     show(comm, where=where(comm))
 
 
-def values_of_any_length(hosts):
+def values_of_any_length(hosts: list[str]) -> None:
     """Broadcasts that fit into one message, just do or do not, and that need more; any root."""
     comm = BACKEND.start()
     right = True
@@ -94,7 +99,7 @@ def values_of_any_length(hosts):
     show(comm, right=comm.allgather(right))
 
 
-def no_names_of_shared_memory(hosts):
+def no_names_of_shared_memory(hosts: list[str]) -> None:
     """What MPICH shares has no name any more, so that a rank that is killed leaves nothing."""
     comm = start_and_join([expand([hosts[-1]]), release({0})])
     maps = Path("/proc/self/maps").read_text().splitlines()
@@ -103,18 +108,18 @@ def no_names_of_shared_memory(hosts):
     show(comm, found=comm.allgather(bool(mine)), named=comm.allgather(named))
 
 
-def order(hosts):
+def order(hosts: list[str]) -> None:
     """A host named twice, with another in between: ranks stand as named."""
     wanted = [hosts[1], hosts[2], hosts[1], hosts[0]]
     comm = start_and_join([expand(wanted)])
     show(comm, where=where(comm), wanted=wanted)
 
 
-def refused(hosts):
+def refused(hosts: list[str]) -> None:
     """Every rank hears the same refusal, and the job goes on at its size."""
     comm = BACKEND.start()
     messages = []
-    for ask in (
+    requests: tuple[Callable[[], object], ...] = (
         lambda: BACKEND.expand(comm, [hosts[0]], ["/no/such/python", "app.py"]),
         lambda: BACKEND.expand(comm, [hosts[0]], [sys.executable, "missing.py"]),
         lambda: BACKEND.expand(comm, [hosts[0]], folder="/no/such/folder"),
@@ -123,7 +128,8 @@ def refused(hosts):
         lambda: BACKEND.shrink(comm, set(range(comm.size))),
         lambda: BACKEND.shrink(comm, {comm.size}),
         lambda: BACKEND.shrink(comm, set()),
-    ):
+    )
+    for ask in requests:
         try:
             ask()
         except (SpawnError, ShrinkError) as error:
@@ -134,39 +140,39 @@ def refused(hosts):
     show(comm, messages=messages, alike=all(other == messages for other in heard))
 
 
-def never_resized(hosts):
+def never_resized(hosts: list[str]) -> None:
     comm = BACKEND.start()
     show(comm, sum=comm.allreduce(1))
 
 
-def exit_code(hosts):
+def exit_code(hosts: list[str]) -> Never:
     comm = start_and_join([expand([hosts[0]] * 2), release({0})])
     show(comm)
     raise SystemExit(3 if comm.rank == 1 else 0)
 
 
-def crash_in_spawned(hosts):
+def crash_in_spawned(hosts: list[str]) -> None:
     comm = start_and_join([expand([hosts[0]] * 2), release({1})])
     if comm.rank == comm.size - 1:
         raise RuntimeError("a spawned rank fails")
     comm.barrier()
 
 
-def crash_in_starting(hosts):
+def crash_in_starting(hosts: list[str]) -> None:
     comm = start_and_join([expand([hosts[0]])])
     if comm.rank == 0:
         raise RuntimeError("a starting rank fails")
     comm.barrier()
 
 
-def crash_unresized(hosts):
+def crash_unresized(hosts: list[str]) -> None:
     comm = BACKEND.start()
     if comm.rank == 1:
         raise RuntimeError("one rank fails")
     comm.barrier()
 
 
-def exit_callbacks(hosts):
+def exit_callbacks(hosts: list[str]) -> None:
     """A leaver's exit callbacks run and its output is not lost."""
     import atexit
 
@@ -176,7 +182,7 @@ def exit_callbacks(hosts):
     show(comm)
 
 
-def same_command(hosts):
+def same_command(hosts: list[str]) -> None:
     """Spawned ranks get the interpreter flags, module form and arguments of the first ones."""
     os.chdir("/")
     comm = start_and_join([expand([hosts[0]])])
@@ -184,7 +190,7 @@ def same_command(hosts):
     show(comm, commands=comm.allgather(mine))
 
 
-def in_the_background(hosts):
+def in_the_background(hosts: list[str]) -> None:
     """The old ranks compute on while two new ones start, and take them in when they are ready."""
     comm = BACKEND.start()
     turns = 0
@@ -201,7 +207,7 @@ def in_the_background(hosts):
     show(comm, where=where(comm), turns=turns)
 
 
-def cancelled(hosts):
+def cancelled(hosts: list[str]) -> None:
     """An expansion is called off, early and late; another one goes well afterwards."""
     comm = BACKEND.start()
     if not BACKEND.spawned:
@@ -218,7 +224,7 @@ def cancelled(hosts):
     show(comm)
 
 
-def never_completed(hosts):
+def never_completed(hosts: list[str]) -> None:
     """The job ends first; the new ranks end by themselves."""
     comm = BACKEND.start()
     if comm.rank == 0:
@@ -226,7 +232,7 @@ def never_completed(hosts):
     show(comm)
 
 
-def begun_by_a_leaver(hosts):
+def begun_by_a_leaver(hosts: list[str]) -> None:
     """Rank 0 leaves with an expansion under way: that is called off."""
     comm = BACKEND.start()
     if not BACKEND.spawned:
@@ -236,7 +242,7 @@ def begun_by_a_leaver(hosts):
     show(comm)
 
 
-def begun_twice(hosts):
+def begun_twice(hosts: list[str]) -> None:
     """Only one expansion at a time, and none to complete without one."""
     comm = BACKEND.start()
     messages = []
@@ -255,7 +261,7 @@ def begun_twice(hosts):
     show(comm, messages=messages)
 
 
-def dead_node(hosts):
+def dead_node(hosts: list[str]) -> None:
     """A node whose agent refuses: the job hears why, goes on, and grows onto a good one."""
     comm = BACKEND.start()
     messages = []
@@ -269,7 +275,7 @@ def dead_node(hosts):
     show(comm, messages=messages, where=where(comm))
 
 
-def too_late(hosts):
+def too_late(hosts: list[str]) -> None:
     """A program that does not join in time: refused on every rank, the job goes on."""
     arrivals.ARRIVAL_LIMIT_S = 0.5
     comm = BACKEND.start()

@@ -3,19 +3,31 @@
 Each turn changes every element, so that data which a resize brought back from earlier would show.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
 from mpi4py import MPI
+from numpy.typing import DTypeLike, NDArray
+
+if TYPE_CHECKING:
+    from resize_lib.declarations import Array, Matrix, Value
+    from resize_lib.descriptors import ProcessGrid
+    from resize_lib.jobsession import Session
+    from tests.mpi.programs.session_script import Faults
 
 RECORD = np.dtype([("key", np.int32), ("weight", np.float64)])
 ITEMS = 53
 
 # name: rows, columns, block, dtype. "large" gives memory something to be measured by.
-MATRICES = {
+MATRICES: dict[str, tuple[int, int, int | tuple[int, int], DTypeLike]] = {
     "plain": (60, 45, 8, np.float64),
     "wide": (33, 70, (4, 16), np.complex128),
     "single": (70, 33, (64, 1), np.float32),
@@ -24,7 +36,7 @@ MATRICES = {
     "large": (512, 512, 32, np.float64),
 }
 # name: items, trailing shape, options, dtype
-ARRAYS = {
+ARRAYS: dict[str, tuple[int, tuple[int, ...], dict[str, Any], DTypeLike]] = {
     "blocks": (1001, (), {"layout": "block"}, np.int64),
     "few items": (3, (2,), {"layout": "block"}, np.float32),
     "cards": (500, (3,), {"layout": "cyclic", "block": 7}, np.float64),
@@ -40,17 +52,19 @@ ARRAYS = {
 }
 
 
-def element(i, j, turns, dtype):
+def element(i: NDArray[Any], j: NDArray[Any], turns: int, dtype: DTypeLike) -> NDArray[Any]:
     """What a matrix holds at (i, j) after so many turns."""
-    number = 3 * i + 7 * j + turns
+    number: NDArray[Any] = 3 * i + 7 * j + turns
     if dtype == np.bool_:
-        return number % 3 == 0
-    if dtype == np.int16:
-        return (number % 10_007).astype(dtype)
-    return (number * (1 - 2j) if dtype == np.complex128 else number).astype(dtype)
+        number = number % 3 == 0
+    elif dtype == np.int16:
+        number = number % 10_007
+    elif dtype == np.complex128:
+        number = number * (1 - 2j)
+    return number.astype(dtype)
 
 
-def item(i, turns, dtype, trailing):
+def item(i: NDArray[Any], turns: int, dtype: DTypeLike, trailing: tuple[int, ...]) -> NDArray[Any]:
     """What an array holds at i after so many turns."""
     if dtype == RECORD:
         found = np.empty(i.shape, RECORD)
@@ -64,51 +78,63 @@ class Everything:
     """The declared data of a session. `faults`: (rows, cols) of a new grid to ("pack" or "unpack",
     the rank in that grid's resize that fails)."""
 
-    def __init__(self, rs, faults=None):
+    def __init__(self, rs: Session, faults: Faults | None = None) -> None:
         self.rs, self.faults = rs, faults or {}
         self.matrices = [
             rs.matrix(
                 name, rows, cols, block=block, dtype=dtype,
-                init=lambda i, j, dtype=dtype: element(i, j, 0, dtype),
+                init=partial(element, turns=0, dtype=dtype),
             )
             for name, (rows, cols, block, dtype) in MATRICES.items()
         ]  # fmt: skip
         self.arrays = [
             rs.array(
                 name, items, trailing, dtype=dtype, **options,
-                init=lambda i, dtype=dtype, trailing=trailing: item(i, 0, dtype, trailing),
+                init=partial(item, turns=0, dtype=dtype, trailing=trailing),
             )
             for name, (items, trailing, options, dtype) in ARRAYS.items()
         ]  # fmt: skip
-        self.known = rs.value("known", {"turns": 0, "pids": {}, "marks": []})
+        self.known: Value[dict[str, Any]] = rs.value("known", {"turns": 0, "pids": {}, "marks": []})
         mine = {k: k * k for k in range(rs.rank, ITEMS, rs.size)}
         self.parcel = rs.parcel("parcel", mine, self.pack, self.unpack)
 
-    def pack(self, value, old_grid, old_rank, new_grid):
+    def pack(
+        self,
+        value: dict[int, int],
+        old_grid: ProcessGrid,
+        old_rank: int,
+        new_grid: ProcessGrid,
+    ) -> list[bytes]:
         self.fail("pack", new_grid, old_rank)
         cut = [{k: value[k] for k in value if k % new_grid.size == r} for r in range(new_grid.size)]
         return [json.dumps(piece).encode() for piece in cut]
 
-    def unpack(self, pieces, old_grid, new_rank, new_grid):
+    def unpack(
+        self,
+        pieces: Sequence[bytes],
+        old_grid: ProcessGrid,
+        new_rank: int,
+        new_grid: ProcessGrid,
+    ) -> dict[int, int]:
         self.fail("unpack", new_grid, new_rank)
         return {int(k): v for piece in pieces for k, v in json.loads(piece).items()}
 
-    def fail(self, what, grid, rank):
+    def fail(self, what: str, grid: ProcessGrid, rank: int) -> None:
         if self.faults.get((grid.rows, grid.cols)) == (what, rank):
             raise MemoryError(f"{what} on rank {rank} finds no memory")
 
-    def advance(self):
+    def advance(self) -> None:
         """Change everything."""
         known = self.known.value
         known["turns"] += 1
         for x in self.matrices:
             x.local[...] = element(x.rows[:, None], x.cols[None], known["turns"], x.dtype)
-        for x in self.arrays:
-            x.local[...] = item(x.indices, known["turns"], x.dtype, x.desc.trailing)
+        for a in self.arrays:
+            a.local[...] = item(a.indices, known["turns"], a.dtype, a.desc.trailing)
         for k in self.parcel.value:
             self.parcel.value[k] += 1
 
-    def check(self):
+    def check(self) -> None:
         """Raises, on the rank concerned, if one element anywhere is not what it must be."""
         turns, rs = self.known.value["turns"], self.rs
         assert turns == rs.step, (turns, rs.step)
@@ -116,17 +142,18 @@ class Everything:
             expected = element(x.rows[:, None], x.cols[None], turns, x.dtype)
             assert x.local.shape == x.desc.local_shape(rs.grid.shape, rs.rank)
             assert np.array_equal(x.local, expected), f"{x.name} on rank {rs.rank}"
-        for x in self.arrays:
-            expected = item(x.indices, turns, x.dtype, x.desc.trailing)
-            assert np.array_equal(x.local, expected), f"{x.name} on rank {rs.rank}"
-        expected = {k: k * k + turns for k in range(rs.rank, ITEMS, rs.size)}
-        assert self.parcel.value == expected, f"parcel on rank {rs.rank}"
+        for a in self.arrays:
+            expected = item(a.indices, turns, a.dtype, a.desc.trailing)
+            assert np.array_equal(a.local, expected), f"{a.name} on rank {rs.rank}"
+        numbers = {k: k * k + turns for k in range(rs.rank, ITEMS, rs.size)}
+        assert self.parcel.value == numbers, f"parcel on rank {rs.rank}"
         # Every element has an owner: the parts' sizes must sum up to the whole.
-        for x in [*self.matrices, *self.arrays]:
-            count = rs.comm.allreduce(x.local.size)
-            assert count == np.prod(x.desc.shape), (x.name, count)
+        declared: list[Matrix | Array] = [*self.matrices, *self.arrays]
+        for each in declared:
+            count = rs.comm.allreduce(each.local.size)
+            assert count == np.prod(each.desc.shape), (each.name, count)
 
-    def check_survivors(self):
+    def check_survivors(self) -> None:
         """No process was replaced: who is in the job keeps its process until it leaves."""
         known, rs = self.known.value, self.rs
         pids = dict(zip(rs.processors, rs.comm.allgather(os.getpid()), strict=True))
@@ -134,7 +161,7 @@ class Everything:
         assert all(before[p] == pid for p, pid in pids.items() if p in before), (before, pids)
         known["pids"] = pids
 
-    def mark(self):
+    def mark(self) -> None:
         """Note the largest count of open files and memory (KiB) over the ranks."""
         comm = self.rs.comm
         files = comm.allreduce(len(list(Path("/proc/self/fd").iterdir())), MPI.MAX)

@@ -14,6 +14,8 @@ FOLDER/fault holds one line, "WHERE: WHAT"; it strikes once, and the file is gon
 The job ends when FOLDER/stop appears, and prints the sizes it had.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -21,21 +23,28 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
+from dq_client import messages as m
 from dq_client.home import Home
 from resize_lib.server_link import ServerLink
 from tests.mpi.programs.session_data import Everything
+
+if TYPE_CHECKING:
+    from resize_lib.declarations import Value
+    from resize_lib.descriptors import ProcessGrid
+    from resize_lib.jobsession import Session
 
 
 class Trouble:
     """What happens, and where."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         self.file = folder / "fault"
 
-    def strikes(self, where):
+    def strikes(self, where: str) -> str | None:
         """What shall happen here; None if nothing."""
         try:
             at, what = self.file.read_text().strip().split(": ")
@@ -46,7 +55,7 @@ class Trouble:
         self.file.rename(self.file.with_name("struck"))
         return what
 
-    def at(self, where):
+    def at(self, where: str) -> str | None:
         """Let happen what shall happen here; what it was."""
         what = self.strikes(where)
         if what is None:
@@ -65,13 +74,13 @@ class Trouble:
         return what
 
 
-def kill(pid):
+def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.01)
 
 
-def cut_connections():
+def cut_connections() -> None:
     """Shut every connection of this process to the server: what a broken cable looks like."""
     port = int(os.environ["DQ_SERVER"].rpartition(":")[2])
     for found in psutil.Process().net_connections("tcp"):
@@ -83,15 +92,15 @@ def cut_connections():
 class Link(ServerLink):
     """Rank 0's line to the server, at which trouble may be."""
 
-    trouble = None
+    trouble: Trouble
 
-    def remap(self, point):
+    def remap(self, point: m.RemapPoint) -> m.RemapAnswer:
         answer = super().remap(point)
         if answer.what != "continue" and self.trouble.at("asked") is not None:
             return super().remap(point)  # the first answer never came
         return answer
 
-    def tell(self, body):
+    def tell(self, body: m.Committed | m.Aborted) -> None:
         self.trouble.at("told")
         super().tell(body)
         if self.trouble.at("heard") is not None:
@@ -101,15 +110,15 @@ class Link(ServerLink):
 class Faulty(Everything):
     """Data that may fail to move."""
 
-    def __init__(self, rs, trouble):
+    def __init__(self, rs: Session, trouble: Trouble) -> None:
         self.trouble = trouble
         super().__init__(rs)
 
-    def fail(self, what, grid, rank):
+    def fail(self, what: str, grid: ProcessGrid, rank: int) -> None:
         self.trouble.at(f"{what} {rank}")
 
 
-def main():
+def main() -> None:
     folder = Path(sys.argv[1])
     trouble = Link.trouble = Trouble(folder)
     import resize_lib  # MPI starts here
@@ -120,7 +129,7 @@ def main():
         trouble.at(f"arrive {MPI.COMM_WORLD.rank}")
     with resize_lib.session(checksums=True, connect=Link.from_environment) as rs:
         data = Faulty(rs, trouble)
-        sizes = rs.value("sizes", [])
+        sizes: Value[list[int]] = rs.value("sizes", [])
         for _ in rs.iterations():
             data.check()
             data.check_survivors()

@@ -6,10 +6,13 @@
 session reports is printed line by line, at the end an object with the sizes and marks.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import psutil
 from mpi4py import MPI
@@ -17,37 +20,50 @@ from mpi4py import MPI
 import resize_lib
 from dq_client.dq_rsh import spelled_in_letters
 from harness.ranks import MARK, processes_of
-from resize_lib import resizing
+from resize_lib import resize
 from resize_lib.redistribution import arena
 from tests.mpi.programs.session_data import Everything
-from tests.mpi.programs.session_script import FAULTS, ScriptedLink, faulty_moves, random_moves
+from tests.mpi.programs.session_script import (
+    FAULTS,
+    Faults,
+    Script,
+    ScriptedLink,
+    faulty_moves,
+    random_moves,
+    scripted,
+)
+
+if TYPE_CHECKING:
+    from resize_lib.declarations import Value
+    from resize_lib.jobsession import Session
 
 
-def main():
+def main() -> None:
     which, size, path, *hosts = sys.argv[1:]
+    faults: Faults
     if which == "faulty":
         script, faults = faulty_moves(int(size), hosts), FAULTS
     else:
         _, seed, count = which.split(":")
         script, faults = random_moves(int(seed), int(count), int(size), hosts), {}
     arena.KEPT_BYTES_MIN = 0
-    resizing.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
+    resize.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
     with resize_lib.session(checksums=True, connect=lambda: ScriptedLink(script)) as rs:
         data = Everything(rs, faults)
-        sizes = rs.value("sizes", [])
-        unused = rs.value("unused", None)
+        sizes: Value[list[int]] = rs.value("sizes", [])
+        unused: Value[int | None] = rs.value("unused", None)
         for _ in rs.iterations():
             if unused.value is None:
                 unused.value = unused_communicators(rs.comm)
             data.check()
             data.check_survivors()
             where(rs, script)
-            if rs.bearings.resize_id and not faults:  # what is not needed went after the move
+            if rs.job.resize_id and not faults:  # what is not needed went after the move
                 assert rs.arena.free_bytes <= rs.arena.used_bytes
             if sizes.value[-1:] != [rs.size]:
                 sizes.value.append(rs.size)
             data.mark()
-            if rs.comm.bcast(rs.rank == 0 and rs.server().finished(rs.bearings.resize_id)):
+            if rs.comm.bcast(rs.rank == 0 and scripted(rs).finished(rs.job.resize_id)):
                 break
             data.advance()
             time.sleep(0.01)
@@ -63,9 +79,9 @@ def main():
             print(json.dumps(told), flush=True)
 
 
-def where(rs, script):
+def where(rs: Session, script: Script) -> None:
     """The job stands where the last resize that was carried out put it, and on that grid."""
-    done = rs.bearings.resize_id
+    done = rs.job.resize_id
     places = script.moves[done - 1].after if done else script.start
     if done:
         move = script.moves[done - 1]
@@ -75,7 +91,7 @@ def where(rs, script):
     assert found == [p.host for p in places], (done, found)
 
 
-def unused_communicators(comm):
+def unused_communicators(comm: MPI.Intracomm) -> int:
     """How many communicators MPI could still make in the rank that has the fewest (of 2,048)."""
     made = []
     try:
@@ -84,10 +100,11 @@ def unused_communicators(comm):
     except MPI.Exception:
         for each in made:
             each.Free()
-    return comm.allreduce(len(made), MPI.MIN)
+    fewest: int = comm.allreduce(len(made), MPI.MIN)
+    return fewest
 
 
-def ranks_in_the_end(size, patience_s=5.0):
+def ranks_in_the_end(size: int, patience_s: float = 5.0) -> int:
     """How many ranks the operating system knows; those that left may take a moment to go."""
     end = time.monotonic() + patience_s
     while True:
@@ -97,7 +114,7 @@ def ranks_in_the_end(size, patience_s=5.0):
         time.sleep(0.05)
 
 
-def is_rank(process):
+def is_rank(process: psutil.Process) -> bool:
     try:
         return process.cmdline()[1:2] == sys.argv[:1]
     except psutil.Error:  # it has ended

@@ -4,12 +4,19 @@ A script is a list of moves, one resize each. It is a function of its arguments 
 rank which becomes rank 0, however late it joined, can go on with it.
 """
 
+from __future__ import annotations
+
 import json
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
 from resize_lib.server_link import ServerLink
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
 
 
 @dataclass(frozen=True)
@@ -29,47 +36,49 @@ class Move:
 class Script:
     """Moves of a job on `hosts`, eight processors in all; it starts on the first host."""
 
-    def __init__(self, size, hosts):
+    def __init__(self, size: int, hosts: Sequence[str]) -> None:
         on = [hosts[0 if p < size else p % len(hosts)] for p in range(8)]
         self.pool = [m.Place(p, f"node{p}", host, 1 + p % 3 / 2) for p, host in enumerate(on)]
         self.start = self.now = tuple(self.pool[:size])
-        self.moves = []
+        self.moves: list[Move] = []
 
-    def expand(self, places, rows, cols, *, works=True):
+    def expand(
+        self, places: Sequence[m.Place], rows: int, cols: int, *, works: bool = True
+    ) -> None:
         self._add(Move("expand", tuple(places), rows, cols, self.now + tuple(places)), works)
 
-    def shrink(self, ranks, rows, cols, *, works=True):
+    def shrink(self, ranks: Iterable[int], rows: int, cols: int, *, works: bool = True) -> None:
         leaving = tuple(self.now[r] for r in ranks)
         staying = tuple(p for p in self.now if p not in leaving)
         self._add(Move("shrink", leaving, rows, cols, staying), works)
 
-    def regrid(self, rows, cols, *, works=True):
+    def regrid(self, rows: int, cols: int, *, works: bool = True) -> None:
         self._add(Move("regrid", (), rows, cols, self.now), works)
 
-    def _add(self, move, works):
+    def _add(self, move: Move, works: bool) -> None:
         self.moves.append(move)
         if works:
             assert move.rows * move.cols == len(move.after)
             self.now = move.after
 
     @property
-    def free(self):
+    def free(self) -> list[m.Place]:
         return [p for p in self.pool if p not in self.now]
 
 
-def some_grid(chance, size):
+def some_grid(chance: random.Random, size: int) -> tuple[int, int]:
     rows = chance.choice([r for r in range(1, size + 1) if size % r == 0])
     return rows, size // rows
 
 
-def another_grid(chance, move):
+def another_grid(chance: random.Random, move: Move) -> tuple[int, int]:
     """Of the size that a move has led to, which has more than one."""
     while (found := some_grid(chance, move.rows * move.cols)) == (move.rows, move.cols):
         pass
     return found
 
 
-def random_moves(seed, count, size, hosts):
+def random_moves(seed: int, count: int, size: int, hosts: Sequence[str]) -> Script:
     """To processors that the job did not start on, to one that is not rank 0's, then at random."""
     chance, script = random.Random(seed), Script(size, hosts)
     script.expand(script.free[:3], *some_grid(chance, size + 3))
@@ -90,8 +99,11 @@ def random_moves(seed, count, size, hosts):
     return script
 
 
+# The grid that a resize goes to -> what fails there, and on which rank.
+Faults = dict[tuple[int, int], tuple[str, int]]
+
 # Grids that a failing resize goes to, with what fails at which rank.
-FAULTS = {
+FAULTS: Faults = {
     (1, 7): ("pack", 1),  # an old rank
     (7, 1): ("unpack", 5),  # a joining rank
     (1, 2): ("pack", 0),  # a rank that leaves
@@ -100,7 +112,7 @@ FAULTS = {
 }
 
 
-def faulty_moves(size, hosts):
+def faulty_moves(size: int, hosts: Sequence[str]) -> Script:
     """Every resize that FAULTS makes fail, one onto a dead node, and then some that work."""
     assert size == 4
     script = Script(size, hosts)
@@ -122,23 +134,23 @@ def faulty_moves(size, hosts):
 class ScriptedLink(ServerLink):
     """Answers remap points by the script; prints what the session reports, one line each."""
 
-    def __init__(self, script):
+    def __init__(self, script: Script) -> None:
         self.script = script
         self.settled = 0  # by word of the session: what failed counts as well
-        self.step = None  # the turns that this rank has reported
+        self.step: int | None = None  # the turns that this rank has reported
 
-    def hello(self, processors):
+    def hello(self, processors: int) -> m.JobWelcome:
         assert processors == len(self.script.start)
         rows, cols = some_grid(random.Random(0), processors)
         return m.JobWelcome(1, 1, 1, list(self.script.start), rows, cols)
 
-    def next_id(self, resize_id):
+    def next_id(self, resize_id: int) -> int:
         return max(resize_id, self.settled) + 1
 
-    def finished(self, resize_id):
+    def finished(self, resize_id: int) -> bool:
         return self.next_id(resize_id) > len(self.script.moves)
 
-    def remap(self, point):
+    def remap(self, point: m.RemapPoint) -> m.RemapAnswer:
         number = self.next_id(point.resize_id)
         assert self.step in (None, point.step - point.iterations), "every turn is reported once"
         assert point.preparing or point.iterations == 1
@@ -151,16 +163,24 @@ class ScriptedLink(ServerLink):
         move = self.script.moves[number - 1]
         return m.RemapAnswer(move.what, number, list(move.places), move.rows, move.cols)
 
-    def tell(self, body):
+    def tell(self, body: m.Committed | m.Aborted) -> None:
         self.settled = body.resize_id
+        told: dict[str, Any]
         if isinstance(body, m.Committed):
             told = {"committed": body.resize_id, "pids": body.pids}
         else:
             told = {"aborted": body.resize_id, "why": body.why}
         print(json.dumps(told), flush=True)
 
-    def farewell(self):
+    def farewell(self) -> None:
         pass
 
-    def close(self):
+    def close(self) -> None:
         pass
+
+
+def scripted(rs: Session) -> ScriptedLink:
+    """The connection of a session that was opened with a script."""
+    link = rs.server()
+    assert isinstance(link, ScriptedLink)
+    return link

@@ -6,20 +6,26 @@ It prints one JSON object: the sizes it had, and per turn the largest count of o
 largest memory (KiB) over the ranks.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import resize_lib
 from tests.mpi.programs.session_data import Everything
 
+if TYPE_CHECKING:
+    from resize_lib.declarations import Value
 
-def main():
+
+def main() -> None:
     stop = Path(sys.argv[1])
     with resize_lib.session(checksums=True) as rs:
         data = Everything(rs)
-        sizes = rs.value("sizes", [])
+        sizes: Value[list[int]] = rs.value("sizes", [])
         for _ in rs.iterations():
             data.check()
             data.check_survivors()

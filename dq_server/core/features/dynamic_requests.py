@@ -178,14 +178,15 @@ class Requests(Feature):
 
     def withdrawn(self, turn: Turn, job: Job) -> None:
         """The job is not served any more; what was granted stays reserved until it stops."""
-        Waiting.of(turn.state).jobs.pop(job.id, None)
+        if job.spec.kind is JobKind.EVOLVING:
+            Waiting.of(turn.state).jobs.pop(job.id, None)
 
     def stopped(self, turn: Turn, job: Job) -> None:
         """Nothing that this start asked for holds any more."""
         if job.spec.kind is JobKind.EVOLVING:
             asked = Asked.of(job)
             asked.request = asked.release = None
-        Waiting.of(turn.state).jobs.pop(job.id, None)
+            Waiting.of(turn.state).jobs.pop(job.id, None)
         Ledger.of(turn.state).forget(job.id)
 
     def check(self, state: State) -> None:

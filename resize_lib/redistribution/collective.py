@@ -1,19 +1,16 @@
-"""Moving arrays between process grids: the one collective call behind every resize.
+"""``redistribute``: the one collective call behind every resize.
 
-Every rank of a communicator that holds old and new processes calls ``redistribute`` with the same
-declarations. Each step ends with an agreement: an error anywhere is the same exception everywhere,
-and the old arrays stay as they were.
+Every rank of a communicator that holds old and new processes calls it with the same declarations.
+Each step ends with an agreement: an error anywhere is the same exception everywhere, and the old
+arrays stay unchanged.
 
 1. Check, plan, allocate the new parts, let the application pack its own data.
-2. Find out which parts processes of one node can copy directly.
+2. Find out which parts processes of one node can copy directly (shared memory).
 3. Allocate exchange buffers for the rest (in step 1 where all goes by message).
-4. Move: exchange messages, copy what stays and what neighbours share.
-5. Let the application unpack. If a process could not reach a neighbour's memory, which is seldom
-   and is heard of only now, that goes by message after all.
+4. Move: exchange messages, copy what stays and what is shared.
+5. Let the application unpack. If a process could not open another one's memory, which is rare and
+   is known only now, that goes by message after all.
 6. Compare checksums.
-
-Where all ranks did the very same before, and still have everything where it was, they do it again
-instead (``repeating``).
 """
 
 from __future__ import annotations
@@ -21,37 +18,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import ref
 
 from mpi4py import MPI
 
 from resize_lib.descriptors import Custom, Replicated
 from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.arena import Arena
-from resize_lib.redistribution.copying import copy_views
-from resize_lib.redistribution.direct import DirectCopies
-from resize_lib.redistribution.distributed import DistributedArrays
-from resize_lib.redistribution.errors import InvalidRedistributionError
-from resize_lib.redistribution.introductions import (
-    Introductions,
-    introduction,
-    join_meeting,
-    read_introductions,
-)
-from resize_lib.redistribution.meeting import attendance_of
+from resize_lib.redistribution.arrays import DistributedArrays
+from resize_lib.redistribution.checksums import compare_checksums, old_checksums
+from resize_lib.redistribution.handshake import Records, read_records, record_of
 from resize_lib.redistribution.messages import MessageExchange
-from resize_lib.redistribution.moving import (
+from resize_lib.redistribution.replicated_custom import CustomValues, ReplicatedArrays
+from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.shared_memory import SharedMemoryCopies
+from resize_lib.redistribution.types import (
+    InvalidRedistributionError,
     MovingArray,
     Placement,
     Redistribution,
     Site,
     Transport,
-    agree_on,
+    statement_of,
 )
-from resize_lib.redistribution.repeating import do_again, question_of, remember
-from resize_lib.redistribution.routes import Pairs
-from resize_lib.redistribution.verifying import compare_checksums, old_checksums
-from resize_lib.redistribution.whole import CustomValues, ReplicatedArrays
 
 TRANSPORTS = ("auto", "messages", "shared")
 
@@ -83,39 +71,30 @@ def redistribute(
         InvalidRedistributionError, DeclarationMismatchError, OutOfMemoryError, CustomDataError,
         CorruptDataError: the same on every rank; nothing has changed.
     """
-    chosen, question = _Options(transport, max_extra_bytes, checksums), None
-    if arena is not None:  # otherwise nobody could ask again
-        question = question_of((ref(attendance_of(comm)), chosen), arrays, old, new)
-    arena = arena or Arena(shared=False)
-    if (done := do_again(question, comm, arrays, arena)) is not None:
-        return done
-    work, before, known = _begin(comm, arrays, (old, new), arena, chosen)
-    direct = DirectCopies.open(work.distributed, known, transport, max_extra_bytes)
-    by_message = work.distributed.routes.apart & ~direct.pairs
+    options = _Options(transport, max_extra_bytes, checksums)
+    work, before, known = _begin(comm, arrays, (old, new), arena or Arena(shared=False), options)
+    shared = SharedMemoryCopies.open(work.distributed, known, transport)
+    by_message = work.distributed.routes.crossing & ~shared.pairs
     exchange = work.early or _exchange(work, by_message, max_extra_bytes)
-    extra_bytes = exchange.extra_bytes if exchange else direct.extra_bytes
-    sent, received, copied = work.transfer(exchange, direct)
-    reached = _finish(work, direct, transport)
+    sent, received, copied = work.transfer(exchange, shared)
+    reached = _finish(work, shared, transport)
+    exchanges = [exchange] if exchange else []
     if not reached:
-        exchange, again = _by_message_after_all(work, direct, max_extra_bytes)
-        extra_bytes = max(extra_bytes, exchange.extra_bytes)
-        sent, received = sent + again[0], received + again[1]
+        exchanges.append(_by_message_after_all(work, shared.pairs, max_extra_bytes))
+        sent, received = (
+            count + more for count, more in zip((sent, received), exchanges[-1].moved, strict=True)
+        )
     if before:
         agree(comm, compare_checksums(work.site, arrays, before, work.results()))
-    done = Redistribution(
+    return Redistribution(
         arrays=work.results(),
-        shared=reached and bool(direct.pairs.any()),
+        shared=reached and bool(shared.pairs.any()),
         bytes_sent=sent,
         bytes_received=received,
         bytes_copied=copied,
-        extra_bytes=extra_bytes,
-        panels=exchange.panels if exchange else 0,
+        extra_bytes=max((each.extra_bytes for each in exchanges), default=0),
+        panels=exchanges[-1].panels if exchanges else 0,
     )
-    if question and reached and not checksums and work.can_repeat and direct.can_repeat:
-        told = known, agree_on(arrays, old, new, str(chosen))
-        remember(question, told, arrays, work.distributed, (exchange, direct.shared), done)
-    direct.close()
-    return done
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,17 +131,23 @@ class _Work:
         names = [array.name for array in arrays]
         if len(set(names)) != len(names):
             raise InvalidRedistributionError(f"two arrays have the same name: {names}")
-        kinds: tuple[dict[int, MovingArray], ...] = ({}, {}, {})
+        distributed: dict[int, MovingArray] = {}
+        replicated: dict[int, MovingArray] = {}
+        custom: dict[int, MovingArray] = {}
         for position, array in enumerate(arrays):
             array.check(site.old.grid, site.old_rank)
-            whole = isinstance(array.descriptor, Replicated), isinstance(array.descriptor, Custom)
-            kinds[whole.index(True) + 1 if any(whole) else 0][position] = array
+            if isinstance(array.descriptor, Replicated):
+                replicated[position] = array
+            elif isinstance(array.descriptor, Custom):
+                custom[position] = array
+            else:
+                distributed[position] = array
         return cls(
             site,
             arrays,
-            DistributedArrays(site, kinds[0]),
-            ReplicatedArrays(site, kinds[1]),
-            CustomValues(site, kinds[2]),
+            DistributedArrays(site, distributed),
+            ReplicatedArrays(site, replicated),
+            CustomValues(site, custom),
         )
 
     def prepare(self, options: _Options) -> None:
@@ -170,36 +155,30 @@ class _Work:
         self.distributed.prepare()
         self.replicated.prepare()
         self.custom.prepare()
-        by_message = self.distributed.routes.apart
-        if options.transport == "messages" and by_message.any() and self.distributed.gapless:
+        by_message = self.distributed.routes.crossing
+        # One agreement less where messages are certain: step 3 then needs none of its own.
+        if options.transport == "messages" and by_message.any() and self.distributed.contiguous:
             self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
 
-    def hear(self, known: Introductions) -> None:
-        """What the other ranks told."""
-        self.distributed.gapless = bool(known["gapless"].all())
-        if not self.distributed.gapless:
-            self.early = None  # others cut their messages in another way
+    def note(self, known: Records) -> None:
+        """Take in what the other ranks told in the handshake."""
+        self.distributed.contiguous = bool(known["contiguous"].all())
+        if not self.distributed.contiguous:
+            self.early = None  # a rank whose parts have gaps cuts its messages in another way
 
     def transfer(
-        self, exchange: MessageExchange | None, direct: DirectCopies
+        self, exchange: MessageExchange | None, shared: SharedMemoryCopies
     ) -> tuple[int, int, int]:
         """Move everything; returns the bytes sent and received by message, and copied."""
         if exchange is not None:
             exchange.start()
-        copy_views(self.distributed.staying())
-        copied = direct.run()
+        self.distributed.copy_staying()  # while messages are under way
+        copied = shared.run()
         counts = [self.replicated.transfer(), self.custom.transfer()]
         if exchange is not None:
             exchange.finish()
             counts.append(exchange.moved)
         return sum(count[0] for count in counts), sum(count[1] for count in counts), copied
-
-    @property
-    def can_repeat(self) -> bool:
-        """Whether copies between places that this rank knows again are all there was to do."""
-        only = len(self.distributed.arrays) == len(self.arrays)
-        settled = attendance_of(self.site.comm).is_settled
-        return only and settled and self.distributed.lies_as_given
 
     def results(self) -> tuple[Any, ...]:
         """This rank's new parts by position; None on a retiring rank."""
@@ -213,25 +192,22 @@ def _begin(
     placements: tuple[Placement, Placement],
     arena: Arena,
     options: _Options,
-) -> tuple[_Work, list[int], Introductions]:
-    """Step 1; returns the work, checksums of the old parts, every rank's introduction."""
+) -> tuple[_Work, list[int], Records]:
+    """Step 1; returns the work, checksums of the old parts, every rank's record."""
     work, before, statement = None, [], ""
     error: Exception | None = None
     try:
         options.check()
-        statement = agree_on(arrays, *placements, str(options))
+        statement = statement_of(arrays, *placements, str(options))
         work = _Work.of(Site.of(comm, *placements, arena), arrays)
         work.prepare(options)
         before = old_checksums(work.site, arrays) if options.checksums else []
-    except Exception as raised:
+    except Exception as raised:  # whatever it is, the other ranks must hear of it
         error = raised
     ready = work.distributed if work is not None and error is None else None
-    meeting = attendance_of(comm).begin(comm)
-    told = agree(comm, error, statement, introduction(ready, meeting))
+    known = read_records(agree(comm, error, statement, record_of(ready)))
     assert work is not None
-    known = read_introductions(told)
-    work.hear(known)
-    join_meeting(comm, known)
+    work.note(known)
     return work, before, known
 
 
@@ -250,34 +226,29 @@ def _exchange(
     return exchange
 
 
-def _by_message_after_all(
-    work: _Work, direct: DirectCopies, max_extra_bytes: int | None
-) -> tuple[MessageExchange, tuple[int, int]]:
-    """Move what could not be copied directly; the exchange, and bytes sent and received."""
-    work.distributed.staged = False
-    copy_views(work.distributed.staying())
-    exchange = _exchange(work, direct.pairs, max_extra_bytes)
-    assert exchange is not None
-    exchange.start()
-    exchange.finish()
-    agree(work.site.comm, None)
-    return exchange, exchange.moved
-
-
-def _finish(work: _Work, direct: DirectCopies, transport: Transport) -> bool:
+def _finish(work: _Work, shared: SharedMemoryCopies, transport: Transport) -> bool:
     """Step 5: no rank touches its old parts again before every other rank has what it needs.
 
-    Returns whether all direct copies were made, the same on every rank.
+    Returns whether all copies through shared memory were made, the same on every rank.
     """
     error: Exception | None = None
     try:
         work.custom.finish()
     except Exception as raised:
         error = raised
-    if direct.failure is not None and transport == "shared" and error is None:
-        error = InvalidRedistributionError(f"transport shared: {direct.failure}")
-    attendance = attendance_of(work.site.comm)
-    flags = bytes([direct.failure is None, attendance.offer is not None])
-    told = agree(work.site.comm, error, extra=flags)
-    attendance.settle(everyone=bool(told[:, 1].all()))
-    return bool(told[:, 0].all())
+    if shared.failure is not None and transport == "shared" and error is None:
+        error = InvalidRedistributionError(f"transport shared: {shared.failure}")
+    told = agree(work.site.comm, error, extra=bytes([shared.failure is None]))
+    return bool(told.all())
+
+
+def _by_message_after_all(
+    work: _Work, pairs: Pairs, max_extra_bytes: int | None
+) -> MessageExchange:
+    """Move by message what some process could not copy; returns the exchange, finished."""
+    exchange = _exchange(work, pairs, max_extra_bytes)
+    assert exchange is not None
+    exchange.start()
+    exchange.finish()
+    agree(work.site.comm, None)
+    return exchange

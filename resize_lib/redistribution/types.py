@@ -1,4 +1,4 @@
-"""What a redistribution is asked for and what it answers, and the checks one rank can do alone."""
+"""What a redistribution takes and returns, its errors, and the checks one rank can make alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,46 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from resize_lib.descriptors import ArrayDescriptor, Custom, ProcessGrid, Replicated
-from resize_lib.redistribution.arena import Arena, Order
-from resize_lib.redistribution.errors import InvalidRedistributionError
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from resize_lib.redistribution.arena import Arena
+
+Order: TypeAlias = Literal["C", "F"]
 Transport: TypeAlias = Literal["auto", "messages", "shared"]
+
+
+class RedistributionError(Exception):
+    """A redistribution that did not happen: the old arrays are unchanged on every rank.
+
+    Every subclass is raised on every rank or on none (``agreement``). ``reasons``: communicator
+    rank -> what that rank found, the same on every rank.
+    """
+
+    def __init__(self, message: str, reasons: dict[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.reasons = reasons or {}
+
+
+class InvalidRedistributionError(RedistributionError, ValueError):
+    """A rank passed something that cannot be moved (shape, dtype, rank map, option)."""
+
+
+class DeclarationMismatchError(RedistributionError, ValueError):
+    """The ranks declared different arrays: name, shape, dtype, blocks, grids or options differ."""
+
+
+class OutOfMemoryError(RedistributionError, MemoryError):
+    """A rank could not allocate its new part or its exchange buffers."""
+
+
+class CorruptDataError(RedistributionError):
+    """The checksum of an array after the move differs from the one before it."""
+
+
+class CustomDataError(RedistributionError):
+    """An application's own pack or unpack raised, or returned a wrong number of pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +94,7 @@ class Placement:
             )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)  # eq: numpy arrays do not compare to a bool
 class MovingArray:
     """One array to redistribute, as every rank declares it.
 
@@ -135,7 +168,7 @@ class MovingArray:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One process's place in a redistribution: what it was, what it becomes, what it works with."""
+    """One process's view of a redistribution: its old and new grid rank, and where memory is."""
 
     comm: MPI.Intracomm
     old: Placement
@@ -173,7 +206,9 @@ class Redistribution:
     panels: int  # rounds in which messages were sent
 
 
-def agree_on(arrays: Sequence[MovingArray], old: Placement, new: Placement, options: str) -> str:
-    """Everything all ranks must hand in alike, one line each."""
+def statement_of(
+    arrays: Sequence[MovingArray], old: Placement, new: Placement, options: str
+) -> str:
+    """Everything that must be equal on all ranks, one line each (compared by ``agree``)."""
     places = [f"old grid {old.grid} on {old.ranks}", f"new grid {new.grid} on {new.ranks}"]
     return "\n".join([*places, options, *(array.declaration() for array in arrays)])

@@ -1,7 +1,7 @@
-"""Copying runs of items between local parts and messages, one strided numpy copy per pair of runs.
+"""Blocks of items in local parts and messages, copied by one strided numpy copy per pair of runs.
 
-Items are moved as raw bytes: an item is ``itemsize`` times whatever stays whole, and neighbouring
-items of a row that stay neighbours are moved as one wide item. No dtype is looked at, so any dtype
+Items are moved as raw bytes: an item is ``itemsize`` times whatever stays whole, and adjacent
+items of a row that stay adjacent are moved as one wide item. The dtype plays no part, so any dtype
 without references moves bit by bit. Rows are the outer dimension everywhere; a part in Fortran
 order is seen transposed (``Part.of``).
 """
@@ -40,7 +40,7 @@ def byte_bounds(array: Array) -> tuple[int, int]:
 
 
 def is_item_contiguous(array: Array, dimensions: int) -> bool:
-    """Whether everything behind the first ``dimensions`` lies in one stretch, as ``Part`` needs."""
+    """Whether all behind the first ``dimensions`` is contiguous, as ``Part`` needs it to be."""
     step = array.itemsize
     trailing = zip(array.shape[dimensions:], array.strides[dimensions:], strict=True)
     for extent, stride in reversed(list(trailing)):
@@ -82,7 +82,7 @@ class Part:
 
 
 class _Memory:
-    """Raw memory that numpy can look at; keeps nothing alive."""
+    """Raw memory as an object that numpy accepts; keeps nothing alive."""
 
     __slots__ = ("__array_interface__",)
 
@@ -98,12 +98,6 @@ class _Memory:
         }
 
 
-def memory_at(address: int, nbytes: int) -> RawBytes:
-    """Raw memory as bytes; whoever asks keeps it alive."""
-    memory: Array = np.asarray(_Memory(address, 1, (nbytes,), (1,)))
-    return memory.view(np.uint8)
-
-
 Strides4 = tuple[int, int, int, int]
 
 
@@ -117,6 +111,7 @@ def _views(
     (source_at, source_strides), (destination_at, destination_strides) = source, destination
     shape: tuple[int, ...] = (row.count, row.length, col.count, col.length)
     dimensions = 4
+    # Items that are adjacent on both sides are one wide item: numpy copies fewer and longer items.
     if source_strides[3] == destination_strides[3] == item:
         item, dimensions = item * col.length, 3
         if source_strides[2] == destination_strides[2] == item:
@@ -143,11 +138,11 @@ def _message_strides(row: Run, col: Run, item: int) -> Strides4:
     return row.length * width, width, col.length * item, item
 
 
-def stretch_address(rows: Runs, cols: Runs, part: Part, *, old: bool) -> int | None:
-    """Address of the items in ``part`` if they lie there as in a message: in one stretch.
+def contiguous_address(rows: Runs, cols: Runs, part: Part, *, old: bool) -> int | None:
+    """Address of the items in ``part`` if they lie there as in a message: contiguous.
 
-    ``old``: ``part`` is the old one. None if they must be gathered. A share of rows that lie in one
-    stretch lies in one stretch.
+    ``old``: ``part`` is the old one. None if they must be gathered. A share of contiguous rows is
+    contiguous.
     """
     if len(rows) != 1 or len(cols) != 1 or rows[0].count != 1 or cols[0].count != 1:
         return None
@@ -178,7 +173,7 @@ def views_of(
 
 
 def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:
-    """Copy what stays on this process, or is read from a neighbour's memory, in one go."""
+    """Copy between two parts: of this process, or one of another process's memory."""
     copy_views(views_of(rows, cols, source, destination))
 
 

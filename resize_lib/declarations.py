@@ -1,4 +1,4 @@
-"""What a session's application declares: data that follows it through every resize.
+"""What an application declares to its session: the data that every resize redistributes.
 
 Each object is declared once, before the loop, by every rank with the same arguments; ranks that
 join later run the same declarations and receive their share instead of initialising it. After a
@@ -24,7 +24,7 @@ from resize_lib.descriptors import (
     Weighted1D,
 )
 from resize_lib.redistribution import MovingArray
-from resize_lib.redistribution.arena import Order
+from resize_lib.redistribution.types import Order
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One resize, for what moves in it: where grid rank r is before, and where after."""
+    """One resize, as layouts need it: the place of each grid rank before and after."""
 
     before: Sequence[Place]
     after: Sequence[Place]

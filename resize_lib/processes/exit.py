@@ -1,12 +1,12 @@
-"""How one rank ends while the others go on, and how a crash ends them all.
+"""How one rank exits while the others go on, and how a crash ends all of them.
 
 MPI_Finalize is collective over the ranks that started together, so a rank that leaves a running
-job cannot call it, and in the end neither can those it left behind. Two things take its place:
+job cannot call it, and at the end of the job neither can the ranks that stayed. Instead:
 
 * an open MPI session. While one is open MPI_Finalize only counts down and returns at once, so
   mpi4py may call it at exit as always, whenever it was imported and whatever the exit code;
-* the process manager is told directly. Hydra takes a rank that ends without a word for a crash
-  and kills the ranks beside it (pmi.py).
+* the process manager is told directly (pmi.py). Hydra treats a rank that exits without that as a
+  crash and kills the other ranks on its node.
 """
 
 from __future__ import annotations
@@ -27,28 +27,23 @@ from resize_lib.processes import pmi
 OUTPUT_PATIENCE_S = 1.0
 
 
-class Ending:
-    """How this process ends; one per process, inert until `alone` is called."""
+class RankExit:
+    """How this process exits; one per process, without effect until `alone` is called."""
 
     def __init__(self) -> None:
         self._session: MPI.Session | None = None
 
-    @property
-    def is_alone(self) -> bool:
-        """True if this rank's end is no longer tied to the ranks it started with."""
-        return self._session is not None
-
     def alone(self) -> None:
-        """Untie this rank's end from all others (local, cheap, may be repeated).
+        """Make this rank's exit independent of all others (local, cheap, may be repeated).
 
-        To be called in every rank before the first rank leaves; there is no way back.
+        Call it in every rank before the first rank leaves; it cannot be undone.
         """
         if self._session is None:
             self._session = MPI.Session.Init()
             atexit.register(pmi.finalize)
 
     def leave(self) -> NoReturn:
-        """End now: exit callbacks, a word to the process manager, gone. Exit code 0."""
+        """Exit now with code 0: exit callbacks, among them the message to the process manager."""
         self.alone()
         atexit._run_exitfuncs()
         sys.stdout.flush()
@@ -67,10 +62,9 @@ def abort_job(code: int) -> NoReturn:
 
 
 def _wait_until_read(output: int) -> None:
-    """Wait, a second at most, until what was written to this descriptor has been taken away.
+    """Wait, a second at most, until what was written to this descriptor has been read.
 
-    An abort overtakes output: hydra throws away what it has not read when the ranks are killed,
-    which used to cut tracebacks short.
+    Hydra discards what it has not read when the ranks are killed, which would cut tracebacks short.
     """
     unread = bytearray(4)
     end = time.monotonic() + OUTPUT_PATIENCE_S
@@ -80,7 +74,7 @@ def _wait_until_read(output: int) -> None:
             if not any(unread):
                 return
             time.sleep(1e-3)
-    except OSError:  # a file or a terminal: nobody has to read it for us
+    except OSError:  # a file or a terminal: what was written is safe
         return
 
 

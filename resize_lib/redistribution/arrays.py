@@ -1,8 +1,8 @@
-"""All distributed arrays of one redistribution, on one process."""
+"""The distributed arrays of one redistribution, as one process sees them: its old and new parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, cast
@@ -10,18 +10,10 @@ from typing import Literal, cast
 import numpy as np
 
 from resize_lib.descriptors import Distributed
-from resize_lib.redistribution.arena import Order
-from resize_lib.redistribution.copying import (
-    Array,
-    Part,
-    copy_runs,
-    is_item_contiguous,
-    views_of,
-)
-from resize_lib.redistribution.messages import SLOTS, Letters, MessageExchange, buffer_bytes
-from resize_lib.redistribution.moving import MovingArray, Site
-from resize_lib.redistribution.neighbours import Table, table_of
+from resize_lib.redistribution.blocks import Array, Part, copy_runs, is_item_contiguous
+from resize_lib.redistribution.messages import SLOTS, MessageExchange, PeerPieces, buffer_bytes
 from resize_lib.redistribution.routes import Pairs, Routes, is_transposed, routes_of
+from resize_lib.redistribution.types import MovingArray, Order, Site
 
 
 def layouts(array: MovingArray) -> tuple[Distributed, Distributed]:
@@ -31,16 +23,15 @@ def layouts(array: MovingArray) -> tuple[Distributed, Distributed]:
 
 @dataclass(slots=True)
 class DistributedArrays:
-    """Distributed arrays by position in the list of arrays."""
+    """Distributed arrays, and what belongs to them, by position in the list of all arrays."""
 
     site: Site
     arrays: Mapping[int, MovingArray]
-    routes: Routes = field(init=False)
-    staged: bool = False  # then all arrays are copied in another way
-    gapless: bool = True  # whether this rank's old parts lie without gaps; then, whether all do
-    results: dict[int, Array] = field(default_factory=dict)
-    _old_parts: dict[int, Part] = field(default_factory=dict)
-    _new_parts: dict[int, Part] = field(default_factory=dict)
+    routes: Routes = field(init=False)  # after ``prepare``
+    contiguous: bool = True  # this rank's old parts have no gaps; after the handshake: all ranks'
+    results: dict[int, Array] = field(default_factory=dict)  # empty on a retiring rank
+    old_parts: dict[int, Part] = field(default_factory=dict)  # empty on a joining rank
+    new_parts: dict[int, Part] = field(default_factory=dict)  # not those where nothing changes
 
     def prepare(self) -> None:
         """Plan, and allocate the new parts.
@@ -57,12 +48,12 @@ class DistributedArrays:
         self.routes = routes_of(tuple(legs), site.old, site.new)
         for position, array in self.arrays.items():
             if site.old_rank is not None:
-                self._old_parts[position] = self._part(position, _with_whole_items(array))
+                self.old_parts[position] = self._part(position, _with_whole_items(array))
             if site.new_rank is not None:
                 self._allocate(position, array, site.new_rank)
-        self.gapless = all(
+        self.contiguous = all(
             part.keeper.flags[_in_one(self.arrays[position].order)]
-            for position, part in self._old_parts.items()
+            for position, part in self.old_parts.items()
         )
 
     def _allocate(self, position: int, array: MovingArray, new_rank: int) -> None:
@@ -75,79 +66,32 @@ class DistributedArrays:
         shape = layouts(array)[1].local_shape(self.site.new.grid, new_rank)
         part = self.site.arena.empty_quick(shape, array.dtype, array.order)
         self.results[position] = part
-        self._new_parts[position] = self._part(position, part)
+        self.new_parts[position] = self._part(position, part)
 
     def _part(self, position: int, array: Array) -> Part:
         moving = self.arrays[position]
         dimensions = layouts(moving)[0].dimensions
         return Part.of(array, dimensions=dimensions, transposed=is_transposed(moving))
 
-    def old_table(self) -> Table | None:
-        """Where neighbours find the old parts; None if one of them is not in shared memory."""
-        return self._table(self._old_parts)
-
-    def new_table(self) -> Table | None:
-        """Where neighbours find the new parts; None if one of them is not in shared memory."""
-        return self._table(self._new_parts)
-
-    def _table(self, parts: Mapping[int, Part]) -> Table | None:
-        count = max(self.arrays, default=-1) + 1
-        arrays = [parts[k].keeper if k in parts else None for k in range(count)]
-        return table_of(self.site.arena.locate, arrays)
-
-    def old_part(self, position: int) -> Part | None:
-        """This rank's old part of an array."""
-        return self._old_parts.get(position)
-
-    def new_part(self, position: int) -> Part | None:
-        """This rank's new part of an array, unless it is the old one."""
-        return self._new_parts.get(position)
-
-    def neighbour_part(
-        self, pid: int, row: np.void, position: int, *, writing: bool
-    ) -> Part | None:
-        """A part in process ``pid``'s memory; None if it is empty, or has not changed.
-
-        Raises:
-            OSError: the memory cannot be opened, or is not the segment named.
-        """
-        if not row["name"]:
-            return None
-        return self.site.arena.neighbours.part(
-            pid,
-            row,
-            item=self.routes.plans[position].itemsize,
-            transposed=self.routes.transposed[position],
-            writing=writing,
-        )
-
-    def staying(self) -> Iterator[tuple[Array, Array]]:
-        """Views of what stays on this process, unless the arrays are staged: where to, and what."""
+    def copy_staying(self) -> None:
+        """Copy what stays on this process."""
         old_rank, new_rank = self.site.old_rank, self.site.new_rank
-        if old_rank is None or new_rank is None or self.staged:
+        if old_rank is None or new_rank is None:
             return
-        for position, target in self._new_parts.items():
+        for position, target in self.new_parts.items():
             piece = self.routes.piece(position, old_rank, new_rank)
             if piece.nbytes:
-                yield from views_of(piece.rows, piece.cols, self._old_parts[position], target)
-
-    @property
-    def lies_as_given(self) -> bool:
-        """Whether this rank's old parts are the arrays handed in, not copies of them."""
-        given = (
-            (part.keeper, self.arrays[position].local) for position, part in self._old_parts.items()
-        )
-        return all(keeper is local for keeper, local in given)
+                copy_runs(piece.rows, piece.cols, self.old_parts[position], target)
 
     def read(self, old_rank: int, parts: Mapping[int, Part]) -> int:
         """Copy what comes from old grid rank ``old_rank`` out of its ``parts``; returns bytes."""
         assert self.site.new_rank is not None
-        return self._copy(old_rank, self.site.new_rank, parts, self._new_parts)
+        return self._copy(old_rank, self.site.new_rank, parts, self.new_parts)
 
     def write(self, new_rank: int, parts: Mapping[int, Part]) -> int:
         """Copy what goes to new grid rank ``new_rank`` into its ``parts``; returns bytes."""
         assert self.site.old_rank is not None
-        return self._copy(self.site.old_rank, new_rank, self._old_parts, parts)
+        return self._copy(self.site.old_rank, new_rank, self.old_parts, parts)
 
     def _copy(
         self, old_rank: int, new_rank: int, sources: Mapping[int, Part], targets: Mapping[int, Part]
@@ -165,32 +109,32 @@ class DistributedArrays:
             MemoryError: no memory for the buffers.
         """
         routes, site, arena = self.routes, self.site, self.site.arena
-        sends: Letters = {}
-        receives: Letters = {}
+        sends: PeerPieces = {}
+        receives: PeerPieces = {}
         if site.old_rank is not None:
-            sends = routes.letters_from(site.old_rank, by_message, gapless=self.gapless)
+            sends = routes.sends_of(site.old_rank, by_message, contiguous=self.contiguous)
         if site.new_rank is not None:
-            receives = routes.letters_to(site.new_rank, by_message, gapless=self.gapless)
-        panels = routes.panels(by_message, max_extra_bytes, gapless=self.gapless)
+            receives = routes.receives_of(site.new_rank, by_message, contiguous=self.contiguous)
+        panels = routes.panels(by_message, max_extra_bytes, contiguous=self.contiguous)
         sizes = (
-            buffer_bytes(sends, panels, self._old_parts, old=True),
-            buffer_bytes(receives, panels, self._new_parts, old=False),
+            buffer_bytes(sends, panels, self.old_parts, old=True),
+            buffer_bytes(receives, panels, self.new_parts, old=False),
         )
         buffers = [
             (arena.scratch(f"send {slot}", sizes[0]), arena.scratch(f"receive {slot}", sizes[1]))
             for slot in range(min(panels, SLOTS))
         ]
-        parts = self._old_parts, self._new_parts
+        parts = self.old_parts, self.new_parts
         return MessageExchange(site.comm, (sends, receives), parts, panels, buffers)
 
 
 def _in_one(order: Order) -> Literal["C_CONTIGUOUS", "F_CONTIGUOUS"]:
-    """The flag of an array that lies without gaps in ``order``."""
+    """numpy's flag of an array that has no gaps in ``order``."""
     return "F_CONTIGUOUS" if order == "F" else "C_CONTIGUOUS"
 
 
 def _with_whole_items(array: MovingArray) -> Array:
-    """The local array, copied if what belongs to one item does not lie in one stretch."""
+    """The local array, or a copy of it if the bytes of one item are not contiguous in it."""
     local: Array = array.local
     if is_item_contiguous(local, layouts(array)[0].dimensions):
         return local

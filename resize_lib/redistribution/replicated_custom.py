@@ -1,4 +1,8 @@
-"""Data that is not cut into runs: replicated arrays, and what an application packs itself."""
+"""Data that is not distributed by a descriptor: replicated arrays, and custom values.
+
+A replicated array is whole on every process; joining processes get a copy. A custom value is cut
+and joined by the application's own functions.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,9 @@ import numpy as np
 from mpi4py import MPI
 
 from resize_lib.descriptors import Custom
-from resize_lib.redistribution.copying import Array, RawBytes
-from resize_lib.redistribution.errors import CustomDataError
-from resize_lib.redistribution.moving import MovingArray, Site
-from resize_lib.redistribution.waiting import wait_all
+from resize_lib.redistribution.blocks import Array, RawBytes
+from resize_lib.redistribution.types import CustomDataError, MovingArray, Site
+from resize_lib.waiting import wait_all
 
 TAG = 7302
 
@@ -38,9 +41,9 @@ class ReplicatedArrays:
                 self.results[position] = self.site.arena.empty(shape, array.dtype, array.order)
 
     def transfer(self) -> tuple[int, int]:
-        """Hand copies to joining processes; returns the bytes sent and received.
+        """Send copies to joining processes; returns the bytes sent and received.
 
-        Holders double each round: all of them give, one joining process each.
+        The holders double each round: each of them sends to one joining process.
         """
         if not self.arrays:
             return 0, 0
@@ -94,7 +97,7 @@ class CustomValues:
             try:
                 pieces = list(map(bytes, _custom(array).pack(array.local, old, old_rank, new)))
             except Exception as error:
-                raise CustomDataError(_story(array, "pack", error)) from error
+                raise CustomDataError(_failure(array, "pack", error)) from error
             if len(pieces) != new.size:
                 raise CustomDataError(
                     f"{array.name!r}: pack returned {len(pieces)} pieces for {new.size} new ranks"
@@ -115,6 +118,7 @@ class CustomValues:
 
     def _exchange(self, pieces: Sequence[bytes]) -> list[bytes]:
         comm, old, new = self.site.comm, self.site.old.ranks, self.site.new.ranks
+        # Only the sender knows how long a piece is, so lengths travel first.
         sizes = np.zeros((2, comm.size), dtype=np.int64)  # outgoing, incoming
         outgoing = [(rank, piece) for rank, piece in zip(new, pieces, strict=bool(pieces)) if piece]
         for rank, piece in outgoing:
@@ -144,7 +148,7 @@ class CustomValues:
             try:
                 self.results[position] = custom.unpack(pieces, old, new_rank, new)
             except Exception as error:
-                raise CustomDataError(_story(array, "unpack", error)) from error
+                raise CustomDataError(_failure(array, "unpack", error)) from error
 
 
 def _custom(array: MovingArray, *, new: bool = False) -> Custom:
@@ -153,5 +157,5 @@ def _custom(array: MovingArray, *, new: bool = False) -> Custom:
     return descriptor
 
 
-def _story(array: MovingArray, what: str, error: Exception) -> str:
+def _failure(array: MovingArray, what: str, error: Exception) -> str:
     return f"{array.name!r}: {what} failed: {type(error).__name__}: {error}"

@@ -30,7 +30,7 @@ def choose_backend() -> ProcessBackend:
 def reason_against(
     vendor: str, version: tuple[int, int, int], under_hydra: bool, netmod: str
 ) -> str:
-    """Why a job under this MPI cannot be resized, in plain words; empty if it can."""
+    """Why a job under this MPI cannot be resized; empty if it can."""
     if vendor != "MPICH":
         return f"resizing needs MPICH, and this program runs on {vendor} {_dotted(version)}"
     if version < OLDEST_MPICH:

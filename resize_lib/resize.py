@@ -1,0 +1,342 @@
+"""A resize: processes, data, and the report to the server, as one transaction.
+
+    expand   start new ranks → merge → send them the job's state → redistribute → commit
+    shrink   redistribute → split; leavers end by themselves while rank 0 commits
+    regrid   redistribute → commit: the same ranks, another process grid
+
+New ranks take a good part of a second to start. An application with short iterations goes on
+computing meanwhile and merges with them at the first remap point that finds them ready; one with
+long iterations waits for them, because idle processors for a whole iteration would cost more.
+
+If spawning or redistribution fails, the error is the same on every rank, new ranks leave again, and
+the job goes on at its old size with its old data, which are not changed before the new parts are
+complete. That takes memory for both: where it is short, the redistribution fails on every rank and
+the resize is aborted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, assert_never
+
+import numpy as np
+from mpi4py import MPI
+
+from dq_client import messages as m
+from resize_lib.declarations import Move
+from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.emulation.node import LinkRate
+from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
+from resize_lib.protection.generations import CopyState
+from resize_lib.redistribution import (
+    InvalidRedistributionError,
+    MovingArray,
+    Placement,
+    RedistributionError,
+    redistribute,
+)
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+
+
+@dataclass(slots=True)
+class JobPosition:
+    """Where the job is, equal on every rank. Joining ranks receive it before all else."""
+
+    rows: int  # of the process grid; rows x cols is the size of the communicator
+    cols: int
+    places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]; or empty
+    managed: bool = False  # a DQ server decides on resizes
+    step: int = 0  # the iteration that is running or comes next
+    seq: int = 0  # remap points so far
+    resize_id: int = 0  # the last resize that was committed; 0 if there was none
+    request: int = 0  # dynamic requests and releases so far
+    asked: m.DynamicAnswer | None = None  # the latest answer to the latest of them
+    redistribution_s: float = 0.0  # of the last resize; 0 once it has been reported
+    old_rows: int = 0  # for joining ranks: the grid that holds the data
+    old_cols: int = 0
+    link: LinkRate | None = None  # None where links are not emulated
+    expanding: m.RemapAnswer | None = None  # the expansion whose ranks are starting, if one is
+    copies: CopyState = field(default_factory=CopyState)  # of a protected job
+
+    @property
+    def processors(self) -> list[int]:
+        """The server's numbers of the processors, in rank order."""
+        return [place.processor for place in self.places]
+
+    @property
+    def grid(self) -> ProcessGrid:
+        """The grid."""
+        return ProcessGrid(self.rows, self.cols)
+
+
+class Step(Enum):
+    """What all ranks do at a remap point; decided on rank 0 (`advise`)."""
+
+    CONTINUE = auto()
+    BEGIN = auto()  # new ranks are starting: go on computing
+    COMPLETE = auto()  # the ranks that were begun are ready: merge with them
+    EXPAND = auto()  # start new ranks, wait for them, merge
+    SHRINK = auto()
+    REGRID = auto()
+    GIVE_UP = auto()  # the resize is aborted: go on as before
+
+
+# With iterations from this long on a job waits for its new ranks instead of computing meanwhile.
+PATIENT_FROM_S = 1.0
+
+
+def advise(
+    session: Session, answer: m.RemapAnswer, iteration_s: float, *, last: bool
+) -> tuple[m.RemapAnswer, Step]:
+    """On rank 0: what all ranks shall do about the server's answer (see `carry_out`)."""
+    begun = session.job.expanding
+    backend = session.backend
+    if begun is not None:
+        stands = answer.what == "continue" and answer.resize_id == begun.resize_id and not last
+        try:
+            if stands:
+                return answer, Step.COMPLETE if backend.expand_ready() else Step.CONTINUE
+            backend.cancel_expand()
+        except ProcessError as e:
+            _aborted(session, begun, str(e))
+            return answer, Step.GIVE_UP
+        if last or answer.what == "continue":
+            _aborted(session, begun, _LAST if last else "the server has withdrawn it")
+            return answer, Step.GIVE_UP
+    if answer.what == "continue":
+        return answer, Step.CONTINUE
+    can = backend.can_resize or answer.what == "regrid"
+    if last or not can:
+        _aborted(session, answer, _LAST if last else backend.why_not)
+        return answer, Step.GIVE_UP
+    if answer.what == "regrid":
+        return answer, Step.REGRID
+    if answer.what == "shrink":
+        return answer, Step.SHRINK
+    if iteration_s >= PATIENT_FROM_S:
+        return answer, Step.EXPAND
+    try:
+        backend.begin_expand([place.host for place in answer.places])
+    except ProcessError as e:
+        _aborted(session, answer, str(e))
+        return answer, Step.GIVE_UP
+    return answer, Step.BEGIN
+
+
+_LAST = "the last iteration is done"
+
+
+def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
+    """Do what rank 0 advises; collective. False in ranks that must leave now."""
+    job = session.job
+    begun, job.expanding = job.expanding, None
+    match step:
+        case Step.CONTINUE:
+            job.expanding = begun
+        case Step.BEGIN:
+            job.expanding = answer
+        case Step.COMPLETE:
+            assert begun is not None, "only what was begun can be completed"
+            expand(session, begun, begun=True)
+        case Step.EXPAND:
+            expand(session, answer, begun=False)
+        case Step.SHRINK:
+            return shrink(session, answer)
+        case Step.REGRID:
+            regrid(session, answer)
+        case Step.GIVE_UP:
+            pass
+        case _:
+            assert_never(step)
+    return True
+
+
+def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
+    """Merge with ranks on the granted processors; collective over the old ranks."""
+    old = session.grid
+    try:
+        if begun:
+            comm = session.backend.complete_expand(old.comm)
+        else:
+            comm = session.backend.expand(old.comm, [place.host for place in answer.places])
+    except ProcessError as e:
+        _aborted(session, answer, str(e))
+        return
+    job = session.job
+    job.old_rows, job.old_cols = job.rows, job.cols
+    job.rows, job.cols = answer.rows, answer.cols
+    job.places = [*job.places, *answer.places]
+    previous_id, job.resize_id = job.resize_id, answer.resize_id
+    idle_bcast(comm, job)  # new ranks wait for it in Session.__init__
+    old.free()
+    session.grid = session.make_grid(comm)
+    try:
+        _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
+    except RedistributionError as e:
+        _undo_expansion(session, answer, previous_id, str(e))
+        return
+    _committed(session, answer.resize_id, [])
+
+
+def join(session: Session) -> None:
+    """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
+    job = session.job
+    comm = session.grid.comm
+    try:
+        _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
+    except RedistributionError:
+        session.grid.free()
+        session.backend.shrink(comm, range(job.old_rows * job.old_cols, comm.size))
+        session.backend.leave()
+
+
+def shrink(session: Session, answer: m.RemapAnswer) -> bool:
+    """Release the processors named. Collective; False in the ranks that must leave now."""
+    old = session.grid
+    job = session.job
+    released = {place.processor for place in answer.places}
+    leaving = [r for r, p in enumerate(job.processors) if p in released]
+    staying = [r for r in range(old.size) if r not in set(leaving)]
+    after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
+    # The server frees a processor when its node's agent says that this very process has gone.
+    pid_on = dict(zip(job.processors, old.comm.allgather(os.getpid()), strict=True))
+    try:
+        _move(session, _everyone(job.rows, job.cols), after, old.comm)
+    except RedistributionError as e:
+        _aborted(session, answer, str(e))
+        return True
+    session.grid.free()  # its row and column communicators would still connect the leavers
+    comm = session.backend.shrink(old.comm, leaving)
+    if comm is None:
+        return False
+    job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
+    job.places = [job.places[r] for r in staying]
+    session.grid = session.make_grid(comm)
+    _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
+    return True
+
+
+def regrid(session: Session, answer: m.RemapAnswer) -> None:
+    """View the same ranks as another grid. Collective; places and communicator stay."""
+    old, job = session.grid, session.job
+    comm = MPI.Intracomm(old.comm)  # without what an emulated grid adds to it
+    try:
+        _move(session, _everyone(job.rows, job.cols), _everyone(answer.rows, answer.cols), comm)
+    except RedistributionError as e:
+        _aborted(session, answer, str(e))
+        return
+    old.free()
+    job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
+    session.grid = session.make_grid(comm)
+    _committed(session, answer.resize_id, [])
+
+
+def _everyone(rows: int, cols: int) -> Placement:
+    return Placement.leading(ProcessGrid(rows, cols))
+
+
+def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
+    """Redistribute everything declared; the session's data is untouched if that fails."""
+    try:
+        _move_data(session, old, new, comm)
+    finally:  # after an error the arena holds the new parts that were given up
+        session.arena.trim()
+
+
+def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
+    begin = time.perf_counter()
+    # Joining ranks have the communicator of an emulated grid already, old ones not yet. On a plain
+    # copy of the handle all make the same MPI calls.
+    comm = MPI.Intracomm(comm)
+    joining = comm.rank not in old.ranks
+    items = list(session.declared.values())
+    link = session.emulation.link if session.emulation is not None else None
+    places = session.places
+    move = Move([places[r] for r in old.ranks], [places[r] for r in new.ranks], joining)
+    try:
+        moving = [item.moving(move) for item in items]
+    except DescriptorError as e:  # the same on every rank
+        raise InvalidRedistributionError(str(e)) from e
+    values = _moving_values(session, old, new, joining=joining)
+    outcome = redistribute(
+        comm,
+        [*moving, *values],
+        old,
+        new,
+        transport="auto" if link is None else "messages",
+        max_extra_bytes=session.max_extra_bytes,
+        checksums=session.checksums,
+        arena=session.arena,
+    )
+    if link is not None:
+        sent, received = outcome.bytes_sent, outcome.bytes_received
+        if link.duplex == "shared":
+            idle_barrier(comm)
+            sent, received = comm.allreduce(sent), 0
+        nodes_s = link.bulk_s(sent, received, outcome.panels)
+        time.sleep(max(0.0, begin + nodes_s - time.perf_counter()))
+        idle_barrier(comm)  # rank 0 reports the time of the slowest
+    if comm.rank in new.ranks:
+        for item, part in zip(items, outcome.arrays, strict=False):  # the values come last
+            item.take(part)
+        if joining and values:
+            for name, value in outcome.arrays[-1].items():
+                session.values[name].value = value
+    session.job.redistribution_s = time.perf_counter() - begin
+
+
+def _moving_values(
+    session: Session, old: Placement, new: Placement, *, joining: bool
+) -> list[MovingArray]:
+    """The values of `Session.value` as one item of the redistribution; none if nobody joins.
+
+    Part of the redistribution, so that a value that cannot be pickled (or not be unpickled in a
+    joining rank) aborts the resize on every rank alike, like any other error of the application.
+    """
+    starts = [rank not in old.ranks for rank in new.ranks]
+    if not any(starts) or not session.values:
+        return []
+
+    def pack(values: Any, _old: ProcessGrid, rank: int, _new: ProcessGrid) -> list[bytes]:
+        payload = bytes(MPI.pickle.dumps(values)) if rank == 0 else b""
+        return [payload if start else b"" for start in starts]
+
+    def unpack(pieces: Sequence[bytes], _old: ProcessGrid, _rank: int, _new: ProcessGrid) -> Any:
+        return MPI.pickle.loads(pieces[0]) if pieces[0] else None
+
+    held = None if joining else {name: value.value for name, value in session.values.items()}
+    name = "values of rs.value"
+    while name in session.declared:  # declared alike on all ranks, so this is the same on all
+        name += "'"
+    return [MovingArray(name, Custom(pack, unpack, name), np.uint8, held)]
+
+
+def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
+    if session.rank == 0:
+        took_s = session.job.redistribution_s
+        session.server().tell(m.Committed(resize_id, took_s, pids))
+
+
+def _aborted(session: Session, answer: m.RemapAnswer, why: str) -> None:
+    if session.rank == 0:
+        session.server().tell(m.Aborted(answer.resize_id, why[:4000]))
+
+
+def _undo_expansion(session: Session, answer: m.RemapAnswer, previous_id: int, why: str) -> None:
+    """The data could not be moved: the new ranks leave again."""
+    job = session.job
+    old_size = job.old_rows * job.old_cols
+    grid = session.grid
+    grid.free()
+    comm = session.backend.shrink(grid.comm, range(old_size, grid.size))
+    assert comm is not None, "the old ranks stay"
+    job.rows, job.cols, job.resize_id = job.old_rows, job.old_cols, previous_id
+    del job.places[old_size:]
+    session.grid = session.make_grid(comm)
+    _aborted(session, answer, why)

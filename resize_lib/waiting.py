@@ -1,0 +1,83 @@
+"""Waiting for MPI without taking the core from ranks that compute.
+
+MPICH's blocking calls spin: a rank that waits takes a whole core from the ranks that still have
+something to do, which on a shared or oversubscribed node is most of the cost of a resize. Where
+this library waits for data or for others it starts the non-blocking form of a call instead, and
+tests it with pauses that grow with the time waited so far (``wait_until``): short waits stay short,
+long waits cost nothing, and none ends later than by a fixed fraction.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from mpi4py import MPI
+
+T = TypeVar("T")
+
+# Measured with 2, 4 and 16 ranks on two cores (docs/redistribution.md, "Waiting"). A sleep takes
+# 60 µs at least, whatever is asked for; to yield instead takes as long as the others have to do.
+YIELDS_S = 0.1e-3  # before the first sleep
+SLEEP_S_MIN = 20e-6
+SLEEP_S_MAX = 2e-3
+SLEEP_FRACTION = 1 / 64  # of the time waited so far
+
+LENGTH_BYTES = 8
+FIRST_MESSAGE_BYTES = 1024
+
+
+def wait_until(test: Callable[[], T]) -> T:
+    """Call ``test`` until it returns something true, and return that; asleep in between."""
+    began_s = time.perf_counter()
+    while not (found := test()):
+        waited_s = time.perf_counter() - began_s
+        if waited_s < YIELDS_S:
+            os.sched_yield()
+        else:
+            time.sleep(min(max(waited_s * SLEEP_FRACTION, SLEEP_S_MIN), SLEEP_S_MAX))
+    return found
+
+
+def wait_all(requests: Sequence[MPI.Request]) -> None:
+    """Complete every request."""
+    pending = list(requests)
+    if pending:
+        wait_until(lambda: MPI.Request.Testall(pending))
+
+
+def idle_wait(request: MPI.Request) -> None:
+    """Complete ``request``."""
+    wait_until(request.Test)
+
+
+def idle_barrier(comm: MPI.Intracomm) -> None:
+    """Barrier over ``comm`` (collective)."""
+    idle_wait(comm.Ibarrier())
+
+
+def idle_bcast(comm: MPI.Intracomm, value: Any = None, root: int = 0) -> Any:
+    """Broadcast a picklable ``value`` from ``root`` (collective).
+
+    A value that cannot be pickled raises on ``root`` alone: broadcast only what the library made
+    itself. Pickle travels only between the ranks of one job, which already trust each other's code.
+    """
+    payload = bytes(MPI.pickle.dumps(value)) if comm.rank == root else b""
+    # The first message has the length and what fits beside it, so that a short value, the answer at
+    # a remap point among them, takes one message.
+    first = bytearray(FIRST_MESSAGE_BYTES)
+    if comm.rank == root:
+        first[:LENGTH_BYTES] = len(payload).to_bytes(LENGTH_BYTES, "little")
+        beside = payload[: FIRST_MESSAGE_BYTES - LENGTH_BYTES]
+        first[LENGTH_BYTES : LENGTH_BYTES + len(beside)] = beside
+    idle_wait(comm.Ibcast([first, MPI.BYTE], root))
+    length = int.from_bytes(first[:LENGTH_BYTES], "little")
+    rest = bytearray(max(0, length - len(first) + LENGTH_BYTES))
+    if rest:
+        rest[:] = payload[FIRST_MESSAGE_BYTES - LENGTH_BYTES :] or rest
+        idle_wait(comm.Ibcast([rest, MPI.BYTE], root))
+    if comm.rank == root:
+        return value
+    return MPI.pickle.loads((first[LENGTH_BYTES:] + rest)[:length])
