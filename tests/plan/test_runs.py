@@ -84,3 +84,19 @@ def test_equal_blocks_give_one_run_per_pair_that_shares_anything(pair: tuple[int
 def test_axes_of_different_extent_are_refused() -> None:
     with pytest.raises(ValueError, match="axis of 8 cannot be redistributed to one of 9"):
         axis_runs(CyclicAxis(8, 2, 2, 0), CyclicAxis(9, 2, 2, 0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (CyclicAxis(16, 2, 1, 0), CyclicAxis(16, 4, 1, 0)),
+        (IntervalAxis((0, 8)), CyclicAxis(8, 3, 1, 0)),
+    ],
+    ids=str,
+)
+def test_what_follows_without_a_gap_is_one_run(
+    old: CyclicAxis | IntervalAxis, new: CyclicAxis | IntervalAxis
+) -> None:
+    """Borders of blocks cut nothing if both sides are the same processes."""
+    ((run,),) = axis_runs(old, new).values()
+    assert (run.source, run.destination, run.length, run.count) == (0, 0, old.n, 1)
