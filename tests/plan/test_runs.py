@@ -100,3 +100,11 @@ def test_what_follows_without_a_gap_is_one_run(
     """Borders of blocks cut nothing if both sides are the same processes."""
     ((run,),) = axis_runs(old, new).values()
     assert (run.source, run.destination, run.length, run.count) == (0, 0, old.n, 1)
+
+
+def test_equal_stretches_at_equal_steps_are_one_run() -> None:
+    """An axis without a period: from cyclic to one process that holds everything."""
+    runs = axis_runs(CyclicAxis(24, 1, 4, 0), IntervalAxis((0, 24)))
+    for rank in range(4):
+        (run,) = runs[rank, 0]
+        assert (run.length, run.count, run.source_stride, run.destination_stride) == (1, 6, 1, 4)
