@@ -84,3 +84,27 @@ def test_equal_blocks_give_one_run_per_pair_that_shares_anything(pair: tuple[int
 def test_axes_of_different_extent_are_refused() -> None:
     with pytest.raises(ValueError, match="axis of 8 cannot be redistributed to one of 9"):
         axis_runs(CyclicAxis(8, 2, 2, 0), CyclicAxis(9, 2, 2, 0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (CyclicAxis(16, 2, 1, 0), CyclicAxis(16, 4, 1, 0)),
+        (IntervalAxis((0, 8)), CyclicAxis(8, 3, 1, 0)),
+    ],
+    ids=str,
+)
+def test_what_follows_without_a_gap_is_one_run(
+    old: CyclicAxis | IntervalAxis, new: CyclicAxis | IntervalAxis
+) -> None:
+    """Borders of blocks cut nothing if both sides are the same processes."""
+    ((run,),) = axis_runs(old, new).values()
+    assert (run.source, run.destination, run.length, run.count) == (0, 0, old.n, 1)
+
+
+def test_equal_stretches_at_equal_steps_are_one_run() -> None:
+    """An axis without a period: from cyclic to one process that holds everything."""
+    runs = axis_runs(CyclicAxis(24, 1, 4, 0), IntervalAxis((0, 24)))
+    for rank in range(4):
+        (run,) = runs[rank, 0]
+        assert (run.length, run.count, run.source_stride, run.destination_stride) == (1, 6, 1, 4)
