@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.examples import examples
 from resize_lib.descriptors import CyclicAxis, IntervalAxis
-from resize_lib.redistribution.runs import WHOLE_STRETCHES, Runs, axis_runs, items_of, share_of
+from resize_lib.redistribution.runs import WHOLE_STRETCHES, Run, Runs, axis_runs, items_of, share_of
 
 
 @st.composite
@@ -108,3 +108,12 @@ def test_equal_stretches_at_equal_steps_are_one_run() -> None:
     for rank in range(4):
         (run,) = runs[rank, 0]
         assert (run.length, run.count, run.source_stride, run.destination_stride) == (1, 6, 1, 4)
+
+
+@pytest.mark.parametrize("stretches", [WHOLE_STRETCHES, 3])
+def test_a_share_of_whole_stretches_is_one_run(stretches: int) -> None:
+    """Whether it was cut by stretches, of which there are many, or by items that fit."""
+    runs = (Run(1, 3, length=2, count=4 * stretches, source_stride=5, destination_stride=7),)
+    for part in range(4):
+        at = part * stretches
+        assert share_of(runs, part, 4) == (Run(1 + 5 * at, 3 + 7 * at, 2, stretches, 5, 7),)
