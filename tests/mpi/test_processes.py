@@ -46,7 +46,7 @@ def assert_flat(marks: list[list[int]], warm_up: int) -> None:
 
 @both_recipes
 def test_any_subset_leaves_and_new_ranks_come_thirty_times(recipe: Recipe) -> None:
-    result = cycles(recipe, 30, 6, seed=1, limit_s=110)
+    result = cycles(recipe, 30, 6, seed=1, limit_s=600)
     assert len(result["sizes"]) == 30
     assert {1, 6} <= set(result["sizes"])
 
@@ -54,7 +54,7 @@ def test_any_subset_leaves_and_new_ranks_come_thirty_times(recipe: Recipe) -> No
 @pytest.mark.slow
 @both_recipes
 def test_two_hundred_cycles_leak_nothing(recipe: Recipe) -> None:
-    result = cycles(recipe, 200, 8, seed=2, limit_s=550)
+    result = cycles(recipe, 200, 8, seed=2, limit_s=850)
     assert_flat(result["marks"], warm_up=60)
 
 
@@ -153,7 +153,7 @@ def test_exit_code_of_one_rank_survives_resizes(recipe: Recipe) -> None:
 def test_uncaught_exception_shows_its_traceback_and_takes_the_job_down(
     recipe: Recipe, name: str, error: str
 ) -> None:
-    ended, _ = story(recipe, name, limit_s=20)
+    ended, _ = story(recipe, name)
     assert ended.code != 0
     assert error in ended.err
 

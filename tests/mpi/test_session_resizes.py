@@ -50,7 +50,7 @@ def assert_no_communicator_kept(last: dict[str, Any]) -> None:
     ("recipe", "path"), [(ONE_HOST, "begun"), (LABELS, "patient")], ids=["begun", "patient"]
 )
 def test_any_subset_leaves_and_every_element_is_right(recipe: Recipe, path: str) -> None:
-    told, last = resized(recipe, "random:5:20", 3, path, 100)
+    told, last = resized(recipe, "random:5:20", 3, path, 600)
     assert committed(told) == list(range(1, 21))
     assert last["sizes"][:5] == [3, 6, 3, 1, 2]
     assert max(last["sizes"]) == 8
@@ -74,7 +74,7 @@ def test_two_hundred_resizes_leak_nothing(recipe: Recipe, path: str) -> None:
     ("recipe", "path"), [(ONE_HOST, "patient"), (LABELS, "begun")], ids=["patient", "begun"]
 )
 def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe: Recipe, path: str) -> None:
-    told, last = resized(recipe, "faulty", 4, path, 100)
+    told, last = resized(recipe, "faulty", 4, path, 600)
     failures = [t["why"] for t in told if "aborted" in t]
     expected = [
         "'parcel': pack failed: MemoryError: pack on rank 1 finds no memory",
