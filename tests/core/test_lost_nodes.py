@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dq_server.core.model import events as ev
+from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection
 from tests.core.cluster import Cluster, MakeCluster, ending
@@ -66,3 +69,13 @@ def test_a_job_that_gave_up_before_its_node_was_lost_is_not_started_again(
     c.do(ev.JobGaveUp(job.id, 1, "no copy can be used"))
     c.do(ev.NodeLost("n01"))
     assert (job.state, ending(job).code) == (JobState.FAILED, "gave_up")
+
+
+def test_a_processor_that_is_nowhere_breaks_an_invariant(cluster: MakeCluster) -> None:
+    c = cluster(3)
+    c.submit(1)
+    idle = c.scheduler.state.processors.idle
+    idle.remove(2)
+    with pytest.raises(InvariantViolation, match="processor 2 of node n03 is lost"):
+        c.scheduler.state.check()
+    idle.append(2)

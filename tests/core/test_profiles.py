@@ -354,3 +354,10 @@ def test_of_two_starts_due_on_the_same_processors_one_waits(cluster: MakeCluster
     c.now = 53
     c.do(ev.ProcessorsVacated(before.id, (2, 3)))
     assert (state(second), promised(second).start_s) == (JobState.RUNNING, 53)
+
+
+def test_a_walltime_as_long_as_the_profile_suffices(cluster: MakeCluster) -> None:
+    c = cluster(4, **EASY)
+    assert evolve(c, (60, 2), (40, 1), walltime_s=100.0).size == 2
+    with pytest.raises(InvalidSpec):
+        evolve(c, (60, 2), (40, 1), walltime_s=99.0)

@@ -69,3 +69,19 @@ def test_all_entries_are_read_from_the_first_on_or_the_file_is_damaged(tmp_path:
         db.execute("UPDATE events SET body = CAST(x'ff' AS TEXT) WHERE seq = 2")  # no UTF-8
         with pytest.raises(JournalError, match=r"is damaged .*; restore it or move it away"):
             list(read_entries(db, path))
+
+
+def test_a_start_that_cannot_be_counted_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two starts of one number would number the sessions of agents alike."""
+
+    def fails(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    journal = Journal(tmp_path / "journal.sqlite")
+    assert [journal.next_epoch(), journal.next_epoch()] == [1, 2]
+    monkeypatch.setattr(os, "fdatasync", fails)
+    with pytest.raises(JournalError, match=r"cannot be written .*No space left"):
+        journal.next_epoch()
+    journal.close()
