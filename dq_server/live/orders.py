@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
+from typing import assert_never
 
 from dq_client import messages as m
 from dq_server.core.model import actions as act
@@ -49,6 +50,8 @@ def carry_out(desk: Desk, action: act.Action) -> None:
             pass  # a remap point comes after every iteration: nothing could make it come sooner
         case act.JobAccepted() | act.AnswerRemap() | act.AnswerRequest():
             pass  # the handler of the request that caused it answers
+        case _:
+            assert_never(action)
 
 
 def launch(desk: Desk, job: Job) -> None:
