@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.scalability import Scalability
@@ -198,3 +199,13 @@ def test_a_moldable_head_gets_the_little_that_it_can_start_on(cluster: MakeClust
     assert head.state is JobState.QUEUED
     assert (c.point(job, 1.0).what, job.size) == ("shrink", 8)
     assert (state(head), head.size) == (JobState.RUNNING, 2)
+
+
+def test_nobody_is_resized_to_the_size_it_has(cluster: MakeCluster) -> None:
+    """Two are idle; the next legal size is four more."""
+    c = cluster(6, resize="intensive", **MEBF)
+    job = c.submit(4, 8, kind="malleable", scalability=Scalability(4, 0.1), estimate_s=1000.0)
+    assert called(c) == []
+    assert c.point(job, 1.0).reason.code == "mebf_continue"
+    c.do(ev.NodeJoined("more", 2))
+    assert called(c) == [job.id]
