@@ -209,3 +209,24 @@ def test_nobody_is_resized_to_the_size_it_has(cluster: MakeCluster) -> None:
     assert c.point(job, 1.0).reason.code == "mebf_continue"
     c.do(ev.NodeJoined("more", 2))
     assert called(c) == [job.id]
+
+
+def test_who_was_left_nothing_expands_when_there_is_more(cluster: MakeCluster) -> None:
+    c = cluster(8, resize="intensive", **MEBF)
+    poor = malleable(c, 2, rho=0.3, largest=8)
+    good = malleable(c, 2, rho=0.05, largest=8)
+    c.log.clear()
+    c.point(good, 10.0)
+    assert (good.size, c.point(poor, 10.0).what, poor.size) == (6, "continue", 2)
+    c.end(good)
+    assert called(c)[-1] == poor.id
+    c.point(poor, 10.0)
+    assert poor.size == 8
+
+
+def test_two_jobs_make_room_together(cluster: MakeCluster) -> None:
+    c = cluster(20, resize="spare", **MEBF)
+    jobs = [malleable(c, 10, smallest=6, rho=0.1), malleable(c, 10, smallest=8, rho=0.2)]
+    c.submit(6, estimate_s=50)
+    answers = [c.point(job, 1.0, carry_out=False) for job in jobs]
+    assert [(a.what, a.configuration.size) for a in answers] == [("shrink", 6), ("shrink", 8)]

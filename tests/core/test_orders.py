@@ -88,6 +88,17 @@ def test_shares_say_who_is_entitled_to_what(cluster: MakeCluster) -> None:
         c.end(job)
 
 
+def test_who_has_no_entry_has_a_share_of_one(cluster: MakeCluster) -> None:
+    figures = PriorityConfig(shares={"more": 1.5, "less": 0.5})
+    c = cluster(3, order="fairshare", resize="none", priority=figures)
+    users = ("less", "usual", "more")
+    for user in users:
+        c.submit(1, user=user)
+    c.now = 50.0  # all have used the same
+    waiting = [c.submit(3, user=user) for user in users]
+    assert queue(c) == [job.id for job in reversed(waiting)]
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [
