@@ -40,3 +40,11 @@ def test_only_with_moldable_start_a_job_takes_less_instead_of_its_reservation(
     c.submit(3, estimate_s=100.0)
     job = c.submit(1, 4, start=4, kind="moldable", estimate_s=50.0)
     assert job.size == size
+
+
+def test_a_job_of_unknown_length_that_starts_now_is_not_expected_back(cluster: MakeCluster) -> None:
+    c = cluster(4, start="easy", resize="none")
+    whole = c.submit(4, estimate_s=10.0)
+    unknown, head, long = c.submit(2), c.submit(4, estimate_s=10.0), c.submit(1, estimate_s=5.0)
+    c.end(whole)
+    assert (unknown.size, head.size, long.size) == (2, 0, 0)

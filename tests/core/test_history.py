@@ -101,6 +101,16 @@ def test_sizes_that_are_not_legal_now_are_left_out(cluster: MakeCluster) -> None
     assert [stay.configuration.size for stay in job.stays] == [1, 6]
 
 
+def test_with_moldable_start_nobody_starts_on_a_size_that_is_not_legal(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(9, moldable=True, **RULE)
+    run(c)
+    job = c.submit(1, 2, 6, application="lu")
+    rigid = c.submit(4, application="lu")
+    assert (job.start_on, job.size, rigid.size) == (None, 1, 4)
+
+
 def test_a_snapshot_keeps_it(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     run(c)

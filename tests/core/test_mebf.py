@@ -230,3 +230,20 @@ def test_two_jobs_make_room_together(cluster: MakeCluster) -> None:
     c.submit(6, estimate_s=50)
     answers = [c.point(job, 1.0, carry_out=False) for job in jobs]
     assert [(a.what, a.configuration.size) for a in answers] == [("shrink", 6), ("shrink", 8)]
+
+
+def test_who_stands_behind_a_job_that_is_being_killed_expands(cluster: MakeCluster) -> None:
+    c = cluster(8, resize="intensive", **MEBF)
+    killed, job = malleable(c, 2, rho=0.05, largest=4), malleable(c, 2, rho=0.3, largest=6)
+    c.do(ev.KillRequested(killed.id))
+    assert killed.state is JobState.KILLING
+    assert (c.point(job, 1.0).what, job.size) == ("expand", 6)
+
+
+def test_who_did_not_have_to_shrink_does_so_for_the_next_job(cluster: MakeCluster) -> None:
+    c = cluster(20, resize="spare", **MEBF)
+    later, first = malleable(c, 10, rho=0.1), malleable(c, 10, rho=0.2)
+    for job in (first, later):
+        head = c.submit(4, estimate_s=500)
+        c.point(job, 1.0)
+        assert (job.size, head.size) == (6, 4)
