@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.fairness import DfsConfig, DfsLimits
+from dq_server.core.model.options import TABLES
 from dq_server.core.policies.order_priority import PriorityConfig
-from dq_server.core.settings import check, configured
+from dq_server.core.settings import check, configured, from_recorded
 
 INF = float("inf")
 MEBF = {"resize": "spare", "start": "easy"}
@@ -93,3 +95,36 @@ def test_the_last_figure_that_makes_sense_is_accepted(good: dict[str, Any]) -> N
 def test_the_first_figure_that_makes_none_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         check(configured(**bad))
+
+
+FAR = """
+from dataclasses import dataclass
+from dq_server.core.model.options import Options
+from dq_server.core.policies.resize_none import NoResize
+
+@dataclass(frozen=True)
+class FarOptions(Options):
+    table = "far"
+    reach: int = 1
+
+class Far(NoResize):
+    pass
+"""
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_the_table_of_a_policy_from_elsewhere_is_known_once_the_policy_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: bool
+) -> None:
+    """A server that reads its journal has not imported the policy yet."""
+    name = f"far_{recorded}".lower()
+    (tmp_path / f"{name}.py").write_text(FAR)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        if recorded:
+            found = from_recorded({"resize": f"{name}:Far", "options": {"far": {"reach": 2}}})
+        else:
+            found = configured(resize=f"{name}:Far", far={"reach": 2})
+        assert found.options == {"far": {"reach": 2}}
+    finally:
+        TABLES.pop("far", None)

@@ -188,6 +188,22 @@ def test_a_request_that_waited_in_vain_is_rejected_at_its_time_out(cluster: Make
     assert c.point(a, 10.0).what == "continue"
 
 
+def test_the_story_of_a_request_that_waited_in_vain(cluster: MakeCluster) -> None:
+    """Every answer is a line of it, and the time-out is told as long as it was asked for."""
+    c = cluster(4, **BASE)
+    a = c.submit(2, kind="evolving", estimate_s=1000)
+    c.submit(2, estimate_s=300)
+    c.now = 20.0
+    ask(c, a, 2, timeout_s=50)
+    c.now = 70.0
+    c.do(ev.Tick())
+    assert [(d.time_s, d.what, d.reason.code) for d in a.decisions[-2:]] == [
+        (20.0, "waiting", "dyn_waits"),
+        (70.0, "rejected", "dyn_timeout"),
+    ]
+    assert "within 50 s" in a.decisions[-1].reason.text
+
+
 def test_a_policy_that_never_grants_lets_nobody_wait(cluster: MakeCluster) -> None:
     c = cluster(4, **BASE, grant="never")
     a = c.submit(2, kind="evolving")

@@ -6,6 +6,7 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import JobState
+from dq_server.core.policies.waiting_index import WaitingIndex
 from tests.core.cluster import MakeCluster, answered
 
 
@@ -54,3 +55,18 @@ def test_who_can_be_backfilled_is_found_at_the_end_of_a_long_queue(cluster: Make
     c.now = 5.0
     c.end(short)
     assert (last.state, too_long.state) == (JobState.RUNNING, JobState.QUEUED)
+
+
+def test_the_index_names_only_jobs_that_pass_a_condition(cluster: MakeCluster) -> None:
+    """Whoever it names is looked at closely: in a long queue that should be few."""
+    c = cluster(4, start="easy", resize="none")
+    c.submit(4)
+    small, in_time, _too_large, _too_long, no_estimate = (
+        c.submit(size, estimate_s=estimate_s)
+        for size, estimate_s in ((1, 500.0), (2, 90.0), (3, 90.0), (2, 91.0), (1, None))
+    )
+    index = WaitingIndex(moldable=False)
+    index.sync(c.scheduler.state)
+    passing = [job.id for job in index.candidates(idle=2, now=10.0, end_by_s=100.0, extra=1)]
+    assert passing == [small.id, in_time.id, no_estimate.id]
+    assert [job.id for job in index.candidates(2, 10.0, 100.0, 0)] == [in_time.id]

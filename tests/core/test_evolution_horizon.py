@@ -65,3 +65,16 @@ def test_a_step_that_begins_as_the_horizon_ends_is_known() -> None:
     assert [known_at_start(requested, horizon_s) for horizon_s in (0, 9, 10, 19, 20)] == [
         1, 1, 2, 2, 3,
     ]  # fmt: skip
+
+
+def test_a_running_step_ends_early_when_less_follows_than_was_reserved() -> None:
+    """It was to last until all five nodes are free; together with its own, two are free now."""
+    planner = OnlinePlanner(5, FIT_RULES["2X"], 0, horizon_s=5)
+    planner.submit("other", EvolutionProfile(((20, 3),)), 0)
+    placed = planner.submit("app", EvolutionProfile(((5, 2), (10, 1), (10, 2), (10, 5))), 0)
+    assert placed.steps == ((5, 2), (15, 1), (20, 5))
+    assert planner.next_reveal() == 15
+    planner.advance(15)
+    assert planner.scheduled("app").steps == ((5, 2), (10, 1), (10, 2), (10, 5))
+    taken = [(start_s, nodes) for start_s, _, nodes in planner.resource.segments()]
+    assert taken == [(15, 5), (20, 2), (25, 5), (35, 0)], "what is booked is what is scheduled"

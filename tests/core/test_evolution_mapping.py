@@ -88,3 +88,11 @@ def test_an_overfull_plan_or_a_wrong_choice_is_refused() -> None:
         map_nodes(pair, [1, 2, 3])
     with pytest.raises(MappingError, match="frees 0 nodes instead of 2"):
         map_nodes(pair, [1, 2, 3, 4], lambda _app, _held, _count: ())
+
+
+def test_at_one_instant_nodes_are_given_out_in_the_order_of_the_applications() -> None:
+    """Not by name or by size, and names need not be comparable."""
+    scheduled: dict[Hashable, ScheduledProfile] = {
+        app: ScheduledProfile(0, ((10, count),)) for app, count in (("z", 2), ("a", 1), (7, 1))
+    }
+    assert map_nodes(scheduled, range(4))[0] == (0, {"z": (0, 1), "a": (2,), 7: (3,)})

@@ -9,6 +9,7 @@ import pytest
 from dq_server.core.features.history import Runs
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.protection import Protection
 from dq_server.live import snapshot
 from tests.core.cluster import Cluster, MakeCluster
 
@@ -100,8 +101,33 @@ def test_sizes_that_are_not_legal_now_are_left_out(cluster: MakeCluster) -> None
     assert [stay.configuration.size for stay in job.stays] == [1, 6]
 
 
+def test_with_moldable_start_nobody_starts_on_a_size_that_is_not_legal(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(9, moldable=True, **RULE)
+    run(c)
+    job = c.submit(1, 2, 6, application="lu")
+    rigid = c.submit(4, application="lu")
+    assert (job.start_on, job.size, rigid.size) == (None, 1, 4)
+
+
 def test_a_snapshot_keeps_it(cluster: MakeCluster) -> None:
     c = cluster(9, **RULE)
     run(c)
     again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
     assert Runs.of(again.state).by_application == Runs.of(c.scheduler.state).by_application
+
+
+def test_after_a_restart_the_job_s_own_measurements_count(cluster: MakeCluster) -> None:
+    c = cluster(9, **RULE)
+    run(c)
+    job = c.submit(*SIZES, application="lu", protection=Protection("disk"))
+    c.run(job, {1: 11.0, 4: 4.2}, 2)  # near enough to believe the rest
+    c.end(job, 9)
+    c.seq.clear()
+    assert (job.state, job.instance) == (JobState.RUNNING, 2)
+    assert codes(job) == ["history_known"]
+    assert {at.size: time_s for at, time_s in job.performance.known.items()} == {
+        1: 11.0, 2: 6.0, 4: 4.2, 6: 3.9,
+    }  # fmt: skip
+    assert [at.size for at in job.performance.recalled] == [2, 6]

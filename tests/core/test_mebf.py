@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.scalability import Scalability
@@ -198,3 +199,51 @@ def test_a_moldable_head_gets_the_little_that_it_can_start_on(cluster: MakeClust
     assert head.state is JobState.QUEUED
     assert (c.point(job, 1.0).what, job.size) == ("shrink", 8)
     assert (state(head), head.size) == (JobState.RUNNING, 2)
+
+
+def test_nobody_is_resized_to_the_size_it_has(cluster: MakeCluster) -> None:
+    """Two are idle; the next legal size is four more."""
+    c = cluster(6, resize="intensive", **MEBF)
+    job = c.submit(4, 8, kind="malleable", scalability=Scalability(4, 0.1), estimate_s=1000.0)
+    assert called(c) == []
+    assert c.point(job, 1.0).reason.code == "mebf_continue"
+    c.do(ev.NodeJoined("more", 2))
+    assert called(c) == [job.id]
+
+
+def test_who_was_left_nothing_expands_when_there_is_more(cluster: MakeCluster) -> None:
+    c = cluster(8, resize="intensive", **MEBF)
+    poor = malleable(c, 2, rho=0.3, largest=8)
+    good = malleable(c, 2, rho=0.05, largest=8)
+    c.log.clear()
+    c.point(good, 10.0)
+    assert (good.size, c.point(poor, 10.0).what, poor.size) == (6, "continue", 2)
+    c.end(good)
+    assert called(c)[-1] == poor.id
+    c.point(poor, 10.0)
+    assert poor.size == 8
+
+
+def test_two_jobs_make_room_together(cluster: MakeCluster) -> None:
+    c = cluster(20, resize="spare", **MEBF)
+    jobs = [malleable(c, 10, smallest=6, rho=0.1), malleable(c, 10, smallest=8, rho=0.2)]
+    c.submit(6, estimate_s=50)
+    answers = [c.point(job, 1.0, carry_out=False) for job in jobs]
+    assert [(a.what, a.configuration.size) for a in answers] == [("shrink", 6), ("shrink", 8)]
+
+
+def test_who_stands_behind_a_job_that_is_being_killed_expands(cluster: MakeCluster) -> None:
+    c = cluster(8, resize="intensive", **MEBF)
+    killed, job = malleable(c, 2, rho=0.05, largest=4), malleable(c, 2, rho=0.3, largest=6)
+    c.do(ev.KillRequested(killed.id))
+    assert killed.state is JobState.KILLING
+    assert (c.point(job, 1.0).what, job.size) == ("expand", 6)
+
+
+def test_who_did_not_have_to_shrink_does_so_for_the_next_job(cluster: MakeCluster) -> None:
+    c = cluster(20, resize="spare", **MEBF)
+    later, first = malleable(c, 10, rho=0.1), malleable(c, 10, rho=0.2)
+    for job in (first, later):
+        head = c.submit(4, estimate_s=500)
+        c.point(job, 1.0)
+        assert (job.size, head.size) == (6, 4)

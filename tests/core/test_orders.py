@@ -88,6 +88,38 @@ def test_shares_say_who_is_entitled_to_what(cluster: MakeCluster) -> None:
         c.end(job)
 
 
+def test_who_has_no_entry_has_a_share_of_one(cluster: MakeCluster) -> None:
+    figures = PriorityConfig(shares={"more": 1.5, "less": 0.5})
+    c = cluster(3, order="fairshare", resize="none", priority=figures)
+    users = ("less", "usual", "more")
+    for user in users:
+        c.submit(1, user=user)
+    c.now = 50.0  # all have used the same
+    waiting = [c.submit(3, user=user) for user in users]
+    assert queue(c) == [job.id for job in reversed(waiting)]
+
+
+def test_as_long_as_nobody_has_used_anything_shares_make_no_difference(
+    cluster: MakeCluster,
+) -> None:
+    figures = PriorityConfig(shares={"more": 1.5, "less": 0.5})
+    c = cluster(3, order="fairshare", resize="none", priority=figures)
+    c.submit(3)
+    waiting = [c.submit(3, user=user) for user in ("less", "usual", "more")]
+    assert queue(c) == [job.id for job in waiting]
+
+
+def test_what_was_used_before_a_resize_counts_at_the_size_it_was_used_on(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(4, order="fairshare", resize="reshape", samples=1, discard=0)
+    job = c.submit(1, 4, user="ada")
+    assert c.point(job, 100.0).what == "expand"
+    c.now += 50.0
+    c.end(job)
+    assert c.scheduler.state.usage.by_user == {"ada": pytest.approx(100.0 + 4 * 50.0, rel=1e-3)}
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [

@@ -361,3 +361,13 @@ def test_a_walltime_as_long_as_the_profile_suffices(cluster: MakeCluster) -> Non
     assert evolve(c, (60, 2), (40, 1), walltime_s=100.0).size == 2
     with pytest.raises(InvalidSpec):
         evolve(c, (60, 2), (40, 1), walltime_s=99.0)
+
+
+@pytest.mark.parametrize(("now", "start_s"), [(40.0, 100), (100.0, 101), (130.0, 160)])
+def test_a_job_past_its_planned_end_is_expected_to_be_late_by_as_much_again(
+    cluster: MakeCluster, now: float, start_s: int
+) -> None:
+    c = cluster(4, **EASY)
+    c.submit(4, estimate_s=100.0)
+    c.now = now
+    assert promised(evolve(c, (10, 1), (10, 2))).start_s == start_s

@@ -99,6 +99,7 @@ def test_questions_and_changes_before_the_origin_are_refused_and_change_nothing(
         lambda: function.add_steps(99, [(10, 1)]),
         lambda: function.max(99, 150),
         lambda: function.earliest_fit(1, 10, capacity=4, after_s=99),
+        lambda: function.earliest_fit(1, 10, capacity=4, after_s=inf),
         lambda: function.earliest_fit(1, -10, capacity=4, after_s=100),
         lambda: function.delay(-1),
         lambda: function.forget_before(inf),
