@@ -212,3 +212,14 @@ def test_a_name_can_be_used_again_and_its_beginning_is_noticed(cluster: MakeClus
     at(c, 200)
     reserve(c, 2, 300, 400)
     assert c.scheduler.next_wakeup(c.now) == 300
+
+
+def test_who_waits_inside_is_told_what_the_others_hold(cluster: MakeCluster) -> None:
+    c = cluster(6)
+    reserve(c, 4, 100, 200)
+    at(c, 100)
+    c.submit(3, reservation="r")
+    (reason,) = explain(c.scheduler, c.submit(2, reservation="r"), c.now)
+    figures = {"processors": 4, "held": 3, "size": 2, "idle": 3}
+    assert reason.figures == {"reservation": "r", **figures}
+    assert "its jobs hold 3, 3 are idle" in reason.text

@@ -74,6 +74,13 @@ def test_who_may_not_be_delayed_is_not_delayed_by_a_second(spec: dict[str, str])
     assert why(Ledger(), FIG_6, delay(1, 0, **spec)) == ""
 
 
+def test_a_job_that_is_not_delayed_does_not_hide_one_that_is() -> None:
+    assert why(Ledger(), FIG_6, delay(1, 0, "user02"), delay(2, 1, "user02")) == "not_permitted"
+    ledger = Ledger()
+    ledger.charge([delay(1, 0, "user01"), delay(2, 3600, "user01")], FIG_6, 0.0)
+    assert why(ledger, FIG_6, delay(3, 1, "user01")) == "target"
+
+
 def test_group05_shares_its_four_hours() -> None:
     both = [delay(1, 2 * HOUR, "a", group="group05"), delay(2, 2 * HOUR, "b", group="group05")]
     assert why(Ledger(), FIG_6, *both) == ""

@@ -371,3 +371,14 @@ def test_a_job_past_its_planned_end_is_expected_to_be_late_by_as_much_again(
     c.submit(4, estimate_s=100.0)
     c.now = now
     assert promised(evolve(c, (10, 1), (10, 2))).start_s == start_s
+
+
+def test_nobody_makes_room_for_a_profile_whose_start_is_promised(cluster: MakeCluster) -> None:
+    c = cluster(10, start="easy", resize="spare")
+    job = c.submit(*range(5, 11), start=10, kind="malleable", estimate_s=1000.0)
+    waits = evolve(c, (10, 1), (10, 2))
+    assert (promised(waits).start_s, c.scheduler.state.head(c.now)) == (1000, None)
+    assert c.point(job, 1.0).what == "continue"
+    head = c.submit(2, estimate_s=50.0)
+    assert c.scheduler.state.head(c.now) is head
+    assert c.point(job, 1.0).what == "shrink"
