@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dq_server.core.explain import explain
-from dq_server.core.features.reservations import Booked, Inside
+from dq_server.core.features.reservations import Booked, Inside, held_inside
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import (
     InfeasibleRequest,
@@ -223,3 +223,18 @@ def test_who_waits_inside_is_told_what_the_others_hold(cluster: MakeCluster) -> 
     figures = {"processors": 4, "held": 3, "size": 2, "idle": 3}
     assert reason.figures == {"reservation": "r", **figures}
     assert "its jobs hold 3, 3 are idle" in reason.text
+
+
+def test_a_job_that_outlasts_its_reservation_holds_nothing_of_the_next_one(
+    cluster: MakeCluster,
+) -> None:
+    """Of the same name: the job is being killed, and still there when that one begins."""
+    c = cluster(4)
+    reserve(c, 2, 100, 200)
+    at(c, 100)
+    job = c.submit(2, reservation="r")
+    at(c, 200)
+    assert job.state is JobState.KILLING
+    reserve(c, 2, 201, 300)
+    at(c, 201)
+    assert (held_inside(c.scheduler.state, "r"), job.size) == (0, 2)

@@ -246,3 +246,11 @@ def test_what_is_no_grid_is_refused(word: int | str) -> None:
 def test_only_malleable_jobs_have_several(cluster: MakeCluster, kind: str) -> None:
     with pytest.raises(SchedulerError, match=r"one size|second grid"):
         cluster(8).submit("2x2", "1x4", kind=kind)
+
+
+@pytest.mark.parametrize(("size", "rows", "cols"), [(1, 1, 1), (7, 1, 7), (10, 2, 5), (12, 3, 4)])
+def test_a_bare_size_is_the_squarest_grid_with_no_more_rows_than_columns(
+    size: int, rows: int, cols: int
+) -> None:
+    found = configuration(size)
+    assert (found.rows, found.cols) == (rows, cols)
