@@ -9,7 +9,9 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.protection import Protection
 from dq_server.core.model.scalability import Scalability
+from dq_server.live import snapshot
 from tests.core.cluster import Cluster, MakeCluster, state
 
 MEBF = {"start": "easy", "moldable": True}
@@ -247,3 +249,26 @@ def test_who_did_not_have_to_shrink_does_so_for_the_next_job(cluster: MakeCluste
         head = c.submit(4, estimate_s=500)
         c.point(job, 1.0)
         assert (job.size, head.size) == (6, 4)
+
+
+def test_a_job_that_was_restarted_is_resized_again_with_and_without_a_snapshot(
+    cluster: MakeCluster,
+) -> None:
+    """Its id had been seen before: it was never looked at again, but by a server that restarted."""
+    c = cluster(8, per_node=2, start="easy", moldable=True, resize="intensive")
+    job = c.submit(
+        *range(2, 9), start=4, kind="malleable", estimate_s=1000.0, protection=Protection("disk")
+    )
+    c.do(ev.JobEnded(job.id, job.instance, 9))
+    assert (job.restarts, job.instance) == (1, 2)
+    again, _ = snapshot.decode(snapshot.encode(c.scheduler, c.now))
+    c.seq.clear()
+    assert c.point(job, 1.0).what == "expand"
+    assert job.size == 8
+    head = c.submit(2, estimate_s=10.0)
+    c.point(job, 1.0)
+    assert (job.size, head.size) == (8, 0), "it was resized before"
+    c.scheduler = again
+    restored = again.job(job.id)
+    c.seq.clear()
+    assert c.point(restored, 1.0).what == "expand"

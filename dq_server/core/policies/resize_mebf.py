@@ -135,8 +135,9 @@ def intensive(size: int, offered: int, options: MebfOptions) -> int:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A malleable job that may be resized, with what does not change until it is.
+    """A start of a malleable job that may be resized, with what does not change until it is.
 
+    instance  which start: a job that is restarted is another candidate
     margin_s  it must have this long left to run
     target    what it shrinks to, if it was never resized; None: it cannot
     """
@@ -146,11 +147,16 @@ class _Candidate:
     margin_s: float
     target: Configuration | None
     freed: int
+    instance: int
+
+    def over(self) -> bool:
+        """Whether this start of the job has ended."""
+        return self.job.planned is None or self.job.instance != self.instance
 
     def stands(self, now: float) -> bool:
         """Whether the job runs and has long enough left. Unless it is resized, a no is final."""
         planned = self.job.planned
-        return planned is not None and planned[0] - now >= self.margin_s
+        return planned is not None and not self.over() and planned[0] - now >= self.margin_s
 
 
 class MebfResize(ResizePolicy):
@@ -167,7 +173,7 @@ class MebfResize(ResizePolicy):
         self._expandable: list[_Candidate] = []
         self._shrinkable: list[_Candidate] = []
         self._freeable = 0
-        self._seen: set[int] = set()
+        self._seen: set[tuple[int, int]] = set()  # jobs with their instance
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
         """See ResizePolicy."""
@@ -218,7 +224,7 @@ class MebfResize(ResizePolicy):
             job = candidate.job
             size = job.size
             room = job.spec.configurations[-1].size - size
-            if job.planned is None:  # it has ended
+            if candidate.over():
                 continue
             kept.append(candidate)
             if room <= 0 or job.resize is not None or not candidate.stands(now):
@@ -267,15 +273,15 @@ class MebfResize(ResizePolicy):
     def _notice(self, state: State) -> None:
         """Take in the jobs that started since the last time."""
         seen = self._seen
-        for job_id in reversed(state.active):
-            if job_id in seen:
+        for job in reversed(state.active.values()):
+            start = job.id, job.instance
+            if start in seen:
                 break
-            seen.add(job_id)
-            job = state.active[job_id]
+            seen.add(start)
             if job.spec.kind is JobKind.MALLEABLE and not job.keeps_size:
                 self._take_in(job)
         if len(seen) > 2 * len(state.active) + 64:
-            seen.intersection_update(state.active)
+            seen.intersection_update((job.id, job.instance) for job in state.active.values())
 
     def _take_in(self, job: Job) -> None:
         planned_s = job.spec.planned_s
@@ -288,7 +294,8 @@ class MebfResize(ResizePolicy):
         least = max(job.spec.configurations[0].size, size - int(options.share * size))
         target = _at_least(job, least) if least < size else None
         freed = size - target.size if target is not None else 0
-        candidate = _Candidate(job, rho, options.theta * planned_s, target, freed)
+        margin_s = options.theta * planned_s
+        candidate = _Candidate(job, rho, margin_s, target, freed, job.instance)
         insort(self._expandable, candidate, key=_more_scalable_first)
         if freed:
             insort(self._shrinkable, candidate, key=_less_scalable_first)
