@@ -23,7 +23,6 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import Configured, Event, JobStarted, JobSubmitted
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.state import State
-from dq_server.core.policies import registry
 from dq_server.core.policies.base import Policies
 from dq_server.core.turn import Turn
 
@@ -59,8 +58,7 @@ class Scheduler:
 
     def configure(self, config: SchedulerConfig) -> None:
         """Take over a configuration; ConfigError, and nothing changed, if it makes no sense."""
-        settings.check(config)
-        self.policies = registry.policies(config)
+        self.policies = settings.check(config)
         self.config = config
         self.state.ordered = self.policies.order.ordered
 

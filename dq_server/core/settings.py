@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import dq_server.core.features  # noqa: F401 - features declare their options
 from dq_server.core.model.config import SchedulerConfig
@@ -21,10 +21,12 @@ from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.options import SHORT, TABLES, Options
 from dq_server.core.model.plain import decoded, plain
 from dq_server.core.policies import registry
+from dq_server.core.policies.base import Policies
 from dq_server.core.policies.sets import named_settings
 
 TABLE_OF_ITS_OWN = ("dfs",)
-FIELDS = {f.name: f for f in fields(SchedulerConfig) if f.name != "options"}
+HINTS = get_type_hints(SchedulerConfig)
+FIELDS = HINTS.keys() - {"options"}
 
 
 def configured(base: SchedulerConfig | None = None, **settings: Any) -> SchedulerConfig:
@@ -64,12 +66,8 @@ def _known() -> str:
 
 
 def _checked(name: str, value: Any) -> Any:
-    hints = {f.name: f.type for f in fields(SchedulerConfig)}
-    kinds: dict[str, Any] = {
-        "str": str, "int": int, "float": float, "bool": bool, "int | None": int | None,
-    }  # fmt: skip
     try:
-        return decoded(value, kinds[str(hints[name])])
+        return decoded(value, HINTS[name])
     except (TypeError, ValueError) as error:
         raise ConfigError(f"[scheduler] {name}: {error}") from error
 
@@ -146,9 +144,9 @@ def named_config(name: str, base: SchedulerConfig | None = None) -> SchedulerCon
     return from_settings(named_settings(name), base)
 
 
-def check(config: SchedulerConfig) -> None:
-    """Raise ConfigError unless the configuration and its policies make sense together."""
+def check(config: SchedulerConfig) -> Policies:
+    """The policies that are named; ConfigError unless all of it makes sense together."""
     config.validate()
     for kind in TABLES.values():
         config.of(kind).suits(config)
-    registry.policies(config)
+    return registry.policies(config)

@@ -185,7 +185,8 @@ def _decide(turn: Turn, job: Job, seq: int) -> Answer:
     assert current is not None
     _learn(turn, job, verdict)
     target, stay = verdict.target, job.stays[-1] if job.stays else None
-    resize_id, processors = 0, verdict.processors[:0]
+    resize_id = 0
+    processors: tuple[int, ...] = ()
     if target is None or target == current:
         what, target = Remap.CONTINUE, current
     else:
