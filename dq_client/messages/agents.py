@@ -86,7 +86,12 @@ class AppStarted(RequestBody, tag="appstarted", frozen=True):
 
 @sent_by(AGENT)
 class AppEnded(RequestBody, tag="appended", frozen=True):
-    """The application has ended; `error`: why it could not be started, or has lost ranks."""
+    """The application has ended; `error`: why it could not be started, or has lost ranks.
+
+    DQ's own ranks: all of them on this agent's nodes have ended well (exit code 0, no error), or
+    one of them has failed, and the others, wherever they are, shall end. The server answers "later"
+    to the first until the ranks on all of the job's nodes have ended.
+    """
 
     job: Id
     instance: Id
@@ -138,6 +143,38 @@ class RemoteEnded(RequestBody, tag="remoteended", frozen=True):
 
 
 @sent_by(AGENT)
+class Relay(RequestBody, tag="relay", frozen=True):
+    """Hand this to the agent of `node`, whose ranks belong to the same start of the job.
+
+    `data` is between the two agents' keepers (docs/ranks.md): the keys and barriers of an MPI world
+    that spans nodes, and who has come up. It may be lost with a server; who needs it says it again.
+    """
+
+    job: Id
+    instance: Id
+    node: Name
+    data: Annotated[bytes, Meta(max_length=FRAME_BYTES_MAX)]
+
+
+@sent_by(AGENT)
+class SpawnRanks(RequestBody, tag="spawnranks", frozen=True):
+    """A rank calls MPI_Comm_spawn: where may `len(program_of)` ranks run?
+
+    `world`: the resize whose ranks these are, if the resize library calls it (growth by spawn);
+    0: the program itself calls it. Answered by Done, and the order StartRanks follows, or by Error.
+    """
+
+    job: Id
+    instance: Id
+    ticket: Id  # counts the spawns of this start; a repeat starts nothing twice
+    world: Id
+    programs: Annotated[list[Argv], Meta(min_length=1, max_length=1000)]
+    program_of: Annotated[list[Id], Meta(min_length=1, max_length=100_000)]
+    cwd: Text = ""
+    keys: Env = {}
+
+
+@sent_by(AGENT)
 class LogAnswer(RequestBody, tag="loganswer", frozen=True):
     """An agent's answer to the order ReadLog."""
 
@@ -156,6 +193,45 @@ class Launch(OrderBody, tag="launch", frozen=True):
     cwd: str
     env: dict[str, str]
     places: list[Place]
+
+
+class StartRanks(OrderBody, tag="startranks", frozen=True):
+    """Start an MPI world of the job, or this agent's part of it: rank r runs at `places[r]`.
+
+    Every agent with one of the places gets the same order. A world that was started is not started
+    again.
+    """
+
+    job: int
+    instance: int
+    world: int  # 0: the job's start; the id of the resize whose ranks these are; or of a spawn
+    programs: list[list[str]]
+    program_of: list[int]  # rank r runs programs[program_of[r]]; empty: all run the first
+    cwd: str
+    env: dict[str, str]
+    places: list[Place]
+    root: str = ""  # the node of the job's rank 0, which is told when the ranks are ready to join
+    input: str = ""  # rank 0's standard input; empty: there is none
+    label: bool = False  # put the rank before each line of output
+    spawned: bool = False  # by MPI_Comm_spawn
+    keys: dict[str, str] = {}  # of MPI_Comm_spawn, for the new world
+
+
+class EndRanks(OrderBody, tag="endranks", frozen=True):
+    """End the ranks of a world that has not joined its job: its expansion was aborted."""
+
+    job: int
+    instance: int
+    world: int
+
+
+class Relayed(OrderBody, tag="relayed", frozen=True):
+    """What the agent of `node` said by Relay."""
+
+    job: int
+    instance: int
+    node: str
+    data: bytes
 
 
 class KillTree(OrderBody, tag="killtree", frozen=True):
