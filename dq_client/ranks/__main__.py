@@ -143,7 +143,9 @@ class Standalone:
     def _spawn(self, host: str, asked: Json) -> None:
         self._worlds += 1
         many = len(asked["program_of"])
-        hosts = [h for h in asked["info"].get("hosts", "").split(",") if h] or [asked["node"]] * many
+        hosts = [h for h in asked["info"].get("hosts", "").split(",") if h] or [
+            asked["node"]
+        ] * many
         if len(hosts) != many:
             why = f"{many} ranks for {len(hosts)} hosts"
             self._lines[host].send({"do": "spawn", "ticket": asked["ticket"], "why": why})

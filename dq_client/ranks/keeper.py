@@ -1,4 +1,4 @@
-"""The keeper: parent of one job's ranks on one node. It outlives the agent, which tells it what to do.
+"""The keeper: parent of one job's ranks on one node. It outlives the agent that directs it.
 
 Its agent and it exchange lines of JSON over a socket. The keeper listens in its folder, too, for an
 agent that was killed and started again. What it knows it says as a whole whenever that changes

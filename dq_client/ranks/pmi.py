@@ -19,6 +19,7 @@ SPAWN_BYTES_MAX = 4 << 20
 KEYS_BYTES_MAX = 64 << 20  # of one world
 NAME_MAX, KEY_MAX, VALUE_MAX = 256, 64, 4096
 RANKS_MAX = 100_000  # of one spawn
+NUMBER_DIGITS_MAX = 12
 SHOWN_MAX = 60  # characters of a line in an error
 
 
@@ -300,12 +301,10 @@ def needed(fields: dict[str, str], name: str, line: str) -> str:
 
 def number(text: str, line: str) -> int:
     """A whole number of a sensible size."""
-    try:
-        if len(text) > 12:  # int() of a long text takes long
-            raise ValueError
-        return int(text)
-    except ValueError:
-        raise Garbage(f"no number in {shown(line)}") from None
+    digits = text[1:] if text[:1] == "-" else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX):
+        raise Garbage(f"no number in {shown(line)}")
+    return int(text)
 
 
 def shown(text: str) -> str:

@@ -128,19 +128,7 @@ def initialize(module: Any, fixed: dict[str, Any]) -> None:
     if not rc.initialize or module.Is_initialized():
         return
     if rc.threads:
-        levels = ("single", "funneled", "serialized", "multiple")
-        known = dict(
-            zip(
-                levels,
-                (
-                    module.THREAD_SINGLE,
-                    module.THREAD_FUNNELED,
-                    module.THREAD_SERIALIZED,
-                    module.THREAD_MULTIPLE,
-                ),
-            )
-        )
-        module.Init_thread(known[rc.thread_level])
+        module.Init_thread(getattr(module, f"THREAD_{rc.thread_level.upper()}"))
     else:
         module.Init()
     if rc.finalize or rc.finalize is None:
@@ -150,10 +138,10 @@ def initialize(module: Any, fixed: dict[str, Any]) -> None:
 
 
 def _finalize(module: Any) -> None:
-    if module.Is_initialized() and not module.Is_finalized():
-        # The program may have said by now that it ends without.
-        if sys.modules["mpi4py"].rc.finalize is not False:
-            module.Finalize()
+    # The program may have said by now that it ends without.
+    wanted = sys.modules["mpi4py"].rc.finalize is not False
+    if wanted and module.Is_initialized() and not module.Is_finalized():
+        module.Finalize()
 
 
 def reseed() -> None:

@@ -56,13 +56,13 @@ def fork(birth: Birth, become: Optional[Callable[[Birth], NoReturn]] = None) -> 
             for fd in birth.sockets.values():
                 os.set_inheritable(fd, True)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            os.execvpe(birth.argv[0], birth.argv, birth.env)
+            os.execvpe(birth.argv[0], birth.argv, birth.env)  # noqa: S606 - no shell is wanted
     except BaseException as e:
         why = e.strerror if isinstance(e, OSError) else repr(e)
         os.write(2, f"dq: {birth.argv[0]} cannot be run: {why}\n".encode())
         os._exit(CANNOT_RUN)
     assert become is not None, "exec does not return"
-    become(birth)
+    return become(birth)
 
 
 def _place(birth: Birth) -> None:

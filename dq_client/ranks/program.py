@@ -13,7 +13,7 @@ import shutil
 import sys
 import types
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, TextIO
 
 FLAGS = {"-u", "-P", "-B"}  # those that can be had in a running interpreter
 
@@ -74,9 +74,9 @@ def _shadows(folder: str, tops: dict[str, str]) -> bool:
     """Whether the program's folder has packages of its own in place of those that are loaded."""
     for name, where in tops.items():
         mine = os.path.join(folder, name)
-        if folder and (os.path.exists(mine + ".py") or os.path.isdir(mine)):
-            if not where or os.path.realpath(mine) != os.path.realpath(where):
-                return True
+        there = folder and (os.path.exists(mine + ".py") or os.path.isdir(mine))
+        if there and (not where or os.path.realpath(mine) != os.path.realpath(where)):
+            return True
     return False
 
 
@@ -110,35 +110,30 @@ def _run(program: Program) -> None:
         runpy._run_module_as_main(program.target)  # type: ignore[attr-defined]  # as `python -m`
         return
     main = types.ModuleType("__main__")
-    main.__dict__["__builtins__"] = builtins
-    main.__dict__["__annotations__"] = {}
+    vars(main).update({"__builtins__": builtins, "__annotations__": {}})
     if program.kind == "code":
         code = compile(program.target, "<string>", "exec", dont_inherit=True)
     else:
         path = os.path.abspath(program.target)
         main.__file__ = path
-        main.__dict__["__cached__"] = None
+        vars(main)["__cached__"] = None
         with open(path, "rb") as f:
             code = compile(f.read(), path, "exec", dont_inherit=True)
     sys.modules["__main__"] = main
-    exec(code, main.__dict__)
+    exec(code, vars(main))  # noqa: S102 - it is the program
 
 
 def _streams(unbuffered: bool) -> None:
     """sys.stdin, stdout and stderr as Python makes them at its start, for the new descriptors."""
-    errors = sys.stdout.errors or "strict"
-    encoding = sys.stdout.encoding
-    sys.stdin = sys.__stdin__ = open(0, encoding=encoding, errors=errors, closefd=False)
-    for name, fd in (("stdout", 1), ("stderr", 2)):
-        stream = open(
-            fd,
-            "w",
-            encoding=encoding,
-            errors=errors if fd == 1 else "backslashreplace",
-            closefd=False,
-        )
-        stream.reconfigure(
-            line_buffering=fd == 2 or stream.isatty(), write_through=unbuffered or fd == 2
-        )
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors or "strict"
+    streams: dict[str, TextIO] = {
+        "stdin": open(0, encoding=encoding, errors=errors, closefd=False),  # noqa: SIM115
+    }
+    for name, fd, how in (("stdout", 1, errors), ("stderr", 2, "backslashreplace")):
+        stream = open(fd, "w", encoding=encoding, errors=how, closefd=False)  # noqa: SIM115
+        at_once = unbuffered or fd == 2
+        stream.reconfigure(line_buffering=fd == 2 or stream.isatty(), write_through=at_once)
+        streams[name] = stream
+    for name, made in streams.items():
+        setattr(sys, name, made)
+        setattr(sys, f"__{name}__", made)

@@ -1,4 +1,4 @@
-"""One MPI world of a job as one keeper has it: what was asked for, its ranks here, how they stand."""
+"""One MPI world of a job as one keeper has it: its order, its ranks here, and how they stand."""
 
 from __future__ import annotations
 
@@ -70,14 +70,12 @@ class World:
         order = list(dict.fromkeys(start.nodes))
         local = frozenset(r for r, node in enumerate(start.nodes) if node in here)
         # Nodes of one keeper share memory: to MPI they are one.
-        shared = {
-            node: order.index(next(n for n in order if n in here or n == node)) for node in here
-        }
+        first = next((i for i, node in enumerate(order) if node in here), 0)
         self.machine = pmi.World(
             name=start.name,
             size=len(start.nodes),
             local=local,
-            nodes=[shared.get(node, order.index(node)) for node in start.nodes],
+            nodes=[first if node in here else order.index(node) for node in start.nodes],
             keys=dict(start.keys),
             appnums=list(start.program_of),
         )
@@ -177,7 +175,7 @@ class World:
         for _, part in self._fences.values():
             everybody.update(part)
         nodes, self._fences, self._released = list(self._fences), {}, (seq, everybody)
-        return {node: everybody for node in nodes}
+        return dict.fromkeys(nodes, everybody)
 
     # --- what MPI leaves ------------------------------------------------------------------------
 
