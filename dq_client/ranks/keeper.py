@@ -443,6 +443,8 @@ class Keeper:
 
     def _heard(self, world: World, rank: Rank, said: Json) -> None:
         """A line of the resize library (docs/ranks.md)."""
+        if not isinstance(said, dict):
+            raise TypeError("a line that is no object")
         if "session" in said:
             rank.in_session = bool(said["session"])
             rank.left = not rank.in_session
