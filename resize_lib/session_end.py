@@ -12,13 +12,12 @@ example, the keeper knows, or its node's agent finds the mark without its proces
 from __future__ import annotations
 
 import atexit
-from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.processes.link import LinkClosed, RankLink, own_link
+from resize_lib.processes.link import LinkMark, own_link
 from resize_lib.server_link import say
 
 if TYPE_CHECKING:
@@ -32,19 +31,6 @@ class Mark(Protocol):
 
     def remove(self) -> None:
         """This rank leaves its session."""
-
-
-class LinkMark:
-    """The mark of a rank that has a link."""
-
-    def __init__(self, link: RankLink) -> None:
-        self._link = link
-        link.say(session=True)
-
-    def remove(self) -> None:
-        """This rank leaves its session."""
-        with suppress(LinkClosed):  # then nobody cares any more
-            self._link.say(session=False)
 
 
 def mark_presence() -> Mark:

@@ -14,6 +14,7 @@ import select
 import socket
 import time
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 LINK_VARIABLE = "DQ_LINK"
@@ -120,6 +121,19 @@ class RankLink:
                 self._closed = f"the keeper of this rank says {line[:60].decode('latin1')!a}"
                 return
             self._messages.append(message)
+
+
+class LinkMark:
+    """Says that this rank is in its session."""
+
+    def __init__(self, link: RankLink) -> None:
+        self._link = link
+        link.say(session=True)
+
+    def remove(self) -> None:
+        """This rank leaves its session."""
+        with suppress(LinkClosed):  # then nobody cares any more
+            self._link.say(session=False)
 
 
 @functools.cache
