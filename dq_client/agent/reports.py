@@ -44,6 +44,10 @@ class Reports:
         if about not in self._open:
             self._open[about] = Report(body, held)
 
+    def withdraw(self, about: str) -> None:
+        """It does not hold any more: not said again."""
+        self._open.pop(about, None)
+
     def send(self, now: float, how: Callable[[m.RequestBody], str]) -> None:
         """Send the reports that are due by `how`, which returns the id of the request."""
         for report in self._open.values():

@@ -213,16 +213,9 @@ class StartRanks(OrderBody, tag="startranks", frozen=True):
     root: str = ""  # the node of the job's rank 0, which is told when the ranks are ready to join
     input: str = ""  # rank 0's standard input; empty: there is none
     label: bool = False  # put the rank before each line of output
+    exec_only: bool = False  # no starter
     spawned: bool = False  # by MPI_Comm_spawn
     keys: dict[str, str] = {}  # of MPI_Comm_spawn, for the new world
-
-
-class EndRanks(OrderBody, tag="endranks", frozen=True):
-    """End the ranks of a world that has not joined its job: its expansion was aborted."""
-
-    job: int
-    instance: int
-    world: int
 
 
 class Relayed(OrderBody, tag="relayed", frozen=True):
@@ -271,8 +264,9 @@ class Vacate(OrderBody, tag="vacate", frozen=True):
     """Make these processors empty, and report `Vacated`.
 
     `pids` are processes about to leave: the agent waits for them, and kills them after 30 s.
-    Without any, it ends all of the job's processes. `save`: the job will be restarted; copies held
-    in memory shall be on disk before the report.
+    Without any, it ends all of the job's processes; or, with a `world`, the ranks of that world,
+    which did not join. `save`: the job will be restarted; copies held in memory shall be on disk
+    before the report.
     """
 
     job: int
@@ -280,6 +274,7 @@ class Vacate(OrderBody, tag="vacate", frozen=True):
     processors: list[int]
     pids: list[int]
     save: CopyPlaces | None = None
+    world: int = -1
 
 
 class RunProxy(OrderBody, tag="runproxy", frozen=True):

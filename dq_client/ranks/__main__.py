@@ -1,0 +1,194 @@
+"""DQ's own ranks without a cluster, for tests, benchmarks and `dq doctor`:
+
+    python -m dq_client.ranks -n 4 [--hosts n01,n02] [--exec] -- python app.py ARGS
+
+A small stand-in for the agents of these hosts: a keeper for each, whose messages to each other it
+passes on. A program that expands (`await` with hosts) is given the ranks it asks for, on any host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import selectors
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dq_client.agent import keepers
+from dq_client.agent.keepers import KeeperLine
+from dq_client.agent.starters import Starter, Starters
+from dq_client.launch import MPI_TUNING, ONE_THREAD
+from dq_client.ranks.world import unique_name
+
+Json = dict[str, Any]
+
+
+class Standalone:
+    """One job on named hosts of this machine."""
+
+    def __init__(self, folder: Path, argv: list[str], *, forks: bool) -> None:
+        self._folder, self._argv, self._forks = folder, argv, forks
+        self._env = {**ONE_THREAD, **MPI_TUNING, "UCX_TLS": "sm,self", **os.environ}
+        self._starters = Starters()
+        self._lines: dict[str, KeeperLine] = {}
+        self._states: dict[str, Json] = {}
+        self._selector = selectors.DefaultSelector()
+        self._worlds = 0
+        self._over = False
+
+    def run(self, hosts: list[str]) -> int:
+        """Until the job is over; its exit code."""
+        self._start(0, hosts, self._argv, str(Path.cwd()))
+        self._printed = {"out": 0, "err": 0}
+        while self._lines:
+            for key, _ in self._selector.select(0.2):
+                self._read(key.data)
+            self._print()
+            if not self._over and self._done():
+                self._over = True
+                for line in self._lines.values():
+                    line.send({"do": "leave"})
+        self._print()
+        self._starters.close()
+        failures = [s["failed"] for s in self._states.values() if s["failed"]]
+        if failures and failures[0]["why"]:
+            sys.stderr.write(f"dq: {failures[0]['why']}\n")
+        return int(failures[0]["code"]) if failures else 0
+
+    def _done(self) -> bool:
+        if any(state["failed"] for state in self._states.values()):
+            for host in self._lines:
+                self._end(host)
+            return True
+        return len(self._states) == len(self._lines) and all(
+            not world["running"] for s in self._states.values() for world in s["worlds"].values()
+        )
+
+    def _end(self, host: str) -> None:
+        for world in self._states.get(host, {"worlds": {}})["worlds"]:
+            self._lines[host].send({"do": "end", "world": int(world)})
+
+    def _start(
+        self, world: int, hosts: list[str], argv: list[str], cwd: str, **more: object
+    ) -> None:
+        name = unique_name(f"{os.getpid()}_{world}")
+        order = {
+            "do": "start",
+            "world": world,
+            "programs": [argv],
+            "program_of": [],
+            "cwd": cwd,
+            "env": self._env,
+            "nodes": hosts,
+            "folder": str(self._folder),
+            "name": name,
+            **more,
+        }
+        for host in dict.fromkeys(hosts):
+            if host not in self._lines:
+                self._make(host, argv, cwd)
+            self._states[host] = {"worlds": {"-1": {"running": 1}}, "failed": None}
+            self._lines[host].send(order)
+
+    def _make(self, host: str, argv: list[str], cwd: str) -> None:
+        folder = self._folder / host
+        folder.mkdir()
+        line, control = keepers.pair()
+        asked = keepers.request(folder, [host], self._env)
+        starter = self._starter(argv, cwd)
+        if starter is None or not starter.ask(asked, control):
+            keepers.execute(asked, control)
+        control.close()
+        self._lines[host] = line
+        self._selector.register(line, selectors.EVENT_READ, host)
+
+    def _starter(self, argv: list[str], cwd: str) -> Starter | None:
+        found = self._starters.wanted(argv, self._env, cwd) if self._forks else None
+        while found is not None and found.ready is None:
+            select.select([found.sock], [], [], 60)
+            self._starters.look()
+        return found if found is not None and found.ready else None
+
+    def _read(self, host: str) -> None:
+        line = self._lines[host]
+        for message in line.read():
+            if "state" in message:
+                self._states[host] = message["state"]
+            elif "relay" in message:
+                target = self._lines.get(message["relay"])
+                if target is not None:
+                    target.send({"do": "relayed", "data": message["data"]})
+            elif "await" in message:
+                self._grow(message["await"])
+            elif "spawn" in message:
+                self._spawn(host, message["spawn"])
+        if line.gone:
+            self._selector.unregister(line)
+            line.close()
+            del self._lines[host]
+
+    def _grow(self, asked: Json) -> None:
+        hosts = asked.get("hosts")
+        if not hosts or self._known(asked["await"]):
+            return
+        argv, cwd = asked.get("argv") or self._argv, asked.get("cwd") or str(Path.cwd())
+        self._start(asked["await"], hosts, argv, cwd, root=asked["node"], joins=True)
+
+    def _known(self, world: int) -> bool:
+        return any(str(world) in state["worlds"] for state in self._states.values())
+
+    def _spawn(self, host: str, asked: Json) -> None:
+        self._worlds += 1
+        many = len(asked["program_of"])
+        hosts = [h for h in asked["info"].get("hosts", "").split(",") if h] or [
+            asked["node"]
+        ] * many
+        if len(hosts) != many:
+            why = f"{many} ranks for {len(hosts)} hosts"
+            self._lines[host].send({"do": "spawn", "ticket": asked["ticket"], "why": why})
+            return
+        self._lines[host].send({"do": "spawn", "ticket": asked["ticket"], "why": ""})
+        self._start(
+            1_000_000 + self._worlds,
+            hosts,
+            asked["programs"][0],
+            asked["cwd"],
+            spawned=True,
+            keys=asked["keys"],
+        )
+
+    def _print(self) -> None:
+        for name, stream in (("out", sys.stdout), ("err", sys.stderr)):
+            path = self._folder / name
+            if path.exists():
+                with path.open("rb") as f:
+                    f.seek(self._printed[name])
+                    data = f.read()
+                self._printed[name] += len(data)
+                stream.buffer.write(data)
+                stream.flush()
+
+
+def main() -> int:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m dq_client.ranks", description=__doc__)
+    parser.add_argument("-n", type=int, default=1, help="ranks")
+    parser.add_argument("--hosts", default="localhost", help="names; ranks are dealt in blocks")
+    parser.add_argument("--exec", action="store_true", help="without a starter")
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    argv = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not argv or options.n < 1:
+        parser.error("a program and at least one rank are needed")
+    names = options.hosts.split(",")
+    each = -(-options.n // len(names))
+    hosts = [names[rank // each] for rank in range(options.n)]
+    with tempfile.TemporaryDirectory(prefix="dq-ranks-") as folder:
+        return Standalone(Path(folder), argv, forks=not options.exec).run(hosts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
