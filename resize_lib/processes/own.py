@@ -143,8 +143,8 @@ class OwnBackend:
                     arrived = True
                 elif "touch" in message and reserve is not None:
                     reserve([n for n in message["touch"] if isinstance(n, int)])
-                elif "go" in message or "cancel" in message:
-                    return "go" in message
+                elif "go" in message:
+                    return True
         except LinkClosed:
             return False
 
@@ -271,7 +271,11 @@ class OwnBackend:
         self._exit.alone()
         self._exit.comm = None
         smaller = split_off(comm, gone)
-        return None if smaller is None else self._now(smaller)
+        if smaller is not None:
+            return self._now(smaller)
+        with suppress(LinkClosed):
+            self._link.say(session=False, retired=True)
+        return None
 
     def spawn_info(self, hosts: Sequence[str], world: int) -> dict[str, str]:
         """See spawn.Spawner. The server's keepers know the places by the world's number."""
