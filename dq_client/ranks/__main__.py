@@ -37,6 +37,7 @@ class Standalone:
         self._states: dict[str, Json] = {}
         self._selector = selectors.DefaultSelector()
         self._worlds = 0
+        self._spawned: set[tuple[str, int]] = set()  # host and ticket
         self._over = False
 
     def run(self, hosts: list[str]) -> int:
@@ -141,6 +142,9 @@ class Standalone:
         return any(str(world) in state["worlds"] for state in self._states.values())
 
     def _spawn(self, host: str, asked: Json) -> None:
+        if (host, asked["ticket"]) in self._spawned:
+            return  # said again: the answer is on its way
+        self._spawned.add((host, asked["ticket"]))
         self._worlds += 1
         many = len(asked["program_of"])
         hosts = [h for h in asked["info"].get("hosts", "").split(",") if h] or [
