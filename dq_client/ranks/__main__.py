@@ -40,6 +40,7 @@ class Standalone:
         self._begun: dict[str, list[str]] = {}  # worlds that were started there
         self._selector = selectors.DefaultSelector()
         self._worlds = 0
+        self._spawned: set[tuple[str, int]] = set()  # host and ticket
         self._over = False
         self._printed = {"out": 0, "err": 0}
 
@@ -162,6 +163,9 @@ class Standalone:
         return any(str(world) in worlds for worlds in self._begun.values())
 
     def _spawn(self, host: str, asked: Json) -> None:
+        if (host, asked["ticket"]) in self._spawned:
+            return  # said again: the answer is on its way
+        self._spawned.add((host, asked["ticket"]))
         self._worlds += 1
         many = len(asked["program_of"])
         hosts = [h for h in asked["info"].get("hosts", "").split(",") if h] or [

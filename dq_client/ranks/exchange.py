@@ -26,6 +26,8 @@ class Awaited:
     port: str = ""
     failed: str = ""
     told: bool = False
+    touch: list[int] = field(default_factory=list)  # sizes of memory that its ranks will need
+    touched: set[str] = field(default_factory=set)  # nodes whose ranks have been told of it
 
 
 class Exchange:
@@ -89,6 +91,7 @@ class Exchange:
             known = self._awaited.setdefault(data["arrived"], Awaited())
             known.here[data["from"]] = data["count"]
             known.port = data["port"] or known.port
+            self._tell_touch(data["arrived"], known)
             self._tell_rank_0(data["arrived"], known)
         elif "failed" in data:
             known = self._awaited.setdefault(data["failed"], Awaited())
@@ -144,8 +147,8 @@ class Exchange:
         number = int(said["await"])
         known = self._awaited.setdefault(number, Awaited())
         known.rank, known.size = rank, int(said["size"])
-        if said.get("touch"):
-            self._to_all(number, {"touch": int(said["touch"]), "world": number})
+        known.touch = [int(nbytes) for nbytes in said.get("touch", [])]
+        self._tell_touch(number, known)
         self._tell_rank_0(number, known)
 
     def decide(self, what: str, number: int) -> None:
@@ -180,10 +183,17 @@ class Exchange:
         known.told = True
         self._say(known.rank, json.dumps(answer))
 
-    def _touch(self, number: int, nbytes: int) -> None:
+    def _tell_touch(self, number: int, known: Awaited) -> None:
+        """Once a node: nothing depends on it, so it is not repeated."""
+        if known.touch:
+            for node in set(known.here) - known.touched:
+                known.touched.add(node)
+                self.relay(node, {"touch": known.touch, "world": number})
+
+    def _touch(self, number: int, sizes: list[int]) -> None:
         world = self._worlds.get(number)
         for rank in world.running() if world is not None else []:
-            self._say(rank, json.dumps({"touch": nbytes}))
+            self._say(rank, json.dumps({"touch": sizes}))
 
     def _go(self, number: int) -> None:
         world = self._worlds.get(number)

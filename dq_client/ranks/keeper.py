@@ -62,6 +62,7 @@ class Keeper:
         self._files: dict[tuple[str, str], output.File] = {}
         self._spawns: dict[int, tuple[World, Rank, Json]] = {}  # by ticket, unanswered
         self._tickets = 0
+        self._cancelled: set[int] = set()  # worlds
         self.exchange = Exchange(
             nodes, self.worlds, self._to_agent, self._say, self._carry, self._cancel
         )
@@ -233,6 +234,9 @@ class Keeper:
         if wanted.world in self.worlds or self._terminating:
             return  # said again
         world = self.worlds[wanted.world] = World(wanted, self.nodes)
+        if wanted.world in self._cancelled:
+            world.ending = True
+            return
         for number in sorted(world.machine.local):
             argv = wanted.argv_of(number)
             plan = None
@@ -361,6 +365,7 @@ class Keeper:
 
     def _cancel(self, number: int) -> None:
         """End the ranks of a world that has not joined, or shall not be there any more."""
+        self._cancelled.add(number)  # the order to start it may still be on its way
         world = self.worlds.get(number)
         if world is not None:
             world.note_shared_memory()
