@@ -14,6 +14,7 @@ from . import pmi
 from .world import Rank, World
 
 Json = dict[str, Any]
+PUBLISH_TRIES = 5
 
 
 @dataclass
@@ -28,6 +29,16 @@ class Awaited:
     told: bool = False
     touch: list[int] = field(default_factory=list)  # sizes of memory that its ranks will need
     touched: set[str] = field(default_factory=set)  # nodes whose ranks have been told of it
+
+
+@dataclass
+class Publishing:
+    """A name on its way to the other keepers."""
+
+    data: Json
+    others: set[str]  # nodes that may not know it yet
+    done: Callable[[], None]
+    left: int = PUBLISH_TRIES
 
 
 class Exchange:
@@ -53,10 +64,12 @@ class Exchange:
         self._send, self._say, self._carry, self._cancel = send, say, carry, cancel
         self._awaited: dict[int, Awaited] = {}
         self.names: dict[str, str] = {}  # of MPI_Publish_name
+        self._publishing: dict[int, Publishing] = {}
+        self._published = 0
 
     def something_open(self) -> bool:
         """Whether something may have to be said again."""
-        return any(
+        return bool(self._publishing) or any(
             world.machine.waiting() is not None or (world.arrived and not world.gone)
             for world in self._worlds.values()
             if world.running()
@@ -64,6 +77,12 @@ class Exchange:
 
     def say_again(self) -> None:
         """Say again what has not had its effect."""
+        for number, known in list(self._publishing.items()):
+            known.left -= 1
+            if not known.left:  # a node has gone: nobody there looks a name up any more
+                self._note_known(number, list(known.others))
+            for node in sorted(known.others):
+                self._send({"relay": node, "data": known.data})
         for world in self._worlds.values():
             if world.running():
                 fence = world.machine.waiting()
@@ -105,13 +124,39 @@ class Exchange:
             self._cancel(data["cancel"])
         elif "published" in data:
             self.names[data["published"]] = data["port"]
+            self.relay(data["from"], {"known": data["number"], "nodes": self._nodes})
+        elif "known" in data:
+            self._note_known(data["known"], data["nodes"])
 
-    def publish(self, name: str, port: str) -> None:
-        """A rank here has published a name, or taken it back (an empty port)."""
+    def publish(self, name: str, port: str, done: Callable[[], None]) -> None:
+        """A rank here publishes a name, or takes it back (an empty port).
+
+        `done` once every keeper knows it: the rank may tell another one to look it up.
+        """
         self.names[name] = port
         nodes = {node for world in self._worlds.values() for node in world.start.nodes}
-        for node in sorted(nodes - set(self._nodes)):
-            self._send({"relay": node, "data": {"published": name, "port": port}})
+        others = nodes - set(self._nodes)
+        if not others:
+            done()
+            return
+        self._published += 1
+        data = {
+            "published": name,
+            "port": port,
+            "number": self._published,
+            "from": self._nodes[0],
+        }
+        self._publishing[self._published] = Publishing(data, others, done)
+        for node in sorted(others):
+            self._send({"relay": node, "data": data})
+
+    def _note_known(self, number: int, nodes: list[str]) -> None:
+        known = self._publishing.get(number)
+        if known is not None:
+            known.others -= set(nodes)
+            if not known.others:
+                del self._publishing[number]
+                known.done()
 
     # --- barriers -----------------------------------------------------------------------------
 

@@ -411,8 +411,9 @@ class Keeper:
                 stream.drain()
             self._fail(code=effect.code & 0xFF or 1, why="")
         elif isinstance(effect, pmi.Publish):
-            self.exchange.publish(effect.name, effect.port)
-            self._effect(world, rank, pmi.answer_publish(effect))
+            answer = pmi.answer_publish(effect)
+            done = _bind(self._effect, world, rank, answer)
+            self.exchange.publish(effect.name, effect.port, done)
         elif isinstance(effect, pmi.Lookup):
             port = self.exchange.names.get(effect.name) or None
             self._effect(world, rank, pmi.answer_lookup(effect, port))

@@ -33,12 +33,12 @@ int main(int c, char **v) {
 """
 
 
-def start(*words: str, limit_s: float = 60, **env: str) -> Ended:
+def start(*words: str, env: dict[str, str] | None = None, limit_s: float = 60) -> Ended:
     """`python -m dq_client.ranks`, with nothing left over."""
     mark = f"keeper-{os.getpid()}-{os.urandom(4).hex()}"
     done = subprocess.run(
         [sys.executable, "-m", "dq_client.ranks", *words],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "DQ_TEST_JOB": mark, **env},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "DQ_TEST_JOB": mark, **(env or {})},
         capture_output=True,
         text=True,
         timeout=limit_s,
@@ -50,7 +50,7 @@ def start(*words: str, limit_s: float = 60, **env: str) -> Ended:
 
 def plain(ranks: int, habit: str, *rest: str, options: tuple[str, ...] = (), **env: str) -> Ended:
     """plain.py on so many ranks."""
-    return start("-n", str(ranks), *options, "--", sys.executable, PLAIN, habit, *rest, **env)
+    return start("-n", str(ranks), *options, "--", sys.executable, PLAIN, habit, *rest, env=env)
 
 
 @pytest.mark.parametrize("how", [(), ("--exec",)], ids=["fork", "exec"])
@@ -244,8 +244,8 @@ def test_published_names(hosts: str) -> None:
     ended = plain(2, "names", options=("--hosts", hosts))
     assert ended.code == 0, ended.err
     found = sorted(ended.out.splitlines())
-    told = [[f"{rank} found nothing", f"{rank} found tag#0$port"] for rank in (0, 1)]
-    assert found == sum(told, [])
+    told = [f"{rank} found {what}" for rank in (0, 1) for what in ("nothing", "tag#0$port")]
+    assert found == told
 
 
 def test_a_rank_that_ignores_sigterm_ends_all_the_same() -> None:
