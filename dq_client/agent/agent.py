@@ -222,6 +222,10 @@ class Agent:
         match body:
             case m.Launch():
                 self.applications.launch(body)
+            case m.StartRanks():
+                log.error("job %d.%d: not built yet", body.job, body.instance)
+            case m.Relayed():
+                log.error("job %d.%d: not built yet", body.job, body.instance)
             case m.KillTree():
                 self.applications.kill(body)
             case m.Vacate():

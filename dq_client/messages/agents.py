@@ -49,7 +49,7 @@ class Holding(Struct, frozen=True, forbid_unknown_fields=True):
 
     job: Id
     instance: Id
-    first: bool  # this agent started the application itself (mpiexec), not only a proxy
+    first: bool  # this agent started the application itself (mpiexec, ranks), not only a proxy
     pid: Id
     create_time: float
     running: bool
@@ -90,13 +90,30 @@ class AppEnded(RequestBody, tag="appended", frozen=True):
 
     DQ's own ranks: all of them on this agent's nodes have ended well (exit code 0, no error), or
     one of them has failed, and the others, wherever they are, shall end. The server answers "later"
-    to the first until the ranks on all of the job's nodes have ended.
+    to the first until the ranks on all of the job's nodes have ended; until it is acknowledged, the
+    agent goes on to list the start among its holdings. `world`: the newest world of this start that
+    the agent has started ranks of. A report that was under way while a newer one was ordered says
+    nothing about that one.
     """
 
     job: Id
     instance: Id
     exit_code: int
     error: Text = ""
+    world: Id = 0
+
+
+@sent_by(AGENT)
+class WorldEnded(RequestBody, tag="worldended", frozen=True):
+    """All ranks of a spawned world on this agent's nodes have ended, and the job goes on.
+
+    The server answers "later" until those on all nodes of the world have; then it takes the world's
+    processors back. Only for worlds of SpawnRanks with world = 0: the others joined the job.
+    """
+
+    job: Id
+    instance: Id
+    world: Id
 
 
 @sent_by(AGENT)
@@ -162,6 +179,7 @@ class SpawnRanks(RequestBody, tag="spawnranks", frozen=True):
 
     `world`: the resize whose ranks these are, if the resize library calls it (growth by spawn);
     0: the program itself calls it. Answered by Done, and the order StartRanks follows, or by Error.
+    Repeated with every heartbeat until the world is up: the same answer, and the same order, again.
     """
 
     job: Id
@@ -198,8 +216,8 @@ class Launch(OrderBody, tag="launch", frozen=True):
 class StartRanks(OrderBody, tag="startranks", frozen=True):
     """Start an MPI world of the job, or this agent's part of it: rank r runs at `places[r]`.
 
-    Every agent with one of the places gets the same order. A world that was started is not started
-    again.
+    Every agent with one of the places gets the same order. A world that was started, or ended, is
+    not started again.
     """
 
     job: int
@@ -215,14 +233,6 @@ class StartRanks(OrderBody, tag="startranks", frozen=True):
     label: bool = False  # put the rank before each line of output
     spawned: bool = False  # by MPI_Comm_spawn
     keys: dict[str, str] = {}  # of MPI_Comm_spawn, for the new world
-
-
-class EndRanks(OrderBody, tag="endranks", frozen=True):
-    """End the ranks of a world that has not joined its job: its expansion was aborted."""
-
-    job: int
-    instance: int
-    world: int
 
 
 class Relayed(OrderBody, tag="relayed", frozen=True):
@@ -272,7 +282,9 @@ class Vacate(OrderBody, tag="vacate", frozen=True):
 
     `pids` are processes about to leave: the agent waits for them, and kills them after 30 s.
     Without any, it ends all of the job's processes. `save`: the job will be restarted; copies held
-    in memory shall be on disk before the report.
+    in memory shall be on disk before the report. `world`: if that is 0 or more, the job goes on,
+    and it is this world whose ranks end here (its expansion was aborted, or it was spawned and has
+    ended); no order that comes later may start it.
     """
 
     job: int
@@ -280,6 +292,7 @@ class Vacate(OrderBody, tag="vacate", frozen=True):
     processors: list[int]
     pids: list[int]
     save: CopyPlaces | None = None
+    world: int = -1
 
 
 class RunProxy(OrderBody, tag="runproxy", frozen=True):

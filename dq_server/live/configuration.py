@@ -3,7 +3,7 @@
 One table is not the scheduler's:
 
     [launch]
-    launcher = "dq"     # dq: the agents start the ranks (docs/ranks.md); mpiexec: MPI's launcher does
+    launcher = "dq"     # dq: the agents start the ranks (docs/ranks.md); mpiexec: MPI does
     growth = "join"     # new ranks come in a world of their own that joins the job; spawn: by
                         # MPI_Comm_spawn. Under mpiexec they are always spawned
 """

@@ -46,7 +46,7 @@ class JobNodes:
         return known[1]
 
     def jobs(self, node: str) -> list[Job]:
-        """Jobs that the node's agent looks after, in the order of starting; ended ones are dropped."""
+        """Jobs that the node's agent looks after, in the order of starting."""
         active = self._state.active
         found = [active[i] for i in self._on.get(node, ()) if i in active]
         found = [job for job in found if node in self.of(job)]

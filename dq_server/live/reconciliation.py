@@ -14,7 +14,8 @@ from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.state import State
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
-from dq_server.live.orders import launch, vacate
+from dq_server.live.job_ranks import ranks_run
+from dq_server.live.orders import grow, launch, start_ranks, vacate
 
 # A launch or a kill needs a moment before its lack is worth repeating the order.
 REPEAT_AFTER_S = 3.0
@@ -26,9 +27,14 @@ def reconcile(desk: Desk, link: AgentLink) -> None:
     nodes = state.processors.nodes
     mine = {p for n in link.nodes if n.name in nodes for p in nodes[n.name].processors}
     started = {(h.job, h.instance): h for h in link.holdings if h.first}
-    for node in link.nodes:
-        for job in desk.launch_nodes.jobs(node.name):
-            _reconcile_first(desk, link, job, started.get((job.id, job.instance)), now)
+    # One agent may stand for many nodes of a job (a local cluster): each job once.
+    jobs = {job.id: job for node in link.nodes for job in desk.job_nodes.jobs(node.name)}
+    for job in jobs.values():
+        holding = started.get((job.id, job.instance))
+        if job.launching.by_agents:
+            _reconcile_ranks(desk, link, job, holding, now)
+        else:
+            _reconcile_first(desk, link, job, holding, now)
     for holding in link.holdings:
         if holding.running and _shall_end(state, holding):
             desk.order(link, m.KillTree(holding.job, holding.instance))
@@ -52,15 +58,51 @@ def _reconcile_first(
 ) -> None:
     """This agent started (`holding`), or shall start, the application itself."""
     if job.state is JobState.KILLING:
-        if holding is not None and holding.running:
-            desk.order(link, m.KillTree(job.id, job.instance))
-        elif holding is None:
-            desk.apply(ev.JobEnded(job.id, job.instance, -9))
+        _reconcile_killed(desk, link, job, holding)
         return
     if holding is not None or job.start_s is None or now - job.start_s < REPEAT_AFTER_S:
         return
     if job.state is JobState.STARTING:
         launch(desk, job)
+    else:
+        error = f"agent {link.name} has lost the job's processes"
+        desk.apply(ev.JobEnded(job.id, job.instance, -9, error))
+
+
+def _reconcile_killed(desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None) -> None:
+    if holding is not None and holding.running:
+        desk.order(link, m.KillTree(job.id, job.instance))
+    elif holding is None:
+        desk.apply(ev.JobEnded(job.id, job.instance, -9))
+
+
+def _reconcile_ranks(
+    desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None, now: float
+) -> None:
+    """This agent has started (`holding`), or shall start, the ranks of the job on its nodes."""
+    if job.state is JobState.KILLING:
+        _reconcile_killed(desk, link, job, holding)
+        return
+    if holding is not None:
+        ranks_run(desk, link, job)
+    mine, node_of = {node.name for node in link.nodes}, desk.state.processors.node_of
+    if holding is None and any(node_of[p] in mine for p in job.allocation):
+        _miss(desk, link, job, now)
+    pending = job.resize
+    if pending is None or not pending.expand or now - pending.granted_s < REPEAT_AFTER_S:
+        return
+    if any(node_of[p] in mine for p in pending.processors):
+        grow(desk, job, [link])
+
+
+def _miss(desk: Desk, link: AgentLink, job: Job, now: float) -> None:
+    """The agent does not hold the job, of which its nodes have processors."""
+    # Its heartbeat may be older than the ranks of an expansion that has just been committed.
+    since_s = max(job.start_s or 0.0, job.stays[-1].since_s if job.stays else 0.0)
+    if now - since_s < REPEAT_AFTER_S:
+        return
+    if job.state is JobState.STARTING:
+        start_ranks(desk, job, [link])
     else:
         error = f"agent {link.name} has lost the job's processes"
         desk.apply(ev.JobEnded(job.id, job.instance, -9, error))

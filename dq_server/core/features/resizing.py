@@ -262,8 +262,6 @@ def _prepare(
         processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
     if expand:
         job.reserved = processors
-        if job.launching.by_agents:  # of an earlier stay there, at a node that was lost since
-            Worlds.of(job).vacated(processors)
     job.resize = PendingResize(state.next_resize, seq, target, processors, expand, turn.now)
     state.next_resize += 1
     state.plan(job, planned_end(job))

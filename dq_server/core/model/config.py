@@ -32,7 +32,7 @@ class SchedulerConfig:
     farewells          a job that was resized is done only if its session has said that the work is
                        (WorkDone): MPI may tear such a job down and still end with exit code 0.
                        A server sets it; simulated applications have no sessions
-    launching          who starts the ranks of the jobs that start from now on (model/launching.py). A
+    launching          who starts the ranks of jobs, from the next start on (model/launching.py). A
                        server sets it from [launch]
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none

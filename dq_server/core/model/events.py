@@ -222,6 +222,29 @@ class DynamicReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class SpawnRequested:
+    """The program of a job spawns `count` ranks by itself (MPI_Comm_spawn): where may they run?
+
+    ticket  counts what `agent` has asked in this start of the job; a repeat gets the same answer
+    """
+
+    job: int
+    instance: int
+    agent: str
+    ticket: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorldEnded:
+    """All ranks of a world that the job's program spawned have ended."""
+
+    job: int
+    instance: int
+    world: int
+
+
+@dataclass(frozen=True, slots=True)
 class AdvanceReservation:
     """`processors` are kept from `start_s` to `end_s` for jobs that name it.
 
@@ -287,6 +310,8 @@ Event = (
     | ResizeRequested
     | DynamicRequested
     | DynamicReleased
+    | SpawnRequested
+    | WorldEnded
     | ReservationMade
     | ReservationCancelled
     | GrantsPaused
