@@ -179,7 +179,8 @@ class SpawnRanks(RequestBody, tag="spawnranks", frozen=True):
 
     `world`: the resize whose ranks these are, if the resize library calls it (growth by spawn);
     0: the program itself calls it. Answered by Done, and the order StartRanks follows, or by Error.
-    Repeated with every heartbeat until the world is up: the same answer, and the same order, again.
+    Repeated with every heartbeat for 30 s, also after Done, because the order may get lost on its
+    way to another agent: the same ticket gets the same answer, and the agents the same order.
     """
 
     job: Id

@@ -24,6 +24,7 @@ from dq_server.live.desk import Desk
 
 log = logging.getLogger("dq.server")
 
+NOT_STARTED = 127  # exit code, as a shell says of a program that cannot be run
 COPIES_FORGOTTEN_MAX = 1000  # of the jobs that ended last
 
 
@@ -70,6 +71,10 @@ def carry_out(desk: Desk, action: act.Action) -> None:
 
 def launch(desk: Desk, job: Job) -> None:
     """Order the agent of the job's first node to start the application by mpiexec."""
+    if job.spec.needs_agents:  # submitted to a server with another launcher
+        why = translate.needs_agents(job.spec)
+        desk.apply(ev.JobEnded(job.id, job.instance, NOT_STARTED, why))
+        return
     env = _environment(desk, job)
     places = desk.places.of(tuple(job.allocation))
     link = desk.agents.by_node.get(places[0].node)
@@ -88,16 +93,19 @@ def launch(desk: Desk, job: Job) -> None:
 
 def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) -> None:
     """Order the agents of the job's nodes (or those of them in `links`) to start its ranks."""
+    spec = job.spec
     order = m.StartRanks(
         job=job.id,
         instance=job.instance,
         world=0,
-        programs=[list(job.spec.argv)],
-        program_of=[],
+        programs=[list(argv) for _, argv in spec.parts] or [list(spec.argv)],
+        program_of=[k for k, (ranks, _) in enumerate(spec.parts) for _ in range(ranks)],
         cwd=job.spec.cwd,
         env=_environment(desk, job),
         places=desk.places.of(tuple(job.allocation)),
         root=desk.state.processors.node_of[job.allocation[0]],
+        input=spec.input,
+        label=spec.label,
     )
     _to_all(desk, job.allocation, order, links)
 
@@ -123,6 +131,7 @@ def grow(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) -> None
         env=_environment(desk, job),
         places=desk.places.of(pending.processors),
         root=desk.state.processors.node_of[job.allocation[0]],
+        label=job.spec.label,
     )
     _to_all(desk, pending.processors, order, links)
 
@@ -139,6 +148,7 @@ def spawn(desk: Desk, job: Job, world: int, processors: Sequence[int], asked: m.
         env=_environment(desk, job),
         places=desk.places.of(tuple(processors)),
         root=desk.state.processors.node_of[job.allocation[0]],
+        label=job.spec.label,
         spawned=True,
         keys=asked.keys,
     )

@@ -32,7 +32,8 @@ def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
     if desk.scheduler.config.of(HistoryOptions).learn == "always" and not body.app_name:
         body = msgspec.structs.replace(body, app_name=translate.program(body))
     capacity = state.processors.capacity
-    actions = desk.apply(translate.submission(body, desk.user, capacity))
+    launching = desk.scheduler.config.launching
+    actions = desk.apply(translate.submission(body, desk.user, capacity, launching))
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))
 
 
