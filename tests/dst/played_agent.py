@@ -18,6 +18,7 @@ from dq_client.home import Home
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line
 from tests.dst.played_machine import PROCESSORS
+from tests.dst.played_ranks import Ranks as OwnRanks
 from tests.dst.played_start import launch, spread
 from tests.dst.stand_ins import Held, Holdings, NoCopies
 
@@ -52,6 +53,26 @@ class PlayedAgent(Agent):
             copies=copies,  # type: ignore[arg-type]
             heartbeat_s=HEARTBEAT_S,
         )
+        self.own_ranks = OwnRanks(world, context)
+
+    def _carry_out(self, body: m.OrderBody) -> None:
+        match body:
+            case m.StartRanks():
+                self.own_ranks.start(body)
+            case m.Relayed():
+                self.own_ranks.relayed(body)
+            case m.Vacate(world=world) if world >= 0:
+                self.own_ranks.vacate(body)
+            case _:
+                super()._carry_out(body)
+
+    def _acknowledged(self, message: m.Reply) -> None:
+        self.own_ranks.answered(message)
+        super()._acknowledged(message)
+
+    def _watch(self) -> None:
+        super()._watch()
+        self.own_ranks.look()
 
 
 class PlayedApplications(Applications):
