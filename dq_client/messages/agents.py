@@ -53,6 +53,8 @@ class Holding(Struct, frozen=True, forbid_unknown_fields=True):
     pid: Id
     create_time: float
     running: bool
+    # Worlds other than 0 of which ranks are here, joined or waiting: an order for another is lost.
+    worlds: Annotated[list[Id], Meta(max_length=10_000)] = []
 
 
 @sent_by(AGENT)
@@ -91,9 +93,10 @@ class AppEnded(RequestBody, tag="appended", frozen=True):
     DQ's own ranks: all of them on this agent's nodes have ended well (exit code 0, no error), or
     one of them has failed, and the others, wherever they are, shall end. The server answers "later"
     to the first until the ranks on all of the job's nodes have ended; until it is acknowledged, the
-    agent goes on to list the start among its holdings. `world`: the newest world of this start that
-    the agent has started ranks of. A report that was under way while a newer one was ordered says
-    nothing about that one.
+    agent goes on to list the start among its holdings. Ranks that still wait to join do not count.
+    `world`: the newest world of this start of which ranks here were part of the job; a report that
+    was under way while another world joined says nothing about that one, and the agent withdraws
+    or replaces it.
     """
 
     job: Id
@@ -108,7 +111,7 @@ class WorldEnded(RequestBody, tag="worldended", frozen=True):
     """All ranks of a spawned world on this agent's nodes have ended, and the job goes on.
 
     The server answers "later" until those on all nodes of the world have; then it takes the world's
-    processors back. Only for worlds of SpawnRanks with world = 0: the others joined the job.
+    processors back. It changes nothing for a world that joined the job.
     """
 
     job: Id
@@ -179,8 +182,8 @@ class SpawnRanks(RequestBody, tag="spawnranks", frozen=True):
 
     `world`: the resize whose ranks these are, if the resize library calls it (growth by spawn);
     0: the program itself calls it. Answered by Done, and the order StartRanks follows, or by Error.
-    Repeated with every heartbeat for 30 s, also after Done, because the order may get lost on its
-    way to another agent: the same ticket gets the same answer, and the agents the same order.
+    Repeated until it is answered: the same ticket gets the same answer. After Done the server sees
+    to it that the ranks are started.
     """
 
     job: Id

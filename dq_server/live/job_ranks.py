@@ -7,13 +7,15 @@ together is an event: the job runs, it has ended. A failure needs one word only.
 from __future__ import annotations
 
 from dq_client import messages as m
+from dq_server.core.features.spawning import spawned_in
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.live import translate
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
 from dq_server.live.job_nodes import nodes_of
-from dq_server.live.orders import spawn
+from dq_server.live.orders import start_world
 from dq_server.live.rank_reports import not_ended, not_started, world_not_ended
 
 
@@ -48,28 +50,19 @@ def ranks_ended(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.Re
 
 def spawn_world(desk: Desk, link: AgentLink, job: Job, body: m.SpawnRanks) -> m.ReplyBody:
     """A rank spawns others: those of a granted expansion, or some that its program wants."""
-    count = len(body.program_of)
-    if body.world:
-        pending = job.resize
-        if pending is None or not pending.expand or pending.resize_id != body.world:
-            return m.Error("refused", f"job {job.id} is not being expanded by {body.world}")
-        if len(pending.processors) != count:
-            granted = len(pending.processors)
-            return m.Error("refused", f"{count} ranks are spawned on {granted} processors")
-        spawn(desk, job, body.world, pending.processors, body)
-        return m.Done()
-    event = ev.SpawnRequested(job.id, job.instance, link.name, body.ticket, count)
-    answer = next(a for a in desk.apply(event) if isinstance(a, AnswerSpawn))
+    actions = desk.apply(translate.spawn_requested(body, link.name))
+    answer = next(a for a in actions if isinstance(a, AnswerSpawn))
     if not answer.world:
         return m.Error("refused", answer.reason.text)
-    if set(answer.processors) <= set(job.spawned):  # else a repeat: that world has ended
-        desk.job_nodes.add(job)
-        spawn(desk, job, answer.world, answer.processors, body)
+    desk.job_nodes.add(job)
+    start_world(desk, job, answer.world)
     return m.Done()
 
 
 def world_is_over(desk: Desk, link: AgentLink, job: Job, world: int) -> m.ReplyBody:
     """The ranks of a spawned world have ended on an agent's nodes."""
+    if not spawned_in(job, world):
+        return m.Done()  # known already, or a world that joined the job
     said = desk.rank_reports.of(job)
     said.worlds_ended.setdefault(world, set()).add(link.name)
     node = world_not_ended(world, said, job, desk.agents, desk.state)

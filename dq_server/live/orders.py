@@ -12,6 +12,7 @@ from itertools import islice
 from typing import assert_never
 
 from dq_client import messages as m
+from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
@@ -110,49 +111,41 @@ def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) 
     _to_all(desk, job.allocation, order, links)
 
 
-def grow(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) -> None:
-    """Order the ranks of a granted expansion, which will join the job (Launching.JOIN).
+def grow(desk: Desk, job: Job) -> None:
+    """Order the ranks of the expansion that the job was just granted."""
+    if job.resize is not None and job.resize.expand and job.launching.by_agents:
+        desk.job_nodes.add(job)
+        start_world(desk, job, job.resize.resize_id)
 
-    Otherwise a rank spawns them, and its agent asks for them (SpawnRanks).
+
+def start_world(desk: Desk, job: Job, world: int, links: Sequence[AgentLink] | None = None) -> None:
+    """Order the ranks of a granted expansion, or those that the job has spawned.
+
+    If a rank spawns those of an expansion (Launching.SPAWN), too, it is done when it does.
     """
-    pending = job.resize
-    if pending is None or not pending.expand or not job.launching.by_agents:
+    spec, spawned, pending = job.spec, world_to_start(job, world), job.resize
+    if spawned is not None:
+        processors, cwd = spawned.processors, spawned.cwd or spec.cwd
+        programs = [list(words) for words in spawned.programs]
+    elif job.launching is Launching.JOIN and pending is not None and pending.resize_id == world:
+        processors, cwd, programs = pending.processors, spec.cwd, [list(spec.argv)]
+    else:
         return
-    desk.job_nodes.add(job)
-    if job.launching is not Launching.JOIN:
-        return
-    order = m.StartRanks(
-        job=job.id,
-        instance=job.instance,
-        world=pending.resize_id,
-        programs=[list(job.spec.argv)],
-        program_of=[],
-        cwd=job.spec.cwd,
-        env=_environment(desk, job),
-        places=desk.places.of(pending.processors),
-        root=desk.state.processors.node_of[job.allocation[0]],
-        label=job.spec.label,
-    )
-    _to_all(desk, pending.processors, order, links)
-
-
-def spawn(desk: Desk, job: Job, world: int, processors: Sequence[int], asked: m.SpawnRanks) -> None:
-    """Order the ranks that a rank of the job spawns."""
     order = m.StartRanks(
         job=job.id,
         instance=job.instance,
         world=world,
-        programs=asked.programs,
-        program_of=asked.program_of,
-        cwd=asked.cwd or job.spec.cwd,
+        programs=programs,
+        program_of=[] if spawned is None else list(spawned.program_of),
+        cwd=cwd,
         env=_environment(desk, job),
-        places=desk.places.of(tuple(processors)),
+        places=desk.places.of(processors),
         root=desk.state.processors.node_of[job.allocation[0]],
-        label=job.spec.label,
-        spawned=True,
-        keys=asked.keys,
+        label=spec.label,
+        spawned=spawned is not None,
+        keys={} if spawned is None else spawned.keys,
     )
-    _to_all(desk, processors, order)
+    _to_all(desk, processors, order, links)
 
 
 def _to_all(

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dq_client import messages as m
+from dq_server.core.features.spawning import Spawns, spawned_in
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.state import State
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
 from dq_server.live.job_ranks import ranks_run
-from dq_server.live.orders import grow, launch, start_ranks, vacate
+from dq_server.live.orders import launch, start_ranks, start_world, vacate
 
 # A launch or a kill needs a moment before its lack is worth repeating the order.
 REPEAT_AFTER_S = 3.0
@@ -88,11 +89,24 @@ def _reconcile_ranks(
     mine, node_of = {node.name for node in link.nodes}, desk.state.processors.node_of
     if holding is None and any(node_of[p] in mine for p in job.allocation):
         _miss(desk, link, job, now)
-    pending = job.resize
-    if pending is None or not pending.expand or now - pending.granted_s < REPEAT_AFTER_S:
-        return
-    if any(node_of[p] in mine for p in pending.processors):
-        grow(desk, job, [link])
+    if job.spawned or job.resize is not None:
+        known = holding.worlds if holding is not None else []
+        for world in _expected(job, mine, node_of, now):
+            if world not in known:
+                start_world(desk, job, world, [link])
+
+
+def _expected(job: Job, nodes: set[str], node_of: list[str], now: float) -> list[int]:
+    """Worlds that were ordered from an agent long ago, and have not joined, or were spawned."""
+    pending, worlds = job.resize, Spawns.of(job).worlds
+    parts = {w: (s.granted_s, s.processors) for w, s in worlds.items() if spawned_in(job, w)}
+    if pending is not None and pending.expand:
+        parts[pending.resize_id] = pending.granted_s, pending.processors
+    return [
+        world
+        for world, (granted_s, processors) in parts.items()
+        if now - granted_s >= REPEAT_AFTER_S and any(node_of[p] in nodes for p in processors)
+    ]
 
 
 def _miss(desk: Desk, link: AgentLink, job: Job, now: float) -> None:

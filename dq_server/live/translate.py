@@ -231,6 +231,21 @@ def dynamic_release(message: m.DynamicRelease, job: int, instance: int) -> ev.Dy
     return ev.DynamicReleased(job, instance, message.request, message.count, named)
 
 
+def spawn_requested(message: m.SpawnRanks, agent: str) -> ev.SpawnRequested:
+    """What a rank spawns as an event; `agent`: whose rank it is."""
+    return ev.SpawnRequested(
+        job=message.job,
+        instance=message.instance,
+        agent=agent,
+        ticket=message.ticket,
+        world=message.world,
+        programs=tuple(tuple(words) for words in message.programs),
+        program_of=tuple(message.program_of),
+        cwd=message.cwd,
+        keys=message.keys,
+    )
+
+
 def dynamic_answer(answer: RequestAnswer, now: float) -> m.DynamicAnswer:
     """How a request stands, as a message; times become relative because clocks differ."""
     at_s = answer.available_s

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.agent import Agent
@@ -65,6 +67,13 @@ class PlayedAgent(Agent):
                 self.own_ranks.vacate(body)
             case _:
                 super()._carry_out(body)
+
+    def _holdings(self) -> list[m.Holding]:
+        worlds = {(k.record.job, k.record.instance): k.there() for k in self.own_ranks.keepers()}
+        return [
+            structs.replace(held, worlds=worlds.get((held.job, held.instance), []))
+            for held in super()._holdings()
+        ]
 
     def _acknowledged(self, message: m.Reply) -> None:
         self.own_ranks.answered(message)

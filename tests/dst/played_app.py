@@ -88,9 +88,10 @@ class App:
     def turn(self) -> None:
         """Every so often: see what came, do it, ask on."""
         world, process = self.world, self.process
-        if process.over or self.farewells:
-            if process.over:
-                self.line.close()
+        if process.over or (isinstance(process, Start) and process.ending):
+            self.line.close()
+            return
+        if self.farewells:
             return
         while (message := self.line.receive()) is not None:
             if message.id == self.asked:

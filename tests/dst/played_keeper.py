@@ -42,10 +42,12 @@ class Start(Process):
     own: set[int] = field(default_factory=set)  # worlds that the program itself has spawned
     app: App | None = None
     growth: str = ""
+    ending: bool = False  # the program comes to no more remap points
     keepers: dict[str, Keeper] = field(default_factory=dict)  # by node
 
     def end(self, world: World) -> None:
         """The program ends, on each rank at its own time; one may end with the program's code."""
+        self.ending = True
         ranks = [rank for rank in self.alive() if rank.joined and rank.world not in self.own]
         for rank in ranks:
             code = self.code if rank is ranks[-1] else 0
@@ -74,10 +76,9 @@ class Start(Process):
 
 @dataclass
 class Spawn:
-    """What a rank spawns: asked for again and again for a while."""
+    """What a rank spawns: asked for until it is answered."""
 
     body: m.SpawnRanks
-    since_s: float
     asked_s: float = NEVER
 
 
@@ -100,6 +101,10 @@ class Keeper:
 
     def alive(self) -> list[Rank]:
         return [rank for rank in self.start.alive() if rank.node == self.node]
+
+    def there(self) -> list[int]:
+        """Worlds of which ranks are here."""
+        return sorted({rank.world for rank in self.alive()} - {0})
 
     def running(self) -> bool:
         return bool(self.alive())
@@ -147,4 +152,4 @@ class Keeper:
             programs=[["spawned" if world_id == 0 else start.program]],
             program_of=[0] * count,
         )
-        self.spawning[self.tickets] = Spawn(body, self.world.now)
+        self.spawning[self.tickets] = Spawn(body)

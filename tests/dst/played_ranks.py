@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RELAY_S = 0.5
 SEGV = 139
-SPAWN_AGAIN_S, SPAWN_S = 1.0, 30.0
+SPAWN_AGAIN_S = 1.0
 
 
 class Ranks:
@@ -165,7 +165,7 @@ class Ranks:
                 self.ended.add(of)
                 self.context.reports.add(f"world {world_id}", m.WorldEnded(*of))
         for ticket, spawn in list(keeper.spawning.items()):
-            if now - spawn.since_s > SPAWN_S or not keeper.running():
+            if not keeper.running():
                 del keeper.spawning[ticket]
             elif now - spawn.asked_s >= SPAWN_AGAIN_S:
                 spawn.asked_s = now
@@ -174,10 +174,12 @@ class Ranks:
     def answered(self, message: m.Reply) -> None:
         """The server's word on a spawn: a refusal is told to the rank."""
         keeper, ticket = self.asked.pop(message.id, (None, 0))
-        refused = isinstance(message.body, m.Error) and message.body.code != "later"
-        if keeper is not None and refused and ticket in keeper.spawning:
+        refused = isinstance(message.body, m.Error)
+        if isinstance(message.body, m.Error) and message.body.code == "later":
+            return
+        if keeper is not None and ticket in keeper.spawning:
             body = keeper.spawning.pop(ticket).body
-            if keeper.start.app is not None and body.world:
+            if refused and keeper.start.app is not None and body.world:
                 keeper.start.app.heard(self.node, {"failed": body.world})
 
     def say(self, keeper: Keeper, node: str, data: bytes) -> None:

@@ -5,7 +5,7 @@ An event carries facts only; time is handed to `Scheduler.handle` beside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobSpec
@@ -223,16 +223,24 @@ class DynamicReleased:
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequested:
-    """The program of a job spawns `count` ranks by itself (MPI_Comm_spawn): where may they run?
+    """A rank calls MPI_Comm_spawn: where may the new ones run?
 
-    ticket  counts what `agent` has asked in this start of the job; a repeat gets the same answer
+    ticket      counts what `agent` has asked in this start of the job; a repeat gets the same
+                answer
+    world       the granted expansion whose ranks these are; 0: the program itself wants them
+    programs    rank r of them runs programs[program_of[r]] in `cwd` (empty: the job's)
+    keys        of MPI_Comm_spawn, for the new world
     """
 
     job: int
     instance: int
     agent: str
     ticket: int
-    count: int
+    world: int
+    programs: tuple[tuple[str, ...], ...]
+    program_of: tuple[int, ...]
+    cwd: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

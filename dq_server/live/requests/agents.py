@@ -232,8 +232,6 @@ def spawn_ranks(desk: Desk, call: Call[m.SpawnRanks]) -> m.ReplyBody:
         return m.Error("refused", f"job {job.id} is not running here")
     if not has_part(desk, link, job, body.instance):
         return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
-    if any(k >= len(body.programs) for k in body.program_of):
-        return m.Error("usage", f"{len(body.programs)} programs, and a rank of another one")
     return spawn_world(desk, link, job, body)
 
 
