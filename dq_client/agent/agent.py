@@ -174,6 +174,7 @@ class Agent:
                 pid=r.pid,
                 create_time=r.create_time,
                 running=t.running(),
+                worlds=self.own.worlds(r.job, r.instance) if r.ranks else [],
             )
             for t in self.context.holdings.trees.values()
             for r in (t.record,)

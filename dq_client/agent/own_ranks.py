@@ -45,6 +45,9 @@ class Kept:
     orders: dict[int, m.StartRanks] = field(default_factory=dict)
     unsent: list[dict[str, Any]] = field(default_factory=list)  # until there is a line
     over: bool = False  # the server knows how it ended: the keeper may go
+    later: list[m.StartRanks] = field(default_factory=list)  # once this keeper has gone
+    closed: set[int] = field(default_factory=set)  # worlds that may not be started any more
+    told: set[int] = field(default_factory=set)  # spawned worlds whose end was reported
 
     def send(self, message: dict[str, Any]) -> None:
         """To the keeper, once it is there."""
@@ -53,19 +56,32 @@ class Kept:
         else:
             self.line.send(message)
 
+    @property
+    def worlds(self) -> dict[int, dict[str, Any]]:
+        """What the keeper says of its worlds."""
+        return {int(number): w for number, w in self.state.get("worlds", {}).items()}
+
     def running(self) -> bool:
-        """Whether ranks run here, or are about to."""
-        if self.line is None:
-            return not self.held.over
-        worlds = self.state.get("worlds", {})
-        begun = {str(world) for world in self.orders} <= worlds.keys()
-        return not self.line.gone and (not begun or any(w["running"] for w in worlds.values()))
+        """Whether ranks that are part of the job run here, or are about to.
+
+        Those that wait to join do not count: they are no reason for the job to go on.
+        """
+        if self.line is None or self.line.gone:
+            return self.line is None and not self.held.over
+        worlds = self.worlds
+        coming = any(order.world not in worlds and not order.root for order in self.orders.values())
+        return coming or any(w["running"] and w["part"] for w in worlds.values())
+
+    @property
+    def newest(self) -> int:
+        """The newest world here that is part of the job."""
+        return max((number for number, w in self.worlds.items() if w["part"]), default=0)
 
     def world_running(self, world: int) -> bool:
         """Whether ranks of one world run here, or are about to."""
         if self.held.over or self.line is None or self.line.gone:
             return not self.held.over
-        known = self.state.get("worlds", {}).get(str(world))
+        known = self.worlds.get(world)
         return bool(known["running"]) if known else world in self.orders
 
 
@@ -102,9 +118,10 @@ class OwnRanks:
         if of in context.closed:
             return  # overtaken: the instance has been killed, or has ended
         kept = self._jobs.get(of)
-        if kept is not None and (order.world in kept.orders or kept.held.killed or kept.over):
+        if kept is not None and kept.over and order.world not in kept.closed:
+            kept.later.append(order)  # its nodes had left the job, and come back
             return
-        if kept is not None and str(order.world) in kept.state.get("worlds", {}):
+        if kept is not None and not _is_new(order.world, kept):
             return
         try:
             for argv in order.programs:
@@ -115,7 +132,6 @@ class OwnRanks:
             self._not_started(order, str(e))
             return
         log.info("job %d.%d: starting world %d", *of, order.world)
-        context.reports.withdraw(f"end {of[0]}.{of[1]}")  # more of it runs here now
         kept.orders[order.world] = order
         kept.send(self._command(order))
 
@@ -124,6 +140,7 @@ class OwnRanks:
         kept = self._jobs.get((job, instance))
         if kept is None:
             return True
+        kept.closed.add(world)
         if kept.world_running(world):
             kept.send({"do": "end", "world": world})
             return False
@@ -139,14 +156,22 @@ class OwnRanks:
         """The server's reply to a request for a spawn."""
         of, ticket = self._spawns.pop(message.id, (None, 0))
         kept = self._jobs.get(of) if of is not None else None
-        if kept is None:
-            return
+        if kept is None or (isinstance(message.body, m.Error) and message.body.code == "later"):
+            return  # the keeper asks again
         refused = message.body.text if isinstance(message.body, m.Error) else ""
         kept.send({"do": "spawn", "ticket": ticket, "why": refused})
 
     def running(self, job: int) -> bool:
         """Whether ranks of any start of the job run here."""
         return any(of[0] == job and kept.running() for of, kept in self._jobs.items())
+
+    def worlds(self, job: int, instance: int) -> list[int]:
+        """The worlds, but for the job's first, of which ranks are here or about to be."""
+        kept = self._jobs.get((job, instance))
+        if kept is None:
+            return []
+        known = {*kept.orders, *kept.worlds}
+        return sorted(number for number in known if number and kept.world_running(number))
 
     def acknowledged(self, held: Tree) -> None:
         """The server knows how it ended."""
@@ -278,6 +303,8 @@ class OwnRanks:
             if kept.held.over and kept.over and kept.held.sweep():
                 self._context.holdings.drop(kept.held)
                 del self._jobs[of]
+                for order in kept.later:
+                    self.start(order)
 
     def _hear(self, of: Instance, kept: Kept, message: dict[str, Any]) -> None:
         if "state" in message:
@@ -325,28 +352,49 @@ class OwnRanks:
             kept.state = {"worlds": {}, "failed": None, "lost": True}
 
     def _report(self, of: Instance, kept: Kept) -> None:
-        """What the server must hear of how it ended."""
-        context, state = self._context, kept.state
-        key = f"end {of[0]}.{of[1]}"
-        if kept.over or key in context.reports or (not state and not kept.held.over):
+        """What the server must hear of how it ended, or that what it was told does not hold."""
+        reports, about = self._context.reports, f"end {of[0]}.{of[1]}"
+        for number, world in kept.worlds.items():
+            if world["spawned"] and not world["running"] and number not in kept.told:
+                kept.told.add(number)
+                reports.add(f"world {of[0]}.{of[1]}.{number}", m.WorldEnded(*of, number))
+        if kept.over:
             return
+        if not kept.state and not kept.held.over:
+            return
+        ended = self._end_of(of, kept)
+        said = reports.about(about)
+        if said is not None and said != ended:
+            reports.withdraw(about)
+        if ended is not None and said != ended:
+            log.info("job %d.%d: ended here with %d %s", *of, ended.exit_code, ended.error)
+            reports.add(about, ended, kept.held)
+
+    def _end_of(self, of: Instance, kept: Kept) -> m.AppEnded | None:
+        state = kept.state
         if kept.held.over and not kept.held.sweep():
-            return  # processes are left: looked at again in the next turn
+            return None  # processes are left: looked at again in the next turn
         failed, why, code = state.get("failed"), "", 0
         if failed:
             code, why = failed["code"], failed["why"]
         elif kept.held.killed or state.get("killed"):
+            if not kept.held.over:
+                return None
             code = KILLED
-        elif state.get("lost") or (kept.held.over and kept.running()):
+        elif state.get("lost"):
             code, why = KILLED, f"the keeper of its ranks on {self._nodes[0]} was killed"
-        elif kept.running():
-            return
-        log.info("job %d.%d: ended here with %d %s", *of, code, why)
-        if code:
-            context.closed.close(*of)
-        ended = m.AppEnded(job=of[0], instance=of[1], exit_code=code, error=why[:4000])
-        context.reports.add(key, ended, kept.held)
+        elif kept.running() or not any(w["part"] for w in kept.worlds.values()):
+            return None
+        return m.AppEnded(
+            job=of[0], instance=of[1], exit_code=code, error=why[:4000], world=kept.newest
+        )
 
     def close(self) -> None:
         """The agent ends; its keepers are told by signals (agent.py)."""
         self.starters.close()
+
+
+def _is_new(world: int, kept: Kept) -> bool:
+    """Whether the world may still be started."""
+    known = world in kept.orders or world in kept.worlds or world in kept.closed
+    return not known and not kept.held.killed and not kept.over

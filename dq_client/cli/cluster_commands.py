@@ -35,7 +35,9 @@ def cluster_of(file: str | None, local: int | None) -> Cluster:
     return local_cluster(usable_cores() if local is None else local)
 
 
-def server_options(address: str | None, config: str | None, heartbeat: float | None) -> list[str]:
+def server_options(
+    address: str | None, config: str | None, heartbeat: float | None, launcher: str | None = None
+) -> list[str]:
     """Command-line options for the server process."""
     options: list[str] = []
     if address is not None:
@@ -45,6 +47,8 @@ def server_options(address: str | None, config: str | None, heartbeat: float | N
     if heartbeat is not None:
         require_above_zero("--heartbeat", heartbeat, HEARTBEAT_S_MAX)
         options += ["--heartbeat", str(heartbeat)]
+    if launcher is not None:
+        options += ["--launcher", launcher]
     return options
 
 
@@ -53,6 +57,11 @@ def _common(command: Any) -> Any:
         click.option("--address", help="Where the server listens, as tcp://127.0.0.1:5555."),
         click.option("--config", help="Configuration file of the scheduler (TOML)."),
         click.option("--heartbeat", type=float, help="Seconds between the agents' heartbeats."),
+        click.option(
+            "--launcher",
+            type=click.Choice(["dq", "mpiexec"]),
+            help="Who starts the ranks of jobs; overrides the configuration file.  [default: dq]",
+        ),
     ):
         command = option(command)
     return command
@@ -77,6 +86,7 @@ def up(
     address: str | None,
     config: str | None,
     heartbeat: float | None,
+    launcher: str | None,
 ) -> None:
     """Start server and agents; without --detach, stop them again at Ctrl-C."""
     home = Home.default()
@@ -88,7 +98,7 @@ def up(
         )
     require_fit(cluster)
     mechanism = choose(cluster, fidelity)
-    options = server_options(address, config, heartbeat)
+    options = server_options(address, config, heartbeat, launcher)
     note(f"starting {cluster.name}: {cluster.processors} processors on {len(cluster.nodes)} nodes")
     if mechanism.words:
         note(mechanism.words)
@@ -137,11 +147,16 @@ def server() -> None:
 @_common
 @json_option
 def server_start(
-    detach: bool, as_json: bool, address: str | None, config: str | None, heartbeat: float | None
+    detach: bool,
+    as_json: bool,
+    address: str | None,
+    config: str | None,
+    heartbeat: float | None,
+    launcher: str | None,
 ) -> None:
     """Start the server; without --detach, stop it at Ctrl-C."""
     home = Home.default()
-    info = bringup.start_server(home, server_options(address, config, heartbeat))
+    info = bringup.start_server(home, server_options(address, config, heartbeat, launcher))
     if as_json:
         print_json(server={"pid": info["pid"], "address": info["address"]})
     note(f"the server {info['pid']} listens at {info['address']}")
@@ -179,7 +194,7 @@ def server_status(as_json: bool) -> None:
         print_json(pid=info["pid"], **status)
         return
     print(f"pid:        {info['pid']}")
-    for key in ("address", "version", "epoch", "processors", "idle"):
+    for key in ("address", "version", "epoch", "launcher", "growth", "processors", "idle"):
         print(f"{key + ':':12}{status[key]}")
     counts = ", ".join(f"{n} {state}" for state, n in status["jobs"].items() if n)
     print(f"jobs:       {counts or 'none'}")

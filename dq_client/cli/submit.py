@@ -15,7 +15,9 @@ from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import ask, json_option, server
 from dq_client.cli.values import (
     parse_env,
+    parse_input,
     parse_jobs,
+    parse_parts,
     parse_profile,
     parse_protection,
     parse_sizes,
@@ -88,6 +90,15 @@ from dq_client.report.growth import ENDED
     help="Program and problem by name: what earlier jobs of it have measured is not probed again.",
 )  # fmt: skip
 @click.option("--reservation", default="", help="Run inside this reservation (dq reserve).")
+@click.option(
+    "--input", "input_file", type=click.Path(path_type=Path), metavar="FILE",
+    help="Standard input of rank 0.",
+)  # fmt: skip
+@click.option("--label", is_flag=True, help="Put the rank before each line of output.")
+@click.option(
+    "--mpmd", is_flag=True,
+    help="Several programs, as with mpirun: dq submit --mpmd -- -n 2 PROG A : -n 1 OTHER B.",
+)  # fmt: skip
 @click.option("--hold", is_flag=True, help="Do not start before dq release.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
 @json_option
@@ -97,9 +108,12 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
 
     The program runs under MPI, one rank per processor, in the current folder.
     """
+    parts = parse_parts(program) if o["mpmd"] else []
+    if parts:
+        _make_rigid(o, parts)
     body = m.Submit(
         request=uuid.uuid4().hex,
-        name=o["name"] or Path(_script(program)).stem,
+        name=o["name"] or Path(_script(tuple(parts[0].argv) if parts else program)).stem,
         argv=list(program),
         cwd=str(Path.cwd()),
         kind=o["kind"] or ("evolving" if o["profile"] else "malleable"),
@@ -121,6 +135,9 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         after_any=parse_jobs("--after-any", o["after_any"]),
         profile=parse_profile(o["profile"]) if o["profile"] else [],
         protect=parse_protection(o),
+        input=parse_input(o["input_file"]) if o["input_file"] is not None else "",
+        label=o["label"],
+        parts=parts,
     )
     with server() as connection:
         reply = connection.call(body, timeout_s=10.0)
@@ -130,6 +147,16 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         else:
             print(reply.job, flush=True)
         return wait_for(connection, reply.job) if o["wait"] else 0
+
+
+def _make_rigid(o: dict[str, Any], parts: list[m.Part]) -> None:
+    """Kind and size of a job of several programs; UsageError where the options say otherwise."""
+    ranks = sum(part.ranks for part in parts)
+    if o["kind"] not in (None, "rigid"):
+        raise UsageError(f"--kind {o['kind']}: a job of several programs (--mpmd) is rigid")
+    if o["initial"] not in (None, ranks):
+        raise UsageError(f"-n {o['initial']}: the programs of --mpmd have {ranks} ranks together")
+    o["kind"], o["initial"] = "rigid", ranks
 
 
 def _sizes(o: dict[str, Any]) -> m.Sizes:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from dq_client.errors import UsageError
-from dq_client.messages import COUNT_MAX, SECONDS_MAX, Protect
+from dq_client.messages import COUNT_MAX, SECONDS_MAX, Part, Protect
 
 TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
 PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
 GRID = re.compile(r"[0-9]{1,6}x[0-9]{1,6}")
 SIZE = re.compile(rf"[0-9]{{1,8}}|{GRID.pattern}")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
+RANKS_MAX = 100_000  # of one program
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -153,3 +154,33 @@ def parse_protection(o: dict[str, Any]) -> Protect | None:
         folder=str(folder.absolute()) if folder is not None else "",
         restarts=3 if o["restarts"] is None else o["restarts"],
     )
+
+
+def parse_parts(words: tuple[str, ...]) -> list[Part]:
+    """`-n 2 prog a : -n 1 other b` as mpirun takes it: several programs with their ranks."""
+    parts, text = list[Part](), " ".join(words)
+    sections: list[list[str]] = [[]]
+    for word in words:
+        if word == ":":
+            sections.append([])
+        else:
+            sections[-1].append(word)
+    for section in sections:
+        given = section[:1] == ["-n"] and len(section) >= 3 and section[1].isascii()
+        if not given or not section[1].isdigit() or not 1 <= int(section[1]) <= RANKS_MAX:
+            raise UsageError(
+                "--mpmd: each program needs its ranks, as in -n 2 prog a : -n 1 other b; not"
+                f" {text}"
+            )
+        parts.append(Part(int(section[1]), section[2:]))
+    return parts
+
+
+def parse_input(path: Path) -> str:
+    """A file for rank 0's standard input, which can be read: its absolute path."""
+    found = path.absolute()
+    if not found.exists() or found.is_dir():
+        raise UsageError(f"--input {path}: no such file")
+    if not os.access(found, os.R_OK):
+        raise UsageError(f"--input {path}: it cannot be read")
+    return str(found)

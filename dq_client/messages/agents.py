@@ -49,10 +49,12 @@ class Holding(Struct, frozen=True, forbid_unknown_fields=True):
 
     job: Id
     instance: Id
-    first: bool  # this agent started the application itself (mpiexec), not only a proxy
+    first: bool  # this agent started the application itself (mpiexec, ranks), not only a proxy
     pid: Id
     create_time: float
     running: bool
+    # Worlds other than 0 of which ranks are here, joined or waiting: an order for another is lost.
+    worlds: Annotated[list[Id], Meta(max_length=10_000)] = []
 
 
 @sent_by(AGENT)
@@ -90,13 +92,31 @@ class AppEnded(RequestBody, tag="appended", frozen=True):
 
     DQ's own ranks: all of them on this agent's nodes have ended well (exit code 0, no error), or
     one of them has failed, and the others, wherever they are, shall end. The server answers "later"
-    to the first until the ranks on all of the job's nodes have ended.
+    to the first until the ranks on all of the job's nodes have ended; until it is acknowledged, the
+    agent goes on to list the start among its holdings. Ranks that still wait to join do not count.
+    `world`: the newest world of this start of which ranks here were part of the job; a report that
+    was under way while another world joined says nothing about that one, and the agent withdraws
+    or replaces it.
     """
 
     job: Id
     instance: Id
     exit_code: int
     error: Text = ""
+    world: Id = 0
+
+
+@sent_by(AGENT)
+class WorldEnded(RequestBody, tag="worldended", frozen=True):
+    """All ranks of a spawned world on this agent's nodes have ended, and the job goes on.
+
+    The server answers "later" until those on all nodes of the world have; then it takes the world's
+    processors back. It changes nothing for a world that joined the job.
+    """
+
+    job: Id
+    instance: Id
+    world: Id
 
 
 @sent_by(AGENT)
@@ -162,6 +182,8 @@ class SpawnRanks(RequestBody, tag="spawnranks", frozen=True):
 
     `world`: the resize whose ranks these are, if the resize library calls it (growth by spawn);
     0: the program itself calls it. Answered by Done, and the order StartRanks follows, or by Error.
+    Repeated until it is answered: the same ticket gets the same answer. After Done the server sees
+    to it that the ranks are started.
     """
 
     job: Id
@@ -198,8 +220,8 @@ class Launch(OrderBody, tag="launch", frozen=True):
 class StartRanks(OrderBody, tag="startranks", frozen=True):
     """Start an MPI world of the job, or this agent's part of it: rank r runs at `places[r]`.
 
-    Every agent with one of the places gets the same order. A world that was started is not started
-    again.
+    Every agent with one of the places gets the same order. A world that was started, or ended, is
+    not started again.
     """
 
     job: int
@@ -264,9 +286,10 @@ class Vacate(OrderBody, tag="vacate", frozen=True):
     """Make these processors empty, and report `Vacated`.
 
     `pids` are processes about to leave: the agent waits for them, and kills them after 30 s.
-    Without any, it ends all of the job's processes; or, with a `world`, the ranks of that world,
-    which did not join. `save`: the job will be restarted; copies held in memory shall be on disk
-    before the report.
+    Without any, it ends all of the job's processes. `save`: the job will be restarted; copies held
+    in memory shall be on disk before the report. `world`: if that is 0 or more, the job goes on,
+    and it is this world whose ranks end here (its expansion was aborted, or it was spawned and has
+    ended); no order that comes later may start it.
     """
 
     job: int

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
-PROTOCOL = 1
+PROTOCOL = 2
 FRAME_BYTES_MAX = 1 << 20  # of a request
 FROM_SERVER_BYTES_MAX = 64 << 20  # lists of many jobs are long
 NAME_MAX = 200  # characters

@@ -53,6 +53,13 @@ class Protect(Struct, frozen=True, forbid_unknown_fields=True):
     restarts: Count = 3
 
 
+class Part(Struct, frozen=True, forbid_unknown_fields=True):
+    """Ranks of a start of several programs: so many, after those of the parts before."""
+
+    ranks: Annotated[int, Meta(ge=1, le=100_000)]
+    argv: Argv
+
+
 @sent_by(USER)
 class Submit(RequestBody, tag="submit", frozen=True):
     """A new job. `request` makes repeats harmless."""
@@ -81,6 +88,9 @@ class Submit(RequestBody, tag="submit", frozen=True):
     profile: Annotated[list[tuple[Count, Count]], Meta(max_length=10_000)] = []
     # steps (seconds, processors) of an evolving job whose evolution is known
     protect: Protect | None = None
+    input: Path_ = ""  # standard input of rank 0; empty: there is none
+    label: bool = False  # the rank before each line of output
+    parts: Annotated[list[Part], Meta(max_length=1000)] = []  # several programs; `argv`: all words
 
 
 class Submitted(ReplyBody, tag="submitted", frozen=True):

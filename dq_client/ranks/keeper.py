@@ -150,7 +150,11 @@ class Keeper:
         """What the agent is told of it, as a whole."""
         return {
             "worlds": {
-                str(number): {"running": len(world.running()), "ranks": len(world.local)}
+                str(number): {
+                    "running": len(world.running()),
+                    "part": world.is_part,
+                    "spawned": world.start.spawned,
+                }
                 for number, world in self.worlds.items()
             },
             "failed": self.failed,
@@ -320,6 +324,9 @@ class Keeper:
             return
         if code:
             world.note_shared_memory()
+        if not world.is_part:
+            self._fails_to_join(world, rank, code)
+            return
         if code == 0 and not rank.in_session:
             if rank.number in world.machine.initialized - world.machine.finalized and not rank.left:
                 rank.quiet_s = time.monotonic() + QUIET_END_S
@@ -333,6 +340,13 @@ class Keeper:
             self._fail(
                 code=128 - code, why=f"{world.called(rank)} was ended by {process.names(code)}"
             )
+
+    def _fails_to_join(self, world: World, rank: Rank, code: int) -> None:
+        """A rank ended before it joined: the job goes on without its world."""
+        why = f"{world.called(rank)}, which was to join, ended with {process.names(code)}"
+        data = {"failed": world.start.world, "why": why}
+        self.exchange.relay(world.start.root or self.nodes[0], data)
+        self._cancel(world.start.world)
 
     def _quiet_ends(self, world: World, now: float) -> None:
         """A rank that ended in MPI without MPI_Finalize: the others wait for it for ever."""

@@ -92,6 +92,11 @@ class World:
         """Its ranks here that have not ended."""
         return [rank for rank in self.local.values() if rank.code is None]
 
+    @property
+    def is_part(self) -> bool:
+        """Whether its ranks are part of the job; not before they were told to join."""
+        return self.gone or not self.start.joins
+
     def of_pid(self, pid: int) -> Optional[Rank]:
         """The rank of a process that has not been seen to end."""
         return next((rank for rank in self.running() if rank.pid == pid), None)

@@ -104,6 +104,10 @@ class Feature:
     def resize_committed(self, turn: Turn, job: Job) -> None:
         """The job runs on its new size."""
 
+    def changes_size(self, state: State, job: Job) -> bool:
+        """Whether the running job is about to get another size, as far as this feature knows."""
+        return False
+
     # --- time and plans -------------------------------------------------------------------------
 
     def starts(self, turn: Turn) -> list[Start]:

@@ -27,6 +27,7 @@ from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState, Stay
 from dq_server.core.model.options import Options
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.state import State
+from dq_server.core.model.worlds import Worlds
 from dq_server.core.policies.base import Policies
 
 INF = float("inf")
@@ -108,6 +109,7 @@ class Turn:
         job.instance += 1
         job.allocation = list(state.processors.take(configuration.size))
         job.first_processor = job.allocation[0]
+        job.launching = self.config.launching
         job.configuration = configuration
         job.start_s = job.charged_s = now
         planned_s = job.spec.planned_on_s(configuration.size)
@@ -180,7 +182,9 @@ class Turn:
         self.charge(job)
         for feature in self.features["stopped"]:
             feature.stopped(self, job)
-        job.allocation, job.reserved, job.resize = [], (), None
+        job.allocation, job.reserved, job.spawned, job.resize = [], (), (), None
+        if job.launching.by_agents:
+            Worlds.of(job).clear()
         state.active.pop(job.id, None)
         if job.planned is not None:
             state.unplan(job)
@@ -201,7 +205,7 @@ class Turn:
     def charge(self, job: Job) -> None:
         """The job stops using what it holds now: its user's usage grows (model/usage.py)."""
         if self.policies.order.charges and job.charged_s is not None:
-            used = job.size * (self.now - job.charged_s)
+            used = (job.size + len(job.spawned)) * (self.now - job.charged_s)
             half_life_s = self.policies.order.half_life_s
             self.state.usage.charge(job.spec.user, used, self.now, half_life_s)
             job.charged_s = self.now

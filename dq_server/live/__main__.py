@@ -35,6 +35,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")
     parser.add_argument("--heartbeat", type=float, default=2.0, metavar="SECONDS")
+    parser.add_argument(
+        "--launcher", help="dq or mpiexec; default: the configuration file's, or dq"
+    )
     # From `dq up`: new nodes of these names are numbered in this order (live/join_order.py).
     parser.add_argument("--expected", type=_names, default=(), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -59,7 +62,8 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     address = options.address or _last_address(home) or ANY_PORT
     refuse_exposed(address)
     keys.ensure(home.keys)
-    config = read_config(options.config or home.root / "config.toml", options.config is not None)
+    file, required = options.config or home.root / "config.toml", options.config is not None
+    config = read_config(file, required, options.launcher)
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
         filename=home.log / "server.log",

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from dq_client import messages as m
-from dq_server.core.model.jobs import Job
 from dq_server.core.model.state import State
 from dq_server.live.join_order import JoinOrder
 
@@ -87,30 +86,3 @@ class Agents:
         for name in lost:
             del self.by_node[name]
         return lost
-
-
-class LaunchNodes:
-    """An index of the active jobs by their first node, where their launcher runs.
-
-    Every heartbeat of hundreds of agents asks for it: looking through all jobs each time would take
-    the server's time.
-    """
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._on: dict[str, dict[int, None]] = {}  # node -> ids, in the order of starting
-        for job in state.active.values():
-            self.add(job)
-
-    def add(self, job: Job) -> None:
-        """The job starts."""
-        node = self._state.processors.node_of[job.first_processor]
-        self._on.setdefault(node, {})[job.id] = None
-
-    def jobs(self, node: str) -> list[Job]:
-        """Jobs launched on the node, in the order of starting; ended ones are dropped."""
-        active, node_of = self._state.active, self._state.processors.node_of
-        found = [active[i] for i in self._on.get(node, ()) if i in active]
-        found = [job for job in found if node_of[job.first_processor] == node]
-        self._on[node] = dict.fromkeys(job.id for job in found)
-        return found

@@ -1,24 +1,39 @@
-"""The server's configuration file: TOML; core/settings.py says what may stand in it."""
+"""The server's configuration file: TOML; core/settings.py says what may stand in it.
+
+One table is not the scheduler's:
+
+    [launch]
+    launcher = "dq"     # dq: the agents start the ranks (docs/ranks.md); mpiexec: MPI does
+    growth = "join"     # new ranks come in a world of their own that joins the job; spawn: by
+                        # MPI_Comm_spawn. Under mpiexec they are always spawned
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dq_client.errors import UsageError
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.launching import Launching
 from dq_server.core.settings import from_tables
 
+LAUNCH = {"launcher": ("dq", "mpiexec"), "growth": ("join", "spawn")}  # the default first
 
-def read_config(path: Path, required: bool) -> SchedulerConfig:
-    """Read and check; UsageError with one line saying what is wrong where."""
+
+def read_config(path: Path, required: bool, launcher: str | None = None) -> SchedulerConfig:
+    """Read and check; UsageError with one line saying what is wrong where.
+
+    `launcher`: overrides the file's.
+    """
     try:
         text = path.read_text()
     except FileNotFoundError:
         if required:
             raise UsageError(f"{path}: no such configuration file") from None
-        return parse_config({}, str(path))
+        return parse_config({}, str(path), launcher)
     except OSError as e:
         raise UsageError(f"{path}: {e.strerror}") from e
     import tomllib  # most servers have no such file, and start sooner without it
@@ -27,12 +42,46 @@ def read_config(path: Path, required: bool) -> SchedulerConfig:
         data: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise UsageError(f"{path}: not TOML: {e}") from e
-    return parse_config(data, str(path))
+    return parse_config(data, str(path), launcher)
 
 
-def parse_config(data: dict[str, Any], where: str) -> SchedulerConfig:
+def parse_config(data: dict[str, Any], where: str, launcher: str | None = None) -> SchedulerConfig:
     """A configuration from parsed TOML. The jobs of a server have sessions, so `farewells`."""
+    launch = _launch(data.get("launch", {}), where)
+    if launcher is not None:
+        launch["launcher"] = _word("launcher", launcher, f"--launcher {launcher}")
     try:
-        return from_tables(data, farewells=True)
+        tables = {name: table for name, table in data.items() if name != "launch"}
+        config = from_tables(tables, farewells=True)
     except ConfigError as e:
         raise UsageError(f"{where}: {e}") from e
+    if launch["launcher"] == "mpiexec":
+        return replace(config, launching=Launching.MPIEXEC)
+    return replace(config, launching=Launching(launch["growth"]))
+
+
+def launching_words(launching: Launching) -> dict[str, str]:
+    """A way of starting ranks in the words of [launch]."""
+    if not launching.by_agents:
+        return {"launcher": "mpiexec", "growth": "spawn"}
+    return {"launcher": "dq", "growth": str(launching)}
+
+
+def _launch(given: Any, where: str) -> dict[str, str]:
+    """The table [launch], complete."""
+    if not isinstance(given, dict):
+        raise UsageError(f"{where}: launch is a table: [launch]")
+    for name in given:
+        if name not in LAUNCH:
+            known = ", ".join(LAUNCH)
+            raise UsageError(f"{where}: unknown setting {name!r} in [launch]; known: {known}")
+    return {
+        name: _word(name, given.get(name, words[0]), f"{where}: [launch] {name}")
+        for name, words in LAUNCH.items()
+    }
+
+
+def _word(name: str, word: Any, where: str) -> str:
+    if word not in LAUNCH[name]:
+        raise UsageError(f"{where}: {word!r} is none of {', '.join(LAUNCH[name])}")
+    return str(word)

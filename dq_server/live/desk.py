@@ -18,7 +18,9 @@ from dq_server.core.model.jobs import Job
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.access import Access
-from dq_server.live.agents import AgentLink, Agents, LaunchNodes
+from dq_server.live.agents import AgentLink, Agents
+from dq_server.live.job_nodes import JobNodes
+from dq_server.live.rank_reports import RankReports
 from dq_server.live.translate import Places
 
 LOG_QUERIES_MAX = 1000
@@ -56,15 +58,16 @@ class Desk:
     # (job, processor) -> pid of the rank that is about to leave it. Not journaled: orders.vacate
     # does without when a server has died meanwhile.
     leaving: dict[tuple[int, int], int] = field(default_factory=dict)
+    rank_reports: RankReports = field(default_factory=RankReports)
     # The state, and what is worked out from it: made again by `use` whenever the state is.
     scheduler: Scheduler = field(init=False)
     places: Places = field(init=False)
-    launch_nodes: LaunchNodes = field(init=False)
+    job_nodes: JobNodes = field(init=False)
 
     def use(self, scheduler: Scheduler) -> None:
         """Work on this state from now on."""
         self.scheduler = scheduler
-        self.launch_nodes = LaunchNodes(scheduler.state)
+        self.job_nodes = JobNodes(scheduler.state)
         self.places = Places(scheduler.state.processors)
         for link in self.agents.by_name.values():
             self.places.learn(link.nodes)

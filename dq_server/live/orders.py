@@ -7,19 +7,25 @@ not arrive (reconciliation.py).
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from itertools import islice
 from typing import assert_never
 
 from dq_client import messages as m
+from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.launching import Launching
+from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
+from dq_server.live.configuration import launching_words
 from dq_server.live.desk import Desk
 
 log = logging.getLogger("dq.server")
 
+NOT_STARTED = 127  # exit code, as a shell says of a program that cannot be run
 COPIES_FORGOTTEN_MAX = 1000  # of the jobs that ended last
 
 
@@ -28,8 +34,11 @@ def carry_out(desk: Desk, action: act.Action) -> None:
     match action:
         case act.StartJob():
             job = desk.scheduler.job(action.job)
-            desk.launch_nodes.add(job)
-            launch(desk, job)
+            desk.job_nodes.add(job)
+            if job.launching.by_agents:
+                start_ranks(desk, job)
+            else:
+                launch(desk, job)
         case act.KillJob():
             for link in desk.agents.of_processors(action.processors, desk.state):
                 desk.order(link, m.KillTree(action.job, action.instance))
@@ -40,38 +49,38 @@ def carry_out(desk: Desk, action: act.Action) -> None:
             log.info("job %d %s: %s", action.job, action.state, action.reason.text)
             desk.archive(action.job)
             desk.access.dismiss_job(action.job)
+            desk.rank_reports.forget(action.job)
             _forget_copies(desk, action.job)
         case act.JobRestarts():
             log.warning("job %d: %s", action.job, action.reason.text)
             desk.access.dismiss_job(action.job)
+            desk.rank_reports.forget(action.job)
         case act.WarnJob():
             log.warning("job %d: %s", action.job, action.reason.text)
         case act.CallRemap():
             pass  # a remap point comes after every iteration: nothing could make it come sooner
-        case act.JobAccepted() | act.AnswerRemap() | act.AnswerRequest():
+        case act.AnswerRemap():
+            # The handler answers. The new ranks come up while the application goes on.
+            job = desk.scheduler.job(action.job)
+            if job.resize is not None and job.resize.resize_id == action.answer.resize_id:
+                grow(desk, job)
+        case act.JobAccepted() | act.AnswerRequest() | act.AnswerSpawn():
             pass  # the handler of the request that caused it answers
         case _:
             assert_never(action)
 
 
 def launch(desk: Desk, job: Job) -> None:
-    """Order the agent of the job's first node to start the application."""
-    # Before the order leaves: the application's key must be known when it connects.
-    pair = desk.access.admit_job(job.id, job.instance)
+    """Order the agent of the job's first node to start the application by mpiexec."""
+    if job.spec.needs_agents:  # submitted to a server with another launcher
+        why = translate.needs_agents(job.spec)
+        desk.apply(ev.JobEnded(job.id, job.instance, NOT_STARTED, why))
+        return
+    env = _environment(desk, job)
     places = desk.places.of(tuple(job.allocation))
     link = desk.agents.by_node.get(places[0].node)
     if link is None:
         return  # reconcile launches it when the agent reports
-    env = {
-        **job.spec.env,
-        "DQ_SERVER": desk.address,
-        "DQ_SERVER_KEY": desk.access.server.public,
-        "DQ_JOB_ID": str(job.id),
-        "DQ_JOB_INSTANCE": str(job.instance),
-        "DQ_JOB_KEY": pair.secret,
-    }
-    if job.spec.protection is not None:
-        env |= translate.protecting(job, desk.access.server.public)[1]
     order = m.Launch(
         job=job.id,
         instance=job.instance,
@@ -81,6 +90,94 @@ def launch(desk: Desk, job: Job) -> None:
         places=places,
     )
     desk.order(link, order)
+
+
+def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) -> None:
+    """Order the agents of the job's nodes (or those of them in `links`) to start its ranks."""
+    spec = job.spec
+    order = m.StartRanks(
+        job=job.id,
+        instance=job.instance,
+        world=0,
+        programs=[list(argv) for _, argv in spec.parts] or [list(spec.argv)],
+        program_of=[k for k, (ranks, _) in enumerate(spec.parts) for _ in range(ranks)],
+        cwd=job.spec.cwd,
+        env=_environment(desk, job),
+        places=desk.places.of(tuple(job.allocation)),
+        root=desk.state.processors.node_of[job.allocation[0]],
+        input=spec.input,
+        label=spec.label,
+    )
+    _to_all(desk, job.allocation, order, links)
+
+
+def grow(desk: Desk, job: Job) -> None:
+    """Order the ranks of the expansion that the job was just granted."""
+    if job.resize is not None and job.resize.expand and job.launching.by_agents:
+        desk.job_nodes.add(job)
+        start_world(desk, job, job.resize.resize_id)
+
+
+def start_world(desk: Desk, job: Job, world: int, links: Sequence[AgentLink] | None = None) -> None:
+    """Order the ranks of a granted expansion, or those that the job has spawned.
+
+    If a rank spawns those of an expansion (Launching.SPAWN), too, it is done when it does.
+    """
+    spec, spawned, pending = job.spec, world_to_start(job, world), job.resize
+    if spawned is not None:
+        processors, cwd = spawned.processors, spawned.cwd or spec.cwd
+        programs = [list(words) for words in spawned.programs]
+    elif job.launching is Launching.JOIN and pending is not None and pending.resize_id == world:
+        processors, cwd, programs = pending.processors, spec.cwd, [list(spec.argv)]
+    else:
+        return
+    order = m.StartRanks(
+        job=job.id,
+        instance=job.instance,
+        world=world,
+        programs=programs,
+        program_of=[] if spawned is None else list(spawned.program_of),
+        cwd=cwd,
+        env=_environment(desk, job),
+        places=desk.places.of(processors),
+        root=desk.state.processors.node_of[job.allocation[0]],
+        label=spec.label,
+        spawned=spawned is not None,
+        keys={} if spawned is None else spawned.keys,
+    )
+    _to_all(desk, processors, order, links)
+
+
+def _to_all(
+    desk: Desk,
+    processors: Sequence[int],
+    order: m.StartRanks,
+    links: Sequence[AgentLink] | None = None,
+) -> None:
+    """To each agent of these processors once. One that is away gets it when it reports."""
+    for link in desk.agents.of_processors(processors, desk.state):
+        if links is None or link in links:
+            desk.order(link, order)
+
+
+def _environment(desk: Desk, job: Job) -> dict[str, str]:
+    """What the ranks of this start of the job are told."""
+    # Before the order leaves: the application's key must be known when it connects.
+    pair = desk.access.admit_job(job.id, job.instance)
+    words = launching_words(job.launching)
+    env = {
+        **job.spec.env,
+        "DQ_SERVER": desk.address,
+        "DQ_SERVER_KEY": desk.access.server.public,
+        "DQ_JOB_ID": str(job.id),
+        "DQ_JOB_INSTANCE": str(job.instance),
+        "DQ_JOB_KEY": pair.secret,
+        "DQ_LAUNCHER_KIND": words["launcher"],
+        "DQ_GROWTH": words["growth"],
+    }
+    if job.spec.protection is not None:
+        env |= translate.protecting(job, desk.access.server.public)[1]
+    return env
 
 
 def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:
@@ -94,6 +191,10 @@ def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:
     for link in desk.agents.of_processors(processors, state):
         names = {n.name for n in link.nodes}
         mine = [p for p in processors if state.processors.node_of[p] in names]
+        if job is not None and goes_on and job.launching.by_agents:
+            mine = _end_worlds(desk, link, job, mine)
+            if not mine:
+                continue
         pids = [desk.leaving.get((job_id, p), 0) for p in mine]
         if goes_on and not all(pids):
             # A part of a running job whose pids are not known: they were lost with the last server,
@@ -109,6 +210,16 @@ def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:
             save=save,
         )
         desk.order(link, order)
+
+
+def _end_worlds(desk: Desk, link: AgentLink, job: Job, processors: list[int]) -> list[int]:
+    """End ranks that are no part of the running job any more. Returns the other processors."""
+    ending = Worlds.of(job).ending
+    for world in dict.fromkeys(ending[p] for p in processors if p in ending):
+        there = [p for p in processors if ending.get(p) == world]
+        order = m.Vacate(job=job.id, instance=job.instance, processors=there, pids=[], world=world)
+        desk.order(link, order)
+    return [p for p in processors if p not in ending]
 
 
 def _save_elsewhere(desk: Desk, action: act.VacateProcessors) -> None:

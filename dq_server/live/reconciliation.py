@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dq_client import messages as m
+from dq_server.core.features.spawning import Spawns, spawned_in
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.state import State
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
-from dq_server.live.orders import launch, vacate
+from dq_server.live.job_ranks import ranks_run
+from dq_server.live.orders import launch, start_ranks, start_world, vacate
 
 # A launch or a kill needs a moment before its lack is worth repeating the order.
 REPEAT_AFTER_S = 3.0
@@ -26,9 +28,14 @@ def reconcile(desk: Desk, link: AgentLink) -> None:
     nodes = state.processors.nodes
     mine = {p for n in link.nodes if n.name in nodes for p in nodes[n.name].processors}
     started = {(h.job, h.instance): h for h in link.holdings if h.first}
-    for node in link.nodes:
-        for job in desk.launch_nodes.jobs(node.name):
-            _reconcile_first(desk, link, job, started.get((job.id, job.instance)), now)
+    # One agent may stand for many nodes of a job (a local cluster): each job once.
+    jobs = {job.id: job for node in link.nodes for job in desk.job_nodes.jobs(node.name)}
+    for job in jobs.values():
+        holding = started.get((job.id, job.instance))
+        if job.launching.by_agents:
+            _reconcile_ranks(desk, link, job, holding, now)
+        else:
+            _reconcile_first(desk, link, job, holding, now)
     for holding in link.holdings:
         if holding.running and _shall_end(state, holding):
             desk.order(link, m.KillTree(holding.job, holding.instance))
@@ -52,15 +59,64 @@ def _reconcile_first(
 ) -> None:
     """This agent started (`holding`), or shall start, the application itself."""
     if job.state is JobState.KILLING:
-        if holding is not None and holding.running:
-            desk.order(link, m.KillTree(job.id, job.instance))
-        elif holding is None:
-            desk.apply(ev.JobEnded(job.id, job.instance, -9))
+        _reconcile_killed(desk, link, job, holding)
         return
     if holding is not None or job.start_s is None or now - job.start_s < REPEAT_AFTER_S:
         return
     if job.state is JobState.STARTING:
         launch(desk, job)
+    else:
+        error = f"agent {link.name} has lost the job's processes"
+        desk.apply(ev.JobEnded(job.id, job.instance, -9, error))
+
+
+def _reconcile_killed(desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None) -> None:
+    if holding is not None and holding.running:
+        desk.order(link, m.KillTree(job.id, job.instance))
+    elif holding is None:
+        desk.apply(ev.JobEnded(job.id, job.instance, -9))
+
+
+def _reconcile_ranks(
+    desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None, now: float
+) -> None:
+    """This agent has started (`holding`), or shall start, the ranks of the job on its nodes."""
+    if job.state is JobState.KILLING:
+        _reconcile_killed(desk, link, job, holding)
+        return
+    if holding is not None:
+        ranks_run(desk, link, job)
+    mine, node_of = {node.name for node in link.nodes}, desk.state.processors.node_of
+    if holding is None and any(node_of[p] in mine for p in job.allocation):
+        _miss(desk, link, job, now)
+    if job.spawned or job.resize is not None:
+        known = holding.worlds if holding is not None else []
+        for world in _expected(job, mine, node_of, now):
+            if world not in known:
+                start_world(desk, job, world, [link])
+
+
+def _expected(job: Job, nodes: set[str], node_of: list[str], now: float) -> list[int]:
+    """Worlds that were ordered from an agent long ago, and have not joined, or were spawned."""
+    pending, worlds = job.resize, Spawns.of(job).worlds
+    parts = {w: (s.granted_s, s.processors) for w, s in worlds.items() if spawned_in(job, w)}
+    if pending is not None and pending.expand:
+        parts[pending.resize_id] = pending.granted_s, pending.processors
+    return [
+        world
+        for world, (granted_s, processors) in parts.items()
+        if now - granted_s >= REPEAT_AFTER_S and any(node_of[p] in nodes for p in processors)
+    ]
+
+
+def _miss(desk: Desk, link: AgentLink, job: Job, now: float) -> None:
+    """The agent does not hold the job, of which its nodes have processors."""
+    # Its heartbeat may be older than the ranks of an expansion that has just been committed.
+    since_s = max(job.start_s or 0.0, job.stays[-1].since_s if job.stays else 0.0)
+    if now - since_s < REPEAT_AFTER_S:
+        return
+    if job.state is JobState.STARTING:
+        start_ranks(desk, job, [link])
     else:
         error = f"agent {link.name} has lost the job's processes"
         desk.apply(ev.JobEnded(job.id, job.instance, -9, error))

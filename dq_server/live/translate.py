@@ -15,6 +15,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import RequestAnswer
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.model.protection import Protection
@@ -37,7 +38,9 @@ ENV_ALLOWED_PREFIXES = ("PYTHON", "LC_", "OMP_", "OPENBLAS_", "MKL_", "UCX_", "M
 ENV_FORBIDDEN_PREFIXES = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "MPIEXEC_", "HYDI_")
 
 
-def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
+def submission(
+    message: m.Submit, user: str, capacity: int, launching: Launching = Launching.JOIN
+) -> ev.JobSubmitted:
     """A submission as an event; InvalidSpec says in one line what contradicts itself."""
     try:
         kind = JobKind(message.kind)
@@ -79,9 +82,19 @@ def submission(message: m.Submit, user: str, capacity: int) -> ev.JobSubmitted:
         after_any=tuple(dict.fromkeys(message.after_any)),
         profile=profile,
         protection=_protection(message.protect),
+        input=message.input,
+        label=message.label,
+        parts=tuple((part.ranks, tuple(part.argv)) for part in message.parts),
     )
     spec.validate()
+    if spec.needs_agents and not launching.by_agents:
+        raise InvalidSpec(needs_agents(spec))
     return ev.JobSubmitted(spec)
+
+
+def needs_agents(spec: JobSpec) -> str:
+    """Why mpiexec cannot start such a job."""
+    return f'{spec.needs_agents} needs launcher = "dq", this server has "mpiexec"'
 
 
 def _protection(asked: m.Protect | None) -> Protection | None:
@@ -131,10 +144,13 @@ def _refuse_unrunnable(message: m.Submit) -> None:
         if name.startswith(ENV_FORBIDDEN_PREFIXES):
             raise InvalidSpec(f"the variable {name} belongs to DQ and cannot be set by a job")
     variables = (word for env in (message.env, message.inherited) for word in (*env, *env.values()))
-    if any("\0" in word for word in (*message.argv, message.cwd, *variables)):
+    words = (*message.argv, *(word for part in message.parts for word in part.argv))
+    if any("\0" in word for word in (*words, message.cwd, message.input, *variables)):
         raise InvalidSpec("a NUL character in the program, its folder or its environment")
     if not message.cwd.startswith("/"):
         raise InvalidSpec(f"the folder to run in must be absolute, not {message.cwd!r}")
+    if message.input and not message.input.startswith("/"):
+        raise InvalidSpec(f"the path of the standard input must be absolute: {message.input!r}")
     if not message.name.isprintable():
         raise InvalidSpec(f"a name of printable characters is needed, not {message.name!r}")
 
@@ -213,6 +229,21 @@ def dynamic_release(message: m.DynamicRelease, job: int, instance: int) -> ev.Dy
     """An application's release as an event."""
     named = tuple(message.processors)
     return ev.DynamicReleased(job, instance, message.request, message.count, named)
+
+
+def spawn_requested(message: m.SpawnRanks, agent: str) -> ev.SpawnRequested:
+    """What a rank spawns as an event; `agent`: whose rank it is."""
+    return ev.SpawnRequested(
+        job=message.job,
+        instance=message.instance,
+        agent=agent,
+        ticket=message.ticket,
+        world=message.world,
+        programs=tuple(tuple(words) for words in message.programs),
+        program_of=tuple(message.program_of),
+        cwd=message.cwd,
+        keys=message.keys,
+    )
 
 
 def dynamic_answer(answer: RequestAnswer, now: float) -> m.DynamicAnswer:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.agent import Agent
@@ -18,8 +20,9 @@ from dq_client.home import Home
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line
 from tests.dst.played_machine import PROCESSORS
+from tests.dst.played_ranks import Ranks as OwnRanks
 from tests.dst.played_start import launch, spread
-from tests.dst.stand_ins import Held, Holdings, NoCopies
+from tests.dst.stand_ins import Held, Holdings, NoCopies, NoOwnRanks
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -42,23 +45,54 @@ class PlayedAgent(Agent):
         )
         ranks = Ranks(context)  # no folder, so nobody is ever missing
         proxies, copies = Proxies(context, ranks, {node}, None), NoCopies()
+        own: Any = NoOwnRanks()  # played_ranks.py stands for them
         super().__init__(
             nodes=[m.NodeInfo(node, PROCESSORS, node)],
             context=context,
-            applications=PlayedApplications(world, context, proxies, ranks),
-            vacancies=PlayedVacancies(world, context, copies),
+            applications=PlayedApplications(world, context, proxies, ranks, own),
+            vacancies=PlayedVacancies(world, context, copies, own),
             proxies=proxies,
             ranks=ranks,
+            own=own,
             copies=copies,  # type: ignore[arg-type]
             heartbeat_s=HEARTBEAT_S,
         )
+        self.own_ranks = OwnRanks(world, context)
+
+    def _carry_out(self, body: m.OrderBody) -> None:
+        match body:
+            case m.StartRanks():
+                self.own_ranks.start(body)
+            case m.Relayed():
+                self.own_ranks.relayed(body)
+            case m.Vacate(world=world) if world >= 0:
+                self.own_ranks.vacate(body)
+            case _:
+                super()._carry_out(body)
+
+    def _holdings(self) -> list[m.Holding]:
+        worlds = {(k.record.job, k.record.instance): k.there() for k in self.own_ranks.keepers()}
+        return [
+            structs.replace(held, worlds=worlds.get((held.job, held.instance), []))
+            for held in super()._holdings()
+        ]
+
+    def _acknowledged(self, message: m.Reply) -> None:
+        self.own_ranks.answered(message)
+        super()._acknowledged(message)
+
+    def _watch(self) -> None:
+        super()._watch()
+        self.own_ranks.look()
 
 
 class PlayedApplications(Applications):
     """Over played processes."""
 
-    def __init__(self, world: World, context: Context, proxies: Proxies, ranks: Ranks) -> None:
-        super().__init__(context, LAUNCHER, proxies, ranks)
+    def __init__(
+        self, world: World, context: Context, proxies: Proxies, ranks: Ranks, own: Any
+    ) -> None:
+        super().__init__(context, LAUNCHER, proxies, ranks, own)
         self.world = world
 
     def start(self, order: m.Launch) -> Any:
@@ -71,8 +105,8 @@ class PlayedApplications(Applications):
 class PlayedVacancies(Vacancies):
     """Over played processes."""
 
-    def __init__(self, world: World, context: Context, copies: NoCopies) -> None:
-        super().__init__(context, copies)  # type: ignore[arg-type]
+    def __init__(self, world: World, context: Context, copies: NoCopies, own: Any) -> None:
+        super().__init__(context, copies, own)  # type: ignore[arg-type]
         self.machine = world.machine
 
     def still_there(self, order: m.Vacate) -> list[int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
 from dq_client.agent.rsh import RshRequest
+from tests.dst.played_keeper import Start
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, Process
 
@@ -39,6 +40,16 @@ class Spawning:
 
 
 @dataclass
+class Awaited:
+    """A granted expansion whose ranks the agents start, and how many wait on which node."""
+
+    answer: m.RemapAnswer
+    since_s: float
+    there: dict[str, int] = field(default_factory=dict)
+    failed: bool = False
+
+
+@dataclass
 class App:
     """An application that comes to remap points and carries resizes out, or fails to."""
 
@@ -51,13 +62,24 @@ class App:
     asked_s: float = 0.0
     spawning: Spawning | None = None
     farewells: int = 0
+    awaited: Awaited | None = None
+    commit: m.Committed | None = None  # not acknowledged yet
 
     def finish(self) -> None:
-        """A protected job says that its work is done, until that is heard, and ends."""
+        """A job says that its work is done, until that is heard, and ends."""
         world, process = self.world, self.process
-        answers = iter(self.line.receive, None)
-        if any(message.id.startswith("farewell") for message in answers):
-            world.machine.end(process)
+        answers = [message.id for message in iter(self.line.receive, None)]
+        if self.asked in answers:
+            self.commit = None
+        if self.commit is not None and not process.over:  # the server must know who belongs to it
+            self.asked = self.line.send(self.commit)
+            self.farewells = 1
+            world.later(world.rng.uniform(0.2, 1.0), self.finish)
+        elif any(answer.startswith("farewell") for answer in answers):
+            if isinstance(process, Start):
+                process.end(world)
+            else:
+                world.machine.end(process)
         elif not process.over:
             self.farewells += 1
             self.line.send(m.WorkDone(), f"farewell.{self.farewells}")
@@ -66,22 +88,27 @@ class App:
     def turn(self) -> None:
         """Every so often: see what came, do it, ask on."""
         world, process = self.world, self.process
-        if process.over or self.farewells:
-            if process.over:
-                self.line.close()
+        if process.over or (isinstance(process, Start) and process.ending):
+            self.line.close()
+            return
+        if self.farewells:
             return
         while (message := self.line.receive()) is not None:
             if message.id == self.asked:
                 self.asked = ""
+                self.commit = None
                 if isinstance(message.body, m.RemapAnswer):
                     self.carry_out(message.body)
         if self.spawning is not None:
             self.look_at_spawning(self.spawning)
+        elif self.awaited is not None and self.look_at_awaited(self.awaited):
+            pass
         elif not self.asked or world.now - self.asked_s > 3.0:
             self.seq += 1
             self.asked_s = world.now
             size = len(process.places)
-            body = m.RemapPoint(self.seq, size, self.done, 1.0 / size)
+            preparing = self.awaited.answer.resize_id if self.awaited is not None else 0
+            body = m.RemapPoint(self.seq, size, self.done, 1.0 / size, preparing=preparing)
             self.asked = self.line.send(body)
             if world.chance(0.2):  # asked again under the same id
                 self.line.send(body, self.asked)
@@ -94,6 +121,11 @@ class App:
         places = [p.processor for p in answer.places]
         if world.chance(0.15):  # spawning or redistributing failed
             self.line.send(m.Aborted(answer.resize_id, "no luck"))
+            return
+        if answer.what == "expand" and isinstance(process, Start):
+            self.awaited = Awaited(answer, world.now)
+            if process.growth == "spawn":
+                process.keepers[process.node].spawn(answer.resize_id, len(places))
             return
         if answer.what == "expand":
             self.spawn(answer)
@@ -109,7 +141,10 @@ class App:
             pid = world.pid
 
             def leaves(pid: int = pid, p: int = p) -> None:
-                machine.leave(process, [p])
+                if isinstance(process, Start):
+                    process.leaves(p)
+                else:
+                    machine.leave(process, [p])
                 machine.pids.pop(pid, None)
 
             # A retiring rank takes milliseconds; the server relies on that if it forgets the pids.
@@ -134,6 +169,33 @@ class App:
                 agent.proxies.call(run, call, *of, RshRequest(node, ["proxy"], "/", {}))  # type: ignore[arg-type]
         self.look_at_spawning(self.spawning)
 
+    def heard(self, node: str, data: dict[str, Any]) -> None:
+        """What a keeper says of the world that is awaited."""
+        awaited = self.awaited
+        if awaited is not None and awaited.answer.resize_id == data.get("arrived"):
+            awaited.there[node] = data["count"]
+        elif awaited is not None and awaited.answer.resize_id == data.get("failed"):
+            awaited.failed = True
+
+    def look_at_awaited(self, awaited: Awaited) -> bool:
+        """Take the new ranks in, or give them up; False: not yet."""
+        world, process, answer = self.world, self.process, awaited.answer
+        assert isinstance(process, Start)
+        ready = sum(awaited.there.values()) == len(answer.places)
+        ranks = [rank for rank in process.alive() if rank.world == answer.resize_id]
+        if ready and len(ranks) == len(answer.places) and not any(r.killed for r in ranks):
+            for rank in ranks:
+                rank.joined = True
+            process.places += [place.processor for place in answer.places]
+            self.done = answer.resize_id
+            self.tell(m.Committed(answer.resize_id, 0.1))
+        elif awaited.failed or ready or world.now - awaited.since_s > 8.0:
+            self.line.send(m.Aborted(answer.resize_id, "the new ranks do not come"))
+        else:
+            return False
+        self.awaited = None
+        return True
+
     def look_at_spawning(self, spawning: Spawning) -> None:
         """The new ranks are there, or one of their proxies could not be started."""
         world, process, answer = self.world, self.process, spawning.answer
@@ -157,11 +219,13 @@ class App:
 
     def tell(self, body: m.Committed) -> None:
         """Like the library: nothing else is said before the answer, or three seconds, have come."""
-        self.asked_s = self.world.now
+        self.asked_s, self.commit = self.world.now, body
         self.asked = self.line.send(body)
 
     def fold(self) -> None:
         """Proxies without ranks end."""
+        if isinstance(self.process, Start):
+            return
         world, process = self.world, self.process
         used = {process.where[p] for p in process.places}
         for node in set(NODES) - used:

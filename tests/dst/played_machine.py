@@ -28,6 +28,9 @@ class Process:
     over: bool = False
     where: dict[int, str] = field(default_factory=dict)  # processor -> node
 
+    def check_done(self) -> None:
+        """The server says that the job is done: Wrong if that is not so."""
+
 
 class Machine:
     """All processes there are. They know nothing of servers and agents."""

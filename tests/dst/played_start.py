@@ -9,6 +9,7 @@ from dq_client.agent.holdings import Record
 from dq_server.live.access import Principal
 from dq_server.live.requests.agents import runs
 from tests.dst.played_app import App
+from tests.dst.played_keeper import Start
 from tests.dst.played_line import Line
 from tests.dst.played_machine import Process
 from tests.dst.stand_ins import Held
@@ -77,3 +78,48 @@ def spread(world: World, process: Process, first: str) -> None:
     for node in {process.where[p] for p in process.places} - {first}:
         record = Record(process.job, process.instance, f"first of {process.job}")
         world.holdings[node].add(Held(record, process, world.machine))
+
+
+def started(world: World, order: m.StartRanks) -> Start | None:
+    """The start that an order belongs to; Wrong if it must not happen now.
+
+    None: a world of a start of which nothing is left.
+    """
+    known = world.machine.processes.get((order.job, order.instance))
+    if known is not None or order.world:
+        assert known is None or isinstance(known, Start)
+        return known
+    if order.instance > 1 and "DQ_PROTECT" not in order.env:
+        raise Wrong(f"job {order.job} is started twice")
+    if beside_itself(world, order.job, order.places):
+        raise Wrong(f"job {order.job} is started again beside itself")
+    world.pid += 1
+    places = [place.processor for place in order.places]
+    node, protected = order.places[0].node, "DQ_PROTECT" in order.env
+    code = world.rng.choice([0, 0, 0, 1, 9]) if protected and world.faults else 0
+    start = Start(order.job, order.instance, places, 0.0, code, world.pid, node)
+    start.program, start.protected = order.programs[0][0], protected
+    start.growth = order.env["DQ_GROWTH"]
+    world.machine.processes[order.job, order.instance] = start
+    return start
+
+
+def begin(world: World, start: Start) -> None:
+    """All ranks of world 0 are there: the program computes, and ends some time."""
+    after_s = world.rng.choice([0.05, 1.0, 4.0, 8.0])
+    if start.program == "malleable":
+        principal = Principal("job", start.job, start.instance)
+        line = Line(world, f"job{start.job}", principal, lambda: None)
+        start.app = App(world, start, line)
+        world.later(0.1, start.app.turn)
+    elif world.chance(0.3):
+        count = world.rng.choice([1, 1, 2])
+        world.later(after_s * world.rng.random(), lambda: start.keepers[start.node].spawn(0, count))
+
+    def end() -> None:
+        if start.app is None or (start.protected and world.rng.random() < 0.1):
+            start.end(world)  # of a protected one: it vanishes
+        else:
+            start.app.finish()
+
+    world.later(after_s, end)

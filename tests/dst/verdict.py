@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from dq_server.core.model.jobs import JobState
 from dq_server.live import snapshot
 from dq_server.live.recovery import replay, restored
 
@@ -73,6 +74,8 @@ def check_end(world: World) -> None:
             raise Wrong(f"job {wish.job} is protected, and ended for {job.end_reason}")
         if job.restarts > (protected.restarts if protected else 0):
             raise Wrong(f"job {wish.job} was restarted {job.restarts} times")
+        if job.state is JobState.DONE:
+            world.machine.processes[job.id, job.instance].check_done()
         if job.end_reason.code == "killed_by_user" and not wish.doomed:
             raise Wrong(f"job {wish.job} was killed by nobody")
     if len({wish.job for wish in world.user.wishes}) != len(world.user.wishes):

@@ -24,11 +24,12 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobState
+from dq_server.core.model.launching import Launching
 from dq_server.live.server import Server
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
 from tests.dst.played_line import Line
@@ -60,6 +61,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        ways = [*[Launching.JOIN] * 5, Launching.SPAWN, Launching.SPAWN, Launching.MPIEXEC]
+        self.config = replace(self.config, launching=ways[self.seed % len(ways)])
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.events = 0
         self.p_lost = self.rng.choice([0.0, 0.02, 0.2])

@@ -14,6 +14,7 @@ from dq_server.core.features.profiles import Profiles
 from dq_server.core.features.protection import Protecting
 from dq_server.core.features.reservations import Reservations
 from dq_server.core.features.resizing import Resizing
+from dq_server.core.features.spawning import Spawning
 
 FEATURES = Features(
     (
@@ -22,6 +23,7 @@ FEATURES = Features(
         History(),
         Resizing(),
         Requests(),
+        Spawning(),
         Profiles(),
         Nodes(),
         Reservations(),

@@ -170,6 +170,11 @@ class Requests(Feature):
             else:
                 asked.release = None
 
+    def changes_size(self, state: State, job: Job) -> bool:
+        """What was asked for is pending."""
+        asked = Asked.of(job)
+        return asked.request is not None or asked.release is not None
+
     def started(self, turn: Turn, job: Job) -> None:
         """An application numbers its requests anew in each start."""
         if job.spec.kind is JobKind.EVOLVING:

@@ -9,6 +9,7 @@ from dq_server.core.model.decisions import Ending
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import ENDED, Job, JobState
 from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.worlds import Worlds
 from dq_server.core.turn import Turn
 
 declare(
@@ -126,6 +127,9 @@ class Lifecycle(Feature):
         # Without a list all of its own: what they are is known here, not to a restarted agent.
         which = event.processors or [p for p, job in pool.vacating.items() if job == event.job]
         pool.vacated(which, event.job)
+        job = turn.state.jobs.get(event.job)
+        if job is not None and job.launching.by_agents:
+            Worlds.of(job).vacated(which)
         for feature in turn.features["vacated"]:
             feature.vacated(turn)
         turn.schedule()

@@ -10,6 +10,8 @@ from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.state import State
+from dq_server.core.model.worlds import Worlds
 from dq_server.core.turn import Turn
 
 declare(
@@ -24,17 +26,27 @@ class Nodes(Feature):
     @handles(ev.NodeJoined)
     def joined(self, turn: Turn, event: ev.NodeJoined) -> None:
         """A node offers its processors."""
-        owned = [p for job in turn.state.active.values() for p in job.holds()]
-        turn.state.processors.join(event.node, event.processors, event.speed, owned)
+        active = turn.state.active.values()
+        pool = turn.state.processors
+        owned = [p for job in active for p in job.holds()]
+        # Ranks that nobody needs any more may have been there when the node was lost: as then, they
+        # have to end first.
+        left = {job.id: _ending(turn.state, job, event.node) for job in active}
+        owned += [p for processors in left.values() for p in processors]
+        pool.join(event.node, event.processors, event.speed, owned)
+        for job in active:
+            if left[job.id]:
+                turn.let_go(job, left[job.id])
         self._capacity_changed(turn)
 
     @handles(ev.NodeLost)
     def lost(self, turn: Turn, event: ev.NodeLost) -> None:
         """Missing heartbeats: kill the jobs on the node everywhere, reclaim their processors.
 
-        Source: ReSHAPE thesis, 3.4.2. A job whose first node is lost, where its launcher runs even
-        if no rank is left there, has nobody to report its end, so it ends here; the others end when
-        the first node's agent says so. Protected jobs start again instead of failing.
+        Source: ReSHAPE thesis, 3.4.2. A job that has nobody left to report its end ends here: one
+        whose launcher was on the node, on its first node even if no rank is left there; without a
+        launcher, one that has no other node. The others end when an agent says so. Protected jobs
+        start again instead of failing.
         """
         state = turn.state
         reason = because("node_lost", node=event.node, why=event.why)
@@ -42,11 +54,15 @@ class Nodes(Feature):
             feature.losing(turn, event.node, reason)
         lost = set(state.processors.lose(event.node))
         for job in list(state.active.values()):
-            first_lost = job.first_processor in lost
-            if not first_lost and lost.isdisjoint(job.holds()):
+            holds = job.holds()
+            if job.launching.by_agents:
+                unheard = state.processors.down.issuperset(holds)
+            else:
+                unheard = job.first_processor in lost
+            if lost.isdisjoint(holds) and (job.launching.by_agents or not unheard):
                 continue
             turn.kill(job, reason)
-            if first_lost and not turn.survives(job, Ending(reason)):
+            if unheard and not turn.survives(job, Ending(reason)):
                 turn.finish(job, JobState.FAILED, reason)
         for feature in turn.features["vacated"]:  # a lost node's processors are not waited for
             feature.vacated(turn)
@@ -95,6 +111,15 @@ class Nodes(Feature):
             if end_s is not None and job.start_s is not None:
                 warn_s = end_s - turn.config.walltime_warning_s
                 yield end_s if job.warned else max(warn_s, job.start_s)
+
+
+def _ending(state: State, job: Job, node: str) -> list[int]:
+    """Processors of a node that comes back where ranks of a world of the job were to end."""
+    if not job.launching.by_agents:
+        return []
+    node_of, vacating = state.processors.node_of, state.processors.vacating
+    ending = Worlds.of(job).ending
+    return [p for p in ending if node_of[p] == node and p not in vacating]
 
 
 def _walltime_end(job: Job) -> float | None:

@@ -19,6 +19,7 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap, Stay
 from dq_server.core.model.reasons import Figure, because, declare
 from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import free
 from dq_server.core.turn import INF, Turn
 
@@ -291,8 +292,12 @@ def _commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: floa
     job.configuration = pending.target
     if pending.expand:
         job.allocation.extend(pending.processors)
+        if job.launching.by_agents:
+            Worlds.of(job).begin(pending.processors, pending.resize_id)
     elif pending.processors:
         job.allocation = state.processors.without(job.allocation, pending.processors)
+        if job.launching.by_agents:
+            Worlds.of(job).leave(pending.processors)
     state.plan(job, end_s)
     for feature in turn.features["resize_committed"]:
         feature.resize_committed(turn, job)
@@ -347,6 +352,8 @@ def _abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
         job.settle = max(job.settle, RETRY_FIRST * 2**doublings)
     turn.state.plan(job, planned_end(job))
     if pending.expand:
+        if job.launching.by_agents:  # its ranks may have been started
+            Worlds.of(job).end(pending.processors, pending.resize_id)
         turn.let_go(job, list(pending.processors))
     if job.stays:
         job.stays[-1].decision = Remap.CONTINUE

@@ -85,6 +85,22 @@ class AnswerRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSpawn:
+    """Tell the agent on what the ranks of `world` run that the job's program spawns.
+
+    world  its id; 0: refused
+    """
+
+    job: int
+    instance: int
+    agent: str
+    ticket: int
+    world: int
+    processors: tuple[int, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class CallRemap:
     """The scheduler would resize the job: it is wanted at a remap point, the sooner the better.
 
@@ -138,6 +154,7 @@ Action = (
     | KillJob
     | AnswerRemap
     | AnswerRequest
+    | AnswerSpawn
     | CallRemap
     | VacateProcessors
     | JobFinished

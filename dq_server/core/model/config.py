@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.options import Options
 from dq_server.core.model.plain import decoded
 
@@ -31,6 +32,8 @@ class SchedulerConfig:
     farewells          a job that was resized is done only if its session has said that the work is
                        (WorkDone): MPI may tear such a job down and still end with exit code 0.
                        A server sets it; simulated applications have no sessions
+    launching          who starts the ranks of jobs, from the next start on (model/launching.py). A
+                       server sets it from [launch]
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none
     walltime_warning_s how long before the walltime ends the owner is warned
@@ -52,6 +55,7 @@ class SchedulerConfig:
     settle: int = 3
     confirm_vacated: bool = True
     farewells: bool = False
+    launching: Launching = Launching.MPIEXEC
     keep_ended: int = 10_000
     keep_decisions: int = 400
     walltime_warning_s: float = 60.0

@@ -5,7 +5,7 @@ An event carries facts only; time is handed to `Scheduler.handle` beside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobSpec
@@ -222,6 +222,37 @@ class DynamicReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class SpawnRequested:
+    """A rank calls MPI_Comm_spawn: where may the new ones run?
+
+    ticket      counts what `agent` has asked in this start of the job; a repeat gets the same
+                answer
+    world       the granted expansion whose ranks these are; 0: the program itself wants them
+    programs    rank r of them runs programs[program_of[r]] in `cwd` (empty: the job's)
+    keys        of MPI_Comm_spawn, for the new world
+    """
+
+    job: int
+    instance: int
+    agent: str
+    ticket: int
+    world: int
+    programs: tuple[tuple[str, ...], ...]
+    program_of: tuple[int, ...]
+    cwd: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorldEnded:
+    """All ranks of a world that the job's program spawned have ended."""
+
+    job: int
+    instance: int
+    world: int
+
+
+@dataclass(frozen=True, slots=True)
 class AdvanceReservation:
     """`processors` are kept from `start_s` to `end_s` for jobs that name it.
 
@@ -287,6 +318,8 @@ Event = (
     | ResizeRequested
     | DynamicRequested
     | DynamicReleased
+    | SpawnRequested
+    | WorldEnded
     | ReservationMade
     | ReservationCancelled
     | GrantsPaused

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dq_server.core.model.errors import InvalidTransition
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.records import Records
@@ -128,6 +129,8 @@ class Job:
     configuration: Configuration | None = None  # of `allocation`; after the end the last one
     allocation: list[int] = field(default_factory=list)  # rank r runs on processor allocation[r]
     reserved: tuple[int, ...] = ()  # granted to it, not part of `allocation` before a remap point
+    spawned: tuple[int, ...] = ()  # held for ranks that its program has spawned (features/spawning)
+    launching: Launching = Launching.MPIEXEC  # how its latest start was, or is, carried out
     first_processor: int = -1  # where rank 0 started: its node keeps the output
     resize: PendingResize | None = None
     answer: Answer | None = None  # to its latest remap point: a repeated one gets the same
@@ -191,11 +194,11 @@ class Job:
             self.stays[-1].decision, self.stays[-1].reason = "restart", reason
 
     def holds(self) -> list[int]:
-        """Allocated processors and those reserved for it.
+        """Allocated processors, those reserved for it, and those of ranks that it has spawned.
 
-        Spawned ranks may already run on those of an expansion.
+        The ranks of an expansion may run already on what is reserved.
         """
-        return [*self.allocation, *self.reserved]
+        return [*self.allocation, *self.reserved, *self.spawned]
 
     def move(self, to: JobState) -> None:
         """Change state, or raise InvalidTransition and change nothing."""

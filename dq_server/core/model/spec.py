@@ -34,6 +34,9 @@ class JobSpec:
     `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
     in whatever way. `reservation`: the advance reservation to run in (features/reservations.py).
     `application`: jobs with the same name learn from each other's runs (features/history.py).
+    `input`: a file for rank 0's standard input; `label`: the rank before each line of output;
+    `parts`: several programs (ranks, words) in the order of their ranks, instead of `argv` alone.
+    These three need ranks that the agents start (Launching.by_agents).
     `other_grids`: of sizes that may be viewed in several ways those beside the one among
     `configurations`, in the order in which they are to be tried (policies/grids.py).
     """
@@ -63,6 +66,9 @@ class JobSpec:
     reservation: str = ""
     application: str = ""
     other_grids: tuple[Configuration, ...] = ()
+    input: str = ""
+    label: bool = False
+    parts: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -80,6 +86,8 @@ class JobSpec:
             )
         if self.profile:
             self._validate_profile()
+        if self.parts:
+            self._validate_parts()
         for name in ("walltime_s", "estimate_s"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
@@ -93,6 +101,19 @@ class JobSpec:
                 raise InvalidSpec(
                     "a job with a profile cannot be protected: its moments would pass"
                 )
+
+    def _validate_parts(self) -> None:
+        ranks = sum(ranks for ranks, _ in self.parts)
+        if self.kind is not JobKind.RIGID:
+            raise InvalidSpec(f"a job of several programs is rigid, not {self.kind}")
+        if ranks != self.initial.size:
+            raise InvalidSpec(f"the programs have {ranks} ranks, the job {self.initial.size}")
+
+    @property
+    def needs_agents(self) -> str:
+        """What of it only agents can do that start the ranks themselves; empty: nothing."""
+        wanted = {"--input": self.input, "--label": self.label, "--mpmd": self.parts}
+        return ", ".join(name for name, given in wanted.items() if given)
 
     def _validate_profile(self) -> None:
         if self.kind is not JobKind.EVOLVING:

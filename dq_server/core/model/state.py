@@ -142,7 +142,7 @@ class State:
         """
         if job.planned is not None:
             self.unplan(job)
-        job.planned = (end_s, job.id, len(job.allocation) + len(job.reserved))
+        job.planned = (end_s, job.id, len(job.allocation) + len(job.reserved) + len(job.spawned))
         insort(self.ends, job.planned)
         if job.resize is not None or job.state is JobState.KILLING:
             self.changing[job.id] = job
@@ -179,7 +179,7 @@ class State:
         if changes != (job.id in self.changing):
             raise InvariantViolation(f"job {job.id} is {job.state}, `changing` disagrees")
         if job.state not in ACTIVE:
-            if job.allocation or job.reserved or job.resize:
+            if job.holds() or job.resize:
                 raise InvariantViolation(f"job {job.id} is {job.state} and still owns processors")
             return
         if job.configuration is None or job.configuration.size != job.size:

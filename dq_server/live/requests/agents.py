@@ -9,7 +9,16 @@ from __future__ import annotations
 from dq_client import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
+from dq_server.live.job_ranks import (
+    has_part,
+    leaving,
+    ranks_ended,
+    ranks_run,
+    spawn_world,
+    world_is_over,
+)
 from dq_server.live.orders import forget_copies_on
 from dq_server.live.reconciliation import join_new, reconcile
 from dq_server.live.requests.call import VERSION, Call, handles, other_protocol
@@ -52,16 +61,16 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
     return m.Done()
 
 
-def _not_its_own(desk: Desk, identity: bytes, job_id: int) -> m.Error | None:
-    """What keeps this agent from reporting about the job: only who started it may."""
-    link = desk.agents.of_identity(identity)
-    if link is None:
-        return UNKNOWN_AGENT
-    job = desk.state.job(job_id)
+def _not_its_own(desk: Desk, link: AgentLink, job: Job, instance: int) -> m.Error | None:
+    """What keeps this agent from reporting about the job: only who started it, or ranks, may."""
+    if job.launching.by_agents:
+        if has_part(desk, link, job, instance):
+            return None
+        return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
     node_of = desk.state.processors.node_of
     home = node_of[job.first_processor] if job.first_processor >= 0 else ""
     if desk.agents.by_node.get(home) is not link:
-        return m.Error("refused", f"job {job_id} was not started by agent {link.name}")
+        return m.Error("refused", f"job {job.id} was not started by agent {link.name}")
     return None
 
 
@@ -69,21 +78,38 @@ def _not_its_own(desk: Desk, identity: bytes, job_id: int) -> m.Error | None:
 def app_started(desk: Desk, call: Call[m.AppStarted]) -> m.ReplyBody:
     """The application's processes run."""
     body = call.body
-    refusal = _not_its_own(desk, call.identity, body.job)
-    if refusal is None:
+    link = desk.agents.of_identity(call.identity)
+    if link is None:
+        return UNKNOWN_AGENT
+    job = desk.state.job(body.job)
+    refusal = _not_its_own(desk, link, job, body.instance)
+    if refusal is not None:
+        return refusal
+    if not job.launching.by_agents:
         desk.apply(ev.JobStarted(body.job, body.instance))
-    return refusal or m.Done()
+    elif job.instance == body.instance:
+        return ranks_run(desk, link, job)
+    return m.Done()
 
 
 @handles(m.AppEnded)
 def app_ended(desk: Desk, call: Call[m.AppEnded]) -> m.ReplyBody:
     """The application has ended; said again until it is acknowledged, also of an earlier start."""
     body, state = call.body, desk.state
-    refusal = _not_its_own(desk, call.identity, body.job)
-    current = body.job in state.active and state.jobs[body.job].instance == body.instance
-    if refusal is None and current:
+    link = desk.agents.of_identity(call.identity)
+    if link is None:
+        return UNKNOWN_AGENT
+    job = state.job(body.job)
+    if job.launching.by_agents and (job.id not in state.active or job.instance != body.instance):
+        return m.Done()
+    refusal = _not_its_own(desk, link, job, body.instance)
+    if refusal is not None:
+        return refusal
+    if job.launching.by_agents:
+        return ranks_ended(desk, link, job, body)
+    if job.id in state.active and job.instance == body.instance:
         desk.apply(ev.JobEnded(body.job, body.instance, body.exit_code, body.error))
-    return refusal or m.Done()
+    return m.Done()
 
 
 @handles(m.RankLost)
@@ -167,6 +193,59 @@ def remote_ended(desk: Desk, call: Call[m.RemoteEnded]) -> m.ReplyBody:
     if asker is not None:
         desk.order(asker, m.ProxyEnded(body.run, body.exit_code, body.error))
     return m.Done()
+
+
+@handles(m.Relay)
+def relay(desk: Desk, call: Call[m.Relay]) -> m.ReplyBody:
+    """One keeper of a job speaks to another: between nodes that the job has, nowhere else."""
+    body = call.body
+    link = desk.agents.of_identity(call.identity)
+    job = desk.state.job(body.job)
+    if link is None:
+        return UNKNOWN_AGENT
+    if not runs(job, body.instance) or not job.launching.by_agents:
+        return m.Error("refused", f"job {job.id} is not running here")
+    nodes = desk.job_nodes.of(job)
+    if body.node not in nodes or not any(node.name in nodes for node in link.nodes):
+        nodes |= leaving(desk, job)  # rarely: those who leave may have something left to say
+    sender = next((node.name for node in link.nodes if node.name in nodes), None)
+    if sender is None:
+        return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
+    if body.node not in nodes:
+        return m.Error("refused", f"job {job.id} has nothing on node {body.node}")
+    target = desk.agents.by_node.get(body.node)
+    if target is None:
+        return m.Error("later", f"the agent of {body.node} is away")
+    desk.order(target, m.Relayed(job=job.id, instance=job.instance, node=sender, data=body.data))
+    return m.Done()
+
+
+@handles(m.SpawnRanks)
+def spawn_ranks(desk: Desk, call: Call[m.SpawnRanks]) -> m.ReplyBody:
+    """A rank calls MPI_Comm_spawn."""
+    body = call.body
+    link = desk.agents.of_identity(call.identity)
+    job = desk.state.job(body.job)
+    if link is None:
+        return UNKNOWN_AGENT
+    if not runs(job, body.instance) or not job.launching.by_agents:
+        return m.Error("refused", f"job {job.id} is not running here")
+    if not has_part(desk, link, job, body.instance):
+        return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
+    return spawn_world(desk, link, job, body)
+
+
+@handles(m.WorldEnded)
+def world_ended(desk: Desk, call: Call[m.WorldEnded]) -> m.ReplyBody:
+    """All ranks of a spawned world on an agent's nodes have ended."""
+    body = call.body
+    link = desk.agents.of_identity(call.identity)
+    job = desk.state.job(body.job)
+    if link is None:
+        return UNKNOWN_AGENT
+    if not runs(job, body.instance):
+        return m.Done()  # all that the job has ends, or has ended
+    return world_is_over(desk, link, job, body.world)
 
 
 @handles(m.LogAnswer)

@@ -13,6 +13,7 @@ from dq_server.core.model.actions import JobAccepted
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.live import translate, views
+from dq_server.live.configuration import launching_words
 from dq_server.live.desk import Desk, LogQuery
 from dq_server.live.requests.call import VERSION, Call, handles
 
@@ -31,7 +32,8 @@ def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
     if desk.scheduler.config.of(HistoryOptions).learn == "always" and not body.app_name:
         body = msgspec.structs.replace(body, app_name=translate.program(body))
     capacity = state.processors.capacity
-    actions = desk.apply(translate.submission(body, desk.user, capacity))
+    launching = desk.scheduler.config.launching
+    actions = desk.apply(translate.submission(body, desk.user, capacity, launching))
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))
 
 
@@ -85,6 +87,7 @@ def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa:
             "version": VERSION,
             "epoch": desk.epoch,
             "address": desk.address,
+            **launching_words(desk.scheduler.config.launching),
             "uptime_s": desk.monotonic() - desk.started_s,
             "processors": state.processors.capacity,
             "idle": state.idle,

@@ -1,0 +1,26 @@
+"""How the ranks of a job are started: the shell's affair, of which the core knows what follows.
+
+Kept with each start of a job (`Job.launching`), so that a server that starts with another setting
+still knows how its running jobs were started.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Launching(StrEnum):
+    """Who starts a job's ranks, and how those of an expansion come to it."""
+
+    # MPI's launcher, which stays on the job's first node until the job ends; a rank spawns.
+    MPIEXEC = "mpiexec"
+    # The agents. No node of the job is different from the others. New ranks start in a world of
+    # their own, which joins the job ...
+    JOIN = "join"
+    # ... or a rank spawns them (MPI_Comm_spawn).
+    SPAWN = "spawn"
+
+    @property
+    def by_agents(self) -> bool:
+        """Whether the agents start the ranks themselves."""
+        return self is not Launching.MPIEXEC
