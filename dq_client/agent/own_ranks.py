@@ -69,7 +69,9 @@ class Kept:
         if self.line is None or self.line.gone:
             return self.line is None and not self.held.over
         worlds = self.worlds
-        coming = any(order.world not in worlds and not order.root for order in self.orders.values())
+        coming = any(
+            order.world not in worlds and not _joins(order) for order in self.orders.values()
+        )
         return coming or any(w["running"] and w["part"] for w in worlds.values())
 
     @property
@@ -254,7 +256,7 @@ class OwnRanks:
             "input": order.input,
             "label": order.label,
             "spawned": order.spawned,
-            "joins": bool(order.root),
+            "joins": _joins(order),
             "keys": order.keys,
         }
 
@@ -265,7 +267,7 @@ class OwnRanks:
 
     def _not_started(self, order: m.StartRanks, why: str) -> None:
         log.warning("job %d.%d cannot be started: %s", order.job, order.instance, why)
-        if order.root:  # the job goes on at its old size
+        if _joins(order):  # the job goes on at its old size
             data = {"failed": order.world, "why": why}
             if order.root in self._nodes:
                 kept = self._jobs.get((order.job, order.instance))
@@ -398,3 +400,8 @@ def _is_new(world: int, kept: Kept) -> bool:
     """Whether the world may still be started."""
     known = world in kept.orders or world in kept.worlds or world in kept.closed
     return not known and not kept.held.killed and not kept.over
+
+
+def _joins(order: m.StartRanks) -> bool:
+    """Whether its ranks wait until the running job takes them in."""
+    return order.world > 0 and not order.spawned

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OLDEST_MPICH = (5, 0, 2)
 PROCESS_MANAGER = "PMI_FD"
 GROWTH_VARIABLE = "DQ_GROWTH"
-GROWTHS = ("beside", "spawn")
+GROWTHS = ("join", "spawn")
 
 
 @functools.cache
