@@ -239,8 +239,10 @@ def world_ended(desk: Desk, call: Call[m.WorldEnded]) -> m.ReplyBody:
     job = desk.state.job(body.job)
     if link is None:
         return UNKNOWN_AGENT
-    if not runs(job, body.instance):
+    if not runs(job, body.instance) or not job.launching.by_agents:
         return m.Done()  # all that the job has ends, or has ended
+    if not has_part(desk, link, job, body.instance):
+        return no_part(link, job)
     return world_is_over(desk, link, job, body.world)
 
 
