@@ -205,7 +205,7 @@ class Turn:
     def charge(self, job: Job) -> None:
         """The job stops using what it holds now: its user's usage grows (model/usage.py)."""
         if self.policies.order.charges and job.charged_s is not None:
-            used = (job.size + len(job.spawned)) * (self.now - job.charged_s)
+            used = job.in_use * (self.now - job.charged_s)
             half_life_s = self.policies.order.half_life_s
             self.state.usage.charge(job.spec.user, used, self.now, half_life_s)
             job.charged_s = self.now

@@ -35,10 +35,12 @@ def ranks_run(desk: Desk, link: AgentLink, job: Job) -> m.ReplyBody:
 def ranks_ended(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.ReplyBody:
     """One rank has failed, or all of the agent's have ended well; the job is active."""
     if body.exit_code or body.error or job.state is JobState.KILLING:
+        if not has_part(desk, link, job, body.instance):
+            return no_part(link, job)
         desk.apply(ev.JobEnded(job.id, job.instance, body.exit_code, body.error))
         return m.Done()
     if not _has_processors(desk, link, job):
-        return m.Done()  # its nodes left the job, which goes on
+        return m.Done()  # its nodes have left the job, which goes on
     said = desk.rank_reports.of(job)
     said.ended[link.name] = body.world
     node = not_ended(said, job, desk.agents, desk.state)
@@ -86,6 +88,11 @@ def has_part(desk: Desk, link: AgentLink, job: Job, instance: int) -> bool:
     if any((h.job, h.instance) == (job.id, instance) for h in link.holdings):
         return True
     return any(node.name in leaving(desk, job) for node in link.nodes)
+
+
+def no_part(link: AgentLink, job: Job) -> m.Error:
+    """The refusal of what an agent says that has no part in the job."""
+    return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
 
 
 def leaving(desk: Desk, job: Job) -> frozenset[str]:

@@ -59,7 +59,8 @@ def _reconcile_first(
 ) -> None:
     """This agent started (`holding`), or shall start, the application itself."""
     if job.state is JobState.KILLING:
-        _reconcile_killed(desk, link, job, holding)
+        if holding is None:  # never started here, or forgotten: nobody else will tell
+            desk.apply(ev.JobEnded(job.id, job.instance, -9))
         return
     if holding is not None or job.start_s is None or now - job.start_s < REPEAT_AFTER_S:
         return
@@ -70,19 +71,13 @@ def _reconcile_first(
         desk.apply(ev.JobEnded(job.id, job.instance, -9, error))
 
 
-def _reconcile_killed(desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None) -> None:
-    if holding is not None and holding.running:
-        desk.order(link, m.KillTree(job.id, job.instance))
-    elif holding is None:
-        desk.apply(ev.JobEnded(job.id, job.instance, -9))
-
-
 def _reconcile_ranks(
     desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None, now: float
 ) -> None:
     """This agent has started (`holding`), or shall start, the ranks of the job on its nodes."""
     if job.state is JobState.KILLING:
-        _reconcile_killed(desk, link, job, holding)
+        if holding is None:
+            desk.apply(ev.JobEnded(job.id, job.instance, -9))
         return
     if holding is not None:
         ranks_run(desk, link, job)

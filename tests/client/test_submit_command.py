@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,3 +83,84 @@ def test_options_after_the_program_or_the_dashes_are_the_programs(
     assert dq(*words) == 0
     (body,) = server.submitted
     assert body.argv == program
+
+
+# --- several programs, standard input, labels -------------------------------------------------
+
+
+def test_several_programs_with_their_ranks(server: Any) -> None:
+    words = ["-n", "2", "prog", "a", "-n", ":", "-n", "1", "other", "b"]
+    assert dq("--mpmd", "--label", "--", *words) == 0
+    (body,) = server.submitted
+    assert body.parts == [m.Part(2, ["prog", "a", "-n"]), m.Part(1, ["other", "b"])]
+    assert (body.kind, body.initial, body.argv, body.name) == ("rigid", 3, words, "prog")
+    assert body.label
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["prog", "a"],
+        ["-n", "2"],
+        ["-n", "2", "prog", ":"],
+        [":", "-n", "2", "prog"],
+        ["-n", "0", "prog"],
+        ["-n", "-1", "prog"],
+        ["-n", "two", "prog"],
+        ["-n", "1000000", "prog"],
+        ["-n", "2", "prog", ":", "other"],
+    ],
+)
+def test_a_program_without_its_ranks_is_refused(
+    server: Any, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert dq("--mpmd", "--", *words) == 2
+    assert not server.submitted
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert "each program needs its ranks, as in -n 2 prog a : -n 1 other b" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--kind", "malleable"], "--kind malleable: a job of several programs (--mpmd) is rigid"),
+        (["-n", "4"], "-n 4: the programs of --mpmd have 3 ranks together"),
+    ],
+)
+def test_options_that_contradict_the_programs_are_refused(
+    server: Any, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    assert dq("--mpmd", *options, "--", "-n", "2", "a", ":", "-n", "1", "b") == 2
+    assert not server.submitted
+    assert words in capsys.readouterr().err
+
+
+def test_the_input_is_named_by_its_absolute_path(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in.txt").write_text("1\n")
+    monkeypatch.chdir(tmp_path)
+    assert dq("--input", "in.txt", "--", "true") == 0
+    (body,) = server.submitted
+    assert (body.input, body.label, body.parts) == (str(tmp_path / "in.txt"), False, [])
+
+
+@pytest.mark.parametrize("name", ["nothing", "."])
+def test_an_input_that_is_no_file_is_refused(
+    server: Any, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert dq("--input", name, "--", "true") == 2
+    assert not server.submitted
+    assert f"--input {name}: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read every file")
+def test_an_input_that_cannot_be_read_is_refused(
+    server: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "in.txt"
+    path.touch(0o000)
+    assert dq("--input", str(path), "--", "true") == 2
+    assert not server.submitted
+    assert f"--input {path}: it cannot be read" in capsys.readouterr().err

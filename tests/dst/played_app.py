@@ -39,6 +39,11 @@ class Spawning:
     calls: dict[str, tuple[str, Call]]  # node -> run, call
 
 
+def not_saved(message: m.Reply) -> bool:
+    """Whether this is no answer: it has to be asked again."""
+    return isinstance(message.body, m.Error) and message.body.code == "later"
+
+
 @dataclass
 class Awaited:
     """A granted expansion whose ranks the agents start, and how many wait on which node."""
@@ -68,7 +73,7 @@ class App:
     def finish(self) -> None:
         """A job says that its work is done, until that is heard, and ends."""
         world, process = self.world, self.process
-        answers = [message.id for message in iter(self.line.receive, None)]
+        answers = [reply.id for reply in iter(self.line.receive, None) if not not_saved(reply)]
         if self.asked in answers:
             self.commit = None
         if self.commit is not None and not process.over:  # the server must know who belongs to it
@@ -96,7 +101,7 @@ class App:
         while (message := self.line.receive()) is not None:
             if message.id == self.asked:
                 self.asked = ""
-                self.commit = None
+                self.commit = self.commit if not_saved(message) else None
                 if isinstance(message.body, m.RemapAnswer):
                     self.carry_out(message.body)
         if self.spawning is not None:

@@ -67,7 +67,7 @@ class Start(Process):
     def leaves(self, processor: int) -> None:
         """The rank there leaves the job in order."""
         for rank in self.alive():
-            if rank.processor == processor and rank.joined and not rank.killed:
+            if rank.processor == processor and rank.joined:
                 self.keepers[rank.node].ends(rank, 0)
 
     def alive(self) -> list[Rank]:

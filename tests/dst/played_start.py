@@ -112,7 +112,7 @@ def begin(world: World, start: Start) -> None:
         line = Line(world, f"job{start.job}", principal, lambda: None)
         start.app = App(world, start, line)
         world.later(0.1, start.app.turn)
-    elif world.chance(0.3):
+    elif world.chance(0.7):
         count = world.rng.choice([1, 1, 2])
         world.later(after_s * world.rng.random(), lambda: start.keepers[start.node].spawn(0, count))
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from dq_client import messages as m
-from dq_server.core.features import protection
+from dq_server.core.features import nodes, protection
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
-from dq_server.live import orders, requests
+from dq_server.live import job_ranks, orders, rank_reports, reconciliation, requests
 from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
 from tests.dst.verdict import Wrong
@@ -76,7 +76,8 @@ def test_the_faults_do_happen() -> None:
         assert fault in story
     journal = [entry for world in worlds for entry in world.store.safe]
     for what in ('"expand"', '"shrink"', '"regrid"', "user_resize", "node_lost", "resize_aborted",
-                 "killed_by_user", "JobRestarts", "torn_down"):  # fmt: skip
+                 "killed_by_user", "JobRestarts", "torn_down", "processes_lost", "launch_failed",
+                 "spawn_granted", "spawn_ended", "spawn_too_few", "spawn_expansion"):  # fmt: skip
         assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
             what.strip('"') in str(job.decisions)
             for world in worlds
@@ -152,3 +153,52 @@ class LaunchesAgain(Server):
 
 def test_a_second_launch_is_caught() -> None:
     caught(server_class=LaunchesAgain)
+
+
+# --- ranks that the agents start ---------------------------------------------------------------
+
+
+def test_a_job_that_ends_with_its_first_node_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 7: one agent's word on its ranks counts for those on all nodes."""
+    monkeypatch.setattr(job_ranks, "not_ended", lambda *_: "")
+    caught()
+
+
+def test_an_end_that_counts_for_a_later_world_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 8: what was said before ranks joined on a node is taken for their end."""
+    right = rank_reports.not_ended
+
+    def forgetful(said: Any, *rest: Any) -> str:
+        said.ended = dict.fromkeys(said.ended, 1 << 40)
+        return right(said, *rest)
+
+    monkeypatch.setattr(job_ranks, "not_ended", forgetful)
+    caught()
+
+
+def test_a_world_that_did_not_join_and_is_forgotten_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bug 9: the processors of an aborted expansion count as empty at once."""
+    monkeypatch.setattr(orders, "_end_worlds", lambda _desk, _link, _job, processors: processors)
+    caught()
+
+
+def test_a_lost_order_that_is_not_given_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 10: of a spawned world, whose processors would never come back."""
+    monkeypatch.setattr(reconciliation, "start_world", lambda *_: None)
+    caught()
+
+
+def test_a_lost_start_that_is_not_ordered_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 11: the other nodes wait for the first barrier for ever."""
+    monkeypatch.setattr(reconciliation, "start_ranks", lambda *_: None)
+    caught()
+
+
+def test_a_node_that_comes_back_with_a_forgotten_world_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bug 12: ranks that were to end there still wait when its processors are granted."""
+    monkeypatch.setattr(nodes, "_ending", lambda *_: [])
+    caught()

@@ -14,6 +14,7 @@ from dq_client.connection import Connection
 from dq_client.home import Home
 from dq_client.keys import KeyPair
 from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
 from dq_server.live.front import Front
 from harness.sockets import dealer
@@ -22,11 +23,17 @@ from harness.sockets import dealer
 class Serving:
     """The server, and a connection for anybody who asks. Its agents are played by the test."""
 
-    def __init__(self, root: Path, *, heartbeat_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        heartbeat_s: float = 60.0,
+        launching: Launching = Launching.MPIEXEC,
+    ) -> None:
         self.home = Home(root / "home")
         self.home.create()
         keys.ensure(self.home.keys)
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s, self._launching = heartbeat_s, launching
         self._up = threading.Event()
         self.open: list[Connection] = []
         self._thread = threading.Thread(target=self._serve)
@@ -35,7 +42,7 @@ class Serving:
         self.public = self.front.server.access.server.public
 
     def _serve(self) -> None:  # all of it in one thread: SQLite insists
-        config = SchedulerConfig(samples=1)
+        config = SchedulerConfig(samples=1, launching=self._launching)
         self.front = Front(self.home, config=config, heartbeat_s=self._heartbeat_s)
         self._up.set()
         self.front.run()

@@ -15,6 +15,7 @@ from dq_client import keys
 from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.errors import Refused, UsageError
+from dq_server.core.model.launching import Launching
 from dq_server.live import access
 from dq_server.live.__main__ import refuse_exposed
 from tests.live.serving import Serving, answer_of, submission
@@ -25,16 +26,16 @@ SIZE = 2
 class Staged(Serving):
     """A server with agents by the job that each one runs, and a user."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
+    def __init__(self, root: Path, launching: Launching) -> None:
+        super().__init__(root, launching=launching)
         self.agents = {1: self.agent("a", "n1"), 2: self.agent("b", "n2")}
         self.user = self.role("user")
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Staged]:
+@pytest.fixture(params=[Launching.MPIEXEC, Launching.JOIN], ids=["mpiexec", "dq"])
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Staged]:
     """Two agents, and two running jobs: 1 on agent a's node, 2 on agent b's; 3 waits, 4 is held."""
-    server = Staged(tmp_path)
+    server = Staged(tmp_path, request.param)
     options: tuple[dict[str, Any], ...] = ({}, {}, {}, {"hold": True})
     for n, more in enumerate(options, 1):
         kind = "evolving" if n <= SIZE else "malleable"
@@ -80,7 +81,10 @@ def about(job: int) -> list[m.RequestBody]:
         m.AppStarted(job, 1, 1),
         m.Vacated(job, 1, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
         m.RankLost(job, 1, "one of them"),
-        m.AppEnded(job, 1, 0),
+        m.Relay(job=job, instance=1, node="n1", data=b"x"),
+        m.SpawnRanks(job=job, instance=1, ticket=1, world=0, programs=[["p"]], program_of=[0]),
+        m.WorldEnded(job, 1, 1),
+        m.AppEnded(job, 1, 1),
         m.Kill(job),
         m.Stop(),
     ]
@@ -93,7 +97,7 @@ USER = {
 }  # fmt: skip
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
-    m.RemoteRun, m.RemoteEnded, m.LogAnswer,
+    m.RemoteRun, m.RemoteEnded, m.LogAnswer, m.Relay, m.SpawnRanks, m.WorldEnded,
 }  # fmt: skip
 JOB = {
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
@@ -102,6 +106,7 @@ JOB = {
 MAY = {"user": USER, "agent": AGENT, "job": JOB, "server": set()}
 # An agent speaks for the jobs and the processors of its own nodes only.
 OWN_ONLY = {m.AppStarted, m.AppEnded, m.RankLost, m.Vacated}
+OWN_ONLY_OF_DQ = {m.Relay, m.SpawnRanks, m.WorldEnded}  # mpiexec's jobs have no such thing
 
 
 def test_the_matrix_has_every_verb_and_the_server_this_table() -> None:
@@ -116,6 +121,8 @@ def test_matrix(served: Staged, role: str, job: int) -> None:
     """Done, or refused for the role, or refused because the job is another's: and then nothing has
     changed. The speaker is the user, agent a, job 1 itself."""
     line = {"user": served.user, "agent": served.agents[1], "job": served.job_key(1, 1)}[role]
+    by_agents = served.state.job(1).launching.by_agents
+    own_only = OWN_ONLY | (OWN_ONLY_OF_DQ if by_agents else set())
     for body in about(job):
         verb, changes, jobs = type(body), served.state.changes, len(served.state.jobs)
         reply = line.ask(body)
@@ -124,7 +131,7 @@ def test_matrix(served: Staged, role: str, job: int) -> None:
         if verb not in MAY[role]:
             assert text == f"a key of role {role} may not {verb.__name__}"
             assert unchanged, verb
-        elif verb in OWN_ONLY and job != 1:
+        elif verb in own_only and job != 1:
             assert "agent a" in text, verb
             assert unchanged, verb
         else:

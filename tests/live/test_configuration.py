@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dq_client.errors import UsageError
+from dq_server.core.model.launching import Launching
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
 from dq_server.live.configuration import parse_config
@@ -15,7 +16,7 @@ from dq_server.live.configuration import parse_config
 @pytest.mark.parametrize("name", SETS)
 def test_every_policy_of_the_simulator_can_be_named(name: str) -> None:
     found = parse_config({"scheduler": {"policy": name}}, "x.toml")
-    assert found == replace(named_config(name), farewells=True)
+    assert found == replace(named_config(name), farewells=True, launching=Launching.JOIN)
 
 
 def test_other_settings_override_the_set() -> None:
@@ -35,3 +36,47 @@ def test_nonsense_is_refused_with_the_file_named(values: dict[str, str], text: s
     with pytest.raises(UsageError, match=r"x\.toml") as caught:
         parse_config({"scheduler": values}, "x.toml")
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "option", "launching"),
+    [
+        ({}, None, Launching.JOIN),
+        ({"growth": "spawn"}, None, Launching.SPAWN),
+        ({"launcher": "dq", "growth": "join"}, None, Launching.JOIN),
+        ({"launcher": "mpiexec"}, None, Launching.MPIEXEC),
+        ({"launcher": "mpiexec", "growth": "join"}, None, Launching.MPIEXEC),
+        ({"launcher": "mpiexec", "growth": "spawn"}, "dq", Launching.SPAWN),
+        ({"launcher": "dq"}, "mpiexec", Launching.MPIEXEC),
+    ],
+)
+def test_the_launcher_has_a_table_and_an_option_that_overrides_it(
+    table: dict[str, str], option: str | None, launching: Launching
+) -> None:
+    assert parse_config({"launch": table}, "x.toml", option).launching is launching
+
+
+def test_the_launcher_comes_from_its_own_table_only() -> None:
+    found = parse_config({"scheduler": {"launching": "mpiexec"}}, "x.toml")
+    assert found.launching is Launching.JOIN
+
+
+@pytest.mark.parametrize(
+    ("launch", "text"),
+    [
+        ("dq", "launch is a table: [launch]"),
+        ({"starter": "dq"}, "unknown setting 'starter' in [launch]; known: launcher, growth"),
+        ({"launcher": "srun"}, "[launch] launcher: 'srun' is none of dq, mpiexec"),
+        ({"launcher": ["dq"]}, "[launch] launcher: ['dq'] is none of dq, mpiexec"),
+        ({"growth": True}, "[launch] growth: True is none of join, spawn"),
+    ],
+)
+def test_nonsense_about_the_launcher_is_refused(launch: object, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_config({"launch": launch}, "x.toml")
+    assert str(caught.value) == f"x.toml: {text}"
+
+
+def test_an_unknown_launcher_on_the_command_line_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^--launcher srun: 'srun' is none of dq, mpiexec$"):
+        parse_config({}, "x.toml", "srun")

@@ -163,6 +163,11 @@ class Job:
         return len(self.allocation)
 
     @property
+    def in_use(self) -> int:
+        """Processors that its ranks run on: the allocation, and what its program has spawned on."""
+        return len(self.allocation) + len(self.spawned)
+
+    @property
     def preferred(self) -> Configuration:
         """The size to start on: what the user asked for, or what a feature found to be better."""
         return self.start_on or self.spec.initial

@@ -128,7 +128,7 @@ class State:
         coming = len(self.processors.vacating)
         for job in self.changing.values():
             if job.state is JobState.KILLING:
-                coming += job.size
+                coming += job.in_use
             elif job.resize is not None and not job.resize.expand:
                 coming += len(job.resize.processors)
         return coming

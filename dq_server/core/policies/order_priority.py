@@ -109,6 +109,6 @@ def _fair(state: State, weights: PriorityConfig, now: float) -> dict[str, float]
     used = {user: left * processor_s for user, processor_s in state.usage.by_user.items()}
     for job in state.active.values():
         since_s = now - (job.charged_s if job.charged_s is not None else now)
-        used[job.spec.user] = used.get(job.spec.user, 0.0) + since_s * job.size
+        used[job.spec.user] = used.get(job.spec.user, 0.0) + since_s * job.in_use
     users = {job.spec.user for job in state.queue.values()}
     return fairshare_factors(used, users, weights.shares)

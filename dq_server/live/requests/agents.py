@@ -14,6 +14,7 @@ from dq_server.live.desk import Desk
 from dq_server.live.job_ranks import (
     has_part,
     leaving,
+    no_part,
     ranks_ended,
     ranks_run,
     spawn_world,
@@ -64,9 +65,7 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
 def _not_its_own(desk: Desk, link: AgentLink, job: Job, instance: int) -> m.Error | None:
     """What keeps this agent from reporting about the job: only who started it, or ranks, may."""
     if job.launching.by_agents:
-        if has_part(desk, link, job, instance):
-            return None
-        return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
+        return None if has_part(desk, link, job, instance) else no_part(link, job)
     node_of = desk.state.processors.node_of
     home = node_of[job.first_processor] if job.first_processor >= 0 else ""
     if desk.agents.by_node.get(home) is not link:
@@ -100,16 +99,13 @@ def app_ended(desk: Desk, call: Call[m.AppEnded]) -> m.ReplyBody:
     if link is None:
         return UNKNOWN_AGENT
     job = state.job(body.job)
-    if job.launching.by_agents and (job.id not in state.active or job.instance != body.instance):
-        return m.Done()
-    refusal = _not_its_own(desk, link, job, body.instance)
-    if refusal is not None:
-        return refusal
+    current = job.id in state.active and job.instance == body.instance
     if job.launching.by_agents:
-        return ranks_ended(desk, link, job, body)
-    if job.id in state.active and job.instance == body.instance:
+        return ranks_ended(desk, link, job, body) if current else m.Done()
+    refusal = _not_its_own(desk, link, job, body.instance)
+    if refusal is None and current:
         desk.apply(ev.JobEnded(body.job, body.instance, body.exit_code, body.error))
-    return m.Done()
+    return refusal or m.Done()
 
 
 @handles(m.RankLost)
@@ -210,7 +206,7 @@ def relay(desk: Desk, call: Call[m.Relay]) -> m.ReplyBody:
         nodes |= leaving(desk, job)  # rarely: those who leave may have something left to say
     sender = next((node.name for node in link.nodes if node.name in nodes), None)
     if sender is None:
-        return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
+        return no_part(link, job)
     if body.node not in nodes:
         return m.Error("refused", f"job {job.id} has nothing on node {body.node}")
     target = desk.agents.by_node.get(body.node)
@@ -231,7 +227,7 @@ def spawn_ranks(desk: Desk, call: Call[m.SpawnRanks]) -> m.ReplyBody:
     if not runs(job, body.instance) or not job.launching.by_agents:
         return m.Error("refused", f"job {job.id} is not running here")
     if not has_part(desk, link, job, body.instance):
-        return m.Error("refused", f"job {job.id} has nothing on the nodes of agent {link.name}")
+        return no_part(link, job)
     return spawn_world(desk, link, job, body)
 
 
@@ -243,8 +239,10 @@ def world_ended(desk: Desk, call: Call[m.WorldEnded]) -> m.ReplyBody:
     job = desk.state.job(body.job)
     if link is None:
         return UNKNOWN_AGENT
-    if not runs(job, body.instance):
+    if not runs(job, body.instance) or not job.launching.by_agents:
         return m.Done()  # all that the job has ends, or has ended
+    if not has_part(desk, link, job, body.instance):
+        return no_part(link, job)
     return world_is_over(desk, link, job, body.world)
 
 
