@@ -91,11 +91,22 @@ class Home:
             raise NoServer(f"no server is running in {self.root}: start one with dq up") from None
         except (OSError, ValueError) as e:
             raise NoServer(f"{self.server_file} cannot be read: {e}") from e
-        if not is_alive(info.get("pid", 0), info.get("create_time")):
+        # A pid means something on its own machine only: on another one the connection will tell.
+        here = info.get("machine", machine()) == machine()
+        if here and not is_alive(info.get("pid", 0), info.get("create_time")):
             raise NoServer(
                 f"the server of {self.root} (pid {info.get('pid')}) is gone: start it with dq up"
             )
         return info
+
+
+def machine() -> str:
+    """What tells this machine, or container, from others: pids of one mean nothing on another."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - no path: a label
+    except OSError:
+        return os.uname().nodename
 
 
 def write_private(path: Path, text: str) -> None:
