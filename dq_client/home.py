@@ -112,7 +112,8 @@ def machine() -> str:
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner reads, atomically: a reader never sees half of it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # Not by the pid alone: on a shared file system two machines may have the same.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     # The mode is given when the file is made: a chmod afterwards would leave a moment in which
     # others can open it.
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
