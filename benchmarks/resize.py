@@ -1,24 +1,21 @@
-"""What an application loses when it grows, beside spawning plainly and beside a restart.
+"""What a running job loses when it grows and shrinks, beside a bare MPI_Comm_spawn.
 
-    python -m benchmarks.resize [--repeats 7] [--sizes 1,2,4] [--megabytes 0,200] [--folder DIR]
-                                [--quick] [--json]
+    python -m benchmarks.resize [--repeats 5] [--sizes 1,2,4] [--megabytes 0,20,200] [--quick] [--json]
 
-For n → 2n ranks on one machine, with a matrix of so many MB (0: none), interleaved, medians:
+A real cluster on this machine (server, agent, `dq submit`, `dq resize`); a job with a block-cyclic
+matrix of so many MB (0: a small one) is taken n → 2n → n again and again. Interleaved with it, in
+the same run:
 
-* ``plain``: every rank calls MPI_Comm_spawn for Python processes that import mpi4py and numpy and
-  nothing of DQ, then a merge; no data moves;
-* ``restart``: each rank writes its share to one file and syncs it, the job ends, one of 2n ranks
-  starts and reads. Slabs instead of blocks, no work lost, no queue in between: as good as it gets;
-* ``expand``: a session that waits for its new ranks, asleep (iterations of a second and more);
-* ``background``: a session that computes on and takes them in when all of them are ready.
+* ``plain``: under mpiexec, all ranks call MPI_Comm_spawn for n Python processes that import numpy
+  and mpi4py, and nothing of DQ; then a merge and a barrier. No data move, nothing is scheduled;
+* ``exec``: the job's ranks are executed by their keeper;
+* ``starter``: they are forked from it.
 
-``not computing`` is the time that the application spends at remap points in order to grow. ``lost``
-has the slow-down of its turns by starting ranks in it as well: on a machine with fewer cores than
-ranks that is most of it; on processors of their own the new ranks disturb nobody.
-
-Each measurement is an mpiexec of its own. Then where the time goes, and the physical limits:
-copying the new shares in memory (every rank its own, at once), and the processor time that the new
-ranks need to start, shared by all cores.
+``decided → turn``: from the server's answer to the first turn at the new size. ``lost``: all time
+since the answer that is not the undisturbed time of the turns done meanwhile. ``pause``: the longest
+stop of the application, at the remap point where the ranks join. On a machine with fewer cores than
+ranks the start of n ranks takes processors away from the application: ``limit`` is the processor
+time of MPI_Init in the new ranks, shared by all cores, and a copy of their share in memory.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,115 +31,150 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
+from dq_client import bringup
+from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.launch import MPI_TUNING, ONE_THREAD, find_mpiexec
+from harness.commands import ROOT, CommandLine
+from harness.live import asked
 
-LIMIT_S = 120
-HOST = "localhost"
-Seconds = dict[str, float]
-Found = dict[tuple[int, int], dict[str, Seconds]]
+LIMIT_S = 120.0
+INIT_CPU_S = 0.032  # MPI_Init of one rank on a quiet core: UCX opens its memory and devices
+Figures = dict[str, float]
+Key = tuple[str, int, int]  # way, megabytes, n
 
 
-def launch(method: str, size: int, megabytes: int, folder: str) -> Seconds:
-    """Run one job; what its rank 0 printed."""
-    words = [method, HOST, str(megabytes), folder]
-    ranks = [sys.executable, "-m", "benchmarks._resize_ranks", *words]
-    argv = [find_mpiexec(), "-hosts", f"{HOST}:{size}", "-n", str(size), *ranks]
-    ended = subprocess.run(
-        argv,
-        env={**os.environ, **ONE_THREAD, **MPI_TUNING},
-        stdout=subprocess.PIPE,
+def plain(n: int) -> float:
+    """Seconds of one bare spawn n → 2n."""
+    argv = [find_mpiexec(), "-hosts", f"localhost:{n}", "-n", str(n), sys.executable, "-m"]
+    done = subprocess.run(
+        [*argv, "benchmarks._resize_plain", "localhost"],
+        env={**os.environ, **ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=True,
     )
-    found: Seconds = json.loads(ended.stdout)
-    return found
+    return float(done.stdout)
 
 
-def restarted(size: int, megabytes: int, parent: str | None) -> Seconds:
-    """Checkpoint, stop, start with twice the ranks, read: seconds of each."""
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        before = launch("checkpoint", size, megabytes, folder)
-        stopped = time.monotonic()
-        after = launch("restart", 2 * size, megabytes, folder)
-    return {
-        "lost_s": after["read"] - before["began"],
-        "write_s": before["written"] - before["began"],
-        "sync_s": before["safe"] - before["written"],
-        "stop_s": stopped - before["safe"],
-        "start_s": after["started"] - stopped,
-        "read_s": after["read"] - after["started"],
+class Job:
+    """A job on a cluster that is resized by its user."""
+
+    def __init__(self, line: Connection, dq: CommandLine, way: str, n: int, megabytes: int) -> None:
+        self._line, self._n = line, n
+        self.folder = Path(tempfile.mkdtemp(prefix="dq-resize-"))
+        words = ["-n", n, "--sizes", f"{n},{2 * n}", *(["--exec"] if way == "exec" else [])]
+        program = ["-m", "benchmarks._resize_app", megabytes, self.folder]
+        self.id = dq.submit(*words, "--", sys.executable, *program)
+        self._until(lambda job: job["state"] == "running" and job["remap_points"] > 20)
+
+    def there_and_back(self) -> list[dict[str, Any]]:
+        """Grow once and shrink again; what both cost."""
+        for target in (2 * self._n, self._n):
+            self._line.call(m.Resize(self.id, target), 10)
+            self._until(lambda job, to=target: job["processors"] == to and not job["resizing"])
+            time.sleep(0.6)  # turns at the new size, undisturbed
+        lines = (self.folder / "resizes").read_text().splitlines()
+        return [json.loads(line) for line in lines[-2:]]
+
+    def end(self) -> None:
+        """Let it end by itself; it checks its matrix."""
+        (self.folder / "stop").touch()
+        self._until(lambda job: job["state"] == "done")
+        shutil.rmtree(self.folder)
+
+    def _until(self, found: Any) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            job = asked(self._line, self.id)
+            job["resizing"] = job.get("reserved") or 0
+            if found(job):
+                return
+            if job["state"] in ("failed", "killed") or time.monotonic() > deadline:
+                raise RuntimeError(f"job {self.id}: {job['state']}, {job['reason']}")
+            time.sleep(0.02)
+
+
+def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]], Figures]:
+    """Medians by way, megabytes and n, each for `grow` and `shrink`; and the plain spawns."""
+    samples: dict[Key, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
+    plains: dict[int, list[float]] = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="dq-resize-") as root:
+        config = Path(root, "config.toml")
+        config.write_text('[scheduler]\nresize = "never"\n')
+        dq = CommandLine(Path(root, "home"))
+        Path(root, "home").mkdir(mode=0o700)
+        dq.dq("up", "--local", 2 * max(options.sizes), "--detach", "--config", config)
+        line = bringup.connect(dq.home)
+        try:
+            for n in options.sizes:
+                for megabytes in options.mb:
+                    for way in ("exec", "starter"):
+                        job = Job(line, dq, way, n, megabytes)
+                        job.there_and_back()  # the first one warms up
+                        for _ in range(options.repeats):
+                            grow, shrink = job.there_and_back()
+                            samples[way, megabytes, n]["grow"].append(grow)
+                            samples[way, megabytes, n]["shrink"].append(shrink)
+                        job.end()
+                    for _ in range(max(1, options.repeats // 2)):
+                        plains[n].append(plain(n))
+            memory = starters(dq)
+        finally:
+            line.close()
+            dq.run("down", "--force")
+    medians = {
+        key: {
+            what: {name: statistics.median(r[name] for r in rows) for name in rows[0]}
+            for what, rows in by.items()
+        }
+        for key, by in samples.items()
     }
+    found = {f"plain_{n}_s": statistics.median(times) for n, times in plains.items()}
+    return medians, {**found, **memory}
 
 
-def medians(options: argparse.Namespace) -> Found:
-    """Medians by size, megabytes, method and name; the methods of a size are interleaved."""
-    result: Found = {}
-    for size in options.sizes:
-        samples: dict[tuple[int, str], dict[str, list[float]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        for _ in range(options.repeats):
-            measured = {(mb, "restart"): restarted(size, mb, options.folder) for mb in options.mb}
-            plain = launch("plain", size, 0, "-")
-            for mb in options.mb:
-                measured[mb, "plain"] = plain
-                for method in ("expand", "background"):
-                    measured[mb, method] = launch(method, size, mb, "-")
-            for key, seconds in measured.items():
-                for name, value in seconds.items():
-                    samples[key][name].append(value)
-        for (mb, method), names in samples.items():
-            by_method = result.setdefault((size, mb), {})
-            by_method[method] = {name: statistics.median(v) for name, v in names.items()}
-    return result
+def starters(dq: CommandLine) -> Figures:
+    """Memory that the cluster's starters keep while they are idle, MiB."""
+    found = [0.0]
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            environ = (path / "environ").read_bytes()
+            if b"starter" in words and os.fsencode(dq.home.root) in environ:
+                rollup = (path / "smaps_rollup").read_text().split()
+                found.append(int(rollup[rollup.index("Pss:") + 1]) / 1024)
+        except (OSError, ValueError):
+            continue
+    return {"starter_mib": max(found)}
 
 
-def table(title: str, heads: list[str], rows: list[tuple[str, list[float]]], digits: int) -> None:
-    """Print one table of numbers."""
-    print(f"\n{title}")
-    print(" " * 16 + "".join(f"{head:>15}" for head in heads))
-    for name, values in rows:
-        print(f"{name:<16}" + "".join(f"{value:15.{digits}f}" for value in values))
-
-
-def show(found: Found) -> None:
-    """Print everything: milliseconds, then ratios."""
+def show(medians: dict[Key, dict[str, Figures]], others: Figures) -> None:
+    """Print the tables: milliseconds, and parts of the plain spawn."""
     cores = len(os.sched_getaffinity(0))
-    lost, ratios, goes, restart, limits = [], [], [], [], []
-    for (size, mb), by in found.items():
-        name = f"{size} → {2 * size}, {mb} MB"
-        plain, stop, wait, on = (by[k] for k in ("plain", "restart", "expand", "background"))
-        values = plain["lost_s"], stop["lost_s"], wait["lost_s"], on["in_calls_s"], on["lost_s"]
-        lost.append((name, [1e3 * v for v in values]))
-        ours = wait["lost_s"], on["in_calls_s"], on["lost_s"]
-        ratios.append((name, [v / base["lost_s"] for base in (plain, stop) for v in ours]))
-        merge_s = on["take_in_s"] - on["redistribution_s"]
-        parts = on["begin_s"], on["start_to_ready_s"], merge_s, on["redistribution_s"]
-        goes.append((name, [1e3 * v for v in parts] + [on["turns"]]))
-        steps = ("write_s", "sync_s", "stop_s", "start_s", "read_s")
-        restart.append((name, [1e3 * stop[step] for step in steps]))
-        physical = on["copy_warm_s"], on["copy_fresh_s"], on["start_cpu_s"] / cores
-        limits.append((name, [1e3 * v for v in physical]))
-    table(
-        "what a growth costs, ms; background: not computing, then all that was lost",
-        ["plain", "restart", "expand", "not computing", "lost"], lost, 1,
-    )  # fmt: skip
-    table(
-        "the same in parts of plain, and of restart",
-        ["expand/plain", "not comp./plain", "lost/plain", "expand/rest.", "not comp./rest.",
-         "lost/rest."], ratios, 3,
-    )  # fmt: skip
-    table(
-        "where it goes in the background, ms; turns computed meanwhile",
-        ["begin", "start to ready", "accept, merge", "data", "turns"], goes, 1,
-    )  # fmt: skip
-    table("where a restart goes, ms", ["write", "sync", "stop", "start", "read"], restart, 1)
-    table(
-        f"physical limits, ms: copying the shares, starting the ranks on {cores} cores",
-        ["copy, warm", "copy, fresh", "start"], limits, 1,
-    )  # fmt: skip
+    head = ["plain", "decided→turn", "lost", "pause", "data", "turns", "limit", "dec./plain",
+            "lost/plain"]  # fmt: skip
+    for what in ("grow", "shrink"):
+        print(f"\n{what}, ms; the last two in parts of plain")
+        print(" " * 26 + "".join(f"{name:>14}" for name in head))
+        for (way, megabytes, n), by in medians.items():
+            r, base = by[what], others[f"plain_{n}_s"]
+            sizes = f"{n} → {2 * n}" if what == "grow" else f"{2 * n} → {n}"
+            limit = INIT_CPU_S * n / cores if what == "grow" else 0.0
+            values = [base, r["decided_s"], r["lost_s"], r["pause_s"], r["redistribution_s"]]
+            cells = [f"{1e3 * v:14.1f}" for v in values] + [f"{r['turns']:14.0f}"]
+            cells += [f"{1e3 * limit:14.1f}", f"{r['decided_s'] / base:14.3f}"]
+            print(f"{sizes}, {megabytes:>3} MB, {way:<9}".ljust(26) + "".join(cells)
+                  + f"{r['lost_s'] / base:14.3f}")  # fmt: skip
+    print(f"\nan idle starter keeps {others['starter_mib']:.0f} MiB")
+    for way in ("exec", "starter"):
+        rows = [(by["grow"], others[f"plain_{k[2]}_s"]) for k, by in medians.items() if k[0] == way]
+        for name in ("decided_s", "lost_s"):
+            ratios = [max(r[name], 1e-4) / base for r, base in rows]
+            print(f"{way}: {name} / plain, geometric mean {statistics.geometric_mean(ratios):.3f}")
 
 
 def whole_numbers(text: str) -> list[int]:
@@ -151,23 +184,23 @@ def whole_numbers(text: str) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--sizes", type=whole_numbers, default=[1, 2, 4])
-    parser.add_argument("--megabytes", dest="mb", type=whole_numbers, default=[0, 200])
-    parser.add_argument("--folder", help="where checkpoints go (default: the temporary folder)")
-    parser.add_argument("--quick", action="store_true", help="two repeats, 1 and 2 ranks")
+    parser.add_argument("--megabytes", dest="mb", type=whole_numbers, default=[0, 20, 200])
+    parser.add_argument("--quick", action="store_true", help="two repeats, 1 and 2 ranks, 0 MB")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if options.folder is not None and not Path(options.folder).is_dir():
-        parser.error(f"--folder {options.folder}: no such folder")
     if options.quick:
-        options.repeats, options.sizes = 2, [1, 2]
-    found = medians(options)
+        options.repeats, options.sizes, options.mb = 2, [1, 2], [0]
+    medians, others = measure(options)
     if options.json:
-        rows = [{"size": n, "megabytes": mb, "seconds": by} for (n, mb), by in found.items()]
-        print(json.dumps({"schema": 2, "growths": rows}))
+        rows = [
+            {"way": way, "megabytes": mb, "n": n, "seconds": by}
+            for (way, mb, n), by in medians.items()
+        ]
+        print(json.dumps({"schema": 3, "resizes": rows, "others": others}))
     else:
-        show(found)
+        show(medians, others)
 
 
 if __name__ == "__main__":

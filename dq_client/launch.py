@@ -87,6 +87,17 @@ def launch_command(
     return Launch(argv, env)
 
 
+def rank_environment(interface: str) -> dict[str, str]:
+    """What DQ's own ranks have in their environment unless the job says otherwise.
+
+    `interface`: the network that the nodes share; `lo` when all are this machine. There MPI needs
+    no network, and must not have one: its listening sockets would be open to every user.
+    """
+    if interface == "lo":
+        return {**ONE_THREAD, **MPI_TUNING, "UCX_TLS": "sm,self"}
+    return {**ONE_THREAD, **MPI_TUNING, "UCX_NET_DEVICES": interface}
+
+
 def check_placement(placement: Sequence[tuple[str, int]]) -> None:
     """Refuse what hydra would misread: no ranks, odd names, a node named twice."""
     if not placement:
@@ -144,3 +155,21 @@ def raise_open_file_limit(wanted: int = OPEN_FILES_WANTED) -> int:
     if goal > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (goal, hard))
     return max(goal, soft)
+
+
+def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:
+    """Find out before MPI does: a missing program would take the launcher down with it."""
+    if not Path(cwd).is_dir():
+        raise LaunchError(f"no such folder: {cwd}")
+    program = argv[0]
+    found = shutil.which(program, path=env.get("PATH", os.defpath))
+    if "/" in program:
+        candidate = Path(cwd, program)
+        found = str(candidate) if os.access(candidate, os.X_OK) and candidate.is_file() else None
+    if found is None:
+        if "/" in program and Path(cwd, program).is_file():
+            raise LaunchError(
+                f"{program} is not executable: chmod +x makes it so, or name its interpreter, as"
+                f" python {program}"
+            )
+        raise LaunchError(f"no such program: {program}")

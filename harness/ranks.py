@@ -1,4 +1,4 @@
-"""Running a program under mpiexec for a test, in both recipes, and counting what is left of it."""
+"""Running a program's ranks for a test, under either launcher, and counting what is left of it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
+from dq_client.dq_rsh import spelled_in_letters
 from dq_client.launch import MPI_TUNING, ONE_THREAD, find_mpiexec, install_rsh, launch_command
 from harness.commands import ROOT
 from harness.rsh_listener import RshListener
@@ -32,15 +33,29 @@ class Ended:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Where a test's ranks run: hosts to start on, and all hosts it may expand onto."""
+    """Where a test's ranks run: the host to start on, and all hosts it may expand onto.
+
+    launcher  own: DQ's keepers, one for each host; mpiexec
+    growth    DQ_GROWTH
+    """
 
     name: str
+    launcher: str
     start: str
     hosts: tuple[str, ...]
+    growth: str = ""
 
 
-ONE_HOST = Recipe("one host", "localhost", ("localhost",))
-LABELS = Recipe("labelled nodes", "n01", ("n01", "n02", "n03", "n04"))
+OWN = Recipe("own", "own", "n01", ("n01", "n02", "n03", "n04"))
+OWN_SPAWN = replace(OWN, name="own, spawn", growth="spawn")
+ONE_HOST = Recipe("mpiexec, one host", "mpiexec", "localhost", ("localhost",))
+LABELS = Recipe("mpiexec, labelled nodes", "mpiexec", "n01", ("n01", "n02", "n03", "n04"))
+LABELS_SPAWN = replace(LABELS, name="mpiexec, spawn", growth="spawn")
+
+
+def node_here() -> str:
+    """In a rank: the name of its node."""
+    return os.environ.get("DQ_NODE") or spelled_in_letters(os.environ["PMI_HOSTNAME"])
 
 
 @contextmanager
@@ -63,7 +78,11 @@ def run_job(
 ) -> Ended:
     """Run `ranks` ranks of `program` (argv after the interpreter); ends with nothing left over."""
     command = [sys.executable, *program]
-    extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT), **(env or {})}
+    growth = {"DQ_GROWTH": recipe.growth} if recipe.growth else {}
+    extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT), **growth, **(env or {})}
+    if recipe.launcher == "own":
+        launcher = [sys.executable, "-m", "dq_client.ranks", "-n", str(ranks)]
+        return _run([*launcher, "--hosts", recipe.start, "--", *command], extra, limit_s)
     if recipe is ONE_HOST:
         argv = [find_mpiexec(), "-hosts", f"{recipe.start}:{ranks}", "-n", str(ranks), *command]
         return _run(argv, extra, limit_s)
@@ -109,7 +128,7 @@ def processes_of(mark: str) -> list[psutil.Process]:
 
 
 def assert_nothing_left(mark: str, patience_s: float = 5.0) -> None:
-    """Ranks take a moment to die after mpiexec; a rank that stays is an orphan."""
+    """Ranks take a moment to die after their launcher; a rank that stays is an orphan."""
     end = time.monotonic() + patience_s
     while left := processes_of(mark):
         if time.monotonic() > end:

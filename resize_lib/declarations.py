@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from resize_lib.descriptors import (
     Custom,
     Cyclic1D,
     DescriptorError,
+    ProcessGrid,
     Weighted1D,
 )
 from resize_lib.redistribution import MovingArray
@@ -82,6 +84,10 @@ class Matrix:
             some = slice(low, low + 64)
             self.local[:, some] = init(rows[:, np.newaxis], cols[np.newaxis, some])
 
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:  # noqa: ARG002
+        """Size of the part that a rank of this grid holds."""
+        return prod(self.desc.local_shape(grid, rank)) * self.dtype.itemsize
+
     def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""
         local = None if move.joining else self.local
@@ -123,6 +129,10 @@ class Array:
         shape = self.desc.local_shape(grid.shape, grid.rank)
         self.local = self._session.arena.empty(shape, self.dtype)
         self.local[...] = init(self.indices) if callable(init) else init
+
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:
+        """Size of the part that a rank of this grid on these places holds."""
+        return prod(self._layout(places).local_shape(grid, rank)) * self.dtype.itemsize
 
     def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""
@@ -168,6 +178,10 @@ class Parcel:
 
     def __init__(self, name: str, desc: Custom, value: Any) -> None:
         self.name, self.desc, self.value = name, desc, value
+
+    def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:  # noqa: ARG002
+        """Unknown: the application packs it when it moves."""
+        return 0
 
     def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""

@@ -80,7 +80,7 @@ class Session:
         self._connect = connect
         self.link: ServerLink | None = None
         self.spawned = self.backend.spawned  # this rank joined a running job
-        comm = self.backend.start()
+        comm = self.backend.start(self.arena.reserve)
         self.job: JobPosition = idle_bcast(comm) if self.spawned else self._first_state(comm)
         places = self.job.places
         mine = places[comm.rank] if places else None

@@ -87,6 +87,10 @@ class Step(Enum):
     GIVE_UP = auto()  # the resize is aborted: go on as before
 
 
+# Parts that joining ranks make room for while they wait: smaller ones take no time.
+TOUCHED_BYTES_MIN = 1 << 20
+TOUCHED_PARTS_MAX = 100
+
 # With iterations from this long on a job waits for its new ranks instead of computing meanwhile.
 PATIENT_FROM_S = 1.0
 
@@ -122,7 +126,11 @@ def advise(
     if iteration_s >= PATIENT_FROM_S:
         return answer, Step.EXPAND
     try:
-        backend.begin_expand([place.host for place in answer.places])
+        backend.begin_expand(
+            [place.host for place in answer.places],
+            world=answer.resize_id,
+            touch=_coming_bytes(session, answer),
+        )
     except ProcessError as e:
         _aborted(session, answer, str(e))
         return answer, Step.GIVE_UP
@@ -164,7 +172,12 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
         if begun:
             comm = session.backend.complete_expand(old.comm)
         else:
-            comm = session.backend.expand(old.comm, [place.host for place in answer.places])
+            comm = session.backend.expand(
+                old.comm,
+                [place.host for place in answer.places],
+                world=answer.resize_id,
+                touch=_coming_bytes(session, answer) if session.rank == 0 else (),
+            )
     except ProcessError as e:
         _aborted(session, answer, str(e))
         return
@@ -182,6 +195,20 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
         _undo_expansion(session, answer, previous_id, str(e))
         return
     _committed(session, answer.resize_id, [])
+
+
+def _coming_bytes(session: Session, answer: m.RemapAnswer) -> list[int]:
+    """Sizes of the parts that a joining rank will get, those worth touching beforehand."""
+    grid = ProcessGrid(answer.rows, answer.cols)
+    places = [*session.places, *answer.places]
+    try:
+        sizes = [
+            max(item.part_bytes(grid, rank, places) for rank in range(session.size, len(places)))
+            for item in session.declared.values()
+        ]
+    except DescriptorError:  # the move will say so
+        return []
+    return sorted((n for n in sizes if n >= TOUCHED_BYTES_MIN), reverse=True)[:TOUCHED_PARTS_MAX]
 
 
 def join(session: Session) -> None:

@@ -4,19 +4,20 @@ Exit code 0 does not mean that the work is done: when a rank of a resized job is
 end the others with code 0. So rank 0 reports that the work is done when its program ends by itself:
 at the end of the `with` block or, for a program without one, of the interpreter.
 
-Every rank has a mark file from its session's begin to its end (dq_client/presence.py). If a rank
-exits in between, by os._exit for example, its node's agent finds the mark without its process.
+Every rank marks its session's begin and its end: for its keeper over their link (docs/ranks.md), or
+under mpiexec by a file (dq_client/presence.py). If a rank exits in between, by os._exit for
+example, the keeper knows, or its node's agent finds the mark without its process.
 """
 
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mpi4py import MPI
 
 from dq_client import messages as m
-from dq_client.presence import Mark
+from resize_lib.processes.link import LinkMark, own_link
 from resize_lib.server_link import say
 
 if TYPE_CHECKING:
@@ -25,9 +26,23 @@ if TYPE_CHECKING:
 LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/model/protection.py
 
 
+class Mark(Protocol):
+    """Says that this rank is in its session until `remove` is called, which may be repeated."""
+
+    def remove(self) -> None:
+        """This rank leaves its session."""
+
+
 def mark_presence() -> Mark:
     """Make this rank's mark; removed when the interpreter or MPI is finalized at the latest."""
-    mark = Mark()
+    link = own_link()
+    mark: Mark
+    if link is not None:
+        mark = LinkMark(link)
+    else:
+        from dq_client import presence  # only under mpiexec
+
+        mark = presence.Mark()
     atexit.register(mark.remove)
     # MPI_Finalize deletes the attributes of COMM_SELF first (MPI-4.1, 11.2.4).
     key = MPI.Comm.Create_keyval(delete_fn=lambda *_: mark.remove())

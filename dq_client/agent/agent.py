@@ -20,6 +20,7 @@ from dq_client.agent.applications import Applications, Launcher
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.holdings import Holdings
+from dq_client.agent.own_ranks import OwnRanks
 from dq_client.agent.proxies import Proxies
 from dq_client.agent.ranks import Ranks
 from dq_client.agent.rsh import RshSocket
@@ -50,6 +51,7 @@ class Agent:
     vacancies: Vacancies
     proxies: Proxies
     ranks: Ranks
+    own: OwnRanks
     copies: CopyKeeper
     rsh: RshSocket | None = None
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
@@ -80,6 +82,7 @@ class Agent:
             poller.register(self.wake.fileno(), zmq.POLLIN)
         self._say_hello()
         while not self.retired:
+            self.own.register(poller)
             ready = dict(poller.poll(int(1000 * self._patience_s())))
             if self.wake is not None and self.wake.fileno() in ready:
                 self.wake.recv(4096)
@@ -118,6 +121,7 @@ class Agent:
         """End what is left and leave."""
         for held in self.context.holdings.trees.values():
             held.terminate()
+        self.own.close()
         if self.rsh is not None:
             self.rsh.close()
         self.context.connection.close()
@@ -170,6 +174,7 @@ class Agent:
                 pid=r.pid,
                 create_time=r.create_time,
                 running=t.running(),
+                worlds=self.own.worlds(r.job, r.instance) if r.ranks else [],
             )
             for t in self.context.holdings.trees.values()
             for r in (t.record,)
@@ -213,8 +218,12 @@ class Agent:
         if isinstance(message.body, m.Error) and message.body.code == "later":
             return  # not saved, or we are not known yet: it is sent again
         self.proxies.answered(message)
+        self.own.answered(message)
         for held in self.context.reports.acknowledged(message):
-            self.context.holdings.drop(held)
+            if held.record.ranks:
+                self.own.acknowledged(held)
+            else:
+                self.context.holdings.drop(held)
 
     # --- orders -----------------------------------------------------------------------------
 
@@ -223,9 +232,9 @@ class Agent:
             case m.Launch():
                 self.applications.launch(body)
             case m.StartRanks():
-                log.error("job %d.%d: not built yet", body.job, body.instance)
+                self.own.start(body)
             case m.Relayed():
-                log.error("job %d.%d: not built yet", body.job, body.instance)
+                self.own.relayed(body)
             case m.KillTree():
                 self.applications.kill(body)
             case m.Vacate():
@@ -249,8 +258,12 @@ class Agent:
 
     def _watch(self) -> None:
         self.context.holdings.reap()
+        self.own.look()
         self._ending = False
         for held in list(self.context.holdings.trees.values()):
+            if held.record.ranks:
+                self._ending |= held.killed
+                continue
             code = held.exit_code()
             self._ending |= held.killed or code is not None
             if code is None or held.running():
@@ -299,13 +312,16 @@ def make_agent(
     )
     copies, ranks = CopyKeeper(home, hosts), Ranks(context)
     proxies = Proxies(context, ranks, hosts, rsh)
+    names = [node.name for node in nodes]
+    own = OwnRanks(context, names, interface=interface, environment=environment)
     return Agent(
         nodes=nodes,
         context=context,
-        applications=Applications(context, launcher, proxies, ranks),
-        vacancies=Vacancies(context, copies),
+        applications=Applications(context, launcher, proxies, ranks, own),
+        vacancies=Vacancies(context, copies, own),
         proxies=proxies,
         ranks=ranks,
+        own=own,
         copies=copies,
         rsh=rsh,
         wake=wake,

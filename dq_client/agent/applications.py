@@ -6,8 +6,6 @@ The agent of a job's first node runs MPI's launcher; the ranks on all nodes belo
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +13,10 @@ from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
+from dq_client.agent.own_ranks import OwnRanks
 from dq_client.agent.proxies import NOT_STARTED, TORN_DOWN, Proxies
 from dq_client.agent.ranks import Ranks, describe
-from dq_client.launch import LaunchError, launch_command
+from dq_client.launch import LaunchError, check_program, launch_command
 
 log = logging.getLogger("dq.agent")
 
@@ -38,9 +37,14 @@ class Applications:
     """What an agent does when it is told to launch, kill or read one, and when one has ended."""
 
     def __init__(
-        self, context: Context, launcher: Launcher, proxies: Proxies, ranks: Ranks
+        self,
+        context: Context,
+        launcher: Launcher,
+        proxies: Proxies,
+        ranks: Ranks,
+        own: OwnRanks,
     ) -> None:
-        self._context, self._launcher = context, launcher
+        self._context, self._launcher, self._own = context, launcher, own
         self._proxies, self._ranks = proxies, ranks
 
     def launch(self, order: m.Launch) -> None:
@@ -130,28 +134,12 @@ class Applications:
         except OSError:
             pass  # nothing was written yet
         trees = context.holdings.trees.values()
-        running = any(t.running() for t in trees if t.record.job == order.job)
+        running = self._own.running(order.job) or any(
+            t.running() for t in trees if t.record.job == order.job and not t.record.ranks
+        )
         # A full piece is not the end, even of a job that has ended: there may be more behind it.
         end = not running and len(data) < LOG_PIECE_BYTES
         answer = m.LogAnswer(
             ticket=order.ticket, data=data, offset=order.offset + len(data), end=end
         )
         context.send(answer)
-
-
-def check_program(argv: list[str], cwd: str, env: dict[str, str]) -> None:
-    """Find out before MPI does: a missing program would take the launcher down with it."""
-    if not Path(cwd).is_dir():
-        raise LaunchError(f"no such folder: {cwd}")
-    program = argv[0]
-    found = shutil.which(program, path=env.get("PATH", os.defpath))
-    if "/" in program:
-        candidate = Path(cwd, program)
-        found = str(candidate) if os.access(candidate, os.X_OK) and candidate.is_file() else None
-    if found is None:
-        if "/" in program and Path(cwd, program).is_file():
-            raise LaunchError(
-                f"{program} is not executable: chmod +x makes it so, or name its interpreter, as"
-                f" python {program}"
-            )
-        raise LaunchError(f"no such program: {program}")

@@ -21,6 +21,7 @@ import psutil
 
 from dq_client.agent import keeper, tree
 from dq_client.home import is_alive, write_private
+from dq_client.ranks import process
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
 
@@ -28,7 +29,8 @@ KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code
 class Record(msgspec.Struct):
     """What the agent remembers of one process tree. `run` names a proxy, empty for the job.
 
-    `pid` and `create_time` are the keeper's; on disk they are 0, there the claim tells.
+    `ranks`: DQ's own ranks (own_ranks.py). `pid` and `create_time` are the keeper's; on disk they
+    are 0, there the claim tells.
     """
 
     job: int
@@ -37,6 +39,7 @@ class Record(msgspec.Struct):
     asker: str = ""  # the agent that wants to hear of the proxy's end
     pid: int = 0
     create_time: float = 0.0
+    ranks: bool = False
 
 
 @dataclass(slots=True)
@@ -47,6 +50,7 @@ class Tree:
     folder: Path
     owner: tree.Owner
     killed: bool = False
+    over: bool = False  # of own ranks: their keeper has ended, or never was
 
     @property
     def is_proxy(self) -> bool:
@@ -55,7 +59,15 @@ class Tree:
 
     def running(self) -> bool:
         """Whether the keeper still runs."""
+        if self.record.ranks:
+            return not self.over
         return is_alive(self.record.pid, self.record.create_time)
+
+    def find(self) -> bool:
+        """Look for the keeper that claimed the folder; whether there is one."""
+        if not self.record.pid:
+            self.record.pid, self.record.create_time = _claimed(self.folder)
+        return bool(self.record.pid)
 
     def exit_code(self) -> int | None:
         """The program's exit code; None while it runs."""
@@ -71,6 +83,8 @@ class Tree:
     def terminate(self) -> None:
         """Ask the keeper to end the tree."""
         self.killed = True  # its exit code is our doing: no sign of a proxy that went wrong
+        if self.record.ranks and not self.find() and process.claim(str(self.folder)):
+            self.over = True  # a keeper that comes later finds the claim, and starts nothing
         if self.running():
             tree.kill([self.record.pid], 15)
         else:
@@ -105,7 +119,7 @@ class Holdings:
         self.folder, self.owner = folder, owner
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.trees: dict[str, Tree] = {}
-        self._reaping: list[subprocess.Popen[bytes]] = []
+        self.children: list[subprocess.Popen[bytes]] = []  # keepers that are to be reaped
         self.adopted = False  # trees of an earlier agent: not our children, so no signal tells
         self._adopt()
 
@@ -142,13 +156,11 @@ class Holdings:
         self, record: Record, argv: list[str], cwd: str, env: dict[str, str], out: Path, err: Path
     ) -> Tree:
         """Start a program under a keeper. OSError if that is impossible."""
-        name = self.key(record.job, record.instance, record.run)
-        folder = self.folder / name
-        folder.mkdir(mode=0o700)  # fails if it exists: an instance is started once
-        write_private(folder / "record.json", msgspec.json.encode(record).decode())
+        held = self.make(record)
+        folder = held.folder
         program = str(Path(keeper.__file__).resolve())
         words = [sys.executable, "-I", "-S", program, str(folder), cwd, str(out), str(err), *argv]
-        process = subprocess.Popen(
+        began = subprocess.Popen(
             words,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -156,8 +168,16 @@ class Holdings:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._reaping.append(process)
-        record.pid, record.create_time = process.pid, psutil.Process(process.pid).create_time()
+        self.children.append(began)
+        record.pid, record.create_time = began.pid, psutil.Process(began.pid).create_time()
+        return held
+
+    def make(self, record: Record) -> Tree:
+        """A folder for a new tree. OSError if there is one: an instance is started once."""
+        name = self.key(record.job, record.instance, record.run)
+        folder = self.folder / name
+        folder.mkdir(mode=0o700)
+        write_private(folder / "record.json", msgspec.json.encode(record).decode())
         self.trees[name] = Tree(record, folder, self.owner)
         return self.trees[name]
 
@@ -173,4 +193,4 @@ class Holdings:
                 pass
         # Popen notes by itself that its child was reaped by somebody else; it warns if it is
         # dropped before that.
-        self._reaping = [p for p in self._reaping if p.poll() is None]
+        self.children = [p for p in self.children if p.poll() is None]

@@ -44,6 +44,15 @@ class Reports:
         if about not in self._open:
             self._open[about] = Report(body, held)
 
+    def about(self, about: str) -> m.RequestBody | None:
+        """What is being reported about it."""
+        report = self._open.get(about)
+        return None if report is None else report.body
+
+    def withdraw(self, about: str) -> None:
+        """It does not hold any more: not said again."""
+        self._open.pop(about, None)
+
     def send(self, now: float, how: Callable[[m.RequestBody], str]) -> None:
         """Send the reports that are due by `how`, which returns the id of the request."""
         for report in self._open.values():

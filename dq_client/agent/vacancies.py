@@ -13,6 +13,7 @@ from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
+from dq_client.agent.own_ranks import OwnRanks
 
 log = logging.getLogger("dq.agent")
 
@@ -30,13 +31,15 @@ class Vacancy:
 class Vacancies:
     """All orders to vacate processors that are not complete."""
 
-    def __init__(self, context: Context, copies: CopyKeeper) -> None:
-        self._context, self._copies = context, copies
+    def __init__(self, context: Context, copies: CopyKeeper, own: OwnRanks) -> None:
+        self._context, self._copies, self._own = context, copies, own
         self.waiting: list[Vacancy] = []
 
     def add(self, order: m.Vacate) -> None:
         """An order to watch processors; a repeated one changes nothing."""
-        if not order.pids:  # nothing that was ordered before, and comes later, may run there
+        if (
+            not order.pids and order.world < 0
+        ):  # nothing that was ordered before, and comes later, may run there
             self._context.closed.close(order.job, order.instance)
         what = order.job, order.instance, order.processors
         if what not in ((v.order.job, v.order.instance, v.order.processors) for v in self.waiting):
@@ -45,7 +48,7 @@ class Vacancies:
     @property
     def retiring(self) -> bool:
         """Whether single ranks are on their way out, which takes them milliseconds."""
-        return any(vacancy.order.pids for vacancy in self.waiting)
+        return any(vacancy.order.pids or vacancy.order.world >= 0 for vacancy in self.waiting)
 
     def look(self) -> None:
         """Report the processors that are empty now."""
@@ -54,7 +57,10 @@ class Vacancies:
     def _vacated(self, vacancy: Vacancy) -> bool:
         """Whether the processors are empty; tells the server so."""
         order = vacancy.order
-        gone = self._retired(vacancy) if order.pids else self._ended(order)
+        if order.world >= 0:
+            gone = self._own.end_world(order.job, order.instance, order.world)
+        else:
+            gone = self._retired(vacancy) if order.pids else self._ended(order)
         # Copies held in memory first: the job may start elsewhere, and needs them, as soon as the
         # server hears that its last start is gone.
         if gone and order.save is not None:

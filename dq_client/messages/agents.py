@@ -235,6 +235,7 @@ class StartRanks(OrderBody, tag="startranks", frozen=True):
     root: str = ""  # the node of the job's rank 0, which is told when the ranks are ready to join
     input: str = ""  # rank 0's standard input; empty: there is none
     label: bool = False  # put the rank before each line of output
+    exec_only: bool = False  # no starter
     spawned: bool = False  # by MPI_Comm_spawn
     keys: dict[str, str] = {}  # of MPI_Comm_spawn, for the new world
 

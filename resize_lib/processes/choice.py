@@ -1,18 +1,24 @@
-"""Which backend fits the MPI library this program runs on."""
+"""Which backend fits the MPI library this program runs on, and what started it."""
 
 from __future__ import annotations
 
 import functools
 import os
+from typing import TYPE_CHECKING
 
 from mpi4py import MPI
 
-from resize_lib.processes import pmi
-from resize_lib.processes.interface import ProcessBackend
-from resize_lib.processes.mpich import MpichBackend
+from resize_lib.processes.interface import ProcessBackend, ProcessError
+from resize_lib.processes.link import own_link
 from resize_lib.processes.static import StaticBackend
 
+if TYPE_CHECKING:
+    from resize_lib.processes.spawn import Spawner
+
 OLDEST_MPICH = (5, 0, 2)
+PROCESS_MANAGER = "PMI_FD"
+GROWTH_VARIABLE = "DQ_GROWTH"
+GROWTHS = ("join", "spawn")
 
 
 @functools.cache
@@ -23,20 +29,46 @@ def choose_backend() -> ProcessBackend:
     """
     vendor, version = MPI.get_vendor()
     netmod = os.environ.get("MPIR_CVAR_CH4_NETMOD", "ucx")
-    why_not = reason_against(vendor, version, pmi.is_there(), netmod)
-    return StaticBackend(why_not) if why_not else MpichBackend()
+    why_not = reason_against(vendor, version, PROCESS_MANAGER in os.environ, netmod)
+    if why_not:
+        return StaticBackend(why_not)
+    growth = os.environ.get(GROWTH_VARIABLE) or GROWTHS[0]
+    if growth not in GROWTHS:
+        known = " or ".join(GROWTHS)
+        raise ProcessError(f"{GROWTH_VARIABLE}={growth}: unknown way to grow; set it to {known}")
+    return _resizing(by_spawn=growth == "spawn")
+
+
+def _resizing(*, by_spawn: bool) -> ProcessBackend:
+    # Imported here: only one of them is needed, and a rank that starts is waited for.
+    link = own_link()
+    if link is not None:
+        from resize_lib.processes.own import OwnBackend
+
+        own = OwnBackend(link)
+        return _spawning(own) if by_spawn else own
+    from resize_lib.processes.hydra.backend import HydraBackend
+
+    hydra = HydraBackend()
+    return _spawning(hydra) if by_spawn else hydra
+
+
+def _spawning(launcher: Spawner) -> ProcessBackend:
+    from resize_lib.processes.spawn import SpawnBackend
+
+    return SpawnBackend(launcher)
 
 
 def reason_against(
-    vendor: str, version: tuple[int, int, int], under_hydra: bool, netmod: str
+    vendor: str, version: tuple[int, int, int], has_manager: bool, netmod: str
 ) -> str:
     """Why a job under this MPI cannot be resized; empty if it can."""
     if vendor != "MPICH":
         return f"resizing needs MPICH, and this program runs on {vendor} {_dotted(version)}"
     if version < OLDEST_MPICH:
         return f"resizing needs MPICH {_dotted(OLDEST_MPICH)}, and this is {_dotted(version)}"
-    if not under_hydra:
-        return "resizing needs mpiexec, and this program was started without it"
+    if not has_manager:
+        return "resizing needs DQ or mpiexec, and this program was started without them"
     if netmod != "ucx":  # jobs that grew under ofi hang at their end, about one in ten
         return f"resizing needs MPICH's network module ucx, and this program runs on {netmod}"
     return ""

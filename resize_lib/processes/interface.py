@@ -8,10 +8,16 @@ request that is invalid raises the same error on every rank and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NoReturn, Protocol
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import NoReturn, Protocol, TypeAlias
 
 from mpi4py import MPI
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
+
+# Makes memory of these sizes (bytes) ready for the data that a joining rank will receive.
+Reserve: TypeAlias = Callable[[Sequence[int]], None]
 
 
 class ProcessError(Exception):
@@ -30,12 +36,21 @@ class ShrinkError(ProcessError):
     """This set of leaving ranks makes no sense: the same error on every rank, nothing changed."""
 
 
+def check_hosts(hosts: Sequence[str]) -> None:
+    """Refuse an empty list and names that would change the meaning of a host list."""
+    if not hosts:
+        raise SpawnError("no host named to expand onto")
+    for host in hosts:
+        if not HOST_NAME.fullmatch(host):
+            raise SpawnError(f"not a host name: {host!r}")
+
+
 class ProcessBackend(Protocol):
     """How ranks join and leave with one MPI implementation."""
 
     @property
     def name(self) -> str:
-        """Short name for messages and logs, such as "mpich"."""
+        """Short name for messages and logs, such as "own"."""
 
     @property
     def can_resize(self) -> bool:
@@ -49,14 +64,17 @@ class ProcessBackend(Protocol):
     def spawned(self) -> bool:
         """True in a rank that joined a running job, False in one the job started with."""
 
-    def start(self) -> MPI.Intracomm:
+    def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
         """The job's communicator at program start; collective, call it once and first.
 
         In ranks the job started with: a duplicate of COMM_WORLD. In spawned ranks: `join()`.
         """
 
-    def join(self) -> MPI.Intracomm:
-        """In a spawned rank: merge with the running job; the other half of the job's `expand`."""
+    def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:
+        """In a spawned rank: merge with the running job; the other half of the job's `expand`.
+
+        `reserve` may be called while the rank waits, with the sizes that the job has named.
+        """
 
     def expand(
         self,
@@ -64,6 +82,9 @@ class ProcessBackend(Protocol):
         hosts: Sequence[str],
         argv: Sequence[str] | None = None,
         folder: str | None = None,
+        *,
+        world: int = 0,
+        touch: Sequence[int] = (),
     ) -> MPI.Intracomm:
         """Start one rank per entry of `hosts` and return the larger communicator (collective).
 
@@ -72,6 +93,8 @@ class ProcessBackend(Protocol):
         Old ranks keep their numbers; new rank `comm.size + i` runs on `hosts[i]`. `hosts` counts
         at rank 0 of `comm` only, the others may pass anything. The new ranks run `argv` (default:
         this program's own command line) in `folder` (default: where this program started).
+        `world` is the id of the resize that the server has granted (0: there is no server), `touch`
+        the sizes (bytes) of the memory that each new rank will need.
         `comm` is freed on success and stays valid when SpawnError is raised.
         """
 
@@ -80,6 +103,9 @@ class ProcessBackend(Protocol):
         hosts: Sequence[str],
         argv: Sequence[str] | None = None,
         folder: str | None = None,
+        *,
+        world: int = 0,
+        touch: Sequence[int] = (),
     ) -> None:
         """Start an expansion without waiting (rank 0 only, local, about a millisecond).
 

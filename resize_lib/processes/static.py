@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
-from resize_lib.processes.exit import abort_job, abort_on_uncaught_exception
-from resize_lib.processes.interface import ProcessError, ResizeUnsupportedError
+from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
+from resize_lib.processes.interface import ProcessError, Reserve, ResizeUnsupportedError
 
 
 class StaticBackend:
@@ -23,10 +23,10 @@ class StaticBackend:
         if MPI.COMM_WORLD.size > 1:
             abort_on_uncaught_exception()
 
-    def start(self) -> MPI.Intracomm:
+    def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
         return MPI.COMM_WORLD.Dup()
 
-    def join(self) -> MPI.Intracomm:
+    def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
         raise ProcessError("this rank was not spawned by a running job: there is none to join")
 
     def expand(
@@ -35,6 +35,9 @@ class StaticBackend:
         hosts: Sequence[str],  # noqa: ARG002
         argv: Sequence[str] | None = None,  # noqa: ARG002
         folder: str | None = None,  # noqa: ARG002
+        *,
+        world: int = 0,  # noqa: ARG002
+        touch: Sequence[int] = (),  # noqa: ARG002
     ) -> MPI.Intracomm:
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
 
@@ -43,6 +46,9 @@ class StaticBackend:
         hosts: Sequence[str],  # noqa: ARG002
         argv: Sequence[str] | None = None,  # noqa: ARG002
         folder: str | None = None,  # noqa: ARG002
+        *,
+        world: int = 0,  # noqa: ARG002
+        touch: Sequence[int] = (),  # noqa: ARG002
     ) -> None:
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
 

@@ -14,6 +14,7 @@ import mmap
 import os
 import secrets
 import weakref
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -26,6 +27,7 @@ from resize_lib.redistribution.types import Order
 
 PAGE_BYTES = mmap.PAGESIZE
 HUGE_PAGE_BYTES = 2 << 20
+MADV_POPULATE_WRITE = 23  # <linux/mman.h>, since Linux 5.14; Python has no name for it
 KEPT_BYTES_MIN = 64 << 20  # free memory that is kept whatever is in use
 
 
@@ -145,6 +147,19 @@ class Arena:
             segment = _new_segment(size, shared=False)
             buffer = self._scratch[name] = np.frombuffer(segment.memory, dtype=np.uint8)
         return buffer[:nbytes]
+
+    def reserve(self, sizes: Iterable[int]) -> None:
+        """Have free memory of these sizes (bytes) whose pages are there, for arrays to come.
+
+        As far as the system gives it: what is missing is made when it is needed.
+        """
+        for nbytes in sizes:
+            try:
+                segment = _new_segment(_round_up(max(nbytes, 1)), shared=self.shared)
+                segment.memory.madvise(MADV_POPULATE_WRITE)
+            except (MemoryError, OSError):
+                return
+            self._free.append(segment)
 
     def locate(self, array: Array) -> Location | None:
         """Where others find ``array``'s first item; None if it is not in shared memory."""

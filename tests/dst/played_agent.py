@@ -22,7 +22,7 @@ from tests.dst.played_line import Line
 from tests.dst.played_machine import PROCESSORS
 from tests.dst.played_ranks import Ranks as OwnRanks
 from tests.dst.played_start import launch, spread
-from tests.dst.stand_ins import Held, Holdings, NoCopies
+from tests.dst.stand_ins import Held, Holdings, NoCopies, NoOwnRanks
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -45,13 +45,15 @@ class PlayedAgent(Agent):
         )
         ranks = Ranks(context)  # no folder, so nobody is ever missing
         proxies, copies = Proxies(context, ranks, {node}, None), NoCopies()
+        own: Any = NoOwnRanks()  # played_ranks.py stands for them
         super().__init__(
             nodes=[m.NodeInfo(node, PROCESSORS, node)],
             context=context,
-            applications=PlayedApplications(world, context, proxies, ranks),
-            vacancies=PlayedVacancies(world, context, copies),
+            applications=PlayedApplications(world, context, proxies, ranks, own),
+            vacancies=PlayedVacancies(world, context, copies, own),
             proxies=proxies,
             ranks=ranks,
+            own=own,
             copies=copies,  # type: ignore[arg-type]
             heartbeat_s=HEARTBEAT_S,
         )
@@ -87,8 +89,10 @@ class PlayedAgent(Agent):
 class PlayedApplications(Applications):
     """Over played processes."""
 
-    def __init__(self, world: World, context: Context, proxies: Proxies, ranks: Ranks) -> None:
-        super().__init__(context, LAUNCHER, proxies, ranks)
+    def __init__(
+        self, world: World, context: Context, proxies: Proxies, ranks: Ranks, own: Any
+    ) -> None:
+        super().__init__(context, LAUNCHER, proxies, ranks, own)
         self.world = world
 
     def start(self, order: m.Launch) -> Any:
@@ -101,8 +105,8 @@ class PlayedApplications(Applications):
 class PlayedVacancies(Vacancies):
     """Over played processes."""
 
-    def __init__(self, world: World, context: Context, copies: NoCopies) -> None:
-        super().__init__(context, copies)  # type: ignore[arg-type]
+    def __init__(self, world: World, context: Context, copies: NoCopies, own: Any) -> None:
+        super().__init__(context, copies, own)  # type: ignore[arg-type]
         self.machine = world.machine
 
     def still_there(self, order: m.Vacate) -> list[int]:

@@ -1,4 +1,4 @@
-"""Ranks that come and go, with real ranks, in both recipes: one host, and many labelled nodes.
+"""Ranks that come and go, with real ranks: all of it under DQ's keepers, the core under mpiexec.
 
 The protocol leans on details of MPICH 5.0.2 (docs/processes.md): these tests name that version.
 """
@@ -11,17 +11,24 @@ from typing import Any
 
 import pytest
 
-from harness.ranks import LABELS, ONE_HOST, Ended, Recipe, run_job
+from harness.ranks import LABELS, LABELS_SPAWN, ONE_HOST, OWN, OWN_SPAWN, Ended, Recipe, run_job
 
 pytestmark = pytest.mark.mpi
 PROGRAMS = Path(__file__).with_name("programs")
 
-both_recipes = pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)
+
+def on(*recipes: Recipe) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("recipe", recipes, ids=lambda r: r.name)
+
+
+own_only = on(OWN)
+both_launchers = on(OWN, LABELS)
+both_ways_to_grow = on(OWN, OWN_SPAWN, LABELS, LABELS_SPAWN)
 
 
 def story(recipe: Recipe, name: str, ranks: int = 4, **options: Any) -> tuple[Ended, Any]:
     """Run one story of scenario.py; the object it prints is added as `told`."""
-    hosts = recipe.hosts if recipe is LABELS else recipe.hosts * 4
+    hosts = recipe.hosts if len(recipe.hosts) > 1 else recipe.hosts * 4
     ended = run_job(recipe, ranks, [str(PROGRAMS / "scenario.py"), name, *hosts], **options)
     # mpiexec may forward a line of one rank and its newline with another rank's in between.
     read = json.JSONDecoder().raw_decode
@@ -44,7 +51,7 @@ def assert_flat(marks: list[list[int]], warm_up: int) -> None:
     assert max(m[3] for m in late) <= max(m[3] for m in warm) * 1.05 + 2048, (warm, late)
 
 
-@both_recipes
+@both_ways_to_grow
 def test_any_subset_leaves_and_new_ranks_come_thirty_times(recipe: Recipe) -> None:
     result = cycles(recipe, 30, 6, seed=1, limit_s=600)
     assert len(result["sizes"]) == 30
@@ -52,7 +59,7 @@ def test_any_subset_leaves_and_new_ranks_come_thirty_times(recipe: Recipe) -> No
 
 
 @pytest.mark.slow
-@both_recipes
+@own_only
 def test_two_hundred_cycles_leak_nothing(recipe: Recipe) -> None:
     result = cycles(recipe, 200, 8, seed=2, limit_s=850)
     assert_flat(result["marks"], warm_up=60)
@@ -61,17 +68,17 @@ def test_two_hundred_cycles_leak_nothing(recipe: Recipe) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_soak_of_a_thousand_cycles() -> None:
-    result = cycles(LABELS, 1000, 8, seed=3, limit_s=1700)
+    result = cycles(OWN, 1000, 8, seed=3, limit_s=1700)
     assert_flat(result["marks"], warm_up=100)
 
 
-@both_recipes
+@both_launchers
 def test_four_starting_ranks_shrink_to_one_that_was_not_rank_zero(recipe: Recipe) -> None:
     ended, told = story(recipe, "shrink_to_one")
     assert (ended.code, told["size"]) == (0, 1), ended.err
 
 
-@both_recipes
+@both_ways_to_grow
 def test_job_moves_to_processors_it_did_not_start_on(recipe: Recipe) -> None:
     ended, told = story(recipe, "to_other_processors")
     assert ended.code == 0, ended.err
@@ -79,14 +86,14 @@ def test_job_moves_to_processors_it_did_not_start_on(recipe: Recipe) -> None:
     assert told["where"] == [recipe.hosts[-1]] * 2
 
 
-@both_recipes
+@both_ways_to_grow
 def test_node_grown_onto_released_and_grown_onto_again(recipe: Recipe) -> None:
     ended, told = story(recipe, "same_node_again")
     assert (ended.code, told["size"]) == (0, 4), ended.err
     assert told["where"][1:] == [recipe.hosts[-1]] * 3
 
 
-@both_recipes
+@own_only
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_shared_memory_has_no_name_that_a_killed_rank_could_leave(
     recipe: Recipe, ranks: int
@@ -97,17 +104,18 @@ def test_shared_memory_has_no_name_that_a_killed_rank_could_leave(
 
 
 def test_values_of_any_length_reach_every_rank() -> None:
-    ended, told = story(ONE_HOST, "values_of_any_length", ranks=3)
+    ended, told = story(OWN, "values_of_any_length", ranks=3)
     assert (ended.code, told["right"]) == (0, [True] * 3), ended.err
 
 
-def test_new_ranks_stand_in_the_order_their_hosts_were_named() -> None:
-    ended, told = story(LABELS, "order")
+@on(OWN, OWN_SPAWN, LABELS)
+def test_new_ranks_stand_in_the_order_their_hosts_were_named(recipe: Recipe) -> None:
+    ended, told = story(recipe, "order")
     assert ended.code == 0, ended.err
     assert told["where"] == ["n01"] * 4 + told["wanted"]
 
 
-@both_recipes
+@both_launchers
 def test_bad_requests_are_refused_alike_on_every_rank_and_the_job_goes_on(recipe: Recipe) -> None:
     ended, told = story(recipe, "refused")
     assert ended.code == 0, ended.err
@@ -129,19 +137,19 @@ def test_bad_requests_are_refused_alike_on_every_rank_and_the_job_goes_on(recipe
         assert message.startswith(expected)
 
 
-@both_recipes
+@on(OWN, ONE_HOST)
 def test_job_that_never_resized_ends_as_any_mpi_program(recipe: Recipe) -> None:
     ended, told = story(recipe, "never_resized")
     assert (ended.code, told["sum"], ended.err.strip()) == (0, 4, "")
 
 
-@both_recipes
+@both_launchers
 def test_exit_code_of_one_rank_survives_resizes(recipe: Recipe) -> None:
     ended, _ = story(recipe, "exit_code")
     assert ended.code == 3, ended.err
 
 
-@both_recipes
+@both_launchers
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -158,7 +166,7 @@ def test_uncaught_exception_shows_its_traceback_and_takes_the_job_down(
     assert error in ended.err
 
 
-@both_recipes
+@both_launchers
 def test_leaver_runs_its_exit_callbacks_and_keeps_its_output(recipe: Recipe) -> None:
     ended, told = story(recipe, "exit_callbacks")
     assert (ended.code, told["size"]) == (0, 3), ended.err
@@ -166,23 +174,25 @@ def test_leaver_runs_its_exit_callbacks_and_keeps_its_output(recipe: Recipe) -> 
         assert f"callback of rank {rank}" in ended.out
 
 
-def test_spawned_ranks_run_the_same_command_after_a_change_of_folder() -> None:
-    ended, told = story(ONE_HOST, "same_command", ranks=1)
+@on(OWN, OWN_SPAWN, ONE_HOST)
+def test_spawned_ranks_run_the_same_command_after_a_change_of_folder(recipe: Recipe) -> None:
+    ended, told = story(recipe, "same_command", ranks=1)
     assert ended.code == 0, ended.err
     first, second = told["commands"]
     assert first == second
 
 
-def test_module_form_and_interpreter_flags_reach_spawned_ranks() -> None:
+@on(OWN, OWN_SPAWN, ONE_HOST)
+def test_module_form_and_interpreter_flags_reach_spawned_ranks(recipe: Recipe) -> None:
     program = ["-O", "-m", "tests.mpi.programs.scenario", "same_command", "localhost"]
-    ended = run_job(ONE_HOST, 1, program)
+    ended = run_job(recipe, 1, program)
     assert ended.code == 0, ended.err
     first, second = json.loads(ended.out)["commands"]
     assert first == second
     assert first[1:] == [1, "__main__", True]
 
 
-@both_recipes
+@both_launchers
 def test_job_computes_on_while_its_new_ranks_start(recipe: Recipe) -> None:
     ended, told = story(recipe, "in_the_background", ranks=2)
     assert ended.code == 0, ended.err
@@ -190,7 +200,7 @@ def test_job_computes_on_while_its_new_ranks_start(recipe: Recipe) -> None:
     assert told["turns"] > 1
 
 
-@both_recipes
+@both_launchers
 @pytest.mark.parametrize(
     ("name", "size"),
     [("cancelled", 3), ("never_completed", 2), ("begun_by_a_leaver", 2), ("begun_twice", 3)],
@@ -202,14 +212,15 @@ def test_expansion_under_way_may_be_called_off_at_any_moment(
     assert (ended.code, told["size"]) == (0, size), ended.err
 
 
-def test_second_expansion_and_completion_of_none_are_refused() -> None:
-    _, told = story(ONE_HOST, "begun_twice", ranks=2)
+@on(OWN, OWN_SPAWN)
+def test_second_expansion_and_completion_of_none_are_refused(recipe: Recipe) -> None:
+    _, told = story(recipe, "begun_twice", ranks=2)
     none, second = told["messages"]
     assert none.endswith("no expansion was begun")
     assert second == "another expansion is under way"
 
 
-@both_recipes
+@own_only
 def test_program_that_does_not_join_in_time_leaves_the_job_at_its_size(recipe: Recipe) -> None:
     ended, told = story(recipe, "too_late", ranks=2)
     assert ended.code == 0, ended.err

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from resize_lib.processes import arrivals, pmi
-from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, report
+from resize_lib.processes.hydra import arrivals, pmi
+from resize_lib.processes.hydra.arrivals import JOIN_VARIABLE, Arrivals, report
 from resize_lib.processes.interface import SpawnError
 
 

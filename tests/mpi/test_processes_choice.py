@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from resize_lib.processes.command import check_command, program_command
-from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
-from resize_lib.processes.interface import SpawnError
+from resize_lib.processes.hydra.hosts import grouped, hydra_host_list, requested_order
+from resize_lib.processes.interface import SpawnError, check_hosts
 
 
 def in_child(code: str, **environment: str) -> str:
@@ -35,7 +35,7 @@ def in_child(code: str, **environment: str) -> str:
         ("'MPICH', (5, 0, 2), True, 'ucx'", ""),
         ("'MPICH', (4, 0, 2), True, 'ucx'", "needs MPICH 5.0.2, and this is 4.0.2"),
         ("'Open MPI', (5, 0, 11), True, 'ucx'", "this program runs on Open MPI 5.0.11"),
-        ("'MPICH', (5, 0, 2), False, 'ucx'", "started without it"),
+        ("'MPICH', (5, 0, 2), False, 'ucx'", "started without them"),
         ("'MPICH', (5, 0, 2), True, 'ofi'", "this program runs on ofi"),
     ],
 )

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.ranks import LABELS, ONE_HOST, Recipe, run_job
+from harness.ranks import LABELS, ONE_HOST, OWN, OWN_SPAWN, Recipe, run_job
 
 pytestmark = pytest.mark.mpi
 PROGRAMS = Path(__file__).with_name("programs")
 
-both_recipes = pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)
 both_paths = pytest.mark.parametrize("path", ["patient", "begun"])
 
 
@@ -47,7 +46,9 @@ def assert_no_communicator_kept(last: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "path"), [(ONE_HOST, "begun"), (LABELS, "patient")], ids=["begun", "patient"]
+    ("recipe", "path"),
+    [(OWN, "begun"), (OWN, "patient"), (OWN_SPAWN, "patient"), (LABELS, "begun")],
+    ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_any_subset_leaves_and_every_element_is_right(recipe: Recipe, path: str) -> None:
     told, last = resized(recipe, "random:5:20", 3, path, 600)
@@ -59,10 +60,9 @@ def test_any_subset_leaves_and_every_element_is_right(recipe: Recipe, path: str)
 
 
 @pytest.mark.slow
-@both_recipes
 @both_paths
-def test_two_hundred_resizes_leak_nothing(recipe: Recipe, path: str) -> None:
-    told, last = resized(recipe, "random:6:200", 4, path, 850)
+def test_two_hundred_resizes_leak_nothing(path: str) -> None:
+    told, last = resized(OWN, "random:6:200", 4, path, 850)
     assert committed(told) == list(range(1, 201))
     assert set(last["sizes"]) == set(range(1, 9))
     assert_flat(last["marks"])
@@ -71,7 +71,7 @@ def test_two_hundred_resizes_leak_nothing(recipe: Recipe, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "path"), [(ONE_HOST, "patient"), (LABELS, "begun")], ids=["patient", "begun"]
+    ("recipe", "path"), [(OWN, "patient"), (LABELS, "begun")], ids=["patient", "begun"]
 )
 def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe: Recipe, path: str) -> None:
     told, last = resized(recipe, "faulty", 4, path, 600)
@@ -85,7 +85,7 @@ def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe: Recipe,
         "cannot start a process on nosuch: no such node: nosuch",
         "'parcel': unpack failed: MemoryError: unpack on rank 5 finds no memory",
     ]
-    if recipe is ONE_HOST:
+    if recipe is OWN:  # any host is good
         del expected[5]
     assert len(failures) == len(expected)
     for why, words in zip(failures, expected, strict=True):
@@ -96,7 +96,7 @@ def test_failing_resize_leaves_the_job_and_its_data_as_they_were(recipe: Recipe,
 
 
 def test_value_that_cannot_be_pickled_aborts_the_resize_and_not_the_job() -> None:
-    ended = run_job(ONE_HOST, 2, [str(PROGRAMS / "session_values.py")])
+    ended = run_job(OWN, 2, [str(PROGRAMS / "session_values.py")])
     assert ended.code == 0, ended.err
     *told, last = [json.loads(line) for line in ended.out.splitlines()]
     first, second = [t["why"] for t in told if "aborted" in t]

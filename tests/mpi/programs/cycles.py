@@ -12,7 +12,6 @@ rank, however late it joined, can go on. After each move all ranks check size, o
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
@@ -22,7 +21,7 @@ from typing import Any
 import psutil
 from mpi4py import MPI
 
-from dq_client.dq_rsh import spelled_in_letters
+from harness.ranks import node_here
 from resize_lib.processes import choose_backend, idle_bcast
 
 
@@ -41,7 +40,7 @@ def draw_move(chance: random.Random, size: int, limit: int, hosts: list[str]) ->
 def check(comm: MPI.Intracomm, members: list[str]) -> list[str]:
     """Every rank counts, in the order told; returns the hosts by rank."""
     assert comm.allreduce(comm.rank) == comm.size * (comm.size - 1) // 2
-    found = comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
+    found = comm.allgather(node_here())
     assert found == members, (found, members)
     return found
 
@@ -60,7 +59,7 @@ def main() -> None:
     comm = backend.start()
     state: tuple[Any, ...] | None = None
     if not backend.spawned:
-        members = comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
+        members = comm.allgather(node_here())
         state = (0, random.Random(int(seed)).getstate(), members, [], [], time.time())
     while True:
         # Old and new ranks meet here: from this line on their collectives are the same.

@@ -15,8 +15,8 @@ from typing import Any, Never
 
 from mpi4py import MPI
 
-from dq_client.dq_rsh import spelled_in_letters
-from resize_lib.processes import ShrinkError, SpawnError, arrivals, choose_backend, idle_bcast
+from harness.ranks import node_here
+from resize_lib.processes import ShrinkError, SpawnError, choose_backend, idle_bcast
 
 BACKEND = choose_backend()
 # What every rank does next, given how many steps are done then; its communicator afterwards.
@@ -29,7 +29,7 @@ def show(comm: MPI.Intracomm, **what: Any) -> None:
 
 
 def where(comm: MPI.Intracomm) -> list[str]:
-    return comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
+    return comm.allgather(node_here())
 
 
 def pids(comm: MPI.Intracomm) -> list[int]:
@@ -277,7 +277,14 @@ def dead_node(hosts: list[str]) -> None:
 
 def too_late(hosts: list[str]) -> None:
     """A program that does not join in time: refused on every rank, the job goes on."""
-    arrivals.ARRIVAL_LIMIT_S = 0.5
+    if BACKEND.name == "own":
+        from resize_lib.processes import own
+
+        own.ARRIVAL_LIMIT_S = 0.5
+    else:
+        from resize_lib.processes.hydra import arrivals
+
+        arrivals.ARRIVAL_LIMIT_S = 0.5
     comm = BACKEND.start()
     try:
         BACKEND.expand(comm, [hosts[0]], [sys.executable, "-c", "import time; time.sleep(2)"])

@@ -18,8 +18,7 @@ import psutil
 from mpi4py import MPI
 
 import resize_lib
-from dq_client.dq_rsh import spelled_in_letters
-from harness.ranks import MARK, processes_of
+from harness.ranks import MARK, node_here, processes_of
 from resize_lib import resize
 from resize_lib.redistribution import arena
 from tests.mpi.programs.session_data import Everything
@@ -87,7 +86,7 @@ def where(rs: Session, script: Script) -> None:
         move = script.moves[done - 1]
         assert (rs.grid.rows, rs.grid.cols) == (move.rows, move.cols), done
     assert rs.processors == tuple(p.processor for p in places), (done, rs.processors)
-    found = rs.comm.allgather(spelled_in_letters(os.environ["PMI_HOSTNAME"]))
+    found = rs.comm.allgather(node_here())
     assert found == [p.host for p in places], (done, found)
 
 

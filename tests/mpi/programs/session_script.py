@@ -7,6 +7,7 @@ rank which becomes rank 0, however late it joined, can go on with it.
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def faulty_moves(size: int, hosts: Sequence[str]) -> Script:
     script.shrink([0, 2], 2, 1, works=False)
     script.regrid(1, 4, works=False)
     script.regrid(4, 1)
-    if "localhost" not in hosts:
+    if "localhost" not in hosts and "DQ_NODE" not in os.environ:  # else any host is good
         script.expand([script.free[0], m.Place(9, "node9", "nosuch")], 2, 3, works=False)
     script.expand(script.free[:2], 2, 3)
     script.shrink([0, 5], 4, 1)

@@ -30,7 +30,7 @@ import time
 from collections.abc import Sequence
 
 from dq_client.launch import INTERFACE_VARIABLE
-from resize_lib.processes import pmi
+from resize_lib.processes.hydra import pmi
 from resize_lib.processes.interface import SpawnError
 
 JOIN_VARIABLE = "DQ_JOIN"

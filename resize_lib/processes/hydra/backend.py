@@ -8,7 +8,7 @@ front. So `begin_expand` takes a millisecond of the application's time, and `com
 of the merge; `expand` does both.
 
 Leaving. The survivors split off, everyone disconnects the old communicator, and the leavers end on
-their own (exit.py).
+their own (departure.py).
 
 docs/processes.md has measurements and what else was tried.
 """
@@ -16,31 +16,46 @@ docs/processes.md has measurements and what else was tried.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
+import termios
+import time
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import NoReturn, cast
 
 from mpi4py import MPI
 
 from dq_client.dq_rsh import REFUSED_VARIABLE
-from resize_lib.processes import pmi
-from resize_lib.processes.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.command import START_FOLDER, check_command, program_command
-from resize_lib.processes.exit import RankExit, abort_job, abort_on_uncaught_exception
-from resize_lib.processes.hosts import check_hosts, grouped, hydra_host_list, requested_order
-from resize_lib.processes.interface import ProcessError, ShrinkError, SpawnError
-from resize_lib.waiting import idle_barrier, idle_bcast, idle_wait
+from resize_lib.processes.departure import (
+    RankExit,
+    checked_leavers,
+    remove_shared_memory_names,
+    split_off,
+)
+from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception, flush
+from resize_lib.processes.hydra import pmi
+from resize_lib.processes.hydra.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
+from resize_lib.processes.hydra.hosts import grouped, hydra_host_list, requested_order
+from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
+from resize_lib.waiting import idle_barrier, idle_bcast
 
-DONE_TAG = 7002
-GO_TAG = 7003
-SHARED_MEMORY_PREFIX = "/dev/shm/mpich_shm_"  # noqa: S108 - MPICH's choice
+OUTPUT_PATIENCE_S = 1.0
 
 
-class MpichBackend:
-    """The default backend: any rank may come or go, rank 0 and the starting ranks included."""
+class HydraExit(RankExit):
+    """Hydra takes a rank that exits without a word for a crash, and kills those beside it."""
 
-    name = "mpich"
+    def alone(self) -> None:
+        if not self.is_alone:
+            atexit.register(pmi.finalize)
+        super().alone()
+
+
+class HydraBackend:
+    """Any rank may come or go, rank 0 and the starting ranks included."""
+
+    name = "hydra"
     can_resize = True
     why_not = ""
 
@@ -49,24 +64,24 @@ class MpichBackend:
         self.spawned = bool(self._join_address)
         self._arrivals: Arrivals | None = None
         self._cancels_at_exit = False
-        self._exit = RankExit()
-        abort_on_uncaught_exception()
+        self._exit = HydraExit()
+        abort_on_uncaught_exception(self.abort)
 
-    def start(self) -> MPI.Intracomm:
+    def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
         if self.spawned:
-            return self.join()
+            return self.join(reserve)
         comm = MPI.COMM_WORLD.Dup()
-        _remove_shared_memory_names()
+        remove_shared_memory_names()
         return comm
 
-    def join(self) -> MPI.Intracomm:
+    def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
         if not self._join_address:
             raise ProcessError("this rank was not spawned by a running job, or has joined it")
         self._exit.alone()
         address, self._join_address = self._join_address, ""
         world = MPI.COMM_WORLD
         idle_barrier(world)  # the first rank reports for all: they must have come this far
-        _remove_shared_memory_names()
+        remove_shared_memory_names()
         refusals = world.gather(os.environ.pop(REFUSED_VARIABLE, ""))
         port = report(address, max(refusals)) if refusals is not None else None
         port = idle_bcast(world, port)
@@ -83,6 +98,9 @@ class MpichBackend:
         hosts: Sequence[str],
         argv: Sequence[str] | None = None,
         folder: str | None = None,
+        *,
+        world: int = 0,  # noqa: ARG002
+        touch: Sequence[int] = (),  # noqa: ARG002
     ) -> MPI.Intracomm:
         refused = ""
         if comm.rank == 0:
@@ -97,6 +115,9 @@ class MpichBackend:
         hosts: Sequence[str],
         argv: Sequence[str] | None = None,
         folder: str | None = None,
+        *,
+        world: int = 0,  # noqa: ARG002
+        touch: Sequence[int] = (),  # noqa: ARG002
     ) -> None:
         if self._arrivals is not None:
             raise SpawnError("another expansion is under way")
@@ -163,21 +184,46 @@ class MpichBackend:
         return _in_requested_order(merged, arrivals.hosts if arrivals is not None else None)
 
     def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:
-        gone = _check_leaving(comm, leaving)
+        gone = checked_leavers(comm, leaving)
         if comm.rank in gone:
             self.cancel_expand()
         self._exit.alone()
-        stays = comm.rank not in gone
-        smaller = cast(MPI.Intracomm, comm.Split(0 if stays else MPI.UNDEFINED, comm.rank))
-        _settle(comm, smaller if stays else None, gone)
-        comm.Disconnect()  # not Free: nothing may connect survivors and leavers any more
-        return smaller if stays else None
+        return split_off(comm, gone)
+
+    def spawn_info(self, hosts: Sequence[str], world: int) -> dict[str, str]:  # noqa: ARG002
+        """See spawn.Spawner. Always with hosts: see `begin_expand`."""
+        return {"hosts": hydra_host_list(hosts)}
+
+    def take_over(self, comm: MPI.Intracomm, hosts: list[str] | None) -> MPI.Intracomm:
+        """See spawn.Spawner."""
+        self._exit.alone()
+        return _in_requested_order(comm, hosts)
 
     def leave(self) -> NoReturn:
         self._exit.leave()
 
     def abort(self, code: int = 1) -> NoReturn:
+        flush()
+        for output in (1, 2):
+            _wait_until_read(output)
         abort_job(code)
+
+
+def _wait_until_read(output: int) -> None:
+    """Wait, a second at most, until what was written to this descriptor has been read.
+
+    Hydra discards what it has not read when the ranks are killed, which would cut tracebacks short.
+    """
+    unread = bytearray(4)
+    end = time.monotonic() + OUTPUT_PATIENCE_S
+    try:
+        while time.monotonic() < end:
+            fcntl.ioctl(output, termios.FIONREAD, unread)
+            if not any(unread):
+                return
+            time.sleep(1e-3)
+    except OSError:  # a file or a terminal: what was written is safe
+        return
 
 
 def _in_requested_order(merged: MPI.Intracomm, hosts: list[str] | None) -> MPI.Intracomm:
@@ -197,55 +243,3 @@ def _in_requested_order(merged: MPI.Intracomm, hosts: list[str] | None) -> MPI.I
     ordered = cast(MPI.Intracomm, merged.Split(0, key))
     merged.Disconnect()
     return ordered
-
-
-def _check_leaving(comm: MPI.Intracomm, leaving: Collection[int]) -> set[int]:
-    gone = set(leaving)
-    unknown = sorted(gone - set(range(comm.size)))
-    if unknown:
-        raise ShrinkError(f"no rank {unknown[0]} in a job of {comm.size} ranks")
-    if not gone:
-        raise ShrinkError("no rank named to leave")
-    if len(gone) == comm.size:
-        raise ShrinkError("every rank is named to leave: end the program instead")
-    return gone
-
-
-def _settle(comm: MPI.Intracomm, smaller: MPI.Intracomm | None, gone: set[int]) -> None:
-    """Let leavers exit only when nothing they sent is still under way.
-
-    The unsent messages of a process that exits are lost. So every leaver reports to the first
-    survivor when it has sent all, and gets an answer when all survivors and all leavers have come
-    that far: the last message that a leaver takes part in is one that it receives.
-    """
-    first = min(set(range(comm.size)) - gone)
-    empty = bytearray(0)
-    idle_barrier(comm)
-    if smaller is None:
-        idle_wait(comm.Isend(empty, first, DONE_TAG))
-        idle_wait(comm.Irecv(empty, first, GO_TAG))
-        return
-    if comm.rank == first:
-        for leaver in gone:
-            idle_wait(comm.Irecv(empty, leaver, DONE_TAG))
-    idle_barrier(smaller)
-    if comm.rank == first:
-        for leaver in gone:
-            idle_wait(comm.Isend(empty, leaver, GO_TAG))
-
-
-def _remove_shared_memory_names() -> None:
-    """Remove the names of this process's segments of MPICH's own shared memory.
-
-    MPICH makes a file of a megabyte or more in /dev/shm for the ranks of a node and removes its
-    name in MPI_Finalize, which a rank that is killed never reaches, nor one that leaves a running
-    job: each would cost its node that memory for good. When every rank of a world has come out of
-    MPI_Init nobody opens the file any more, so its name can go at once; call this then.
-    """
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return
-    lines = (line for line in maps.splitlines() if SHARED_MEMORY_PREFIX in line)
-    for path in {line.split(maxsplit=5)[-1] for line in lines}:
-        Path(path).unlink(missing_ok=True)  # "... (deleted)" names no file either

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from dq_client.dq_rsh import SOCKET_VARIABLE, spelled_in_numbers
-from resize_lib.processes.interface import SpawnError
-
-HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
-
-
-def check_hosts(hosts: Sequence[str]) -> None:
-    """Refuse an empty list and names that would change the meaning of a host list."""
-    if not hosts:
-        raise SpawnError("no host named to expand onto")
-    for host in hosts:
-        if not HOST_NAME.fullmatch(host):
-            raise SpawnError(f"not a host name: {host!r}")
 
 
 def grouped(hosts: Sequence[str]) -> list[str]:

@@ -1,0 +1,407 @@
+"""Ranks that DQ starts itself: the agent's side of the keepers (dq_client/ranks/keeper.py).
+
+    server ── StartRanks ─→ agent ── start ─→ keeper ── fork ─→ ranks
+           ←─ AppEnded ────       ←─ state ──
+           ←─ Relay, Relayed ─→   ←─ relay ─→         to the keepers of other nodes
+
+There is one keeper for each start of a job; it is made with the first world of ranks that is to run
+here. A keeper says how its ranks stand as a whole, so an agent that was killed and started again
+knows what its predecessor knew as soon as it has reached the keepers it finds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import zmq
+
+from dq_client import messages as m
+from dq_client.agent import keepers
+from dq_client.agent.context import Context
+from dq_client.agent.holdings import Record, Tree
+from dq_client.agent.keepers import KeeperLine
+from dq_client.agent.proxies import NOT_STARTED
+from dq_client.agent.starters import Starter, Starters
+from dq_client.launch import LaunchError, check_program, rank_environment
+
+log = logging.getLogger("dq.agent")
+
+KILLED = 143  # as a shell says of a program that SIGTERM ended
+Instance = tuple[int, int]  # job and the number of its start
+
+
+@dataclass(slots=True)
+class Kept:
+    """One start of a job with ranks here. `orders`: by world, also those not yet given to it."""
+
+    held: Tree
+    line: KeeperLine | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    orders: dict[int, m.StartRanks] = field(default_factory=dict)
+    unsent: list[dict[str, Any]] = field(default_factory=list)  # until there is a line
+    over: bool = False  # the server knows how it ended: the keeper may go
+    later: list[m.StartRanks] = field(default_factory=list)  # once this keeper has gone
+    closed: set[int] = field(default_factory=set)  # worlds that may not be started any more
+    told: set[int] = field(default_factory=set)  # spawned worlds whose end was reported
+
+    def send(self, message: dict[str, Any]) -> None:
+        """To the keeper, once it is there."""
+        if self.line is None:
+            self.unsent.append(message)
+        else:
+            self.line.send(message)
+
+    @property
+    def worlds(self) -> dict[int, dict[str, Any]]:
+        """What the keeper says of its worlds."""
+        return {int(number): w for number, w in self.state.get("worlds", {}).items()}
+
+    def running(self) -> bool:
+        """Whether ranks that are part of the job run here, or are about to.
+
+        Those that wait to join do not count: they are no reason for the job to go on.
+        """
+        if self.line is None or self.line.gone:
+            return self.line is None and not self.held.over
+        worlds = self.worlds
+        coming = any(
+            order.world not in worlds and not _joins(order) for order in self.orders.values()
+        )
+        return coming or any(w["running"] and w["part"] for w in worlds.values())
+
+    @property
+    def newest(self) -> int:
+        """The newest world here that is part of the job."""
+        return max((number for number, w in self.worlds.items() if w["part"]), default=0)
+
+    def world_running(self, world: int) -> bool:
+        """Whether ranks of one world run here, or are about to."""
+        if self.held.over or self.line is None or self.line.gone:
+            return not self.held.over
+        known = self.worlds.get(world)
+        return bool(known["running"]) if known else world in self.orders
+
+
+class OwnRanks:
+    """All starts of jobs with ranks on this agent's nodes.
+
+    environment  set for every rank, by the emulation
+    interface    by which ranks on other nodes are reached; lo: all are on this machine
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        nodes: list[str],
+        *,
+        interface: str = "lo",
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._context, self._nodes = context, nodes
+        self._environment = rank_environment(interface) | (environment or {})
+        self.starters = Starters(context.clock)
+        self._jobs: dict[Instance, Kept] = {}
+        self._spawns: dict[str, tuple[Instance, int]] = {}  # by request: who asked, its ticket
+        self._watched: set[int] = set()
+        for held in context.holdings.trees.values():
+            if held.record.ranks:
+                self._adopt(held)
+
+    # --- orders -------------------------------------------------------------------------------
+
+    def start(self, order: m.StartRanks) -> None:
+        """Start a world's ranks here; one that is known already changes nothing."""
+        of, context = (order.job, order.instance), self._context
+        if of in context.closed:
+            return  # overtaken: the instance has been killed, or has ended
+        kept = self._jobs.get(of)
+        if kept is not None and kept.over and order.world not in kept.closed:
+            kept.later.append(order)  # its nodes had left the job, and come back
+            return
+        if kept is not None and not _is_new(order.world, kept):
+            return
+        try:
+            for argv in order.programs:
+                check_program(argv, order.cwd, order.env)
+            if kept is None:
+                kept = self._jobs[of] = self._make(order)
+        except (LaunchError, OSError, ValueError) as e:  # ValueError: a NUL character
+            self._not_started(order, str(e))
+            return
+        log.info("job %d.%d: starting world %d", *of, order.world)
+        kept.orders[order.world] = order
+        kept.send(self._command(order))
+
+    def end_world(self, job: int, instance: int, world: int) -> bool:
+        """End the ranks of a world that did not join; whether none of them is left here."""
+        kept = self._jobs.get((job, instance))
+        if kept is None:
+            return True
+        kept.closed.add(world)
+        if kept.world_running(world):
+            kept.send({"do": "end", "world": world})
+            return False
+        return True
+
+    def relayed(self, order: m.Relayed) -> None:
+        """What a keeper on another node says to ours."""
+        kept = self._jobs.get((order.job, order.instance))
+        if kept is not None:
+            kept.send({"do": "relayed", "data": json.loads(order.data)})
+
+    def answered(self, message: m.Reply) -> None:
+        """The server's reply to a request for a spawn."""
+        of, ticket = self._spawns.pop(message.id, (None, 0))
+        kept = self._jobs.get(of) if of is not None else None
+        if kept is None or (isinstance(message.body, m.Error) and message.body.code == "later"):
+            return  # the keeper asks again
+        refused = message.body.text if isinstance(message.body, m.Error) else ""
+        kept.send({"do": "spawn", "ticket": ticket, "why": refused})
+
+    def running(self, job: int) -> bool:
+        """Whether ranks of any start of the job run here."""
+        return any(of[0] == job and kept.running() for of, kept in self._jobs.items())
+
+    def worlds(self, job: int, instance: int) -> list[int]:
+        """The worlds, but for the job's first, of which ranks are here or about to be."""
+        kept = self._jobs.get((job, instance))
+        if kept is None:
+            return []
+        known = {*kept.orders, *kept.worlds}
+        return sorted(number for number in known if number and kept.world_running(number))
+
+    def acknowledged(self, held: Tree) -> None:
+        """The server knows how it ended."""
+        kept = self._jobs.get((held.record.job, held.record.instance))
+        if kept is not None:
+            kept.over = True
+            kept.send({"do": "leave"})
+
+    # --- keepers ------------------------------------------------------------------------------
+
+    def _make(self, order: m.StartRanks) -> Kept:
+        context = self._context
+        context.home.job(order.job).mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = context.holdings.make(Record(order.job, order.instance, ranks=True))
+        kept = Kept(held)
+        env = self._environment | order.env
+        starter = None
+        if not order.exec_only:
+            starter = self.starters.wanted(order.programs[0], env, order.cwd)
+        if starter is None or starter.ready:
+            self._engage(kept, order, starter)
+        else:
+            loading = starter
+            starter.waiting.append(
+                lambda ready: self._engage(kept, order, loading if ready else None)
+            )
+        return kept
+
+    def _engage(self, kept: Kept, order: m.StartRanks, starter: Starter | None) -> None:
+        """Have the keeper made, by a starter if there is one."""
+        if kept.held.killed:
+            return
+        line, control = keepers.pair()
+        asked = keepers.request(kept.held.folder, self._nodes, self._marks(order))
+        try:
+            if starter is None or not starter.ask(asked, control):
+                self._context.holdings.children.append(keepers.execute(asked, control))
+        except OSError as e:
+            kept.held.over = True
+            line.close()
+            self._not_started(order, str(e))
+            return
+        finally:
+            control.close()
+        self._use(kept, line)
+
+    def _use(self, kept: Kept, line: KeeperLine) -> None:
+        kept.line = line
+        for message in kept.unsent:
+            line.send(message)
+        kept.unsent.clear()
+
+    def _adopt(self, held: Tree) -> None:
+        """A keeper that an earlier agent had made."""
+        kept = Kept(held)
+        self._jobs[held.record.job, held.record.instance] = kept
+        line = keepers.reach(held.folder)
+        if line is not None:
+            self._use(kept, line)
+        else:
+            self._is_gone(kept)
+
+    def _marks(self, order: m.StartRanks) -> dict[str, str]:
+        ids = {"DQ_JOB_ID": str(order.job), "DQ_JOB_INSTANCE": str(order.instance)}
+        return {**self._context.owner.marks(), **ids}
+
+    def _command(self, order: m.StartRanks) -> dict[str, Any]:
+        env = {**self._environment, **order.env, **self._marks(order)}
+        return {
+            "do": "start",
+            "world": order.world,
+            "programs": order.programs,
+            "program_of": order.program_of,
+            "cwd": order.cwd,
+            "env": env,
+            "nodes": [place.node for place in order.places],
+            "folder": str(self._context.home.job(order.job)),
+            "name": self._name(order),
+            "root": order.root,
+            "input": order.input,
+            "label": order.label,
+            "spawned": order.spawned,
+            "joins": _joins(order),
+            "keys": order.keys,
+        }
+
+    def _name(self, order: m.StartRanks) -> str:
+        """The world's, for MPI: the same on all nodes, and never used by another world."""
+        cluster = hashlib.sha256(order.env.get("DQ_SERVER_KEY", "").encode()).hexdigest()[:12]
+        return f"dq_{cluster}_{order.job}_{order.instance}_{order.world}"
+
+    def _not_started(self, order: m.StartRanks, why: str) -> None:
+        log.warning("job %d.%d cannot be started: %s", order.job, order.instance, why)
+        if _joins(order):  # the job goes on at its old size
+            data = {"failed": order.world, "why": why}
+            if order.root in self._nodes:
+                kept = self._jobs.get((order.job, order.instance))
+                if kept is not None:
+                    kept.send({"do": "relayed", "data": data})
+            else:
+                self._relay(order.job, order.instance, order.root, data)
+            return
+        ended = m.AppEnded(job=order.job, instance=order.instance, exit_code=NOT_STARTED, error=why)
+        self._context.reports.add(f"end {order.job}.{order.instance}", ended)
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def register(self, poller: zmq.Poller) -> None:
+        """Let the agent's loop wake up for what keepers and starters say."""
+        lines = {k.line.fileno() for k in self._jobs.values() if k.line and not k.line.gone}
+        wanted = lines | {s.sock.fileno() for s in self.starters.by_name.values()}
+        for fd in self._watched - wanted:
+            with contextlib.suppress(KeyError):
+                poller.unregister(fd)
+        for fd in wanted - self._watched:
+            poller.register(fd, zmq.POLLIN)
+        self._watched = wanted
+
+    def look(self) -> None:
+        """Take in what keepers and starters say; report what the server has to know."""
+        self.starters.look()
+        for of, kept in list(self._jobs.items()):
+            if kept.line is not None:
+                for message in kept.line.read():
+                    self._hear(of, kept, message)
+                if kept.line.gone:
+                    self._is_gone(kept)
+            self._report(of, kept)
+            if kept.held.over and kept.over and kept.held.sweep():
+                self._context.holdings.drop(kept.held)
+                del self._jobs[of]
+                for order in kept.later:
+                    self.start(order)
+
+    def _hear(self, of: Instance, kept: Kept, message: dict[str, Any]) -> None:
+        if "state" in message:
+            if not kept.state:
+                kept.held.find()
+                started = m.AppStarted(*of, kept.held.record.pid)
+                self._context.reports.add(f"start {of[0]}.{of[1]}", started)
+            kept.state = message["state"]
+        elif "relay" in message:
+            self._relay(*of, message["relay"], message["data"])
+        elif "spawn" in message:
+            asked = message["spawn"]
+            if (of, asked["ticket"]) not in self._spawns.values():
+                self._spawns[self._ask_for_spawn(of, asked)] = of, asked["ticket"]
+
+    def _relay(self, job: int, instance: int, node: str, data: dict[str, Any]) -> None:
+        body = m.Relay(job=job, instance=instance, node=node, data=json.dumps(data).encode())
+        self._context.send(body)
+
+    def _ask_for_spawn(self, of: Instance, asked: dict[str, Any]) -> str:
+        world = asked["info"].get("dq_world", "")
+        body = m.SpawnRanks(
+            job=of[0],
+            instance=of[1],
+            ticket=asked["ticket"],
+            world=int(world) if world.isdigit() else 0,
+            programs=asked["programs"],
+            program_of=asked["program_of"],
+            cwd=asked["cwd"],
+            keys=asked["keys"],
+        )
+        return self._context.send(body)
+
+    def _is_gone(self, kept: Kept) -> None:
+        """The keeper has ended, or was killed."""
+        if kept.held.over:
+            return
+        if kept.line is not None:
+            kept.line.close()
+        kept.held.find()
+        with contextlib.suppress(OSError, ValueError):
+            kept.state = json.loads((kept.held.folder / "exit").read_text())
+        kept.held.over = True
+        if not kept.state and not kept.held.killed:
+            kept.state = {"worlds": {}, "failed": None, "lost": True}
+
+    def _report(self, of: Instance, kept: Kept) -> None:
+        """What the server must hear of how it ended, or that what it was told does not hold."""
+        reports, about = self._context.reports, f"end {of[0]}.{of[1]}"
+        for number, world in kept.worlds.items():
+            if world["spawned"] and not world["running"] and number not in kept.told:
+                kept.told.add(number)
+                reports.add(f"world {of[0]}.{of[1]}.{number}", m.WorldEnded(*of, number))
+        if kept.over:
+            return
+        if not kept.state and not kept.held.over:
+            return
+        ended = self._end_of(of, kept)
+        said = reports.about(about)
+        if said is not None and said != ended:
+            reports.withdraw(about)
+        if ended is not None and said != ended:
+            log.info("job %d.%d: ended here with %d %s", *of, ended.exit_code, ended.error)
+            reports.add(about, ended, kept.held)
+
+    def _end_of(self, of: Instance, kept: Kept) -> m.AppEnded | None:
+        state = kept.state
+        if kept.held.over and not kept.held.sweep():
+            return None  # processes are left: looked at again in the next turn
+        failed, why, code = state.get("failed"), "", 0
+        if failed:
+            code, why = failed["code"], failed["why"]
+        elif kept.held.killed or state.get("killed"):
+            if not kept.held.over:
+                return None
+            code = KILLED
+        elif state.get("lost"):
+            code, why = KILLED, f"the keeper of its ranks on {self._nodes[0]} was killed"
+        elif kept.running() or not any(w["part"] for w in kept.worlds.values()):
+            return None
+        return m.AppEnded(
+            job=of[0], instance=of[1], exit_code=code, error=why[:4000], world=kept.newest
+        )
+
+    def close(self) -> None:
+        """The agent ends; its keepers are told by signals (agent.py)."""
+        self.starters.close()
+
+
+def _is_new(world: int, kept: Kept) -> bool:
+    """Whether the world may still be started."""
+    known = world in kept.orders or world in kept.worlds or world in kept.closed
+    return not known and not kept.held.killed and not kept.over
+
+
+def _joins(order: m.StartRanks) -> bool:
+    """Whether its ranks wait until the running job takes them in."""
+    return order.world > 0 and not order.spawned

@@ -1,0 +1,13 @@
+"""DQ's own process manager: starts MPI ranks, talks PMI-1 with them, and knows how each ended.
+
+pmi.py       the words of PMI-1 and the state of one MPI world: pure, no descriptor
+output.py    whole lines of ranks' output into files
+program.py   what a command line runs, and running it in a forked rank
+process.py   making a process: descriptors, environment, what `ps` shows of it
+keeper.py    the parent of one job's ranks on one node: a loop over their descriptors
+starter.py   the fork server: a process with numpy and mpi4py loaded that keepers are forked from
+
+Standard library only, and relative imports only: a starter runs in the job's interpreter, which
+need not have DQ installed, and loads this folder as a package of another name. docs/ranks.md has
+the protocols.
+"""

@@ -1,0 +1,528 @@
+"""The keeper: parent of one job's ranks on one node. It outlives the agent that directs it.
+
+Its agent and it exchange lines of JSON over a socket. The keeper listens in its folder, too, for an
+agent that was killed and started again. What it knows it says as a whole whenever that changes
+(`state`), so that nothing is lost with an agent, and repeats what has not had its effect.
+
+    agent → keeper   {"do": "start", "world": W, ...}    see Start
+                     {"do": "relayed", "data": {...}}    from another keeper of the job
+                     {"do": "spawn", "ticket": T, "why": ""}   a spawn was granted, or refused
+                     {"do": "end", "world": W}           end the ranks of a world
+                     {"do": "leave"}                     the job is over: end when no rank is left
+    keeper → agent   {"state": {...}}                    see Keeper.state
+                     {"relay": NODE, "data": {...}}      to another keeper of the job
+                     {"spawn": {...}}                    a rank calls MPI_Comm_spawn
+                     {"await": {...}}                    rank 0 waits for a world
+
+SIGTERM to the keeper ends all ranks: SIGTERM to every descendant, then SIGKILL after GRACE_S. It
+declares itself a subreaper, so that no descendant is lost, and at most one keeper ever runs for a
+folder (process.claim). At its end FOLDER/exit says how the ranks ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import time
+from typing import Any, Callable, NoReturn, Optional
+
+from . import output, pmi, process, program
+from .channel import Channel
+from .exchange import Exchange
+from .world import Rank, Start, World
+
+GRACE_S = 2.0
+KILL_AGAIN_S = 0.1
+AGAIN_S = 1.0  # until what has not had its effect is said again
+MESSAGE_BYTES_MAX = 64 << 20
+QUIET_END_S = 2.0  # how long the other ranks of a world may outlive one that ended in MPI
+WRITE_FOR_S = 60.0  # how long a full disk may keep the end from being written
+Json = dict[str, Any]
+
+
+class Become(BaseException):
+    """Raised in a forked rank, so that it leaves the keeper's frames before the program runs."""
+
+    def __init__(self, wanted: program.Program) -> None:
+        super().__init__()
+        self.program = wanted
+
+
+class Keeper:
+    """See the module's docstring. `tops`: None unless this process was forked from a starter."""
+
+    def __init__(
+        self, folder: str, nodes: list[str], control: socket.socket, tops: Optional[dict[str, str]]
+    ) -> None:
+        self.folder, self.nodes, self._tops = folder, nodes, tops
+        self.worlds: dict[int, World] = {}
+        self._files: dict[tuple[str, str], output.File] = {}
+        self._spawns: dict[int, tuple[World, Rank, Json]] = {}  # by ticket, unanswered
+        self._tickets = 0
+        self._cancelled: set[int] = set()  # worlds
+        self.exchange = Exchange(
+            nodes, self.worlds, self._to_agent, self._say, self._carry, self._cancel
+        )
+        self.failed: Optional[Json] = None  # the first failure
+        self._leaving = self._terminating = False
+        self._kill_s = float("inf")
+        self._again_s = time.monotonic() + AGAIN_S
+        self._said = ""
+        self._selector = selectors.DefaultSelector()
+        self._agent: Optional[Channel] = None
+        self._listener = self._listen()
+        self._wake, wakes = socket.socketpair()
+        for end in (self._wake, wakes):
+            end.setblocking(False)
+        self._wakes = wakes
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._terminate)
+        signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+        self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
+        self._meet(control)
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until the job is over and no rank is left."""
+        while not self._over():
+            for key, _ in self._selector.select(self._patience_s()):
+                key.data()
+            self._look()
+        self._end()
+
+    def _patience_s(self) -> float:
+        now = time.monotonic()
+        due = self._kill_s
+        if any(rank.quiet_s for world in self.worlds.values() for rank in world.local.values()):
+            due = min(due, now + 0.1)
+        if self._spawns or self.exchange.something_open():
+            due = min(due, self._again_s)
+        return max(0.0, min(due - now, 3600.0))
+
+    def _over(self) -> bool:
+        if any(world.running() for world in self.worlds.values()):
+            return False
+        return self._leaving or self._terminating or (self._agent is None and bool(self.worlds))
+
+    def _look(self) -> None:
+        """What time brings about, and telling the agent what is new."""
+        now = time.monotonic()
+        if now >= self._kill_s:
+            self._kill_s = now + KILL_AGAIN_S
+            _signal_all(signal.SIGKILL)
+        for world in self.worlds.values():
+            self._quiet_ends(world, now)
+        if now >= self._again_s:
+            self._again_s = now + AGAIN_S
+            self._say_again()
+        for channel in self._channels():
+            self._watch(channel)
+        self._tell_state()
+
+    def _say_again(self) -> None:
+        self.exchange.say_again()
+        for _, _, asked in self._spawns.values():
+            self._to_agent({"spawn": asked})
+
+    def _end(self) -> None:
+        for world in self.worlds.values():
+            world.remove_shared_memory()
+        while _signal_all(signal.SIGKILL):
+            _reap_all()
+            time.sleep(0.005)
+        state = json.dumps(self.state())
+        until = time.monotonic() + WRITE_FOR_S
+        while time.monotonic() < until:
+            try:
+                process.write(f"{self.folder}/exit", state)
+            except FileNotFoundError:
+                return  # the agent has forgotten this job
+            except OSError:
+                time.sleep(0.5)
+            else:
+                return
+
+    def state(self) -> Json:
+        """What the agent is told of it, as a whole."""
+        return {
+            "worlds": {
+                str(number): {
+                    "running": len(world.running()),
+                    "part": world.is_part,
+                    "spawned": world.start.spawned,
+                }
+                for number, world in self.worlds.items()
+            },
+            "failed": self.failed,
+            "killed": self._terminating,
+        }
+
+    def _tell_state(self) -> None:
+        state = json.dumps(self.state())
+        if state != self._said and self._agent is not None:
+            self._said = state
+            self._agent.send('{"state": ' + state + "}")
+            self._watch(self._agent)
+
+    # --- the agent ----------------------------------------------------------------------------
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # Through the folder's descriptor: a path may be longer than the 107 bytes of an address.
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            listener.bind(f"/proc/self/fd/{folder}/control")
+        finally:
+            os.close(folder)
+        listener.listen(4)
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        return listener
+
+    def _accept(self) -> None:
+        try:
+            caller, _ = self._listener.accept()
+        except OSError:
+            return
+        if self._agent is not None:  # its successor: the lock of agents lets only one run
+            self._drop_agent()
+        self._meet(caller)
+
+    def _meet(self, caller: socket.socket) -> None:
+        self._agent = agent = Channel(caller, MESSAGE_BYTES_MAX)
+        self._selector.register(agent, selectors.EVENT_READ, lambda: self._from_agent(agent))
+        self._said = ""
+        self._again_s = 0.0
+
+    def _drop_agent(self) -> None:
+        assert self._agent is not None
+        self._selector.unregister(self._agent)
+        self._agent.sock.close()
+        self._agent = None
+
+    def _from_agent(self, agent: Channel) -> None:
+        agent.flush()
+        lines = agent.lines()
+        if lines is None:
+            if agent is self._agent:
+                self._drop_agent()
+            return
+        for line in lines:
+            self._carry_out(json.loads(line))
+
+    def _to_agent(self, message: Json) -> None:
+        if self._agent is not None:
+            self._agent.send(json.dumps(message))
+            self._watch(self._agent)
+
+    def _carry_out(self, message: Json) -> None:
+        what = message.pop("do")
+        if what == "start":
+            self._start(Start(**message))
+        elif what == "relayed":
+            self.exchange.heard(message["data"])
+        elif what == "spawn":
+            self._answer_spawn(message["ticket"], message["why"])
+        elif what == "end":
+            self._cancel(message["world"])
+        elif what == "leave":
+            self._leaving = True
+
+    # --- ranks --------------------------------------------------------------------------------
+
+    def _start(self, wanted: Start) -> None:
+        if wanted.world in self.worlds or self._terminating:
+            return  # said again
+        world = self.worlds[wanted.world] = World(wanted, self.nodes)
+        if wanted.world in self._cancelled:
+            world.ending = True
+            return
+        for number in sorted(world.machine.local):
+            argv = wanted.argv_of(number)
+            plan = None
+            if self._tops is not None:
+                plan = program.plan(argv, wanted.env, wanted.cwd, self._tops)
+            become = None if plan is None else _becoming(plan, self._detach)
+            rank = world.run(number, self._file, become)
+            for channel in (rank.pmi, rank.link):
+                self._register(channel, _bind(self._from_rank, world, rank, channel))
+            for stream in rank.streams:
+                self._selector.register(
+                    stream, selectors.EVENT_READ, _bind(self._pump, rank, stream)
+                )
+
+    def _file(self, folder: str, name: str) -> output.File:
+        if (folder, name) not in self._files:
+            self._files[folder, name] = output.File(os.path.join(folder, name))
+        return self._files[folder, name]
+
+    def _detach(self) -> None:
+        """In a forked rank: forget the sockets without closing their numbers, which are reused."""
+        self._selector.close()
+        self._listener.detach()
+        for end in (self._wake, self._wakes):
+            end.detach()
+        for channel in self._channels():
+            channel.sock.detach()
+
+    def _channels(self) -> list[Channel]:
+        ranks = [r for world in self.worlds.values() for r in world.local.values()]
+        found = [c for r in ranks for c in (r.pmi, r.link) if c is not None and not r.closed]
+        return found if self._agent is None else [*found, self._agent]
+
+    def _register(self, channel: Channel, callback: Callable[[], None]) -> None:
+        self._selector.register(channel, selectors.EVENT_READ, callback)
+
+    def _watch(self, channel: Channel) -> None:
+        """Wait for room to send if something is left to be sent."""
+        try:
+            key = self._selector.get_key(channel)
+        except (KeyError, ValueError):
+            return
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.waiting else 0)
+        if key.events != events:
+            self._selector.modify(channel, events, key.data)
+
+    def _pump(self, rank: Rank, stream: output.Stream) -> None:
+        if not stream.pump():
+            self._selector.unregister(stream)
+            rank.streams.remove(stream)
+            stream.close()
+
+    def _woken(self) -> None:
+        try:
+            self._wake.recv(4096)
+        except OSError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            for world in self.worlds.values():
+                rank = world.of_pid(pid)
+                if rank is not None:
+                    self._ended(world, rank, os.waitstatus_to_exitcode(status))
+
+    def _ended(self, world: World, rank: Rank, code: int) -> None:
+        for channel in (rank.link, rank.pmi):  # what it said last counts
+            if not rank.closed:
+                self._from_rank(world, rank, channel)
+        rank.code = code
+        for stream in list(rank.streams):
+            # What it wrote is safe before its end is told. A child of it may still hold the pipe.
+            stream.drain()
+        if not rank.closed:
+            self._close(rank)
+        if self._terminating or world.ending or rank.retired:
+            return
+        if code:
+            world.note_shared_memory()
+        if not world.is_part:
+            self._fails_to_join(world, rank, code)
+            return
+        if code == 0 and not rank.in_session:
+            if rank.number in world.machine.initialized - world.machine.finalized and not rank.left:
+                rank.quiet_s = time.monotonic() + QUIET_END_S
+            return
+        if code == 0:
+            why = f"{world.called(rank)} ended without leaving the job"
+            self._fail(code=1, why=why)
+        elif code > 0:
+            self._fail(code=code, why="")
+        else:
+            self._fail(
+                code=128 - code, why=f"{world.called(rank)} was ended by {process.names(code)}"
+            )
+
+    def _fails_to_join(self, world: World, rank: Rank, code: int) -> None:
+        """A rank ended before it joined: the job goes on without its world."""
+        why = f"{world.called(rank)}, which was to join, ended with {process.names(code)}"
+        data = {"failed": world.start.world, "why": why}
+        self.exchange.relay(world.start.root or self.nodes[0], data)
+        self._cancel(world.start.world)
+
+    def _quiet_ends(self, world: World, now: float) -> None:
+        """A rank that ended in MPI without MPI_Finalize: the others wait for it for ever."""
+        for rank in world.local.values():
+            if rank.quiet_s and now >= rank.quiet_s:
+                rank.quiet_s = 0.0
+                if world.running() and not world.ending:
+                    self._fail(code=1, why=f"{world.called(rank)} ended without MPI_Finalize")
+
+    def _fail(self, *, code: int, why: str) -> None:
+        if self.failed is None and not self._terminating:
+            self.failed = {"code": code, "why": why}
+
+    def _close(self, rank: Rank) -> None:
+        for channel in (rank.pmi, rank.link):
+            try:
+                self._selector.unregister(channel)
+            except (KeyError, ValueError):
+                pass
+            channel.sock.close()
+        rank.closed = True
+
+    def _terminate(self, *_: object) -> None:
+        if not self._terminating:
+            self._terminating = True
+            for world in self.worlds.values():
+                world.note_shared_memory()
+            self._kill_s = time.monotonic() + GRACE_S
+            _signal_all(signal.SIGTERM)
+
+    def _cancel(self, number: int) -> None:
+        """End the ranks of a world that has not joined, or shall not be there any more."""
+        self._cancelled.add(number)  # the order to start it may still be on its way
+        world = self.worlds.get(number)
+        if world is not None:
+            world.note_shared_memory()
+            world.ending = True
+            for rank in world.running():
+                _kill(rank.pid)
+
+    # --- what ranks say -----------------------------------------------------------------------
+
+    def _from_rank(self, world: World, rank: Rank, channel: Channel) -> None:
+        channel.flush()
+        try:
+            while True:
+                lines = channel.lines()
+                if lines is None:
+                    try:
+                        self._selector.unregister(channel)
+                    except (KeyError, ValueError):
+                        pass
+                    return
+                if not lines:
+                    return
+                for line in lines:
+                    if channel is rank.pmi:
+                        for effect in world.machine.handle(rank.number, line):
+                            self._effect(world, rank, effect)
+                    else:
+                        self._heard(world, rank, json.loads(line))
+        except (pmi.Garbage, ValueError, KeyError, TypeError, RecursionError) as e:
+            # It ends its own job and nothing else.
+            why = f"{world.called(rank)} sent what its process manager does not understand: {e}"
+            self._fail(code=1, why=why[:1000])
+            _kill(rank.pid)
+
+    def _effect(self, world: World, rank: Rank, effect: pmi.Effect) -> None:
+        if isinstance(effect, pmi.Say):
+            world.local[effect.rank].pmi.send(effect.line)
+            self._watch(world.local[effect.rank].pmi)
+        elif isinstance(effect, pmi.Fence):
+            self.exchange.fence(world, effect)
+        elif isinstance(effect, pmi.Abort):
+            for stream in list(rank.streams):
+                stream.drain()
+            self._fail(code=effect.code & 0xFF or 1, why="")
+        elif isinstance(effect, pmi.Publish):
+            answer = pmi.answer_publish(effect)
+            done = _bind(self._effect, world, rank, answer)
+            self.exchange.publish(effect.name, effect.port, done)
+        elif isinstance(effect, pmi.Lookup):
+            port = self.exchange.names.get(effect.name) or None
+            self._effect(world, rank, pmi.answer_lookup(effect, port))
+        elif isinstance(effect, pmi.Spawn):
+            self._ask_for_spawn(world, rank, effect)
+
+    def _ask_for_spawn(self, world: World, rank: Rank, effect: pmi.Spawn) -> None:
+        self._tickets += 1
+        # Beyond this process: a keeper that was made later for the same job must not reuse it.
+        ticket = time.time_ns() // 1000 + self._tickets
+        asked = {
+            "ticket": ticket,
+            "node": world.start.nodes[rank.number],
+            "programs": effect.programs,
+            "program_of": effect.program_of,
+            "info": effect.info,
+            "keys": effect.keys,
+            "cwd": effect.info.get("wdir", world.start.cwd),
+            "world": world.start.world,
+        }
+        self._spawns[ticket] = world, rank, asked
+        self._to_agent({"spawn": asked})
+
+    def _answer_spawn(self, ticket: int, why: str) -> None:
+        world, rank, _ = self._spawns.pop(ticket, (None, None, None))
+        if world is None or rank is None or rank.closed:
+            return
+        if why:
+            self._file(world.start.folder, "err").write(
+                f"dq: MPI_Comm_spawn by rank {rank.number} is refused: {why}\n".encode()
+            )
+        self._effect(world, rank, pmi.answer_spawn(rank.number, why))
+
+    def _heard(self, world: World, rank: Rank, said: Json) -> None:
+        """A line of the resize library (docs/ranks.md)."""
+        if not isinstance(said, dict):
+            raise TypeError("a line that is no object")
+        if "session" in said:
+            rank.in_session = bool(said["session"])
+            rank.left = not rank.in_session
+            rank.retired = rank.retired or bool(said.get("retired"))
+        elif "arrived" in said:
+            self.exchange.arrive(world, rank, str(said["arrived"]))
+        elif "await" in said:
+            self._to_agent({"await": {**said, "node": rank.node}})
+            self.exchange.wait_for(rank, said)
+        elif "go" in said:
+            self.exchange.decide("go", int(said["go"]))
+        elif "cancel" in said:
+            self.exchange.decide("cancel", int(said["cancel"]))
+
+    def _say(self, rank: Rank, line: str) -> None:
+        """To the resize library of a rank."""
+        if not rank.closed:
+            rank.link.send(line)
+            self._watch(rank.link)
+
+    def _carry(self, world: World, effects: list[pmi.Effect]) -> None:
+        for effect in effects:
+            self._effect(world, next(iter(world.local.values())), effect)
+
+
+def _becoming(
+    plan: program.Program, detach: Callable[[], None]
+) -> Callable[[process.Birth], NoReturn]:
+    def become(_: process.Birth) -> NoReturn:
+        detach()
+        raise Become(plan)
+
+    return become
+
+
+def _bind(function: Callable[..., None], *arguments: Any) -> Callable[[], None]:
+    return lambda: function(*arguments)
+
+
+def _kill(pid: int, number: int = signal.SIGKILL) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def _signal_all(number: int) -> int:
+    """Send a signal to every descendant; returns how many there were."""
+    # Not killpg: it misses descendants that called setsid.
+    victims = process.descendants(os.getpid())
+    for pid in victims:
+        _kill(pid, number)
+    return len(victims)
+
+
+def _reap_all() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass

@@ -1,0 +1,213 @@
+"""One MPI world of a job as one keeper has it: its order, its ranks here, and how they stand."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Callable, NoReturn, Optional
+
+from . import output, pmi, process
+from .channel import Channel
+
+PMI, LINK = "PMI_FD", "DQ_LINK"
+SHARED_MEMORY = "/dev/shm/mpich_shm_"  # noqa: S108 - MPICH's choice
+
+
+@dataclass
+class Start:
+    """The order to start a world; the fields of the message StartRanks that keepers need.
+
+    nodes    of each rank, of all nodes; `root`: of the job's rank 0, for a world that joins it
+    folder   of the job's output
+    """
+
+    world: int
+    programs: list[list[str]]
+    program_of: list[int]
+    cwd: str
+    env: dict[str, str]
+    nodes: list[str]
+    folder: str
+    name: str  # of the key-value space: unique for ever
+    processors: list[int] = field(default_factory=list)
+    root: str = ""
+    input: str = ""
+    label: bool = False
+    spawned: bool = False
+    joins: bool = False
+    keys: dict[str, str] = field(default_factory=dict)
+
+    def argv_of(self, rank: int) -> list[str]:
+        """What a rank runs."""
+        return self.programs[self.program_of[rank] if self.program_of else 0]
+
+
+@dataclass
+class Rank:
+    """A rank of a world on this node. `code`: how it ended, negative for a signal."""
+
+    number: int
+    node: str
+    pid: int
+    pmi: Channel
+    link: Channel
+    streams: list[output.Stream]
+    in_session: bool = False  # it has said so and not taken it back
+    left: bool = False  # it was in a session and left it in order
+    retired: bool = False  # the job goes on without it: how it ends does not matter
+    code: Optional[int] = None
+    closed: bool = False  # its sockets are
+    quiet_s: float = 0.0  # when its end without MPI_Finalize is to be taken for a failure
+
+
+class World:
+    """See the module's docstring."""
+
+    def __init__(self, start: Start, here: list[str]) -> None:
+        self.start = start
+        order = list(dict.fromkeys(start.nodes))
+        local = frozenset(r for r, node in enumerate(start.nodes) if node in here)
+        # Nodes of one keeper share memory: to MPI they are one.
+        first = next((i for i, node in enumerate(order) if node in here), 0)
+        self.machine = pmi.World(
+            name=start.name,
+            size=len(start.nodes),
+            local=local,
+            nodes=[first if node in here else order.index(node) for node in start.nodes],
+            keys=dict(start.keys),
+            appnums=list(start.program_of),
+        )
+        self.local: dict[int, Rank] = {}
+        self.arrived: set[int] = set()  # ranks that are up and wait to join
+        self.port = ""
+        self.gone = False  # they have been told to join
+        self.ending = False  # they are being ended: how does not matter
+        self._fences: dict[str, tuple[int, dict[str, str]]] = {}  # by node: ranks, keys
+        self._released: tuple[int, dict[str, str]] = (-1, {})  # seq, keys
+        self._memory: set[str] = set()  # files of MPICH's shared memory
+
+    def running(self) -> list[Rank]:
+        """Its ranks here that have not ended."""
+        return [rank for rank in self.local.values() if rank.code is None]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether its ranks are part of the job; not before they were told to join."""
+        return self.gone or not self.start.joins
+
+    def of_pid(self, pid: int) -> Optional[Rank]:
+        """The rank of a process that has not been seen to end."""
+        return next((rank for rank in self.running() if rank.pid == pid), None)
+
+    def called(self, rank: Rank) -> str:
+        """What people read of a rank."""
+        return f"rank {rank.number} on {rank.node}"
+
+    def run(
+        self,
+        number: int,
+        file: Callable[[str, str], output.File],
+        become: Optional[Callable[[process.Birth], NoReturn]],
+    ) -> Rank:
+        """Start a rank."""
+        start = self.start
+        mine, its = socket.socketpair()
+        mine_too, its_too = socket.socketpair()
+        label = f"[{number}] " if start.label else ""
+        if start.label and start.world:
+            label = f"[{start.world}.{number}] "
+        out, out_end = output.pipe()
+        err, err_end = output.pipe()
+        given = start.input if number == 0 and start.input else os.devnull
+        stdin = os.open(given, os.O_RDONLY | os.O_CLOEXEC)
+        env = {
+            **start.env,
+            "PMI_RANK": str(number),
+            "PMI_SIZE": str(len(start.nodes)),
+            "PMI_ID": str(number),
+            "DQ_WORLD": str(start.world),
+            "DQ_NODE": start.nodes[number],
+        }
+        if start.spawned:
+            env["PMI_SPAWNED"] = "1"
+        if start.joins:
+            env["DQ_JOINS"] = "1"
+        sockets = {PMI: its.fileno(), LINK: its_too.fileno()}
+        birth = process.Birth(
+            start.argv_of(number), env, start.cwd, (stdin, out_end, err_end), sockets
+        )
+        me = os.getpid()
+        try:
+            pid = process.fork(birth, become)
+        finally:
+            # Not in the rank itself, where these numbers mean something else by now.
+            if os.getpid() == me:
+                its.close()
+                its_too.close()
+                for fd in (stdin, out_end, err_end):
+                    os.close(fd)
+            else:
+                for end in (its, its_too, mine, mine_too):
+                    end.detach()
+        rank = Rank(
+            number=number,
+            node=start.nodes[number],
+            pid=pid,
+            pmi=Channel(mine, pmi.LINE_BYTES_MAX),
+            link=Channel(mine_too, pmi.LINE_BYTES_MAX),
+            streams=[
+                output.Stream(out, file(start.folder, "out"), label),
+                output.Stream(err, file(start.folder, "err"), label),
+            ],
+        )
+        self.local[number] = rank
+        return rank
+
+    # --- barriers over several nodes ----------------------------------------------------------
+
+    def collect(
+        self, seq: int, node: str, ranks: int, keys: dict[str, str]
+    ) -> dict[str, dict[str, str]]:
+        """At the keeper of rank 0: a node's part in a barrier; who is to be told which keys."""
+        if seq <= self._released[0]:  # it did not hear of the end of that barrier
+            return {node: self._released[1]} if seq == self._released[0] else {}
+        self._fences[node] = ranks, keys
+        if sum(count for count, _ in self._fences.values()) < self.machine.size:
+            return {}
+        everybody: dict[str, str] = {}
+        for _, part in self._fences.values():
+            everybody.update(part)
+        nodes, self._fences, self._released = list(self._fences), {}, (seq, everybody)
+        return dict.fromkeys(nodes, everybody)
+
+    # --- what MPI leaves ------------------------------------------------------------------------
+
+    def note_shared_memory(self) -> None:
+        """Remember which files of MPICH's shared memory the ranks that still run have open.
+
+        MPICH removes their names in MPI_Finalize, which a rank that is killed never reaches.
+        """
+        for rank in self.running():
+            try:
+                with open(f"/proc/{rank.pid}/maps") as f:
+                    self._memory.update(
+                        line.split(maxsplit=5)[5].strip() for line in f if SHARED_MEMORY in line
+                    )
+            except OSError:
+                continue
+
+    def remove_shared_memory(self) -> None:
+        """No rank of it runs any more: remove what is left of them."""
+        for path in self._memory:
+            if path.startswith(SHARED_MEMORY) and not path.endswith(" (deleted)"):
+                try:
+                    os.unlink(path)
+                except OSError:
+                    pass  # removed by the ranks themselves
+
+
+def unique_name(job: str) -> str:
+    """A name for a key-value space that no other world on this machine has had."""
+    return f"dq_{job}_{os.getpid()}_{time.time_ns()}_{os.urandom(4).hex()}"

@@ -1,0 +1,303 @@
+"""Ranks that join and leave under MPICH where DQ's keepers are the process manager.
+
+Joining. Rank 0 tells its keeper which world of new ranks it awaits (DQ_LINK, docs/ranks.md); they
+start as an MPI world of their own while the job computes. Each reports when it has come out of
+MPI_Init, reserves the memory that its share will need, and sleeps on its link. When rank 0 says so
+they are woken and accept the job's ranks through an MPI port; both merge, old ranks in front. Who
+waits, on either side, sleeps: only the merge itself is MPI's.
+
+Leaving. The survivors split off, everyone disconnects the old communicator, and a leaver ends by
+itself. The keeper knows from the link that it may; MPI's process manager is not asked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+from mpi4py import MPI
+
+from resize_lib.processes.command import START_FOLDER, check_command, program_command
+from resize_lib.processes.departure import (
+    RankExit,
+    checked_leavers,
+    remove_shared_memory_names,
+    split_off,
+)
+from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
+from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
+from resize_lib.processes.link import LinkClosed, Message, RankLink
+from resize_lib.waiting import idle_barrier, idle_bcast, wait_until
+
+JOINS_VARIABLE = "DQ_JOINS"
+ARRIVAL_LIMIT_S = 120.0
+END_LIMIT_S = 10.0
+
+
+@dataclass
+class Awaited:
+    """The world of new ranks that this rank 0 has asked for."""
+
+    world: int
+    size: int
+    until_s: float  # time.monotonic
+    port: str = ""  # known when they are ready
+    failed: str = ""
+
+
+class OwnExit(RankExit):
+    """MPI_Finalize does nothing in a rank that is alone, so what it is for is done here.
+
+    `comm`: the job's communicator. A message that this rank has sent may still need it: all ranks
+    stay until all have come to their end.
+    """
+
+    def __init__(self, link: RankLink) -> None:
+        super().__init__()
+        self.comm: MPI.Intracomm | None = None
+        self._link = link
+        self._pid = os.getpid()
+
+    def alone(self) -> None:
+        if not self.is_alone:
+            atexit.register(self._end_in_order)
+        super().alone()
+
+    def leave(self) -> NoReturn:
+        self.comm = None
+        super().leave()
+
+    def _end_in_order(self) -> None:
+        """Called at exit."""
+        if os.getpid() != self._pid:
+            return
+        if self.comm is not None and not MPI.Is_finalized():
+            self._wait_for_others(self.comm)
+        with suppress(LinkClosed):
+            self._link.say(session=False)
+
+    def _wait_for_others(self, comm: MPI.Intracomm) -> None:
+        # With a limit: the message that ends the barrier here may be the last that another needs,
+        # and be lost with the process that sent it. That rank has nothing to lose any more.
+        with suppress(MPI.Exception):
+            everyone = comm.Ibarrier()
+            end_s = time.monotonic() + END_LIMIT_S
+            wait_until(lambda: everyone.Test() or time.monotonic() > end_s)
+
+
+class OwnBackend:
+    """Any rank may come or go, rank 0 and the starting ranks included."""
+
+    name = "own"
+    can_resize = True
+    why_not = ""
+
+    def __init__(self, link: RankLink) -> None:
+        self._link = link
+        self.spawned = os.environ.pop(JOINS_VARIABLE, "") == "1"
+        self._joined = False
+        self._awaited: Awaited | None = None
+        self._cancels_at_exit = False
+        self._exit = OwnExit(link)
+        abort_on_uncaught_exception()
+
+    def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
+        if self.spawned:
+            return self.join(reserve)
+        comm = MPI.COMM_WORLD.Dup()
+        remove_shared_memory_names()
+        return self._now(comm)
+
+    def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:
+        if not self.spawned or self._joined:
+            raise ProcessError("this rank was not started for a running job, or has joined it")
+        self._joined = True
+        self._exit.alone()
+        world = MPI.COMM_WORLD
+        idle_barrier(world)  # then nobody needs the names any more
+        remove_shared_memory_names()
+        port = MPI.Open_port() if world.rank == 0 else ""
+        if not self._told_to_join(port, reserve):
+            self.leave()
+        between = world.Accept(port, root=0)
+        merged = between.Merge(high=True)
+        if port:
+            MPI.Close_port(port)
+        between.Disconnect()
+        return self._now(merged)
+
+    def _told_to_join(self, port: str, reserve: Reserve | None) -> bool:
+        """Report and sleep; False if the job does without this rank, or is gone."""
+        arrived = False
+        try:
+            while True:
+                # What memory this rank will need it has mostly been told by now.
+                message = self._link.wait() if arrived else self._link.poll()
+                if message is None:
+                    self._link.say(arrived=port)
+                    arrived = True
+                elif "touch" in message and reserve is not None:
+                    reserve([n for n in message["touch"] if isinstance(n, int)])
+                elif "go" in message:
+                    return True
+        except LinkClosed:
+            return False
+
+    def expand(
+        self,
+        comm: MPI.Intracomm,
+        hosts: Sequence[str],
+        argv: Sequence[str] | None = None,
+        folder: str | None = None,
+        *,
+        world: int = 0,
+        touch: Sequence[int] = (),
+    ) -> MPI.Intracomm:
+        refused = ""
+        if comm.rank == 0:
+            try:
+                self.begin_expand(hosts, argv, folder, world=world, touch=touch)
+            except SpawnError as error:
+                refused = str(error)
+        return self._complete(comm, refused)
+
+    def begin_expand(
+        self,
+        hosts: Sequence[str],
+        argv: Sequence[str] | None = None,
+        folder: str | None = None,
+        *,
+        world: int = 0,
+        touch: Sequence[int] = (),
+    ) -> None:
+        if self._awaited is not None:
+            raise SpawnError("another expansion is under way")
+        check_hosts(hosts)
+        command, where = list(argv or program_command()), folder or START_FOLDER
+        check_command(command, where)
+        # Without a server nobody counts the resizes; the next rank 0 must not repeat a number.
+        world = world or time.time_ns()
+        wanted = {"hosts": list(hosts), "argv": command, "cwd": where, "touch": list(touch)}
+        self._say({"await": world, "size": len(hosts), **wanted})
+        until_s = time.monotonic() + ARRIVAL_LIMIT_S
+        self._awaited = Awaited(world, len(hosts), until_s)
+        if not self._cancels_at_exit:
+            self._cancels_at_exit = True
+            atexit.register(self.cancel_expand)
+
+    def expand_ready(self) -> bool:
+        awaited = self._awaited
+        if awaited is None:
+            return False
+        try:
+            while not awaited.port and not awaited.failed:
+                if (message := self._link.poll()) is None:
+                    break
+                self._note(awaited, message)
+        except LinkClosed as e:
+            awaited.failed = str(e)
+        return self._is_ready(awaited)
+
+    def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
+        return self._complete(comm, "" if self._awaited is not None else "no expansion was begun")
+
+    def cancel_expand(self) -> None:
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            with suppress(SpawnError):
+                self._say({"cancel": awaited.world})
+
+    def _wait_until_ready(self) -> None:
+        """Sleep until the new ranks are ready; SpawnError if they will not be."""
+        awaited = self._awaited
+        assert awaited is not None, "something was begun"
+        try:
+            while not awaited.port and not awaited.failed:
+                left_s = awaited.until_s - time.monotonic()
+                if left_s <= 0 or (message := self._link.wait(left_s)) is None:
+                    break
+                self._note(awaited, message)
+        except LinkClosed as e:
+            awaited.failed = str(e)
+        self._is_ready(awaited)
+
+    def _is_ready(self, awaited: Awaited) -> bool:
+        if not awaited.port and not awaited.failed and time.monotonic() > awaited.until_s:
+            awaited.failed = f"{awaited.size} new ranks are not ready after {ARRIVAL_LIMIT_S:g} s"
+        if awaited.failed:
+            self.cancel_expand()  # of several nodes' ranks some may have come up
+            raise SpawnError(awaited.failed)
+        return bool(awaited.port)
+
+    def _note(self, awaited: Awaited, message: Message) -> None:
+        """What the keeper says; of a world that was cancelled it may still be under way."""
+        if message.get("ready") == awaited.world:
+            awaited.port = str(message.get("port") or "")
+            awaited.failed = "" if awaited.port else "they have opened no port"
+        elif message.get("failed") == awaited.world:
+            awaited.failed = str(message.get("why") or "the new ranks cannot be started")
+
+    def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
+        """Merge with the ranks that are awaited; `refused` (rank 0's) says why there are none."""
+        self._exit.alone()  # before the first rank could leave, and on every rank
+        port = ""
+        if comm.rank == 0 and not refused:
+            try:
+                self._wait_until_ready()
+                assert self._awaited is not None, "it is ready"
+                port = self._awaited.port
+                self._say({"go": self._awaited.world})  # they wake up while the ranks here do
+                self._awaited = None
+            except SpawnError as error:
+                refused = str(error)
+        port, refused = idle_bcast(comm, (port, refused))
+        if refused:
+            raise SpawnError(f"the job stays at {comm.size} ranks: {refused}")
+        between = comm.Connect(port, root=0)
+        merged = between.Merge(high=False)
+        between.Disconnect()
+        comm.Disconnect()
+        return self._now(merged)
+
+    def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:
+        gone = checked_leavers(comm, leaving)
+        if comm.rank in gone:
+            self.cancel_expand()
+        self._exit.alone()
+        self._exit.comm = None
+        smaller = split_off(comm, gone)
+        if smaller is not None:
+            return self._now(smaller)
+        with suppress(LinkClosed):
+            self._link.say(session=False, retired=True)
+        return None
+
+    def spawn_info(self, hosts: Sequence[str], world: int) -> dict[str, str]:
+        """See spawn.Spawner. The server's keepers know the places by the world's number."""
+        return {"hosts": ",".join(hosts), "dq_world": str(world or time.time_ns())}
+
+    def take_over(self, comm: MPI.Intracomm, hosts: list[str] | None) -> MPI.Intracomm:  # noqa: ARG002
+        """See spawn.Spawner. New ranks are numbered along the hosts as it is."""
+        self._exit.alone()
+        return self._now(comm)
+
+    def leave(self) -> NoReturn:
+        self._exit.leave()
+
+    def abort(self, code: int = 1) -> NoReturn:
+        abort_job(code)
+
+    def _now(self, comm: MPI.Intracomm) -> MPI.Intracomm:
+        self._exit.comm = comm
+        return comm
+
+    def _say(self, message: Message) -> None:
+        try:
+            self._link.say(**message)
+        except LinkClosed as e:
+            raise SpawnError(str(e)) from e
