@@ -3,8 +3,8 @@
     python -m benchmarks._resize_app MEGABYTES FOLDER
 
 A turn is a fixed amount of Python work and an allreduce, so that ranks which start meanwhile and
-take the processors away are noticed. Rank 0 appends one JSON line for each resize to FOLDER/resizes;
-the file FOLDER/stop ends it.
+take the processors away are noticed. Rank 0 appends one JSON line for each resize to
+FOLDER/resizes; the file FOLDER/stop ends it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def account(turns: list[Turn]) -> dict[str, float]:
     while first > 1 and turns[first - 1].resizing:
         first -= 1
     calm = turns[max(0, first - CALM_TURNS) : first]
-    gap_s, work_s = (statistics.median(t) for t in zip(*((x.gap_s, x.work_s) for x in calm)))
+    gap_s = statistics.median(turn.gap_s for turn in calm)
+    work_s = statistics.median(turn.work_s for turn in calm)
     answered_s = turns[first].began_s - turns[first].gap_s  # the remap point before that turn
     during = turns[first:-1]
     gaps_s = sum(t.gap_s - gap_s for t in turns[first:])

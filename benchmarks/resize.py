@@ -1,6 +1,7 @@
 """What a running job loses when it grows and shrinks, beside a bare MPI_Comm_spawn.
 
-    python -m benchmarks.resize [--repeats 5] [--sizes 1,2,4] [--megabytes 0,20,200] [--quick] [--json]
+    python -m benchmarks.resize [--repeats 5] [--sizes 1,2,4] [--megabytes 0,20,200]
+                                [--quick] [--json]
 
 A real cluster on this machine (server, agent, `dq submit`, `dq resize`); a job with a block-cyclic
 matrix of so many MB (0: a small one) is taken n → 2n → n again and again. Interleaved with it, in
@@ -12,8 +13,8 @@ the same run:
 * ``starter``: they are forked from it.
 
 ``decided → turn``: from the server's answer to the first turn at the new size. ``lost``: all time
-since the answer that is not the undisturbed time of the turns done meanwhile. ``pause``: the longest
-stop of the application, at the remap point where the ranks join. On a machine with fewer cores than
+since the answer that is not the undisturbed time of the turns done meanwhile. ``pause``: the
+longest stop of the application, at the remap point where the ranks join. On a machine with fewer cores than
 ranks the start of n ranks takes processors away from the application: ``limit`` is the processor
 time of MPI_Init in the new ranks, shared by all cores, and a copy of their share in memory.
 """

@@ -96,6 +96,9 @@ from dq_client.report.growth import ENDED
 )  # fmt: skip
 @click.option("--label", is_flag=True, help="Put the rank before each line of output.")
 @click.option(
+    "--exec", "executed", is_flag=True, help="Execute Python for each rank; fork no starter."
+)
+@click.option(
     "--mpmd", is_flag=True,
     help="Several programs, as with mpirun: dq submit --mpmd -- -n 2 PROG A : -n 1 OTHER B.",
 )  # fmt: skip
@@ -137,6 +140,7 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         protect=parse_protection(o),
         input=parse_input(o["input_file"]) if o["input_file"] is not None else "",
         label=o["label"],
+        exec_only=o["executed"],
         parts=parts,
     )
     with server() as connection:

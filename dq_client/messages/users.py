@@ -90,6 +90,7 @@ class Submit(RequestBody, tag="submit", frozen=True):
     protect: Protect | None = None
     input: Path_ = ""  # standard input of rank 0; empty: there is none
     label: bool = False  # the rank before each line of output
+    exec_only: bool = False  # ranks are executed, not forked from a starter
     parts: Annotated[list[Part], Meta(max_length=1000)] = []  # several programs; `argv`: all words
 
 

@@ -107,6 +107,7 @@ def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) 
         root=desk.state.processors.node_of[job.allocation[0]],
         input=spec.input,
         label=spec.label,
+        exec_only=spec.exec_only,
     )
     _to_all(desk, job.allocation, order, links)
 
@@ -142,6 +143,7 @@ def start_world(desk: Desk, job: Job, world: int, links: Sequence[AgentLink] | N
         places=desk.places.of(processors),
         root=desk.state.processors.node_of[job.allocation[0]],
         label=spec.label,
+        exec_only=spec.exec_only,
         spawned=spawned is not None,
         keys={} if spawned is None else spawned.keys,
     )

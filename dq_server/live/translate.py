@@ -84,6 +84,7 @@ def submission(
         protection=_protection(message.protect),
         input=message.input,
         label=message.label,
+        exec_only=message.exec_only,
         parts=tuple((part.ranks, tuple(part.argv)) for part in message.parts),
     )
     spec.validate()

@@ -35,6 +35,7 @@ class JobSpec:
     in whatever way. `reservation`: the advance reservation to run in (features/reservations.py).
     `application`: jobs with the same name learn from each other's runs (features/history.py).
     `input`: a file for rank 0's standard input; `label`: the rank before each line of output;
+    `exec_only`: Python ranks are executed, not forked from a starter;
     `parts`: several programs (ranks, words) in the order of their ranks, instead of `argv` alone.
     These three need ranks that the agents start (Launching.by_agents).
     `other_grids`: of sizes that may be viewed in several ways those beside the one among
@@ -68,6 +69,7 @@ class JobSpec:
     other_grids: tuple[Configuration, ...] = ()
     input: str = ""
     label: bool = False
+    exec_only: bool = False
     parts: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     def validate(self) -> None:
