@@ -160,6 +160,7 @@ class OwnRanks:
         kept = self._jobs.get(of) if of is not None else None
         if kept is None or (isinstance(message.body, m.Error) and message.body.code == "later"):
             return  # the keeper asks again
+        self._spawns = {k: s for k, s in self._spawns.items() if s != (of, ticket)}
         refused = message.body.text if isinstance(message.body, m.Error) else ""
         kept.send({"do": "spawn", "ticket": ticket, "why": refused})
 
@@ -319,8 +320,8 @@ class OwnRanks:
             self._relay(*of, message["relay"], message["data"])
         elif "spawn" in message:
             asked = message["spawn"]
-            if (of, asked["ticket"]) not in self._spawns.values():
-                self._spawns[self._ask_for_spawn(of, asked)] = of, asked["ticket"]
+            # Also if it was asked before: the request may have been lost with a server.
+            self._spawns[self._ask_for_spawn(of, asked)] = of, asked["ticket"]
 
     def _relay(self, job: int, instance: int, node: str, data: dict[str, Any]) -> None:
         body = m.Relay(job=job, instance=instance, node=node, data=json.dumps(data).encode())

@@ -153,7 +153,9 @@ def _configs(
 
 def _read_config(path: Path) -> SchedulerConfig:
     try:
-        return from_tables(tomllib.loads(path.read_text()))
+        tables = tomllib.loads(path.read_text())
+        tables.pop("launch", None)  # of a server: nothing is launched here
+        return from_tables(tables)
     except OSError as error:
         raise InputError(f"--config {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

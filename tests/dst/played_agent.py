@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.agent import Agent
@@ -20,9 +18,9 @@ from dq_client.home import Home
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line
 from tests.dst.played_machine import PROCESSORS
-from tests.dst.played_ranks import Ranks as OwnRanks
+from tests.dst.played_ranks import PlayedOwnRanks
 from tests.dst.played_start import launch, spread
-from tests.dst.stand_ins import Held, Holdings, NoCopies, NoOwnRanks
+from tests.dst.stand_ins import Held, Holdings, NoCopies
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -45,7 +43,7 @@ class PlayedAgent(Agent):
         )
         ranks = Ranks(context)  # no folder, so nobody is ever missing
         proxies, copies = Proxies(context, ranks, {node}, None), NoCopies()
-        own: Any = NoOwnRanks()  # played_ranks.py stands for them
+        own = PlayedOwnRanks(world, context)
         super().__init__(
             nodes=[m.NodeInfo(node, PROCESSORS, node)],
             context=context,
@@ -57,33 +55,6 @@ class PlayedAgent(Agent):
             copies=copies,  # type: ignore[arg-type]
             heartbeat_s=HEARTBEAT_S,
         )
-        self.own_ranks = OwnRanks(world, context)
-
-    def _carry_out(self, body: m.OrderBody) -> None:
-        match body:
-            case m.StartRanks():
-                self.own_ranks.start(body)
-            case m.Relayed():
-                self.own_ranks.relayed(body)
-            case m.Vacate(world=world) if world >= 0:
-                self.own_ranks.vacate(body)
-            case _:
-                super()._carry_out(body)
-
-    def _holdings(self) -> list[m.Holding]:
-        worlds = {(k.record.job, k.record.instance): k.there() for k in self.own_ranks.keepers()}
-        return [
-            structs.replace(held, worlds=worlds.get((held.job, held.instance), []))
-            for held in super()._holdings()
-        ]
-
-    def _acknowledged(self, message: m.Reply) -> None:
-        self.own_ranks.answered(message)
-        super()._acknowledged(message)
-
-    def _watch(self) -> None:
-        super()._watch()
-        self.own_ranks.look()
 
 
 class PlayedApplications(Applications):

@@ -50,6 +50,7 @@ class Awaited:
 
     answer: m.RemapAnswer
     since_s: float
+    blocks: bool  # in MPI_Comm_spawn
     there: dict[str, int] = field(default_factory=dict)
     failed: bool = False
 
@@ -73,6 +74,9 @@ class App:
     def finish(self) -> None:
         """A job says that its work is done, until that is heard, and ends."""
         world, process = self.world, self.process
+        if self.awaited is not None and self.awaited.blocks and not process.over:
+            world.later(0.2, self.finish)
+            return
         answers = [reply.id for reply in iter(self.line.receive, None) if not not_saved(reply)]
         if self.asked in answers:
             self.commit = None
@@ -128,8 +132,8 @@ class App:
             self.line.send(m.Aborted(answer.resize_id, "no luck"))
             return
         if answer.what == "expand" and isinstance(process, Start):
-            self.awaited = Awaited(answer, world.now)
-            if process.growth == "spawn":
+            self.awaited = Awaited(answer, world.now, process.growth == "spawn")
+            if self.awaited.blocks:
                 process.keepers[process.node].spawn(answer.resize_id, len(places))
             return
         if answer.what == "expand":
@@ -186,15 +190,19 @@ class App:
         """Take the new ranks in, or give them up; False: not yet."""
         world, process, answer = self.world, self.process, awaited.answer
         assert isinstance(process, Start)
-        ready = sum(awaited.there.values()) == len(answer.places)
         ranks = [rank for rank in process.alive() if rank.world == answer.resize_id]
+        ready = sum(awaited.there.values()) == len(answer.places)
+        if awaited.blocks:  # they connect to who has spawned them
+            ready = len(ranks) == len(answer.places)
         if ready and len(ranks) == len(answer.places) and not any(r.killed for r in ranks):
             for rank in ranks:
-                rank.joined = True
+                rank.part = True
             process.places += [place.processor for place in answer.places]
             self.done = answer.resize_id
             self.tell(m.Committed(answer.resize_id, 0.1))
-        elif awaited.failed or ready or world.now - awaited.since_s > 8.0:
+        elif awaited.failed or (
+            not awaited.blocks and (ready or world.now - awaited.since_s > 8.0)
+        ):
             self.line.send(m.Aborted(answer.resize_id, "the new ranks do not come"))
         else:
             return False

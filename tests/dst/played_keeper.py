@@ -1,12 +1,10 @@
-"""Ranks that the agents start, and their keepers. Both outlive the agents.
-
-What an agent does for them is in played_ranks.py.
-"""
+"""Ranks that agents start, and their keepers (dq_client/ranks/keeper.py). Both outlive agents."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
 from dq_client.agent.holdings import Record
@@ -17,17 +15,18 @@ if TYPE_CHECKING:
     from tests.dst.played_app import App
     from tests.dst.world import World
 
-NEVER = float("-inf")
+AGAIN_S = 0.5  # until what has not had its effect is said again
+SEGV = 139
 
 
 @dataclass(eq=False)
 class Rank:
-    """A rank on a processor. `joined`: part of the job, or spawned by its program."""
+    """A rank on a processor. `part`: of the job, which a rank that waits to join is not."""
 
     world: int
     processor: int
     node: str
-    joined: bool
+    part: bool
     code: int | None = None  # it has ended with
     killed: bool = False
 
@@ -38,17 +37,17 @@ class Start(Process):
 
     program: str = ""
     protected: bool = False
+    growth: str = ""
     ranks: list[Rank] = field(default_factory=list)
     own: set[int] = field(default_factory=set)  # worlds that the program itself has spawned
     app: App | None = None
-    growth: str = ""
     ending: bool = False  # the program comes to no more remap points
     keepers: dict[str, Keeper] = field(default_factory=dict)  # by node
 
     def end(self, world: World) -> None:
         """The program ends, on each rank at its own time; one may end with the program's code."""
         self.ending = True
-        ranks = [rank for rank in self.alive() if rank.joined and rank.world not in self.own]
+        ranks = [rank for rank in self.alive() if rank.part and rank.world not in self.own]
         for rank in ranks:
             code = self.code if rank is ranks[-1] else 0
             keeper = self.keepers[rank.node]
@@ -59,7 +58,7 @@ class Start(Process):
 
     def check_done(self) -> None:
         for rank in self.ranks:
-            if rank.joined and (rank.killed or rank.code != 0):
+            if rank.part and (rank.killed or rank.code != 0):
                 how = "was killed" if rank.killed else f"ended with {rank.code}"
                 where = f"processor {rank.processor} (world {rank.world})"
                 raise Wrong(f"job {self.job} is done, its rank on {where} {how}")
@@ -67,89 +66,194 @@ class Start(Process):
     def leaves(self, processor: int) -> None:
         """The rank there leaves the job in order."""
         for rank in self.alive():
-            if rank.processor == processor and rank.joined:
+            if rank.processor == processor and rank.part:
                 self.keepers[rank.node].ends(rank, 0)
 
     def alive(self) -> list[Rank]:
         return [rank for rank in self.ranks if rank.code is None]
 
 
-@dataclass
-class Spawn:
-    """What a rank spawns: asked for until it is answered."""
+class Exit:
+    """Stands for the folder of a keeper, and for the file in it that says how its ranks ended."""
 
-    body: m.SpawnRanks
-    asked_s: float = NEVER
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+
+    def __truediv__(self, name: str) -> Exit:
+        assert name == "exit"
+        return self
+
+    def read_text(self) -> str:
+        return json.dumps(self.keeper.state())
 
 
 class Keeper:
-    """Stands for holdings.Tree: the ranks of a start on one node."""
+    """The ranks of a start on one node; stands for holdings.Tree, too."""
 
     is_proxy = False
 
     def __init__(self, world: World, start: Start, node: str) -> None:
         self.world, self.start, self.node = world, start, node
-        self.record = Record(start.job, start.instance)
-        self.worlds: set[int] = set()  # that were started here
         start.keepers[node] = self
-        self.failed: tuple[int, str] | None = None  # the first failure: exit code, error
+        self.record = Record(start.job, start.instance, ranks=True)
+        self.folder = Exit(self)
+        self.killed = self.over = False  # as in Tree
+        self.leaving = False
+        self.worlds: dict[int, m.StartRanks] = {}
+        self.failed: dict[str, Any] | None = None
         self.failed_worlds: set[int] = set()  # that will not come up to join the job
-        self.killed = False
-        self.relayed_s: dict[int, float] = {}
-        self.spawning: dict[int, Spawn] = {}  # by ticket
+        self.spawning: dict[int, dict[str, Any]] = {}  # by ticket
         self.tickets = 0
+        self.said_s: dict[str, float] = {}
 
-    def alive(self) -> list[Rank]:
-        return [rank for rank in self.start.alive() if rank.node == self.node]
-
-    def there(self) -> list[int]:
-        """Worlds of which ranks are here."""
-        return sorted({rank.world for rank in self.alive()} - {0})
+    # --- as the agent's holding -------------------------------------------------------------
 
     def running(self) -> bool:
-        return bool(self.alive())
+        return not self.over
 
     def exit_code(self) -> int | None:
-        return None  # Ranks.look sees to keepers
+        return None
+
+    def abandoned(self) -> bool:
+        return False
+
+    def find(self) -> bool:
+        return True
 
     def terminate(self) -> None:
         self.killed = True
         for rank in self.alive():
             self.kill(rank)
 
+    def sweep(self) -> bool:
+        return not self.alive()
+
+    # --- as a process -----------------------------------------------------------------------
+
+    @property
+    def gone(self) -> bool:
+        return (self.leaving or self.killed) and not self.alive()
+
+    def alive(self) -> list[Rank]:
+        return [rank for rank in self.start.alive() if rank.node == self.node]
+
+    def ranks(self, world: int) -> list[Rank]:
+        return [r for r in self.start.ranks if (r.world, r.node) == (world, self.node)]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "worlds": {
+                str(number): {
+                    "running": sum(rank.code is None for rank in self.ranks(number)),
+                    "part": any(rank.part for rank in self.ranks(number)),
+                    "spawned": order.spawned,
+                }
+                for number, order in self.worlds.items()
+            },
+            "failed": self.failed,
+            "killed": self.killed,
+        }
+
+    def begin(self, order: m.StartRanks) -> list[int]:
+        """Start a world; returns the processors on which ranks come up."""
+        start, world = self.start, self.world
+        if order.world in self.worlds or self.killed:
+            return []
+        self.worlds[order.world] = order
+        if self.ranks(order.world):
+            raise Wrong(f"world {order.world} of job {start.job} starts twice on {self.node}")
+        mine = [place.processor for place in order.places if place.node == self.node]
+        if not mine:
+            raise Wrong(f"{self.node} shall start ranks of job {start.job} and has no place")
+        if order.programs[0][0] == "spawned":
+            start.own.add(order.world)
+        world.machine.occupy(start, mine)
+        for p in mine:
+            start.where[p] = self.node
+            start.ranks.append(self.rank(order, p))
+        return mine
+
+    def rank(self, order: m.StartRanks, processor: int) -> Rank:
+        """One that may crash; those that the program has spawned soon end by themselves."""
+        world = self.world
+        made = Rank(order.world, processor, self.node, part=order.world == 0 or order.spawned)
+        if order.world in self.start.own:
+            ends_s = world.rng.choice([0.1, 1.0, 3.0])
+            world.later(ends_s, lambda: self.ends(made, 0))
+        if world.chance(0.02):
+            crashes_s = world.rng.uniform(0.0, 5.0)
+            world.later(crashes_s, lambda: self.ends(made, SEGV, "a rank got signal 11"))
+        return made
+
     def kill(self, rank: Rank) -> None:
         rank.killed = True
-        world = self.world
-        world.later(world.rng.uniform(0.0, 0.5), lambda: self.ends(rank, 137))
+        self.world.later(self.world.rng.uniform(0.0, 0.5), lambda: self.ends(rank, 137))
 
     def ends(self, rank: Rank, code: int, error: str = "") -> None:
         if rank.code is not None:
             return
         rank.code = code
         self.world.machine.leave(self.start, [rank.processor])
-        if code and not rank.killed and not rank.joined:
+        if code and not rank.killed and not rank.part:
             self.failed_worlds.add(rank.world)
         elif code and not rank.killed and self.failed is None:
-            self.failed = code, error
+            self.failed = {"code": code, "why": error}
         if not self.start.alive():
             self.start.over = True
-
-    def abandoned(self) -> bool:
-        return False
-
-    def sweep(self) -> bool:
-        return not self.running()
 
     def spawn(self, world_id: int, count: int) -> None:
         """A rank here calls MPI_Comm_spawn."""
         self.tickets += 1
-        start = self.start
-        body = m.SpawnRanks(
-            job=start.job,
-            instance=start.instance,
-            ticket=self.tickets,
-            world=world_id,
-            programs=[["spawned" if world_id == 0 else start.program]],
-            program_of=[0] * count,
-        )
-        self.spawning[self.tickets] = Spawn(body)
+        self.spawning[self.tickets] = {
+            "ticket": self.tickets,
+            "programs": [["spawned" if world_id == 0 else self.start.program]],
+            "program_of": [0] * count,
+            "cwd": "/",
+            "keys": {},
+            "info": {"dq_world": str(world_id)} if world_id else {},
+        }
+
+    def end_world(self, world: int) -> None:
+        for rank in self.ranks(world):
+            if rank.code is None and not rank.killed:
+                self.kill(rank)
+
+    def answered(self, ticket: int, why: str) -> None:
+        """The server has granted a spawn, or not."""
+        asked = self.spawning.pop(ticket, None)
+        if asked is not None and why and self.start.app is not None and asked["info"]:
+            self.start.app.heard(self.node, {"failed": int(asked["info"]["dq_world"])})
+
+    def heard(self, data: dict[str, Any]) -> None:
+        """From a keeper of the job, on another node or this one."""
+        if self.start.app is not None:
+            self.start.app.heard(data.get("from", self.node), data)
+
+    def to_say(self) -> list[dict[str, Any]]:
+        """What is to be said now, or said again, to the agent."""
+        found: list[dict[str, Any]] = []
+        for number, order in self.worlds.items():
+            if not order.world or order.spawned:
+                continue
+            waiting = sum(r.code is None and not r.part for r in self.ranks(number))
+            data: dict[str, Any] = {"arrived": number, "count": waiting, "from": self.node}
+            if number in self.failed_worlds:
+                data = {"failed": number, "from": self.node}
+            elif not waiting:
+                continue
+            if self.is_due(f"world {number}"):
+                if order.root == self.node:
+                    self.heard(data)
+                else:
+                    found.append({"relay": order.root, "data": data})
+        for ticket, asked in self.spawning.items():
+            if self.alive() and self.is_due(f"spawn {ticket}"):
+                found.append({"spawn": asked})
+        return found
+
+    def is_due(self, what: str) -> bool:
+        now = self.world.now
+        if now - self.said_s.get(what, float("-inf")) < AGAIN_S:
+            return False
+        self.said_s[what] = now
+        return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.dst.verdict import Wrong
 
@@ -41,6 +41,7 @@ class Machine:
         self.starts: set[tuple[int, int]] = set()  # job and instance
         self.pids: dict[int, tuple[int, int]] = {}
         self.processes: dict[tuple[int, int], Process] = {}
+        self.orders: dict[tuple[int, int, int], Any] = {}  # of worlds: job, instance, world
         self.unwanted: set[str] = set()  # proxies whose launcher has given up
 
     def occupy(self, process: Process, processors: list[int]) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dq_client import messages as m
 from dq_client.agent.holdings import Record
 from dq_client.keys import KeyPair
 from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
@@ -147,16 +146,3 @@ class NoCopies:
 
     def forget(self, *_: object) -> None:
         """Nothing to remove."""
-
-
-class NoOwnRanks:
-    """Stands for agent.own_ranks.OwnRanks."""
-
-    def look(self) -> None:
-        pass
-
-    def answered(self, message: m.Reply) -> None:
-        pass
-
-    def running(self, job: int) -> bool:
-        return False
