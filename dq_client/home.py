@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from dq_client.errors import NoServer, UsageError
 
 
@@ -124,6 +122,8 @@ def write_private(path: Path, text: str) -> None:
 
 def is_alive(pid: int, create_time: float | None = None) -> bool:
     """Whether this very process still runs (pids are used again; creation times are not)."""
+    import psutil  # dear to import, and ranks that import this module do not come here
+
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:

@@ -12,6 +12,7 @@ Importing the package does not initialise MPI; opening a session does.
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -30,4 +31,33 @@ def session(**options: Any) -> Session:
     return Session(**options)
 
 
-__all__ = ["session"]
+# All that a rank may import some day; those of `hydra` are for jobs that mpiexec starts.
+LATER = (
+    "numpy.ma",
+    "dq_client.connection",
+    "dq_client.presence",
+    "resize_lib.emulation.node",
+    "resize_lib.jobsession",
+    "resize_lib.processes.own",
+    "resize_lib.processes.spawn",
+    "resize_lib.protection.protector",
+)
+
+
+def preload() -> None:
+    """Import all that a rank may need, for a process that ranks are forked from.
+
+    Importing mpi4py.MPI, which this does, initializes MPI unless `mpi4py.rc.initialize` is False.
+    """
+    for name in LATER:
+        importlib.import_module(name)
+
+
+def imported() -> None:
+    """Called when a program imports this package in a process where it was preloaded."""
+    from resize_lib.processes.command import remember_start_folder
+
+    remember_start_folder()
+
+
+__all__ = ["imported", "preload", "session"]

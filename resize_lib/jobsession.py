@@ -13,11 +13,12 @@ from turn to turn, nothing else does. Without a DQ server the same program is a 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 from mpi4py import MPI
@@ -38,13 +39,15 @@ from resize_lib.emulation import pacing
 from resize_lib.emulation.node import Emulation, LinkRate
 from resize_lib.grid import Grid
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
-from resize_lib.protection.generations import Copy
-from resize_lib.protection.partfile import ProtectionError
-from resize_lib.protection.protector import Protector
+from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution import Arena
 from resize_lib.resize import JobPosition, Step, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
+
+if TYPE_CHECKING:
+    from resize_lib.protection.generations import Copy
+    from resize_lib.protection.protector import Protector
 
 T = TypeVar("T")
 
@@ -77,6 +80,7 @@ class Session:
         self.values: dict[str, Value[Any]] = {}
         if connect is None and ServerLink.configured():
             connect = ServerLink.from_environment
+            ServerLink.load()  # any rank may become rank 0, and others wait then
         self._connect = connect
         self.link: ServerLink | None = None
         self.spawned = self.backend.spawned  # this rank joined a running job
@@ -86,7 +90,7 @@ class Session:
         mine = places[comm.rank] if places else None
         self.emulation = Emulation.on(mine, self.job.link)
         self.grid = self.make_grid(comm)
-        self.protector = Protector.from_environment(self)
+        self.protector = self._protector()
         self._copy = None if self.spawned else self._restart(comm)
         self._joining = self.spawned or self._copy is not None  # until it has its share of the data
         self._turns = self._quiet_turns = 0  # since the last remap point; without one
@@ -107,6 +111,14 @@ class Session:
                     state.link = LinkRate(welcome.link_mbit, latency_us, duplex)
         found: JobPosition = idle_bcast(comm, state)
         return found
+
+    def _protector(self) -> Protector | None:
+        """As the launch said; None if the job is not protected."""
+        if not os.environ.get("DQ_PROTECT"):
+            return None
+        from resize_lib.protection.protector import Protector  # most jobs do without
+
+        return Protector(self)
 
     def _restart(self, comm: MPI.Intracomm) -> Copy | None:
         """The copy of its data from which an interrupted job goes on; collective."""

@@ -31,7 +31,7 @@ from resize_lib.declarations import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.emulation.node import LinkRate
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
-from resize_lib.protection.generations import CopyState
+from resize_lib.protection.state import CopyState
 from resize_lib.redistribution import (
     InvalidRedistributionError,
     MovingArray,

@@ -7,9 +7,7 @@ import sys
 import time
 
 from dq_client import messages as m
-from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer
-from dq_client.keys import pair_of
 
 ANSWER_WITHIN_S = 3.0
 FAREWELL_WITHIN_S = 60.0
@@ -20,6 +18,11 @@ class ServerLink:
     """Made on rank 0 (and on whichever rank becomes rank 0) from the environment of the launch."""
 
     def __init__(self, address: str, server_key: str, secret: str) -> None:
+        # Not at import: a program without a server needs no zmq. Sessions that have one do this
+        # before others wait (`load`).
+        from dq_client.connection import Connection
+        from dq_client.keys import pair_of
+
         self._connection = Connection(address, server_key, pair_of(secret))
         self._quiet_until = 0.0
 
@@ -27,6 +30,11 @@ class ServerLink:
     def configured() -> bool:
         """Whether DQ launched this program."""
         return all(os.environ.get(k) for k in ("DQ_SERVER", "DQ_SERVER_KEY", "DQ_JOB_KEY"))
+
+    @staticmethod
+    def load() -> None:
+        """Import what a connection needs."""
+        import dq_client.connection  # noqa: F401
 
     @classmethod
     def from_environment(cls) -> ServerLink:

@@ -63,6 +63,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         package = name.partition(".")[0]
         for other in [n for n in self.hidden if n == package or n.startswith(package + ".")]:
             sys.modules[other] = self.hidden.pop(other)
+        # What a module found out when it was loaded may be another thing in this process.
+        imported = getattr(module, "imported", None) if name == package else None
+        if imported is not None:
+            imported()
 
 
 def load() -> dict[str, str]:

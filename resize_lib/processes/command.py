@@ -1,8 +1,8 @@
 """The command line that started this program, so that spawned ranks run the same one.
 
 `sys.orig_argv` keeps what `sys.argv` loses: interpreter flags and the `-m module` or `-c code`
-form. The folder is remembered when the library is imported, because a program may change it
-later while its script was named relative to the first one.
+form. The folder is remembered when the program imports the library, because a program may change
+it later while its script was named relative to the first one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from pathlib import Path
 
 from resize_lib.processes.interface import SpawnError
 
-START_FOLDER = str(Path.cwd())
+_start_folder = str(Path.cwd())
+
+
+def start_folder() -> str:
+    """Where this program started."""
+    return _start_folder
+
+
+def remember_start_folder() -> None:
+    """The program imports the library now, in a process where that was loaded before."""
+    global _start_folder
+    _start_folder = str(Path.cwd())
 
 
 def program_command() -> list[str]:

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
-from resize_lib.processes.command import START_FOLDER, check_command, program_command
+from resize_lib.processes.command import check_command, program_command, start_folder
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
@@ -178,7 +178,7 @@ class OwnBackend:
         if self._awaited is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command, where = list(argv or program_command()), folder or START_FOLDER
+        command, where = list(argv or program_command()), folder or start_folder()
         check_command(command, where)
         # Without a server nobody counts the resizes; the next rank 0 must not repeat a number.
         world = world or time.time_ns()

@@ -13,7 +13,7 @@ from typing import NoReturn, Protocol, cast
 
 from mpi4py import MPI
 
-from resize_lib.processes.command import START_FOLDER, check_command, program_command
+from resize_lib.processes.command import check_command, program_command, start_folder
 from resize_lib.processes.departure import remove_shared_memory_names
 from resize_lib.processes.interface import (
     ProcessBackend,
@@ -102,7 +102,7 @@ class SpawnBackend:
         if self._wanted is not None:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
-        command, where = list(argv or program_command()), folder or START_FOLDER
+        command, where = list(argv or program_command()), folder or start_folder()
         check_command(command, where)
         info = {**self._launcher.spawn_info(hosts, world), "wdir": where}
         self._wanted = Call(command, list(hosts), info)

@@ -20,22 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resize_lib.descriptors import DescriptorError, ProcessGrid
-from resize_lib.protection.partfile import ProtectionError, checksum_of
+from resize_lib.protection.partfile import checksum_of
+from resize_lib.protection.state import ProtectionError
 
 KEPT = 2
 MANIFEST = "manifest"
-
-
-@dataclass(slots=True)
-class CopyState:
-    """What all ranks know of the copies so far; joining ranks receive it."""
-
-    number: int = 0  # attempts in this start of the job
-    step: int = -1  # that the last copy holds
-    points: int = 0  # remap points since then
-    resize_id: int = 0  # the last resize before it
-    took_s: float = 0.0
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

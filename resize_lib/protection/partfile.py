@@ -27,6 +27,7 @@ from numpy.lib.format import descr_to_dtype, dtype_to_descr
 from numpy.typing import NDArray
 
 from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, ProcessGrid, Weighted1D
+from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.types import Order
 
 MAGIC = b"DQCOPY1\n"
@@ -37,10 +38,6 @@ Layout: TypeAlias = BlockCyclic | Block1D | Cyclic1D | Weighted1D
 LAYOUTS: dict[str, type[Layout]] = {
     kind.__name__: kind for kind in (BlockCyclic, Block1D, Cyclic1D, Weighted1D)
 }
-
-
-class ProtectionError(Exception):
-    """A copy that cannot be made, or cannot be used; one line says which and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from mpi4py import MPI
 from dq_client import messages as m
 from resize_lib.declarations import Matrix, Parcel
 from resize_lib.protection import generations, partfile
-from resize_lib.protection.generations import Copy, CopyState
-from resize_lib.protection.partfile import ProtectionError
+from resize_lib.protection.generations import Copy
 from resize_lib.protection.partners import fetch_for_partners, leaders
 from resize_lib.protection.recovery import choose, pack_for_itself, restore_all
+from resize_lib.protection.state import CopyState, ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.server_link import say
 
@@ -53,11 +53,6 @@ class Protector:
         made = e.get("DQ_COPIES_MADE")  # only after a restart
         self.made = None if made is None else int(made)
         self._last_s = time.monotonic()
-
-    @classmethod
-    def from_environment(cls, session: Session) -> Protector | None:
-        """As the launch said; None if the job is not protected."""
-        return cls(session) if os.environ.get("DQ_PROTECT") else None
 
     @property
     def state(self) -> CopyState:

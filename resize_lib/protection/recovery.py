@@ -23,7 +23,8 @@ from resize_lib.declarations import Matrix, Parcel
 from resize_lib.descriptors import Custom, Distributed, ProcessGrid
 from resize_lib.protection import generations
 from resize_lib.protection.generations import Copy
-from resize_lib.protection.partfile import Layout, Part, ProtectionError, open_part
+from resize_lib.protection.partfile import Layout, Part, open_part
+from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.redistribution.blocks import Part as Items
 from resize_lib.redistribution.blocks import copy_runs

@@ -6,6 +6,7 @@ The protocol leans on details of MPICH 5.0.2 (docs/processes.md): these tests na
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,15 @@ def test_spawned_ranks_run_the_same_command_after_a_change_of_folder(recipe: Rec
     ended, told = story(recipe, "same_command", ranks=1)
     assert ended.code == 0, ended.err
     first, second = told["commands"]
+    assert first == second
+
+
+@on(OWN, OWN_SPAWN, ONE_HOST)
+def test_script_is_found_by_new_ranks_where_the_first_ones_found_it(recipe: Recipe) -> None:
+    script = os.path.relpath(PROGRAMS / "scenario.py")
+    ended = run_job(recipe, 1, [script, "same_command", recipe.hosts[0]])
+    assert ended.code == 0, ended.err
+    first, second = json.loads(ended.out)["commands"]
     assert first == second
 
 

@@ -26,7 +26,7 @@ from typing import NoReturn, cast
 from mpi4py import MPI
 
 from dq_client.dq_rsh import REFUSED_VARIABLE
-from resize_lib.processes.command import START_FOLDER, check_command, program_command
+from resize_lib.processes.command import check_command, program_command, start_folder
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
@@ -123,7 +123,7 @@ class HydraBackend:
             raise SpawnError("another expansion is under way")
         check_hosts(hosts)
         command = list(argv or program_command())
-        where = folder or START_FOLDER
+        where = folder or start_folder()
         check_command(command, where)
         arrivals = Arrivals(list(hosts))
         command = command_with(arrivals.environment(), command)

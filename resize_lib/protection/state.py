@@ -1,0 +1,21 @@
+"""What every session knows of copies, whether its job is protected or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class CopyState:
+    """What all ranks know of the copies so far; joining ranks receive it."""
+
+    number: int = 0  # attempts in this start of the job
+    step: int = -1  # that the last copy holds
+    points: int = 0  # remap points since then
+    resize_id: int = 0  # the last resize before it
+    took_s: float = 0.0
+    error: str = ""
+
+
+class ProtectionError(Exception):
+    """A copy that cannot be made, or cannot be used; one line says which and why."""

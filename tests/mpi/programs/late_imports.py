@@ -1,0 +1,61 @@
+"""A job that grows twice; its new ranks tell what they imported once others waited for them.
+
+    late_imports.py PATH HOST...      PATH as in session_resizes.py
+
+Each prints the modules that it loaded between its report to the job and its second turn.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from mpi4py import MPI
+
+import resize_lib
+from resize_lib import resize
+from resize_lib.processes import choose_backend
+from tests.mpi.programs.session_script import Script, ScriptedLink
+
+BACKEND = choose_backend()
+
+
+def main() -> None:
+    path, *hosts = sys.argv[1:]
+    resize.PATIENT_FROM_S = 0.0 if path == "patient" else 1e9
+    script = Script(2, hosts)
+    script.expand(script.free[:2], 2, 2)
+    script.expand(script.free[:1], 5, 1)
+    script.shrink([0, 3], 1, 3)
+    before = at_arrival()
+    with resize_lib.session(checksums=True, connect=lambda: ScriptedLink(script)) as rs:
+        rs.matrix("A", 500, 400, block=64, init=lambda i, j: i * 1.0 + j)
+        rs.array("B", 1000, layout="cyclic", init=1.0)
+        rs.array("C", 1000, layout="weighted", weights=[1.0, 2.0, 3.0, 4.0, 5.0])
+        rs.value("V", {"a": 1})
+        for turns, _ in enumerate(rs.iterations(), 1):
+            rs.comm.allreduce(1)
+            if rs.spawned and turns == 2:
+                late = sorted(set(sys.modules) - before)
+                print(json.dumps({"late": late}), flush=True)
+            if rs.job.resize_id == 3:
+                break
+
+
+def at_arrival() -> set[str]:
+    """The modules that are loaded when this rank reports: filled in by then."""
+    found: set[str] = set()
+    told: Any = BACKEND.join
+
+    def join(reserve: Any = None) -> MPI.Intracomm:
+        found.update(sys.modules)
+        comm: MPI.Intracomm = told(reserve)
+        return comm
+
+    BACKEND.join = join  # type: ignore[method-assign]
+    return found
+
+
+if __name__ == "__main__":
+    main()
