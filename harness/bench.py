@@ -10,7 +10,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,14 @@ LEDGER = 'echo "$DQ_JOB_ID $$" >> "$LEDGER"; '
 class Bench:
     """A cluster whose parts are killed and started again."""
 
-    def __init__(self, root: Path, cluster: Cluster) -> None:
+    def __init__(
+        self, root: Path, cluster: Cluster, launcher: str = "dq", options: Sequence[str] = ()
+    ) -> None:
         self.home, self.cluster, self.ledger = Home(root / "home"), cluster, root / "ledger"
         self.ledger.touch()
         self.requests = 0
-        bringup.bring_up(self.home, cluster, ["--heartbeat", str(HEARTBEAT_S)])
+        self.options = ["--heartbeat", str(HEARTBEAT_S), "--launcher", launcher, *options]
+        bringup.bring_up(self.home, cluster, self.options)
         self.connection = bringup.connect(self.home)
 
     def ask(self, body: m.RequestBody, timeout_s: float = 20.0) -> Any:
@@ -60,7 +63,7 @@ class Bench:
         """Seconds until it answers, and until it has reconciled with its agents; and the processor
         time until it answers, which says more where other programs are busy."""
         begin = time.monotonic()
-        bringup.start_server(self.home, ["--heartbeat", str(HEARTBEAT_S)])
+        bringup.start_server(self.home, self.options)
         self.connection.close()  # the old one would wait for its next attempt to reconnect
         self.connection = bringup.connect(self.home)
         self.ask(m.StatusQuery())
@@ -121,10 +124,12 @@ def until(what: Callable[[], bool], otherwise: str, timeout_s: float = 60.0) -> 
     return time.monotonic() - begin
 
 
-def in_cluster(cluster: Cluster, what: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+def in_cluster(
+    cluster: Cluster, what: Callable[..., dict[str, Any]], *args: Any, launcher: str = "dq"
+) -> dict[str, Any]:
     """Run one experiment on a fresh cluster; its figures and the processes it left over."""
     with tempfile.TemporaryDirectory(prefix="dq-loss-") as root:
-        bench = Bench(Path(root), cluster)
+        bench = Bench(Path(root), cluster, launcher)
         try:
             figures = what(bench, *args)
         finally:

@@ -25,6 +25,7 @@ from dq_client.home import Home
 from harness.commands import ROOT, ClusterError, CommandLine
 
 HOSTFILES = ROOT / "hostfiles"
+LAUNCHERS = ("dq", "mpiexec")  # of `dq up --launcher`, the default first
 NETWORKS = {"fast": "opteron36", "slow": "opteron36-slow"}
 ENDED = ("done", "failed", "killed")
 
@@ -46,11 +47,18 @@ def asked(connection: Connection, job: int) -> Job:
 
 
 class Live(CommandLine):
-    """A cluster that a test drives through the command line; nothing of it may be left behind."""
+    """A cluster that a test drives through the command line; nothing of it may be left behind.
+
+    launcher  of its jobs' ranks, unless an option of `up` names another
+    """
+
+    def __init__(self, root: Path, launcher: str = LAUNCHERS[0]) -> None:
+        super().__init__(root)
+        self.launcher = launcher
 
     def up(self, processors: int = 4, *options: object) -> None:
         """`dq up --local`."""
-        self.dq("up", "--local", processors, "--detach", *options)
+        self.dq("up", "--local", processors, "--detach", "--launcher", self.launcher, *options)
 
     def job(self, job_id: int) -> Job:
         """`dq job ID --json`."""

@@ -104,7 +104,7 @@ class OwnRanks:
     ) -> None:
         self._context, self._nodes = context, nodes
         self._environment = rank_environment(interface) | (environment or {})
-        self.starters = Starters(context.clock)
+        self.starters = Starters(context.clock, marks=context.owner.marks())
         self._jobs: dict[Instance, Kept] = {}
         self._spawns: dict[str, tuple[Instance, int]] = {}  # by request: who asked, its ticket
         self._watched: set[int] = set()

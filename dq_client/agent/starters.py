@@ -83,10 +83,15 @@ class Starter:
 
 
 class Starters:
-    """All starters of an agent."""
+    """All starters of an agent; `marks`: by what they are found to be its own (tree.py)."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, folder: str = "/") -> None:
-        self._clock, self._folder = clock, folder
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        folder: str = "/",
+        marks: Mapping[str, str] | None = None,
+    ) -> None:
+        self._clock, self._folder, self._marks = clock, folder, marks or {}
         self.by_name: dict[str, Starter] = {}
         self._unusable: dict[str, str] = {}  # name -> why
 
@@ -155,7 +160,7 @@ class Starters:
         clean = {k: v for k, v in env.items() if not k.startswith(("PMI_", "DQ_"))}
         began = subprocess.Popen(
             [*words, "x" * process.PADDING_BYTES],
-            env={**clean, **process.padding()},
+            env={**clean, **self._marks, **process.padding()},
             cwd=self._folder,
             pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL,

@@ -6,13 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.live import Live
+from harness.live import LAUNCHERS, Live
 
 
 @pytest.fixture
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def launcher() -> str:
+    """Who starts ranks. What holds under either is tested under both:
+    `@pytest.mark.parametrize("launcher", LAUNCHERS)`."""
+    return LAUNCHERS[0]
+
+
+@pytest.fixture
+def live(tmp_path_factory: pytest.TempPathFactory, launcher: str) -> Iterator[Live]:
     """A home without a cluster; whatever is started in it must be gone in the end."""
-    cluster = Live(tmp_path_factory.mktemp("dq") / "home")
+    cluster = Live(tmp_path_factory.mktemp("dq") / "home", launcher)
     yield cluster
     cluster.clear()
 
