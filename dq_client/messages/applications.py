@@ -141,6 +141,17 @@ class CopyMade(RequestBody, tag="copymade", frozen=True):
 
 
 @sent_by(JOB)
+class RanksLost(RequestBody, tag="rankslost", frozen=True):
+    """Ranks of a protected job died, the others have regrouped: on what may they go on?
+
+    Answered by a RemapAnswer: `shrink` off the dead processors and those that are not needed, to be
+    committed as any other; or `continue`: not in place.
+    """
+
+    processors: Numbers
+
+
+@sent_by(JOB)
 class GaveUp(RequestBody, tag="gaveup", frozen=True):
     """A rank of a protected job says why it ends: the program's own failure, not a loss."""
 
