@@ -251,6 +251,7 @@ class OwnRanks:
             "cwd": order.cwd,
             "env": env,
             "nodes": [place.node for place in order.places],
+            "processors": [place.processor for place in order.places],
             "folder": str(self._context.home.job(order.job)),
             "name": self._name(order),
             "root": order.root,

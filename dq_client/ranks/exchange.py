@@ -7,10 +7,12 @@ All of it is said again until it has had its effect, and changes nothing when it
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
 from . import pmi
+from .loss import Losses
 from .world import Rank, World
 
 Json = dict[str, Any]
@@ -62,6 +64,7 @@ class Exchange:
     ) -> None:
         self._nodes, self._worlds = nodes, worlds
         self._send, self._say, self._carry, self._cancel = send, say, carry, cancel
+        self.losses: Optional[Losses] = None  # set by the keeper
         self._awaited: dict[int, Awaited] = {}
         self.names: dict[str, str] = {}  # of MPI_Publish_name
         self._publishing: dict[int, Publishing] = {}
@@ -100,7 +103,9 @@ class Exchange:
 
     def heard(self, data: Json) -> None:
         """From another keeper, or from this one."""
-        if "fence" in data:
+        if self.losses is not None and data.keys() & {"lost", "freed", "regroup"}:
+            self.losses.heard(data, time.monotonic())
+        elif "fence" in data:
             self._fence_from(data)
         elif "fenced" in data:
             world = self._worlds.get(data["fenced"])

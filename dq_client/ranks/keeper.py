@@ -32,6 +32,7 @@ from typing import Any, Callable, NoReturn, Optional
 from . import output, pmi, process, program
 from .channel import Channel
 from .exchange import Exchange
+from .loss import Losses
 from .world import Rank, Start, World
 
 GRACE_S = 2.0
@@ -67,6 +68,10 @@ class Keeper:
             nodes, self.worlds, self._to_agent, self._say, self._carry, self._cancel
         )
         self.failed: Optional[Json] = None  # the first failure
+        self.losses = Losses(
+            nodes[0], self.worlds, self.exchange.relay, self._say, lambda f: self._fail(**f)
+        )
+        self.exchange.losses = self.losses
         self._leaving = self._terminating = False
         self._kill_s = float("inf")
         self._again_s = time.monotonic() + AGAIN_S
@@ -96,7 +101,7 @@ class Keeper:
 
     def _patience_s(self) -> float:
         now = time.monotonic()
-        due = self._kill_s
+        due = min(self._kill_s, self.losses.due_s)
         if any(rank.quiet_s for world in self.worlds.values() for rank in world.local.values()):
             due = min(due, now + 0.1)
         if self._spawns or self.exchange.something_open():
@@ -114,6 +119,7 @@ class Keeper:
         if now >= self._kill_s:
             self._kill_s = now + KILL_AGAIN_S
             _signal_all(signal.SIGKILL)
+        self.losses.look(now)
         for world in self.worlds.values():
             self._quiet_ends(world, now)
         if now >= self._again_s:
@@ -331,15 +337,14 @@ class Keeper:
             if rank.number in world.machine.initialized - world.machine.finalized and not rank.left:
                 rank.quiet_s = time.monotonic() + QUIET_END_S
             return
+        failure: Json = {"code": code, "why": ""}
         if code == 0:
-            why = f"{world.called(rank)} ended without leaving the job"
-            self._fail(code=1, why=why)
-        elif code > 0:
-            self._fail(code=code, why="")
-        else:
-            self._fail(
-                code=128 - code, why=f"{world.called(rank)} was ended by {process.names(code)}"
-            )
+            failure = {"code": 1, "why": f"{world.called(rank)} ended without leaving the job"}
+        elif code < 0:
+            how = f"was ended by {process.names(code)}"
+            failure = {"code": 128 - code, "why": f"{world.called(rank)} {how}"}
+        if code > 0 or not self.losses.begin(world, rank, failure, time.monotonic()):
+            self._fail(**failure)
 
     def _fails_to_join(self, world: World, rank: Rank, code: int) -> None:
         """A rank ended before it joined: the job goes on without its world."""
@@ -469,6 +474,9 @@ class Keeper:
             rank.in_session = bool(said["session"])
             rank.left = not rank.in_session
             rank.retired = rank.retired or bool(said.get("retired"))
+            self.losses.back(rank)
+        elif "free" in said:
+            self.losses.freed(rank, said)
         elif "arrived" in said:
             self.exchange.arrive(world, rank, str(said["arrived"]))
         elif "await" in said:

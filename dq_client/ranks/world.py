@@ -57,6 +57,8 @@ class Rank:
     in_session: bool = False  # it has said so and not taken it back
     left: bool = False  # it was in a session and left it in order
     retired: bool = False  # the job goes on without it: how it ends does not matter
+    lost: bool = False  # it died, and the job may go on without it (loss.py)
+    free: bool = False  # it has left what it waited for, after another one was lost
     code: Optional[int] = None
     closed: bool = False  # its sockets are
     quiet_s: float = 0.0  # when its end without MPI_Finalize is to be taken for a failure
@@ -100,6 +102,11 @@ class World:
     def of_pid(self, pid: int) -> Optional[Rank]:
         """The rank of a process that has not been seen to end."""
         return next((rank for rank in self.running() if rank.pid == pid), None)
+
+    def processor(self, rank: Rank) -> int:
+        """The server's number of the processor that a rank runs on; -1: there is no server."""
+        processors = self.start.processors
+        return processors[rank.number] if processors else -1
 
     def called(self, rank: Rank) -> str:
         """What people read of a rank."""
