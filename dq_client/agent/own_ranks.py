@@ -369,7 +369,9 @@ class OwnRanks:
         """What the server must hear of how it ended, or that what it was told does not hold."""
         reports, about = self._context.reports, f"end {of[0]}.{of[1]}"
         for number, world in kept.worlds.items():
-            if world["spawned"] and not world["running"] and number not in kept.told:
+            # After a failure the job ends: a world that is over must not be heard of before that.
+            over = world["spawned"] and not world["running"] and not kept.state.get("failed")
+            if over and number not in kept.told:
                 kept.told.add(number)
                 reports.add(f"world {of[0]}.{of[1]}.{number}", m.WorldEnded(*of, number))
         if kept.over:
