@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]],
     plains: dict[int, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="dq-resize-") as root:
         config = Path(root, "config.toml")
-        config.write_text('[scheduler]\nresize = "never"\n')
+        config.write_text('[scheduler]\nresize = "none"\n')
         dq = CommandLine(Path(root, "home"))
         Path(root, "home").mkdir(mode=0o700)
         dq.dq("up", "--local", 2 * max(options.sizes), "--detach", "--config", config)

@@ -91,17 +91,29 @@ class Home:
             raise NoServer(f"no server is running in {self.root}: start one with dq up") from None
         except (OSError, ValueError) as e:
             raise NoServer(f"{self.server_file} cannot be read: {e}") from e
-        if not is_alive(info.get("pid", 0), info.get("create_time")):
+        # A pid means something on its own machine only: on another one the connection will tell.
+        here = info.get("machine", machine()) == machine()
+        if here and not is_alive(info.get("pid", 0), info.get("create_time")):
             raise NoServer(
                 f"the server of {self.root} (pid {info.get('pid')}) is gone: start it with dq up"
             )
         return info
 
 
+def machine() -> str:
+    """What tells this machine, or container, from others: pids of one mean nothing on another."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - no path: a label
+    except OSError:
+        return os.uname().nodename
+
+
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner reads, atomically: a reader never sees half of it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    # Not by the pid alone: on a shared file system two machines may have the same.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     # The mode is given when the file is made: a chmod afterwards would leave a moment in which
     # others can open it.
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -82,7 +82,8 @@ def save_file(source: Path, target: Path) -> None:
     if target.is_file() and target.stat().st_size == source.stat().st_size:
         return  # another node held the same part (drafts are renamed when whole: same size, same)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    # Not by the pid alone: agents of several machines write here, and may have the same.
+    draft = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         shutil.copyfile(source, draft)
         fd = os.open(draft, os.O_RDONLY)

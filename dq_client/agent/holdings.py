@@ -50,6 +50,7 @@ class Tree:
     folder: Path
     owner: tree.Owner
     killed: bool = False
+    swept: bool = False  # nothing of it was left, and nobody is there to start more
     over: bool = False  # of own ranks: their keeper has ended, or never was
 
     @property
@@ -94,9 +95,12 @@ class Tree:
         """Kill what is left of the instance without a keeper; True once nothing is."""
         if self.running():
             return False
+        if self.swept:
+            return True
         left = tree.members(self.record.job, self.record.instance, self.owner)
         tree.kill(left)
-        return not left
+        self.swept = not left
+        return self.swept
 
     def forget(self) -> None:
         """The server knows the end."""

@@ -60,17 +60,31 @@ def of_home(home: Path) -> list[int]:
 
 
 def _owned(home: Path) -> list[tuple[int, str]]:
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    found = [(pid, _environment(pid)) for pid in pids]
-    return [(pid, name) for pid, e in found if e.get("DQ_HOME") == str(home) and (name := owner(e))]
+    mark = os.fsencode(f"DQ_HOME={home}")
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - restarts of jobs wait for this
+        if name.isdigit() and mark in (block := _block(int(name))).split(b"\0"):
+            who = owner(_parsed(block))
+            if who:
+                found.append((int(name), who))
+    return found
 
 
 def _environment(pid: int) -> dict[str, str]:
+    return _parsed(_block(pid))
+
+
+def _block(pid: int) -> bytes:
+    """The environment as it was when the program started, or as its keeper has marked it."""
     try:
-        # As it was when the program started; a process that changed its own since is found anyway.
-        words = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            return f.read()
     except OSError:
-        return {}
+        return b""
+
+
+def _parsed(block: bytes) -> dict[str, str]:
+    words = os.fsdecode(block).split("\0")
     return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 

@@ -47,8 +47,8 @@ class Vacancies:
 
     @property
     def retiring(self) -> bool:
-        """Whether single ranks are on their way out, which takes them milliseconds."""
-        return any(vacancy.order.pids or vacancy.order.world >= 0 for vacancy in self.waiting)
+        """Whether something is on its way out that takes milliseconds: ranks, or copies to disk."""
+        return any(v.order.pids or v.order.world >= 0 or v.order.save for v in self.waiting)
 
     def look(self) -> None:
         """Report the processors that are empty now."""

@@ -18,7 +18,7 @@ import zmq
 
 from dq_client import keys
 from dq_client.errors import DQError, UsageError
-from dq_client.home import Home, write_private
+from dq_client.home import Home, machine, write_private
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live.configuration import read_config
 from dq_server.live.front import Front
@@ -81,6 +81,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     info = {
         "pid": me.pid,
         "create_time": me.create_time(),
+        "machine": machine(),
         "address": front.address,
         "epoch": front.server.epoch,
         "heartbeat_s": options.heartbeat,
