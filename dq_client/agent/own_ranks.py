@@ -31,6 +31,7 @@ from dq_client.launch import LaunchError, check_program, rank_environment
 
 log = logging.getLogger("dq.agent")
 
+PAST_MAX = 10_000
 KILLED = 143  # as a shell says of a program that SIGTERM ended
 Instance = tuple[int, int]  # job and the number of its start
 
@@ -108,6 +109,9 @@ class OwnRanks:
         self._jobs: dict[Instance, Kept] = {}
         self._spawns: dict[str, tuple[Instance, int]] = {}  # by request: who asked, its ticket
         self._watched: set[int] = set()
+        # Worlds that were started or ended by keepers that are gone: an order that comes late, or a
+        # second time, starts nothing again.
+        self._past: dict[Instance, set[int]] = {}
         for held in context.holdings.trees.values():
             if held.record.ranks:
                 self._adopt(held)
@@ -117,8 +121,8 @@ class OwnRanks:
     def start(self, order: m.StartRanks) -> None:
         """Start a world's ranks here; one that is known already changes nothing."""
         of, context = (order.job, order.instance), self._context
-        if of in context.closed:
-            return  # overtaken: the instance has been killed, or has ended
+        if of in context.closed or order.world in self._past.get(of, ()):
+            return  # overtaken: the instance has been killed, or has ended; or the world has
         kept = self._jobs.get(of)
         if kept is not None and kept.over and order.world not in kept.closed:
             kept.later.append(order)  # its nodes had left the job, and come back
@@ -141,6 +145,7 @@ class OwnRanks:
         """End the ranks of a world that did not join; whether none of them is left here."""
         kept = self._jobs.get((job, instance))
         if kept is None:
+            self._remember((job, instance), {world})
             return True
         kept.closed.add(world)
         if kept.world_running(world):
@@ -307,8 +312,14 @@ class OwnRanks:
             if kept.held.over and kept.over and kept.held.sweep():
                 self._context.holdings.drop(kept.held)
                 del self._jobs[of]
+                self._remember(of, {*kept.orders, *kept.worlds, *kept.closed})
                 for order in kept.later:
                     self.start(order)
+
+    def _remember(self, of: Instance, worlds: set[int]) -> None:
+        self._past[of] = worlds | self._past.pop(of, set())
+        if len(self._past) > PAST_MAX:
+            del self._past[next(iter(self._past))]
 
     def _hear(self, of: Instance, kept: Kept, message: dict[str, Any]) -> None:
         if "state" in message:
@@ -359,7 +370,9 @@ class OwnRanks:
         """What the server must hear of how it ended, or that what it was told does not hold."""
         reports, about = self._context.reports, f"end {of[0]}.{of[1]}"
         for number, world in kept.worlds.items():
-            if world["spawned"] and not world["running"] and number not in kept.told:
+            # After a failure the job ends: a world that is over must not be heard of before that.
+            over = world["spawned"] and not world["running"] and not kept.state.get("failed")
+            if over and number not in kept.told:
                 kept.told.add(number)
                 reports.add(f"world {of[0]}.{of[1]}.{number}", m.WorldEnded(*of, number))
         if kept.over:

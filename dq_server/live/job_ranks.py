@@ -83,8 +83,10 @@ def _has_processors(desk: Desk, link: AgentLink, job: Job) -> bool:
 
 def has_part(desk: Desk, link: AgentLink, job: Job, instance: int) -> bool:
     """Whether the agent has, or had, ranks of this start of a job: it may speak of it."""
-    if job.id in desk.state.active and _has_processors(desk, link, job):
-        return True
+    if job.id in desk.state.active:
+        ordered = job.instance == instance and link.name in desk.rank_reports.of(job).ordered
+        if ordered or _has_processors(desk, link, job):
+            return True
     if any((h.job, h.instance) == (job.id, instance) for h in link.holdings):
         return True
     return any(node.name in leaving(desk, job) for node in link.nodes)

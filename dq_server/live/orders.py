@@ -157,8 +157,10 @@ def _to_all(
     links: Sequence[AgentLink] | None = None,
 ) -> None:
     """To each agent of these processors once. One that is away gets it when it reports."""
+    said = desk.rank_reports.of(desk.scheduler.job(order.job))
     for link in desk.agents.of_processors(processors, desk.state):
         if links is None or link in links:
+            said.ordered.add(link.name)
             desk.order(link, order)
 
 

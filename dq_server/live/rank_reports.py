@@ -19,6 +19,7 @@ class Said:
     """Of one start of a job, by the names of agents."""
 
     instance: int
+    ordered: set[str] = field(default_factory=set)  # to start ranks
     started: set[str] = field(default_factory=set)
     # All ranks there have ended well, with the newest world that the agent had started then: what
     # was on its way when the next world was ordered there says nothing of that one.

@@ -117,7 +117,9 @@ def begin(world: World, start: Start) -> None:
         world.later(after_s * world.rng.random(), lambda: start.keepers[start.node].spawn(0, count))
 
     def end() -> None:
-        if start.app is None or (start.protected and world.rng.random() < 0.1):
+        if start.app is not None and start.app.awaited is not None and start.app.awaited.blocks:
+            world.later(0.2, end)
+        elif start.app is None or (start.protected and world.rng.random() < 0.1):
             start.end(world)  # of a protected one: it vanishes
         else:
             start.app.finish()

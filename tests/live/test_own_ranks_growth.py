@@ -375,6 +375,16 @@ def test_a_spawned_rank_that_fails_ends_the_job(talk: Talking) -> None:
     assert job.state is JobState.FAILED
 
 
+def test_an_agent_that_the_job_has_left_may_still_tell_of_a_failure(talk: Talking) -> None:
+    """It was ordered to start ranks: what became of them is its to say."""
+    job = talk.submit(1)
+    talk.say("a", spawn(job, 1))
+    talk.say("b", m.WorldEnded(job.id, 1, 1))
+    talk.say("b", m.Vacated(job.id, 1, [1]))
+    assert isinstance(talk.say("b", ended(job, 139, "rank 0 on b: signal 11", world=1)), m.Done)
+    assert job.state is JobState.FAILED
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
