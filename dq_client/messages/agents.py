@@ -162,6 +162,9 @@ class RemoteEnded(RequestBody, tag="remoteended", frozen=True):
     asker: Text = ""
 
 
+EVERYBODY = "*"  # as the node of a Relay: all other agents with ranks of the job
+
+
 @sent_by(AGENT)
 class Relay(RequestBody, tag="relay", frozen=True):
     """Hand this to the agent of `node`, whose ranks belong to the same start of the job.

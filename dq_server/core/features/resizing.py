@@ -18,7 +18,7 @@ from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap, Stay
 from dq_server.core.model.reasons import Figure, because, declare
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import free
 from dq_server.core.turn import INF, Turn
@@ -29,6 +29,8 @@ RETRY_FIRST = 4
 RETRY_DOUBLINGS = 8
 
 declare(
+    lost_in_place="{lost} of {size} ranks died: the others go on on {next_size}, from the last copy",
+    not_in_place="{lost} of {size} ranks died: the job cannot go on in place, {why}",
     not_malleable="a {kind} job is not resized by the scheduler",
     user_resize="asked for by the user: from {size} to {next_size}",
     user_regrid="asked for by the user: from {grid} to {next_grid}",
@@ -74,6 +76,14 @@ class Resizing(Feature):
         job.answer = answer
         turn.actions.append(AnswerRemap(job.id, job.instance, answer))
 
+    @handles(ev.RanksLost)
+    def ranks_lost(self, turn: Turn, event: ev.RanksLost) -> None:
+        """Ranks of a protected job died; on what may the others go on?"""
+        job = turn.state.job(event.job)
+        _check_state(job, event)
+        job.answer = _in_place(turn, job, frozenset(event.processors))
+        turn.actions.append(AnswerRemap(job.id, job.instance, job.answer))
+
     @handles(ev.ResizeCommitted)
     def committed(self, turn: Turn, event: ev.ResizeCommitted) -> None:
         """The application carried the resize out."""
@@ -110,7 +120,7 @@ class Resizing(Feature):
 # --- what the application tells --------------------------------------------------------------
 
 
-def _check_state(job: Job, event: ev.RemapPoint) -> None:
+def _check_state(job: Job, event: ev.RemapPoint | ev.RanksLost) -> None:
     if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
 
@@ -268,6 +278,41 @@ def _prepare(
     for feature in turn.features["resize_granted"]:
         feature.resize_granted(turn, job)
     return job.resize
+
+
+def _in_place(turn: Turn, job: Job, dead: frozenset[int]) -> Answer:
+    """Off the dead processors, and those that the nearest legal size does not need; or `continue`:
+    then the application ends itself, and is restarted."""
+    current, before = job.configuration, job.answer
+    assert current is not None
+    told = before is not None and before.reason.code == "lost_in_place" and job.resize is not None
+    if before is not None and told and dead <= set(before.processors):
+        return before  # asked again, because our answer got lost
+    alive = [p for p in job.allocation if p not in dead]
+    target = largest_at_most(job.spec.configurations, len(alive))
+    figures = {"lost": len(dead), "size": job.size}
+    why = ""
+    if job.spec.protection is None:
+        why = "it is not protected"
+    elif job.resize is not None:
+        why = "it was being resized"
+    elif not dead or not dead <= set(job.allocation):
+        why = "they are not its own"
+    elif target is None:
+        why = f"it has no legal size up to {len(alive)}"
+    seq = before.seq if before is not None else 0
+    if why or target is None:
+        reason = because("not_in_place", why=why, **figures)
+        job.note(turn.now, "lost", reason)
+        return Answer(seq, Remap.CONTINUE, 0, (), current, reason)
+    stay = set(alive[: target.size])
+    leaving = tuple(p for p in job.allocation if p not in stay)
+    reason = because("lost_in_place", next_size=target.size, **figures)
+    pending = _prepare(turn, job, seq, target, leaving)
+    if job.stays:
+        job.stays[-1].decision, job.stays[-1].reason = Remap.SHRINK, reason
+    job.note(turn.now, "lost", reason)
+    return Answer(seq, Remap.SHRINK, pending.resize_id, leaving, target, reason)
 
 
 # --- commit, abort ---------------------------------------------------------------------------

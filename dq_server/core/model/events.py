@@ -135,6 +135,15 @@ class RemapPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class RanksLost:
+    """Ranks of a protected job have died; the others are free to go on in the same processes."""
+
+    job: int
+    instance: int
+    processors: tuple[int, ...]  # of the dead
+
+
+@dataclass(frozen=True, slots=True)
 class ResizeCommitted:
     """The application runs on its new size.
 
@@ -310,6 +319,7 @@ Event = (
     | WorkDone
     | ProcessorsVacated
     | RemapPoint
+    | RanksLost
     | ResizeCommitted
     | ResizeAborted
     | KillRequested

@@ -202,18 +202,30 @@ def relay(desk: Desk, call: Call[m.Relay]) -> m.ReplyBody:
     if not runs(job, body.instance) or not job.launching.by_agents:
         return m.Error("refused", f"job {job.id} is not running here")
     nodes = desk.job_nodes.of(job)
-    if body.node not in nodes or not any(node.name in nodes for node in link.nodes):
+    everybody = body.node == m.EVERYBODY
+    if (not everybody and body.node not in nodes) or not any(
+        node.name in nodes for node in link.nodes
+    ):
         nodes |= leaving(desk, job)  # rarely: those who leave may have something left to say
     sender = next((node.name for node in link.nodes if node.name in nodes), None)
     if sender is None:
         return no_part(link, job)
+    if everybody:
+        names = {desk.agents.by_node[n].name for n in nodes if n in desk.agents.by_node}
+        for name in sorted(names - {link.name}):
+            _relay(desk, desk.agents.by_name[name], job, sender, body.data)
+        return m.Done()
     if body.node not in nodes:
         return m.Error("refused", f"job {job.id} has nothing on node {body.node}")
     target = desk.agents.by_node.get(body.node)
     if target is None:
         return m.Error("later", f"the agent of {body.node} is away")
-    desk.order(target, m.Relayed(job=job.id, instance=job.instance, node=sender, data=body.data))
+    _relay(desk, target, job, sender, body.data)
     return m.Done()
+
+
+def _relay(desk: Desk, target: AgentLink, job: Job, sender: str, data: bytes) -> None:
+    desk.order(target, m.Relayed(job=job.id, instance=job.instance, node=sender, data=data))
 
 
 @handles(m.SpawnRanks)

@@ -61,6 +61,16 @@ def remap(desk: Desk, call: Call[m.RemapPoint]) -> m.ReplyBody:
     return m.RemapAnswer(what="continue", reason="this remap point is older than the last")
 
 
+@handles(m.RanksLost)
+def ranks_lost(desk: Desk, call: Call[m.RanksLost]) -> m.ReplyBody:
+    """Ranks of a protected job died, and the others ask on what to go on."""
+    who = call.principal
+    event = ev.RanksLost(who.job, who.instance, tuple(call.body.processors))
+    actions = desk.apply(event)
+    answers = [a for a in actions if isinstance(a, AnswerRemap) and a.job == who.job]
+    return translate.remap_answer(answers[0].answer, desk.places.of)
+
+
 @handles(m.Committed)
 def committed(desk: Desk, call: Call[m.Committed]) -> m.ReplyBody:
     """A resize was carried out."""
