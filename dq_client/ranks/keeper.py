@@ -365,7 +365,9 @@ class Keeper:
             self.failed = {"code": code, "why": why}
 
     def _hear(self, world: World, rank: Rank, channel: Channel) -> None:
-        if not self._dialogue.read(world, rank, channel):
+        if rank.closed:
+            return  # its end was noticed in the same round
+        if not self._dialogue.read(world, rank, channel) and not rank.closed:
             self._selector.unregister(channel)
 
     def _close(self, rank: Rank) -> None:
