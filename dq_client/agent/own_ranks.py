@@ -73,7 +73,8 @@ class Kept:
         coming = any(
             order.world not in worlds and not _joins(order) for order in self.orders.values()
         )
-        return coming or any(w["running"] and w["part"] for w in worlds.values())
+        losing = bool(self.state.get("losing"))  # a rank died, and the others may go on
+        return coming or losing or any(w["running"] and w["part"] for w in worlds.values())
 
     @property
     def newest(self) -> int:
@@ -328,6 +329,8 @@ class OwnRanks:
                 started = m.AppStarted(*of, kept.held.record.pid)
                 self._context.reports.add(f"start {of[0]}.{of[1]}", started)
             kept.state = message["state"]
+            for number in kept.worlds:  # what was ordered is the keeper's affair now
+                kept.orders.pop(number, None)
         elif "relay" in message:
             self._relay(*of, message["relay"], message["data"])
         elif "spawn" in message:
@@ -362,6 +365,10 @@ class OwnRanks:
         kept.held.find()
         with contextlib.suppress(OSError, ValueError):
             kept.state = json.loads((kept.held.folder / "exit").read_text())
+        with contextlib.suppress(OSError):
+            log.error(
+                "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]
+            )
         kept.held.over = True
         if not kept.state and not kept.held.killed:
             kept.state = {"worlds": {}, "failed": None, "lost": True}

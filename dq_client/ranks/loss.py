@@ -59,6 +59,14 @@ class Losses:
         self._told: Json = {}
 
     @property
+    def pending(self) -> bool:
+        """Whether a rank was lost here, and it is not known yet what comes of it."""
+        loss = self._loss
+        if loss is None:
+            return False
+        return loss.leader == self._node or (bool(self._dead) and not loss.regrouped)
+
+    @property
     def due_s(self) -> float:
         """When `look` has something to do."""
         led = self._loss is not None and self._loss.leader == self._node

@@ -46,6 +46,7 @@ def serve(agent: socket.socket) -> None:
         if not pid:
             agent.detach()
             os.setsid()
+            os.set_inheritable(fds[0], False)
             keep(request, socket.socket(fileno=fds[0]), tops)
         os.close(fds[0])
         agent.send(json.dumps({"pid": pid}).encode())
