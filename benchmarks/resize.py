@@ -14,9 +14,9 @@ the same run:
 
 ``decided → turn``: from the server's answer to the first turn at the new size. ``lost``: all time
 since the answer that is not the undisturbed time of the turns done meanwhile. ``pause``: the
-longest stop of the application, at the remap point where the ranks join. On a machine with fewer cores than
-ranks the start of n ranks takes processors away from the application: ``limit`` is the processor
-time of MPI_Init in the new ranks, shared by all cores, and a copy of their share in memory.
+longest stop of the application, at the remap point where the ranks join. On a machine with fewer
+cores than ranks the start of n ranks takes processors away from the application: ``limit`` is the
+processor time of MPI_Init in the new ranks, shared by all cores.
 """
 
 from __future__ import annotations

@@ -81,6 +81,9 @@ from dq_client.report.growth import ENDED
     help="A copy every K remap points, or 30s, 5m apart. Else as often as takes 5 % of the time.",
 )  # fmt: skip
 @click.option(
+    "--protect-budget", metavar="SHARE", help="Share of the time that copies may take, as 2%."
+)
+@click.option(
     "--protect-dir", type=click.Path(path_type=Path),
     help="Where copies on disk go; all nodes must see it. Else the job's folder.",
 )  # fmt: skip

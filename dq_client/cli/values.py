@@ -128,7 +128,7 @@ def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
 def parse_protection(o: dict[str, Any]) -> Protect | None:
     """The options --protect, --protect-*, --restarts as a message; None without --protect."""
     if o["protect"] is None:
-        for option in ("protect_every", "protect_dir", "restarts"):
+        for option in ("protect_every", "protect_budget", "protect_dir", "restarts"):
             if o[option] is not None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --protect")
         return None
@@ -153,7 +153,20 @@ def parse_protection(o: dict[str, Any]) -> Protect | None:
         every_s=seconds,
         folder=str(folder.absolute()) if folder is not None else "",
         restarts=3 if o["restarts"] is None else o["restarts"],
+        budget=None if o["protect_budget"] is None else parse_share(o["protect_budget"]),
     )
+
+
+def parse_share(text: str) -> float:
+    """A share of the time: `2%` or `0.02`."""
+    number, percent, _ = text.partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise UsageError(f"--protect-budget {text}: give a share of the time, such as 2%")
+    return share
 
 
 def parse_parts(words: tuple[str, ...]) -> list[Part]:

@@ -115,23 +115,6 @@ def put(folder: Path, pid: int) -> None:
     _write(folder / "cgroup.procs", str(pid))
 
 
-def enclose(folder: Path) -> None:
-    """Put every process of this process's namespace into the group, unless it has just started.
-
-    For programs that do not join by themselves. To be called by the first process of a node, which
-    stays outside.
-    """
-    inside, ticks = set(_members(folder)), os.sysconf("SC_CLK_TCK")
-    now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) in (inside | {os.getpid()}):
-            continue
-        with contextlib.suppress(OSError):
-            stat = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-            if now_s - int(stat[19]) / ticks > STARTING_S:
-                put(folder, int(entry.name))
-
-
 def _write(path: Path, text: str) -> None:
     """In one write: the kernel takes each for a whole command."""
     fd = os.open(path, os.O_WRONLY)

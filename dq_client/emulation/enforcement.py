@@ -1,7 +1,7 @@
-"""How agents hold ranks to their node's share of a core where no namespace does it.
+"""How agents hold ranks to their node's share of a core.
 
-Under the governor an agent sees to it that there is one. In control groups made without root it
-puts into its node's group what does not join by itself.
+Under the governor an agent sees to it that there is one. With control groups it puts into its
+node's group what does not join by itself.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def of_node(home: Home, node: str, enforcement: Enforcement) -> NodeEnforcement:
 
 
 def _enclose(jobs: JobProcesses, node: str, group: Path) -> None:
+    # Ranks only: starters and keepers stay outside, else whatever they fork would begin inside.
     now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
     jobs.forget_ended()
     for _, pid in jobs.of_node(node):

@@ -20,13 +20,12 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
 from dq_client.agent.__main__ import Inside, serve
 from dq_client.emulation import cgroups, contained, network
-from dq_client.emulation.enforcement import NAP, NodeEnforcement
+from dq_client.emulation.enforcement import NAP, Enforcement, of_node
 from dq_client.home import Home
 from dq_client.messages import NodeInfo
 
@@ -131,8 +130,7 @@ def _run_node(
             "UCX_TLS": "tcp,self",
             "UCX_NET_DEVICES": network.INTERFACE,
         }
-        group = Path(wanted.groups) / node.name
-        enforcement = NodeEnforcement(environment, lambda: cgroups.enclose(group))
+        enforcement = of_node(home, node.name, Enforcement(environment, wanted.groups))
         serve(home, node.name, [node], network.INTERFACE, enforcement, Inside(pid, server))
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", node.name)

@@ -1,13 +1,15 @@
 """The processes of jobs on each node: found from the agents' records; ranks say when to slow them.
 
-Every proxy of MPI runs under a keeper, whose claim (agent/keeper.py) is in the agent's folder:
+A node's ranks have a keeper above them, whose claim is in the agent's folder:
 
-    DQ_HOME/agents/NODE/holdings/JOB.INSTANCE.RUN/claim     pid and start of the keeper
-    keeper → hydra_pmi_proxy → rank → whatever the rank starts
+    DQ_HOME/agents/NODE/holdings/JOB.INSTANCE/claim        pid and start of the keeper of DQ's own
+    keeper → rank → whatever the rank starts               ranks (dq_client/ranks/keeper.py)
+    DQ_HOME/agents/NODE/holdings/JOB.INSTANCE.RUN/claim    of the keeper of a proxy of MPI
+    keeper → hydra_pmi_proxy → rank → ...                  (agent/keeper.py)
 
 So a walk down from the keepers, by the kernel's lists of children, finds a node's ranks without
-looking at any other process of the machine. What belongs to the launch (keeper, proxy, mpiexec,
-dq-rsh) is left out: it waits, and new ranks wait for it.
+looking at any other process of the machine. What belongs to the launch (starter, keeper, proxy,
+mpiexec, dq-rsh) is left out: it waits, and new ranks wait for it.
 
 Start-up is not charged at the emulated speed: four ranks take 0.7 s to start at full speed and
 3.6 s inside 5 % of a core. So a rank says when MPI is up: from then on its node's share of a core
@@ -29,6 +31,7 @@ if TYPE_CHECKING:  # only a type here, and that module imports psutil
     from dq_client.home import Home
 
 PROXY = "hydra_pmi_proxy"
+CONTROL = "control"  # in the folder of a keeper of DQ's own ranks: its socket
 NOTES_VARIABLE = "DQ_GOVERNOR_NOTES"  # in ranks: the folder for their notes
 JOINS, LEAVES = "joins", "leaves"
 
@@ -38,12 +41,13 @@ class JobProcesses:
 
     def __init__(self, home: Home) -> None:
         self._agents = home.root / "agents"
-        self._keepers: dict[Path, int] = {}  # holding of a proxy -> pid of its keeper
+        self._keepers: dict[Path, int] = {}  # holding with ranks -> pid of its keeper
 
     def of_node(self, node: str) -> Iterator[tuple[int, int]]:
         """(parent, pid) of every process of jobs on the node, parents first.
 
-        The parent of a rank is its proxy; of a process whose parent has ended, the keeper.
+        The parent of a rank is its keeper or its proxy; of a process whose parent has ended, the
+        keeper.
         """
         keepers = set(self._keepers_of(node))
         todo = list(keepers)
@@ -61,13 +65,16 @@ class JobProcesses:
         except OSError:
             return
         for name in names:
-            if name.count(".") < 2:
-                continue  # the launcher's own: mpiexec and dq-rsh
             folder = holdings / name
-            pid = self._keepers.get(folder) or claimed_by(folder)
-            if pid:
+            pid = self._keepers.get(folder)
+            if pid is None:
+                if name.count(".") < 2 and not (folder / CONTROL).exists():
+                    continue  # the launcher's own: mpiexec and dq-rsh
+                pid = claimed_by(folder)
+                if not pid:
+                    continue
                 self._keepers[folder] = pid
-                yield pid
+            yield pid
 
     def forget_ended(self) -> None:
         """Drop keepers whose folder is gone: their numbers will be used again."""

@@ -51,6 +51,7 @@ class Protect(Struct, frozen=True, forbid_unknown_fields=True):
     every_s: Seconds | None = None
     folder: Path_ = ""
     restarts: Count = 3
+    budget: Annotated[float, Meta(gt=0, le=1)] | None = None
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):

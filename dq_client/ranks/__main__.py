@@ -148,6 +148,8 @@ class Standalone:
             elif "spawn" in message:
                 self._spawn(host, message["spawn"])
         if line.gone:
+            if not (self._folder / host / "exit").exists():
+                self._states[host]["failed"] = {"code": 137, "why": f"the keeper on {host} is lost"}
             self._selector.unregister(line)
             line.close()
             del self._lines[host]

@@ -29,10 +29,9 @@ import socket
 import time
 from typing import Any, Callable, NoReturn, Optional
 
-from . import output, pmi, process, program
+from . import output, process, program
 from .channel import Channel
-from .exchange import Exchange
-from .loss import Losses
+from .dialogue import Dialogue
 from .world import Rank, Start, World
 
 GRACE_S = 2.0
@@ -61,17 +60,18 @@ class Keeper:
         self.folder, self.nodes, self._tops = folder, nodes, tops
         self.worlds: dict[int, World] = {}
         self._files: dict[tuple[str, str], output.File] = {}
-        self._spawns: dict[int, tuple[World, Rank, Json]] = {}  # by ticket, unanswered
-        self._tickets = 0
         self._cancelled: set[int] = set()  # worlds
-        self.exchange = Exchange(
-            nodes, self.worlds, self._to_agent, self._say, self._carry, self._cancel
+        self._dialogue = Dialogue(
+            nodes,
+            self.worlds,
+            send=self._to_agent,
+            fail=self._fail,
+            watch=self._watch,
+            file=self._file,
+            cancel=self._cancel,
+            kill=lambda rank: _kill(rank.pid),
         )
         self.failed: Optional[Json] = None  # the first failure
-        self.losses = Losses(
-            nodes[0], self.worlds, self.exchange.relay, self._say, lambda f: self._fail(**f)
-        )
-        self.exchange.losses = self.losses
         self._leaving = self._terminating = False
         self._kill_s = float("inf")
         self._again_s = time.monotonic() + AGAIN_S
@@ -101,10 +101,10 @@ class Keeper:
 
     def _patience_s(self) -> float:
         now = time.monotonic()
-        due = min(self._kill_s, self.losses.due_s)
+        due = min(self._kill_s, self._dialogue.losses.due_s)
         if any(rank.quiet_s for world in self.worlds.values() for rank in world.local.values()):
             due = min(due, now + 0.1)
-        if self._spawns or self.exchange.something_open():
+        if self._dialogue.something_open():
             due = min(due, self._again_s)
         return max(0.0, min(due - now, 3600.0))
 
@@ -119,7 +119,7 @@ class Keeper:
         if now >= self._kill_s:
             self._kill_s = now + KILL_AGAIN_S
             _signal_all(signal.SIGKILL)
-        self.losses.look(now)
+        self._dialogue.losses.look(now)
         for world in self.worlds.values():
             self._quiet_ends(world, now)
         if now >= self._again_s:
@@ -130,9 +130,7 @@ class Keeper:
         self._tell_state()
 
     def _say_again(self) -> None:
-        self.exchange.say_again()
-        for _, _, asked in self._spawns.values():
-            self._to_agent({"spawn": asked})
+        self._dialogue.say_again()
 
     def _end(self) -> None:
         for world in self.worlds.values():
@@ -230,9 +228,9 @@ class Keeper:
         if what == "start":
             self._start(Start(**message))
         elif what == "relayed":
-            self.exchange.heard(message["data"])
+            self._dialogue.exchange.heard(message["data"])
         elif what == "spawn":
-            self._answer_spawn(message["ticket"], message["why"])
+            self._dialogue.answer_spawn(message["ticket"], message["why"])
         elif what == "end":
             self._cancel(message["world"])
         elif what == "leave":
@@ -255,7 +253,7 @@ class Keeper:
             become = None if plan is None else _becoming(plan, self._detach)
             rank = world.run(number, self._file, become)
             for channel in (rank.pmi, rank.link):
-                self._register(channel, _bind(self._from_rank, world, rank, channel))
+                self._register(channel, _bind(self._hear, world, rank, channel))
             for stream in rank.streams:
                 self._selector.register(
                     stream, selectors.EVENT_READ, _bind(self._pump, rank, stream)
@@ -319,7 +317,7 @@ class Keeper:
     def _ended(self, world: World, rank: Rank, code: int) -> None:
         for channel in (rank.link, rank.pmi):  # what it said last counts
             if not rank.closed:
-                self._from_rank(world, rank, channel)
+                self._dialogue.read(world, rank, channel, to_the_end=True)
         rank.code = code
         for stream in list(rank.streams):
             # What it wrote is safe before its end is told. A child of it may still hold the pipe.
@@ -343,14 +341,15 @@ class Keeper:
         elif code < 0:
             how = f"was ended by {process.names(code)}"
             failure = {"code": 128 - code, "why": f"{world.called(rank)} {how}"}
-        if code > 0 or not self.losses.begin(world, rank, failure, time.monotonic()):
-            self._fail(**failure)
+        losses = self._dialogue.losses
+        if code > 0 or not losses.begin(world, rank, failure, time.monotonic()):
+            self._fail(failure["code"], failure["why"])
 
     def _fails_to_join(self, world: World, rank: Rank, code: int) -> None:
         """A rank ended before it joined: the job goes on without its world."""
         why = f"{world.called(rank)}, which was to join, ended with {process.names(code)}"
         data = {"failed": world.start.world, "why": why}
-        self.exchange.relay(world.start.root or self.nodes[0], data)
+        self._dialogue.exchange.relay(world.start.root or self.nodes[0], data)
         self._cancel(world.start.world)
 
     def _quiet_ends(self, world: World, now: float) -> None:
@@ -359,11 +358,17 @@ class Keeper:
             if rank.quiet_s and now >= rank.quiet_s:
                 rank.quiet_s = 0.0
                 if world.running() and not world.ending:
-                    self._fail(code=1, why=f"{world.called(rank)} ended without MPI_Finalize")
+                    self._fail(1, f"{world.called(rank)} ended without MPI_Finalize")
 
-    def _fail(self, *, code: int, why: str) -> None:
+    def _fail(self, code: int, why: str) -> None:
         if self.failed is None and not self._terminating:
             self.failed = {"code": code, "why": why}
+
+    def _hear(self, world: World, rank: Rank, channel: Channel) -> None:
+        if rank.closed:
+            return  # its end was noticed in the same round
+        if not self._dialogue.read(world, rank, channel) and not rank.closed:
+            self._selector.unregister(channel)
 
     def _close(self, rank: Rank) -> None:
         for channel in (rank.pmi, rank.link):
@@ -391,111 +396,6 @@ class Keeper:
             world.ending = True
             for rank in world.running():
                 _kill(rank.pid)
-
-    # --- what ranks say -----------------------------------------------------------------------
-
-    def _from_rank(self, world: World, rank: Rank, channel: Channel) -> None:
-        channel.flush()
-        try:
-            while True:
-                lines = channel.lines()
-                if lines is None:
-                    try:
-                        self._selector.unregister(channel)
-                    except (KeyError, ValueError):
-                        pass
-                    return
-                if not lines:
-                    return
-                for line in lines:
-                    if channel is rank.pmi:
-                        for effect in world.machine.handle(rank.number, line):
-                            self._effect(world, rank, effect)
-                    else:
-                        self._heard(world, rank, json.loads(line))
-        except (pmi.Garbage, ValueError, KeyError, TypeError, RecursionError) as e:
-            # It ends its own job and nothing else.
-            why = f"{world.called(rank)} sent what its process manager does not understand: {e}"
-            self._fail(code=1, why=why[:1000])
-            _kill(rank.pid)
-
-    def _effect(self, world: World, rank: Rank, effect: pmi.Effect) -> None:
-        if isinstance(effect, pmi.Say):
-            world.local[effect.rank].pmi.send(effect.line)
-            self._watch(world.local[effect.rank].pmi)
-        elif isinstance(effect, pmi.Fence):
-            self.exchange.fence(world, effect)
-        elif isinstance(effect, pmi.Abort):
-            for stream in list(rank.streams):
-                stream.drain()
-            self._fail(code=effect.code & 0xFF or 1, why="")
-        elif isinstance(effect, pmi.Publish):
-            answer = pmi.answer_publish(effect)
-            done = _bind(self._effect, world, rank, answer)
-            self.exchange.publish(effect.name, effect.port, done)
-        elif isinstance(effect, pmi.Lookup):
-            port = self.exchange.names.get(effect.name) or None
-            self._effect(world, rank, pmi.answer_lookup(effect, port))
-        elif isinstance(effect, pmi.Spawn):
-            self._ask_for_spawn(world, rank, effect)
-
-    def _ask_for_spawn(self, world: World, rank: Rank, effect: pmi.Spawn) -> None:
-        self._tickets += 1
-        # Beyond this process: a keeper that was made later for the same job must not reuse it.
-        ticket = time.time_ns() // 1000 + self._tickets
-        asked = {
-            "ticket": ticket,
-            "node": world.start.nodes[rank.number],
-            "programs": effect.programs,
-            "program_of": effect.program_of,
-            "info": effect.info,
-            "keys": effect.keys,
-            "cwd": effect.info.get("wdir", world.start.cwd),
-            "world": world.start.world,
-        }
-        self._spawns[ticket] = world, rank, asked
-        self._to_agent({"spawn": asked})
-
-    def _answer_spawn(self, ticket: int, why: str) -> None:
-        world, rank, _ = self._spawns.pop(ticket, (None, None, None))
-        if world is None or rank is None or rank.closed:
-            return
-        if why:
-            self._file(world.start.folder, "err").write(
-                f"dq: MPI_Comm_spawn by rank {rank.number} is refused: {why}\n".encode()
-            )
-        self._effect(world, rank, pmi.answer_spawn(rank.number, why))
-
-    def _heard(self, world: World, rank: Rank, said: Json) -> None:
-        """A line of the resize library (docs/ranks.md)."""
-        if not isinstance(said, dict):
-            raise TypeError("a line that is no object")
-        if "session" in said:
-            rank.in_session = bool(said["session"])
-            rank.left = not rank.in_session
-            rank.retired = rank.retired or bool(said.get("retired"))
-            self.losses.back(rank)
-        elif "free" in said:
-            self.losses.freed(rank, said)
-        elif "arrived" in said:
-            self.exchange.arrive(world, rank, str(said["arrived"]))
-        elif "await" in said:
-            self._to_agent({"await": {**said, "node": rank.node}})
-            self.exchange.wait_for(rank, said)
-        elif "go" in said:
-            self.exchange.decide("go", int(said["go"]))
-        elif "cancel" in said:
-            self.exchange.decide("cancel", int(said["cancel"]))
-
-    def _say(self, rank: Rank, line: str) -> None:
-        """To the resize library of a rank."""
-        if not rank.closed:
-            rank.link.send(line)
-            self._watch(rank.link)
-
-    def _carry(self, world: World, effects: list[pmi.Effect]) -> None:
-        for effect in effects:
-            self._effect(world, next(iter(world.local.values())), effect)
 
 
 def _becoming(

@@ -102,7 +102,7 @@ def _protection(asked: m.Protect | None) -> Protection | None:
     if asked is None:
         return None
     every = asked.every_points, asked.every_s
-    return Protection(asked.how, *every, asked.folder, asked.restarts)
+    return Protection(asked.how, *every, asked.folder, asked.restarts, asked.budget)
 
 
 def protecting(job: Job, cluster: str) -> tuple[m.CopyPlaces, dict[str, str]]:
@@ -120,6 +120,8 @@ def protecting(job: Job, cluster: str) -> tuple[m.CopyPlaces, dict[str, str]]:
         env["DQ_PROTECT_POINTS"] = str(wanted.every_points)
     if wanted.every_s is not None:
         env["DQ_PROTECT_SECONDS"] = str(wanted.every_s)
+    if wanted.budget is not None:
+        env["DQ_PROTECT_BUDGET"] = str(wanted.budget)
     if job.restarts:
         env["DQ_COPIES_MADE"] = str(Copies.of(job).count)
     return m.CopyPlaces(memory, folder), env

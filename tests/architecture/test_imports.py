@@ -62,6 +62,10 @@ IMPURE = {
 }  # fmt: skip
 
 
+# Loaded by starters under another name, in interpreters without DQ.
+RANKS = ROOT / "dq_client" / "ranks"
+
+
 @cache
 def imported(path: Path) -> frozenset[str]:
     """Modules a file imports, anywhere in it."""
@@ -70,9 +74,12 @@ def imported(path: Path) -> frozenset[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found.add(node.module or "")
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            module = node.module or ""
+            if node.level:
+                assert path.parent == RANKS, f"{path}: relative import"
+                module = f"dq_client.ranks.{module}".rstrip(".")
+            found.add(module)
+            found |= {f"{module}.{alias.name}" for alias in node.names}
     return frozenset(found)
 
 
@@ -82,6 +89,17 @@ def files(room: str) -> list[Path]:
 
 def within(module: str, packages: set[str]) -> bool:
     return any(module == p or module.startswith(p + ".") for p in packages)
+
+
+def test_a_starter_needs_the_standard_library_only() -> None:
+    wrong = [
+        f"{path.name}: {module}"
+        for path in sorted(RANKS.glob("*.py"))
+        if path.name != "__main__.py"  # a launcher of its own, run in our interpreter
+        for module in imported(path)
+        if module.partition(".")[0] not in STDLIB and not within(module, {"dq_client.ranks"})
+    ]
+    assert not wrong
 
 
 @pytest.mark.parametrize("room", ROOMS)

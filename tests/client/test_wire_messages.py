@@ -21,7 +21,7 @@ from dq_client import messages as m
 # (`example` below), once with its optional fields left out.
 BYTES = {
     "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
-    "Submit": ("8ad4f01365c01d30", "db82522cb2a3b29f"),
+    "Submit": ("9fe66aaa35bdac34", "e97136214dd2091e"),
     "JobQuery": ("5c0efcfa5ec23ef7", "5c0efcfa5ec23ef7"),
     "JobsQuery": ("23258d4436b4e965", "72b63e826edb4a71"),
     "NodesQuery": ("678e554821213a53", "678e554821213a53"),
@@ -42,6 +42,7 @@ BYTES = {
     "Committed": ("de18ff7edebe7e98", "7337edfa934f5c4a"),
     "Aborted": ("fb8edcbf7727f612", "fb8edcbf7727f612"),
     "CopyMade": ("bb765d95e722f130", "e9529584b6b76ec5"),
+    "RanksLost": ("26e1c4ec9a94a07e", "26e1c4ec9a94a07e"),
     "GaveUp": ("028b88fdc2175f42", "028b88fdc2175f42"),
     "WorkDone": ("3a502c722110bbf5", "3a502c722110bbf5"),
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
@@ -68,7 +69,7 @@ BYTES = {
     "RemapAnswer": ("0354f371bfeb0da4", "c80a1d891b27dc2d"),
     "DynamicAnswer": ("0134e0eb1f5e954a", "f85dd37fb59938ee"),
     "Launch": ("c44b0c0de5903231", "42652f2773b19e74"),
-    "StartRanks": ("bed7a9ce8cadab5a", "8fbbded327f664a9"),
+    "StartRanks": ("2ca8dc840d287c46", "2063830577077c9b"),
     "Relayed": ("ac744215b962f856", "ac744215b962f856"),
     "KillTree": ("9cf2c9ae17051954", "9cf2c9ae17051954"),
     "Vacate": ("df94f0814919bd31", "d7bf20d1c2a41c66"),

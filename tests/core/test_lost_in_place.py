@@ -1,4 +1,4 @@
-"""Ranks of a protected job die and the others are free to go on: off which processors, onto what."""
+"""Ranks of a protected job die, the others are free to go on: off what, and at which size."""
 
 from __future__ import annotations
 

@@ -280,3 +280,17 @@ def test_the_last_settings_of_a_protection_that_make_sense(cluster: MakeCluster)
     ):
         c = cluster(2, per_node=1)
         assert c.submit(1, protection=good).state is JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        (Protection("disk", budget=0.0), "more than 0"),
+        (Protection("disk", budget=1.5), "at most 1"),
+        (Protection("disk", every_points=3, budget=0.02), "either how often"),
+    ],
+)
+def test_a_budget_for_copies_makes_sense(wanted: Protection, why: str) -> None:
+    with pytest.raises(InvalidSpec, match=why):
+        wanted.validate()
+    Protection("disk", budget=0.02).validate()

@@ -71,6 +71,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.Committed(1),
         m.Aborted(1, "no"),
         m.CopyMade(1, 0.5, 100),
+        m.RanksLost([0]),
         m.GaveUp("no"),
         m.WorkDone(),
         m.AgentHello(m.PROTOCOL, "c", [m.NodeInfo("n9", 1, "n9")]),
@@ -101,7 +102,7 @@ AGENT = {
 }  # fmt: skip
 JOB = {
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
-    m.CopyMade, m.GaveUp, m.WorkDone,
+    m.CopyMade, m.RanksLost, m.GaveUp, m.WorkDone,
 }  # fmt: skip
 MAY = {"user": USER, "agent": AGENT, "job": JOB, "server": set()}
 # An agent speaks for the jobs and the processors of its own nodes only.

@@ -29,7 +29,7 @@ RETRY_FIRST = 4
 RETRY_DOUBLINGS = 8
 
 declare(
-    lost_in_place="{lost} of {size} ranks died: the others go on on {next_size}, from the last copy",
+    lost_in_place="{lost} of {size} ranks died: the others go on from the last copy: {next_size}",
     not_in_place="{lost} of {size} ranks died: the job cannot go on in place, {why}",
     not_malleable="a {kind} job is not resized by the scheduler",
     user_resize="asked for by the user: from {size} to {next_size}",

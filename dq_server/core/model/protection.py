@@ -37,6 +37,7 @@ class Protection:
                   copies take at most a twentieth of the time
     folder        where copies on disk go; empty: the job's folder in $DQ_HOME
     restarts      how often the job is restarted at most
+    budget        share of the time that copies may take, if neither is given; None: a twentieth
     """
 
     how: str
@@ -44,6 +45,7 @@ class Protection:
     every_s: float | None = None
     folder: str = ""
     restarts: int = RESTARTS
+    budget: float | None = None
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if this makes no sense."""
@@ -57,6 +59,10 @@ class Protection:
             raise InvalidSpec(f"the folder for copies must be absolute, not {self.folder!r}")
         if "\0" in self.folder:
             raise InvalidSpec("a NUL character in the folder for copies")
+        if self.budget is not None and not 0 < self.budget <= 1:
+            raise InvalidSpec(f"a budget of {self.budget} for copies: more than 0, at most 1")
+        if self.budget is not None and (self.every_points or self.every_s):
+            raise InvalidSpec("give either how often copies are made or the time they may take")
         if self.restarts < 0:
             raise InvalidSpec(f"{self.restarts} restarts: 0 or more")
 
