@@ -27,7 +27,7 @@ end the command.
 A command that was not run would end the whole job: hydra gives up when one launch fails. For a job
 that starts this is right. For a job that grows, this program takes the agent's place and runs the
 command on this machine with the reason in DQ_REFUSED: the new ranks start here, tell the job what
-happened (resize_lib/processes/arrivals.py) and end, and the job goes on at its old size.
+happened (resize_lib/processes/hydra/arrivals.py) and end, and the job goes on at its old size.
 """
 
 import os

@@ -13,6 +13,7 @@ itself. The keeper knows from the link that it may; MPI's process manager is not
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import time
 from collections.abc import Collection, Sequence
@@ -38,6 +39,7 @@ JOINS_VARIABLE = "DQ_JOINS"
 ARRIVAL_LIMIT_S = 120.0
 SURVIVORS_TAG = 7400
 END_LIMIT_S = 10.0
+COMMAND_BYTES_MAX = 32 << 10  # a keeper takes lines of twice that
 
 
 @dataclass
@@ -184,13 +186,24 @@ class OwnBackend:
         check_command(command, where)
         # Without a server nobody counts the resizes; the next rank 0 must not repeat a number.
         world = world or time.time_ns()
-        wanted = {"hosts": list(hosts), "argv": command, "cwd": where, "touch": list(touch)}
-        self._say({"await": world, "size": len(hosts), **wanted})
+        self._say(
+            {"await": world, "size": len(hosts), "touch": list(touch), "hosts": list(hosts)}
+            | self._program(command, where)
+        )
         until_s = time.monotonic() + ARRIVAL_LIMIT_S
         self._awaited = Awaited(world, len(hosts), until_s)
         if not self._cancels_at_exit:
             self._cancels_at_exit = True
             atexit.register(self.cancel_expand)
+
+    def _program(self, command: list[str], where: str) -> Message:
+        """What the new ranks run, for a launcher that has no server to tell it."""
+        told: Message = {"argv": command, "cwd": where}
+        if len(json.dumps(told)) < COMMAND_BYTES_MAX:
+            return told
+        if command == program_command():
+            return {}  # the keeper knows it, as the job's own
+        raise SpawnError(f"the command is longer than {COMMAND_BYTES_MAX} bytes")
 
     def expand_ready(self) -> bool:
         awaited = self._awaited

@@ -112,6 +112,8 @@ class App:
             self.look_at_spawning(self.spawning)
         elif self.awaited is not None and self.look_at_awaited(self.awaited):
             pass
+        elif isinstance(process, Start) and process.lost:
+            self.regroup(process)
         elif not self.asked or world.now - self.asked_s > 3.0:
             self.seq += 1
             self.asked_s = world.now
@@ -123,9 +125,28 @@ class App:
                 self.line.send(body, self.asked)
         world.later(world.rng.uniform(0.1, 0.6), self.turn)
 
+    def regroup(self, process: Start) -> None:
+        """Ranks were lost: ask on what to go on, in place; the keepers do not wait for ever."""
+        world = self.world
+        if world.chance(0.1) or (self.asked and world.now - self.asked_s > 9.0):
+            process.gives_up()
+        elif not self.asked or world.now - self.asked_s > 3.0:
+            self.asked_s = world.now
+            dead = sorted(rank.processor for rank in process.lost)
+            self.asked = self.line.send(m.RanksLost(dead))
+
     def carry_out(self, answer: m.RemapAnswer) -> None:
         world, process, machine = self.world, self.process, self.world.machine
-        if answer.what == "continue":
+        lost = process.lost if isinstance(process, Start) else []
+        if isinstance(process, Start) and lost:
+            gone = {place.processor for place in answer.places}
+            if answer.what != "shrink" or not {rank.processor for rank in lost} <= gone:
+                process.gives_up()  # also if the answer is to an earlier question
+                return
+            for rank in lost:
+                rank.mended = True
+            lost.clear()
+        elif answer.what == "continue":
             return
         places = [p.processor for p in answer.places]
         if world.chance(0.15):  # spawning or redistributing failed

@@ -29,6 +29,7 @@ class Rank:
     part: bool
     code: int | None = None  # it has ended with
     killed: bool = False
+    mended: bool = False  # it was lost, and the others have gone on without it
 
 
 @dataclass(eq=False)
@@ -43,6 +44,21 @@ class Start(Process):
     app: App | None = None
     ending: bool = False  # the program comes to no more remap points
     keepers: dict[str, Keeper] = field(default_factory=dict)  # by node
+    lost: list[Rank] = field(default_factory=list)  # the others are free to go on without them
+
+    def mends(self, world: World, rank: Rank) -> bool:
+        """Whether it is tried in place to go on without a rank that died."""
+        computes = self.app is not None and not self.ending and rank.world not in self.own
+        if self.protected and computes and world.chance(0.7):
+            self.lost.append(rank)
+            return True
+        return False
+
+    def gives_up(self) -> None:
+        """It does not work in place: the keepers report what they held back."""
+        for rank in self.lost:
+            self.keepers[rank.node].failed = {"code": SEGV, "why": "a rank got signal 11"}
+        self.lost.clear()
 
     def end(self, world: World) -> None:
         """The program ends, on each rank at its own time; one may end with the program's code."""
@@ -58,7 +74,7 @@ class Start(Process):
 
     def check_done(self) -> None:
         for rank in self.ranks:
-            if rank.part and (rank.killed or rank.code != 0):
+            if rank.part and not rank.mended and (rank.killed or rank.code != 0):
                 how = "was killed" if rank.killed else f"ended with {rank.code}"
                 where = f"processor {rank.processor} (world {rank.world})"
                 raise Wrong(f"job {self.job} is done, its rank on {where} {how}")
@@ -180,7 +196,7 @@ class Keeper:
         if order.world in self.start.own:
             ends_s = world.rng.choice([0.1, 1.0, 3.0])
             world.later(ends_s, lambda: self.ends(made, 0))
-        if world.chance(0.02):
+        if world.chance(0.5 if self.start.protected else 0.02):
             crashes_s = world.rng.uniform(0.0, 5.0)
             world.later(crashes_s, lambda: self.ends(made, SEGV, "a rank got signal 11"))
         return made
@@ -196,6 +212,8 @@ class Keeper:
         self.world.machine.leave(self.start, [rank.processor])
         if code and not rank.killed and not rank.part:
             self.failed_worlds.add(rank.world)
+        elif code == SEGV and not rank.killed and self.start.mends(self.world, rank):
+            pass  # its report is held back
         elif code and not rank.killed and self.failed is None:
             self.failed = {"code": code, "why": error}
         if not self.start.alive():
