@@ -114,7 +114,7 @@ class Array:
     ) -> None:
         self._session, self.name, self._layout = session, name, layout
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.desc = self._coming = layout(session.places)
+        self.lay_out(session.places)
         self.local: NDArray[Any] = np.empty(0, self.dtype)
 
     @property
@@ -129,6 +129,10 @@ class Array:
         shape = self.desc.local_shape(grid.shape, grid.rank)
         self.local = self._session.arena.empty(shape, self.dtype)
         self.local[...] = init(self.indices) if callable(init) else init
+
+    def lay_out(self, places: Sequence[Place]) -> None:
+        """Take the layout on other places, without any data."""
+        self.desc = self._coming = self._layout(places)
 
     def part_bytes(self, grid: ProcessGrid, rank: int, places: Sequence[Place]) -> int:
         """Size of the part that a rank of this grid on these places holds."""

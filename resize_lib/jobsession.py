@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -44,10 +45,12 @@ from resize_lib.redistribution import Arena
 from resize_lib.resize import JobPosition, Step, advise, carry_out, join
 from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
+from resize_lib.waiting import wait_all
 
 if TYPE_CHECKING:
     from resize_lib.protection.generations import Copy
     from resize_lib.protection.protector import Protector
+    from resize_lib.recovery_in_place import InPlace
 
 T = TypeVar("T")
 
@@ -94,6 +97,8 @@ class Session:
         self._copy = None if self.spawned else self._restart(comm)
         self._joining = self.spawned or self._copy is not None  # until it has its share of the data
         self._turns = self._quiet_turns = 0  # since the last remap point; without one
+        self.granted = 0  # the last resize that the server spoke of, carried out or not
+        self._in_place = self._recovery()
         self._end = SessionEnd(self, mark)
 
     def _first_state(self, comm: MPI.Intracomm) -> JobPosition:
@@ -119,6 +124,14 @@ class Session:
         from resize_lib.protection.protector import Protector  # most jobs do without
 
         return Protector(self)
+
+    def _recovery(self) -> InPlace | None:
+        """For jobs that can go on without ranks that they have lost."""
+        if self.protector is None:
+            return None
+        from resize_lib.recovery_in_place import in_place
+
+        return in_place(self)
 
     def _restart(self, comm: MPI.Intracomm) -> Copy | None:
         """The copy of its data from which an interrupted job goes on; collective."""
@@ -272,7 +285,10 @@ class Session:
             self.job.step += 1
             last = count is not None and self.job.step >= count
             if self.job.managed:
-                self._remap_point(elapsed_s, last=last)
+                act = partial(self._remap_point, elapsed_s, last=last)
+                stays = act() if self._in_place is None else self._in_place.remap_point(act)
+                if not stays:
+                    raise self._end.retired()
 
     def _restore(self, copy: Copy) -> None:
         assert self.protector is not None, "copies are for protected jobs"
@@ -345,11 +361,14 @@ class Session:
 
     # --- remap points -----------------------------------------------------------------------
 
-    def _remap_point(self, elapsed_s: float, *, last: bool) -> None:
-        """Report the iteration, and do what the server says. Collective."""
+    def _remap_point(self, elapsed_s: float, *, last: bool) -> bool:
+        """Report the iteration, and do what the server says. Collective. False: this rank leaves.
+
+        A rank may be lost meanwhile: then every wait here ends with RankLost.
+        """
         self._turns += 1
         if self._turns <= self._quiet_turns and not last:
-            return
+            return True
         slowest = self._slowest(elapsed_s)
         job = self.job
         job.seq += 1
@@ -374,6 +393,7 @@ class Session:
         assert told is not None
         answer, step, due, self._quiet_turns = told
         self._turns = 0
+        self.granted = answer.resize_id or self.granted
         if self.protector is not None:
             self.protector.remap_point(make=due)
         job.redistribution_s = 0.0
@@ -383,8 +403,7 @@ class Session:
         settles = step not in (Step.CONTINUE, Step.BEGIN)
         if settles and self._pending():
             job.asked = None  # joining ranks hear of it, too
-        if not carry_out(self, answer, step):
-            raise self._end.retired()
+        return carry_out(self, answer, step)
 
     def _quiet(self, step: Step, iteration_s: float) -> int:
         """For how many turns no rank polls for the new ones (see QUIET_S)."""
@@ -396,7 +415,10 @@ class Session:
     def _slowest(self, elapsed_s: float) -> float:
         """The longest time any rank took (collective)."""
         value = np.array([elapsed_s])
-        self.grid.wait([self.comm.Iallreduce(MPI.IN_PLACE, value, MPI.MAX)])
+        requests = [self.comm.Iallreduce(MPI.IN_PLACE, value, MPI.MAX)]
+        if self._in_place is not None:
+            wait_all(requests)  # a grid's ranks may block where nothing but MPI can wake them
+        self.grid.wait(requests)
         return float(value[0])
 
     def server(self) -> ServerLink:

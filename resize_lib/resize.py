@@ -39,6 +39,8 @@ from resize_lib.redistribution import (
     RedistributionError,
     redistribute,
 )
+from resize_lib.redistribution.agreement import gather_records
+from resize_lib.waiting import watched
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -181,7 +183,14 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     except ProcessError as e:
         _aborted(session, answer, str(e))
         return
-    job = session.job
+    # The new ranks know nothing of losses yet: if one happens here, the job is restarted.
+    with watched(None):
+        _take_in(session, answer, comm)
+
+
+def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> None:
+    """Give the new ranks of `comm`, the last ones, the job's state and their share."""
+    old, job = session.grid, session.job
     job.old_rows, job.old_cols = job.rows, job.cols
     job.rows, job.cols = answer.rows, answer.cols
     job.places = [*job.places, *answer.places]
@@ -232,19 +241,20 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     staying = [r for r in range(old.size) if r not in set(leaving)]
     after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
     # The server frees a processor when its node's agent says that this very process has gone.
-    pid_on = dict(zip(job.processors, old.comm.allgather(os.getpid()), strict=True))
+    pid_on = dict(zip(job.processors, all_pids(old.comm), strict=True))
     try:
         _move(session, _everyone(job.rows, job.cols), after, old.comm)
     except RedistributionError as e:
         _aborted(session, answer, str(e))
         return True
-    session.grid.free()  # its row and column communicators would still connect the leavers
-    comm = session.backend.shrink(old.comm, leaving)
-    if comm is None:
-        return False
-    job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
-    job.places = [job.places[r] for r in staying]
-    session.grid = session.make_grid(comm)
+    with watched(None):  # from here on ranks have another communicator, or none
+        session.grid.free()  # its row and column communicators would still connect the leavers
+        comm = session.backend.shrink(old.comm, leaving)
+        if comm is None:
+            return False
+        job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
+        job.places = [job.places[r] for r in staying]
+        session.grid = session.make_grid(comm)
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -262,6 +272,13 @@ def regrid(session: Session, answer: m.RemapAnswer) -> None:
     job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
     session.grid = session.make_grid(comm)
     _committed(session, answer.resize_id, [])
+
+
+def all_pids(comm: MPI.Intracomm) -> list[int]:
+    """The process of each rank of this job's; collective."""
+    mine = np.array([os.getpid()], np.int64).view(np.uint8)
+    pids: list[int] = gather_records(MPI.Intracomm(comm), mine).view(np.int64).ravel().tolist()
+    return pids
 
 
 def _everyone(rows: int, cols: int) -> Placement:

@@ -10,6 +10,7 @@ from dq_client import messages as m
 from dq_client.errors import DQError, NoServer
 
 ANSWER_WITHIN_S = 3.0
+LOST_WITHIN_S = 10.0  # less than keepers give a job to go on in place (docs/ranks.md)
 FAREWELL_WITHIN_S = 60.0
 QUIET_S = 5.0  # after a time-out nothing is sent for so long: each attempt costs the job 3 s
 
@@ -67,6 +68,15 @@ class ServerLink:
             return carry_on
         except DQError:
             return carry_on
+        assert isinstance(reply, m.RemapAnswer)
+        return reply
+
+    def lost(self, processors: list[int]) -> m.RemapAnswer:
+        """Ask on what to go on without these; `continue` if the job cannot, or nobody answers."""
+        try:
+            reply = self._connection.call(m.RanksLost(processors), LOST_WITHIN_S)
+        except DQError as e:
+            return m.RemapAnswer(what="continue", reason=str(e))
         assert isinstance(reply, m.RemapAnswer)
         return reply
 

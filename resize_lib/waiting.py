@@ -5,13 +5,18 @@ something to do, which on a shared or oversubscribed node is most of the cost of
 this library waits for data or for others it starts the non-blocking form of a call instead, and
 tests it with pauses that grow with the time waited so far (``wait_until``): short waits stay short,
 long waits cost nothing, and none ends later than by a fixed fraction.
+
+What a rank waits for never comes if the rank that was to send it has died, and MPI does not say so.
+Where a job can go on without that rank its waits are `watched`: they look now and then whether the
+keeper has said something, and end with `RankLost`.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from mpi4py import MPI
@@ -24,20 +29,63 @@ YIELDS_S = 0.1e-3  # before the first sleep
 SLEEP_S_MIN = 20e-6
 SLEEP_S_MAX = 2e-3
 SLEEP_FRACTION = 1 / 64  # of the time waited so far
+LOOK_EVERY_S = 2e-3  # a look takes 2 µs: a system call
 
 LENGTH_BYTES = 8
 FIRST_MESSAGE_BYTES = 1024
 
 
+_look: Callable[[], None] | None = None  # of `watched`
+
+
+class RankLost(BaseException):
+    """Ranks of the job have died: what this one waits for may never come.
+
+    No Exception: nothing that handles errors of an application or of a disk may take it for one.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"a rank was lost (loss {number})")
+        self.number = number
+
+
+@contextmanager
+def watched(look: Callable[[], None] | None) -> Iterator[None]:
+    """Within, waits call ``look`` every LOOK_EVERY_S, which may raise RankLost; None: they do not.
+
+    What several ranks must do either all or not at all is done with None.
+    """
+    global _look
+    before, _look = _look, look
+    try:
+        yield
+    finally:
+        _look = before
+
+
+def look_for_losses() -> None:
+    """What a wait does now and then, for those that sleep elsewhere. Raises RankLost."""
+    if _look is not None:
+        _look()
+
+
 def wait_until(test: Callable[[], T]) -> T:
-    """Call ``test`` until it returns something true, and return that; asleep in between."""
+    """Call ``test`` until it returns something true, and return that; asleep in between.
+
+    Raises:
+        RankLost: where waits are `watched`; what was begun stays begun, in MPI too.
+    """
     began_s = time.perf_counter()
+    look_s = LOOK_EVERY_S
     while not (found := test()):
         waited_s = time.perf_counter() - began_s
         if waited_s < YIELDS_S:
             os.sched_yield()
-        else:
-            time.sleep(min(max(waited_s * SLEEP_FRACTION, SLEEP_S_MIN), SLEEP_S_MAX))
+            continue
+        if _look is not None and waited_s >= look_s:
+            look_s = waited_s + LOOK_EVERY_S
+            _look()
+        time.sleep(min(max(waited_s * SLEEP_FRACTION, SLEEP_S_MIN), SLEEP_S_MAX))
     return found
 
 

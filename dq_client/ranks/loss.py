@@ -78,11 +78,14 @@ class Losses:
             return False
         rank.lost = True
         self._dead.add(world.processor(rank))
-        if self._loss is not None and self._loss.leader != self._node:
-            self._loss.failure = self._loss.failure or failure
-            self._tell_leader()
-            return True
         before = self._loss
+        if before is not None and before.leader != self._node:
+            if not before.regrouped:
+                before.failure = before.failure or failure
+                self._tell_leader()
+                return True
+            # Mended, or nearly: nobody has said. If not, the others will not be free in time.
+            before = None
         if before is not None and before.regrouped:
             self._loss = None  # in the middle of the first one's mending: a restart is simpler
             return False
@@ -122,13 +125,19 @@ class Losses:
         loss = self._loss
         if "lost" in data:
             # Two keepers that saw a rank die at once: the one with the smaller name leads.
-            if loss is None or loss.leader != self._node or data["from"] < self._node:
+            self._numbers = max(self._numbers, data["lost"])  # no two losses have the same
+            leads = loss is not None and loss.leader == self._node and not loss.regrouped
+            if not leads or data["from"] < self._node:
                 failure = loss.failure if loss is not None else {}
                 self._loss = Loss(data["lost"], data["from"], failure=failure)
                 self._ask()
         elif "freed" in data and loss is not None and data["freed"] == loss.number:
             loss.here[data["from"]] = data
             loss.size = max(loss.size, data["size"])
+            if loss.regrouped and not set(data["dead"]) <= loss.dead:
+                self._loss = None  # too late to be left out
+                self._fail(loss.failure)
+                return
             loss.dead |= set(data["dead"])
             self._decide(loss, now)
         elif "regroup" in data and loss is not None and data["regroup"] == loss.number:

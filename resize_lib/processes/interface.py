@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import NoReturn, Protocol, TypeAlias
+from typing import NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from mpi4py import MPI
 
@@ -140,3 +140,15 @@ class ProcessBackend(Protocol):
 
     def abort(self, code: int = 1) -> NoReturn:
         """Bring the whole job down at once, every rank of it, with this exit code."""
+
+
+@runtime_checkable
+class Survivor(Protocol):
+    """A backend whose ranks outlive the death of others."""
+
+    def survive(self, comm: MPI.Intracomm, alive: Sequence[int], number: int) -> MPI.Intracomm:
+        """The communicator of the ranks `alive` of `comm`; collective over them.
+
+        `number` is another one for each loss. An expansion under way is cancelled. `comm` and what
+        was derived from it stays as it is, and is used no more: to free it would take the dead.
+        """

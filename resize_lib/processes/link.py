@@ -2,7 +2,7 @@
 
 One JSON object a line, both ways, over a socket that the rank inherits (DQ_LINK). It carries what
 MPI has no word for: that this rank is in its session, that new ranks are wanted, ready, or shall
-join now.
+join now, that a rank was lost.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ LINK_VARIABLE = "DQ_LINK"
 LINE_BYTES_MAX = 64 << 10
 PIECE_BYTES = 64 << 10
 
+LOSS_WORDS = {"lost", "regroup"}
+
 Message = dict[str, Any]
 
 
@@ -37,6 +39,7 @@ class RankLink:
         self._pid = os.getpid()
         self._got = b""  # of a line that is not complete
         self._messages: deque[Message] = deque()
+        self._losses: deque[Message] = deque()  # word of lost ranks, which comes unasked
         self._closed = ""  # why nothing more comes
 
     def fileno(self) -> int:
@@ -78,17 +81,36 @@ class RankLink:
         return None
 
     def wait(self, limit_s: float | None = None) -> Message | None:
-        """The next message, asleep until it comes; None after `limit_s`.
+        """The next message, asleep until it comes; None after `limit_s`, or at word of a lost rank.
 
         Raises:
             LinkClosed: none will come.
         """
         end_s = None if limit_s is None else time.monotonic() + limit_s
-        while (message := self.poll()) is None:
+        known = len(self._losses)
+        while (message := self.poll()) is None and len(self._losses) == known:
             left_s = None if end_s is None else end_s - time.monotonic()
             if left_s is not None and left_s <= 0:
                 return None
             self._sleep(select.POLLIN, left_s)
+        return message
+
+    def poll_losses(self) -> Message | None:
+        """The next word of lost ranks (`lost`, `regroup`), if there is one; never blocks."""
+        if not self._losses and not self._closed:
+            self._read()
+        return self._losses.popleft() if self._losses else None
+
+    def wait_losses(self) -> Message:
+        """The next word of lost ranks, asleep until it comes.
+
+        Raises:
+            LinkClosed: none will come.
+        """
+        while (message := self.poll_losses()) is None:
+            if self._closed:
+                raise LinkClosed(self._closed)
+            self._sleep(select.POLLIN, None)
         return message
 
     def _sleep(self, event: int, limit_s: float | None) -> None:
@@ -120,7 +142,7 @@ class RankLink:
             if not isinstance(message, dict):
                 self._closed = f"the keeper of this rank says {line[:60].decode('latin1')!a}"
                 return
-            self._messages.append(message)
+            (self._losses if LOSS_WORDS & message.keys() else self._messages).append(message)
 
 
 class LinkMark:

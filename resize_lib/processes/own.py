@@ -33,10 +33,11 @@ from resize_lib.processes.departure import (
 from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
 from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
 from resize_lib.processes.link import LinkClosed, Message, RankLink
-from resize_lib.waiting import idle_barrier, idle_bcast, wait_until
+from resize_lib.waiting import idle_barrier, idle_bcast, look_for_losses, wait_until
 
 JOINS_VARIABLE = "DQ_JOINS"
 ARRIVAL_LIMIT_S = 120.0
+SURVIVORS_TAG = 7400
 END_LIMIT_S = 10.0
 COMMAND_BYTES_MAX = 32 << 10  # a keeper takes lines of twice that
 
@@ -141,7 +142,8 @@ class OwnBackend:
                 # What memory this rank will need it has mostly been told by now.
                 message = self._link.wait() if arrived else self._link.poll()
                 if message is None:
-                    self._link.say(arrived=port)
+                    if not arrived:
+                        self._link.say(arrived=port)
                     arrived = True
                 elif "touch" in message and reserve is not None:
                     reserve([n for n in message["touch"] if isinstance(n, int)])
@@ -231,10 +233,12 @@ class OwnBackend:
         assert awaited is not None, "something was begun"
         try:
             while not awaited.port and not awaited.failed:
+                look_for_losses()
                 left_s = awaited.until_s - time.monotonic()
-                if left_s <= 0 or (message := self._link.wait(left_s)) is None:
+                if left_s <= 0:
                     break
-                self._note(awaited, message)
+                if (message := self._link.wait(left_s)) is not None:
+                    self._note(awaited, message)
         except LinkClosed as e:
             awaited.failed = str(e)
         self._is_ready(awaited)
@@ -289,6 +293,12 @@ class OwnBackend:
         with suppress(LinkClosed):
             self._link.say(session=False, retired=True)
         return None
+
+    def survive(self, comm: MPI.Intracomm, alive: Sequence[int], number: int) -> MPI.Intracomm:
+        self._exit.alone()
+        self._exit.comm = None
+        self.cancel_expand()
+        return self._now(comm.Create_group(comm.Get_group().Incl(alive), SURVIVORS_TAG + number))
 
     def spawn_info(self, hosts: Sequence[str], world: int) -> dict[str, str]:
         """See spawn.Spawner. The server's keepers know the places by the world's number."""

@@ -61,9 +61,9 @@ def fetch_for_partners(comm: MPI.Intracomm, hosts: Sequence[str], copy: Copy) ->
     arrived = {rank: np.empty(copy.parts[rank][0], np.uint8) for rank in coming}
     requests: list[MPI.Request] = []
     for rank, buffer in arrived.items():
-        requests += [comm.Irecv([piece, MPI.BYTE], rank, TAG) for piece in _pieces(buffer)]
+        requests += [comm.Irecv([piece, MPI.BYTE], rank, TAG) for piece in pieces_of(buffer)]
     if mine is not None:
-        requests += [comm.Isend([piece, MPI.BYTE], mine, TAG) for piece in _pieces(own)]
+        requests += [comm.Isend([piece, MPI.BYTE], mine, TAG) for piece in pieces_of(own)]
     wait_all(requests)
     for rank, buffer in arrived.items():
         path = part_path(copy.folder, rank)
@@ -81,6 +81,6 @@ def fetch_for_partners(comm: MPI.Intracomm, hosts: Sequence[str], copy: Copy) ->
     return ""
 
 
-def _pieces(buffer: RawBytes) -> list[RawBytes]:
+def pieces_of(buffer: RawBytes) -> list[RawBytes]:
     """The messages that carry `buffer`."""
     return [buffer[at : at + MESSAGE_BYTES] for at in range(0, buffer.size, MESSAGE_BYTES)]

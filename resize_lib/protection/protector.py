@@ -5,7 +5,7 @@ the parts, agree that all could be written, send parts to partners, and only the
 complete. A failure (a full disk, a folder that is gone) leaves the last copy as it was, and the job
 goes on and reports it.
 
-How often: as the user said; else so that copies take at most a twentieth of the time. A copy is
+How often: as the user said; else so that copies take at most a given share of the time. A copy is
 also made before every resize, because a fault in its middle takes the whole job down, and with
 partners after it, because parts on nodes that the job has left are out of its reach.
 """
@@ -21,11 +21,20 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.declarations import Matrix, Parcel
+from resize_lib.declarations import Array, Matrix, Parcel
+from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.protection import generations, partfile
 from resize_lib.protection.generations import Copy
 from resize_lib.protection.partners import fetch_for_partners, leaders
-from resize_lib.protection.recovery import choose, pack_for_itself, restore_all
+from resize_lib.protection.recovery import (
+    Open,
+    choose,
+    needed,
+    pack_for_itself,
+    parts_of,
+    restore_all,
+    together,
+)
 from resize_lib.protection.state import CopyState, ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.server_link import say
@@ -50,6 +59,7 @@ class Protector:
         points, seconds = e.get("DQ_PROTECT_POINTS"), e.get("DQ_PROTECT_SECONDS")
         self.every_points = int(points) if points else None
         self.every_s = float(seconds) if seconds else None
+        self.share = float(e.get("DQ_PROTECT_BUDGET") or SHARE_OF_TIME)
         made = e.get("DQ_COPIES_MADE")  # only after a restart
         self.made = None if made is None else int(made)
         self._last_s = time.monotonic()
@@ -73,7 +83,7 @@ class Protector:
             return s.points + 1 >= self.every_points
         if self.every_s is not None:
             return since_s >= self.every_s
-        return since_s >= s.took_s * (1 / SHARE_OF_TIME - 1)
+        return since_s >= s.took_s * (1 / self.share - 1)
 
     def remap_point(self, *, make: bool) -> None:
         """At every remap point, collective: make a copy if rank 0 said so."""
@@ -172,11 +182,62 @@ class Protector:
 
     def restore(self, copy: Copy) -> None:
         """Give everything declared its share of the copy; collective."""
-        values = restore_all(self.session, copy, VALUES)
+        self._fill(copy.step, copy.grid, parts_of(copy))
+
+    def restore_in_place(self) -> int:
+        """Go back to the newest copy in memory, on the session's new grid; collective. Its step.
+
+        Raises:
+            ProtectionError: on every rank; there is none, or it does not fit.
+        """
+        from resize_lib.protection import in_place  # not before it is needed
+
+        session = self.session
+        comm, host = MPI.Intracomm(session.comm), session.places[session.rank].host
+        self._lay_out(comm)
+        memory = in_place.Memory(Path(self.memory), self.job, host)
+        chosen = in_place.choose_in_memory(comm, memory, self.instance)
+        if chosen is None:
+            return self._restore_from_disk(comm)
+        hosts = [place.host for place in session.places]
+        in_place.settle(memory, chosen, leads=session.rank in leaders(hosts))
+        with in_place.Parts(comm, memory, chosen) as parts:
+            parts.fetch([0])
+            wanted, why = {0}, ""
+            try:
+                wanted = needed(session, parts)
+            except (ProtectionError, DescriptorError, OSError) as e:
+                why = str(e)
+            together(comm, why)
+            parts.fetch(wanted)
+            self._fill(chosen.copy.step, chosen.copy.grid, parts)
+        return chosen.copy.step
+
+    def _restore_from_disk(self, comm: MPI.Intracomm) -> int:
+        """What this start of the job began from, if it has not made a copy since."""
+        copy = self.begin(comm)
+        if copy is None:
+            raise ProtectionError("no copy of its data has been made yet")
+        self.restore(copy)
+        return copy.step
+
+    def _lay_out(self, comm: MPI.Intracomm) -> None:
+        """Give every array its layout on the session's present places; collective."""
+        why = ""
+        try:
+            for item in self.session.declared.values():
+                if isinstance(item, Array):
+                    item.lay_out(self.session.places)
+        except Exception as e:  # an application's weights may raise anything
+            why = _reason(e)
+        together(comm, why)
+
+    def _fill(self, step: int, grid: ProcessGrid, parts: Open) -> None:
+        values = restore_all(self.session, grid, parts, VALUES)
         for name, value in values.items():
             if name in self.session.values:
                 self.session.values[name].value = value
-        self.state.step = copy.step
+        self.state.step = step
         self._last_s = time.monotonic()
 
 

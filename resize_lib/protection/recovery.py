@@ -85,20 +85,44 @@ def _check(comm: MPI.Intracomm, folder: Path) -> tuple[Copy | None, str]:
     return (None, why) if why else (copy, "")
 
 
-def restore_all(session: Session, copy: Copy, values_name: str) -> dict[str, Any]:
-    """Fill everything declared from a copy; collective. Returns the shared values.
-
-    Raises:
-        ProtectionError: on every rank; the copy does not fit what is declared.
-    """
+def parts_of(copy: Copy) -> Open:
+    """The parts of a copy whose files this rank sees."""
 
     @lru_cache(maxsize=64)
     def open_old(rank: int) -> Part:
         return open_part(copy.part(rank))
 
+    return open_old
+
+
+def needed(session: Session, open_old: Open) -> set[int]:
+    """The old ranks whose parts this rank's share comes from; part 0 must be there.
+
+    Raises:
+        ProtectionError: the copy does not fit what is declared.
+    """
+    first, grid = open_old(0), session.job.grid
+    found = {0}
+    for name, item in session.declared.items():
+        if isinstance(item, Parcel):
+            return set(range(first.grid.size))
+        old = first.layout(name)
+        plan = plan_redistribution(old, first.grid, item.desc, grid, item.dtype.itemsize)
+        found |= {p for p in range(first.grid.size) if plan.transfer(p, session.rank).items}
+    return found
+
+
+def restore_all(
+    session: Session, old_grid: ProcessGrid, open_old: Open, values_name: str
+) -> dict[str, Any]:
+    """Fill everything declared from a copy made on `old_grid`; collective. The shared values.
+
+    Raises:
+        ProtectionError: on every rank; the copy does not fit what is declared.
+    """
     why, values = "", {}
     grid, rank, comm = session.job.grid, session.rank, MPI.Intracomm(session.comm)
-    old_ranks = range(rank, copy.grid.size, grid.size)  # whose parcels are opened here
+    old_ranks = range(rank, old_grid.size, grid.size)  # whose parcels are opened here
     packed: dict[str, list[list[tuple[int, bytes]]]] = {}
     try:
         for name, item in session.declared.items():
@@ -111,7 +135,7 @@ def restore_all(session: Session, copy: Copy, values_name: str) -> dict[str, Any
         values = MPI.pickle.loads(open_old(0).pieces(values_name)[0])
     except Exception as e:  # an application's unpack may raise anything
         why = str(e) if isinstance(e, ProtectionError) else f"{type(e).__name__}: {e}"
-    _together(comm, why)
+    together(comm, why)
     why = ""
     arrived = {name: comm.alltoall(pieces) for name, pieces in packed.items()}
     try:
@@ -119,14 +143,15 @@ def restore_all(session: Session, copy: Copy, values_name: str) -> dict[str, Any
             parcel = session.declared[name]
             assert isinstance(parcel, Parcel)
             mine = [piece for of_rank in pieces for piece in of_rank]
-            parcel.value = unpack_anew(parcel.desc, mine, copy.grid, grid, rank)
+            parcel.value = unpack_anew(parcel.desc, mine, old_grid, grid, rank)
     except Exception as e:
         why = f"{type(e).__name__}: {e}"
-    _together(comm, why)
+    together(comm, why)
     return values
 
 
-def _together(comm: MPI.Intracomm, why: str) -> None:
+def together(comm: MPI.Intracomm, why: str) -> None:
+    """Go on only if no rank says why not; else the same ProtectionError on all."""
     found = [text for text in map(json.loads, gather_texts(comm, json.dumps(why))) if text]
     if found:
         raise ProtectionError(f"the copy of its data cannot be restored: {found[0]}")
