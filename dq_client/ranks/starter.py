@@ -28,7 +28,7 @@ def serve(agent: socket.socket) -> None:
     tops = preload.load()
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
-        why = f"its packages have started {threads - 1} threads: OMP_NUM_THREADS=1 prevents that"
+        why = f"its packages have started threads ({threads - 1}): OMP_NUM_THREADS=1 prevents that"
         agent.send(json.dumps({"refused": why}).encode())
         return
     preload.hide()
