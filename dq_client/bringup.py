@@ -17,6 +17,7 @@ import psutil
 
 from dq_client import keys
 from dq_client import messages as m
+from dq_client.agent import tree
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, Timeout, UsageError
@@ -211,7 +212,17 @@ def bring_down(home: Home, *, force: bool) -> None:
         _bring_down(home, force=force)
     finally:
         if not running_agents(home):
+            if force:
+                _end_abandoned(home)
             _remove_emulation(home)
+
+
+def _end_abandoned(home: Home) -> None:
+    """Kill what agents that were killed have left running: their keepers outlive them."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (left := tree.of_home(home.root)) and time.monotonic() < deadline:
+        tree.kill(left)
+        time.sleep(0.01)
 
 
 def _remove_emulation(home: Home) -> None:

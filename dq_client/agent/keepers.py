@@ -7,7 +7,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dq_client.ranks import boot
 from dq_client.ranks.channel import Channel
 from dq_client.ranks.keeper import MESSAGE_BYTES_MAX
 
+LISTENS_WITHIN_S = 1.0  # a keeper, after it has claimed its folder
 Json = dict[str, Any]
 
 
@@ -84,8 +86,18 @@ def execute(asked: Json, control: socket.socket) -> subprocess.Popen[bytes]:
     return process
 
 
-def reach(folder: Path) -> KeeperLine | None:
-    """The keeper of a folder that an earlier agent had made; None if it does not listen."""
+def reach(folder: Path, alive: Callable[[], bool]) -> KeeperLine | None:
+    """The keeper of a folder that an earlier agent had made; None if it does not listen.
+
+    `alive`: whether the process is there that has claimed the folder. It listens a moment later.
+    """
+    until_s = time.monotonic() + LISTENS_WITHIN_S
+    while (line := _connect(folder)) is None and alive() and time.monotonic() < until_s:
+        time.sleep(0.005)
+    return line
+
+
+def _connect(folder: Path) -> KeeperLine | None:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # By the folder's descriptor: its path may be too long for an address.

@@ -27,6 +27,7 @@ from dq_client.agent.holdings import Record, Tree
 from dq_client.agent.keepers import KeeperLine
 from dq_client.agent.proxies import NOT_STARTED
 from dq_client.agent.starters import Starter, Starters
+from dq_client.home import is_alive
 from dq_client.launch import LaunchError, check_program, rank_environment
 
 log = logging.getLogger("dq.agent")
@@ -73,7 +74,8 @@ class Kept:
         coming = any(
             order.world not in worlds and not _joins(order) for order in self.orders.values()
         )
-        return coming or any(w["running"] and w["part"] for w in worlds.values())
+        losing = bool(self.state.get("losing"))  # a rank died, and the others may go on
+        return coming or losing or any(w["running"] and w["part"] for w in worlds.values())
 
     @property
     def newest(self) -> int:
@@ -133,13 +135,19 @@ class OwnRanks:
             for argv in order.programs:
                 check_program(argv, order.cwd, order.env)
             if kept is None:
-                kept = self._jobs[of] = self._make(order)
-        except (LaunchError, OSError, ValueError) as e:  # ValueError: a NUL character
+                kept = self._make(order)
+                self._jobs[of] = kept
+                self._find_starter(kept, order)
+        except (LaunchError, ValueError) as e:  # ValueError: a NUL character
             self._not_started(order, str(e))
             return
-        log.info("job %d.%d: starting world %d", *of, order.world)
-        kept.orders[order.world] = order
-        kept.send(self._command(order))
+        except OSError as e:
+            self._not_started(order, f"cannot start a process on {self._here(order)}: {e}")
+            return
+        if self._jobs.get(of) is kept:
+            log.info("job %d.%d: starting world %d", *of, order.world)
+            kept.orders[order.world] = order
+            kept.send(self._command(order))
 
     def end_world(self, job: int, instance: int, world: int) -> bool:
         """End the ranks of a world that did not join; whether none of them is left here."""
@@ -194,11 +202,15 @@ class OwnRanks:
         context = self._context
         context.home.job(order.job).mkdir(mode=0o700, parents=True, exist_ok=True)
         held = context.holdings.make(Record(order.job, order.instance, ranks=True))
-        kept = Kept(held)
-        env = self._environment | order.env
+        return Kept(held)
+
+    def _find_starter(self, kept: Kept, order: m.StartRanks) -> None:
+        """Have the keeper made, once there is a starter if it can have one."""
         starter = None
         if not order.exec_only:
-            starter = self.starters.wanted(order.programs[0], env, order.cwd)
+            env = self._environment | order.env
+            with contextlib.suppress(OSError):  # what is amiss shows when the keeper is executed
+                starter = self.starters.wanted(order.programs[0], env, order.cwd)
         if starter is None or starter.ready:
             self._engage(kept, order, starter)
         else:
@@ -206,7 +218,6 @@ class OwnRanks:
             starter.waiting.append(
                 lambda ready: self._engage(kept, order, loading if ready else None)
             )
-        return kept
 
     def _engage(self, kept: Kept, order: m.StartRanks, starter: Starter | None) -> None:
         """Have the keeper made, by a starter if there is one."""
@@ -218,13 +229,21 @@ class OwnRanks:
             if starter is None or not starter.ask(asked, control):
                 self._context.holdings.children.append(keepers.execute(asked, control))
         except OSError as e:
-            kept.held.over = True
             line.close()
-            self._not_started(order, str(e))
+            # As if it had never been: what is ordered here later is tried anew.
+            self._context.holdings.drop(kept.held)
+            del self._jobs[order.job, order.instance]
+            self._not_started(order, f"cannot start a process on {self._here(order)}: {e}")
             return
         finally:
             control.close()
         self._use(kept, line)
+
+    def _here(self, order: m.StartRanks) -> str:
+        """The nodes of the order that are this agent's, for people."""
+        return ", ".join(
+            sorted({place.node for place in order.places if place.node in self._nodes})
+        )
 
     def _use(self, kept: Kept, line: KeeperLine) -> None:
         kept.line = line
@@ -236,7 +255,8 @@ class OwnRanks:
         """A keeper that an earlier agent had made."""
         kept = Kept(held)
         self._jobs[held.record.job, held.record.instance] = kept
-        line = keepers.reach(held.folder)
+        record = held.record
+        line = keepers.reach(held.folder, lambda: is_alive(record.pid, record.create_time))
         if line is not None:
             self._use(kept, line)
         else:
@@ -328,6 +348,8 @@ class OwnRanks:
                 started = m.AppStarted(*of, kept.held.record.pid)
                 self._context.reports.add(f"start {of[0]}.{of[1]}", started)
             kept.state = message["state"]
+            for number in kept.worlds:  # what was ordered is the keeper's affair now
+                kept.orders.pop(number, None)
         elif "relay" in message:
             self._relay(*of, message["relay"], message["data"])
         elif "spawn" in message:
@@ -362,6 +384,10 @@ class OwnRanks:
         kept.held.find()
         with contextlib.suppress(OSError, ValueError):
             kept.state = json.loads((kept.held.folder / "exit").read_text())
+        with contextlib.suppress(OSError):
+            log.error(
+                "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]
+            )
         kept.held.over = True
         if not kept.state and not kept.held.killed:
             kept.state = {"worlds": {}, "failed": None, "lost": True}

@@ -115,11 +115,14 @@ def doctor(
         return clean_up(as_json)
     if cluster is not None:
         return measure_emulation(cluster, fidelity, numbers_of_nodes(busy), as_json)
+    from dq_client.cli.doctor_ranks import rank_facts
+
     facts = machine_facts()
-    note("trying what this MPI can do, each trial in processes of its own")
+    note("starting ranks, and trying what this MPI can do, each trial in processes of its own")
+    ranks = rank_facts(limit)
     results = probe_mpi(limit)
-    facts += [as_fact(r) for r in results]
-    good = can_resize(results)
+    facts += [*ranks, *(as_fact(r) for r in results)]
+    good = can_resize(results) and ranks[0]["ok"]
     if as_json:
         print_json(ok=good, checks=facts)
         return 0 if good else 1

@@ -16,6 +16,7 @@ import selectors
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ class Standalone:
             "programs": programs,
             "program_of": [],
             "cwd": cwd,
-            "env": self._env,
+            "env": {**self._env, "DQ_WISHED_S": f"{time.time():.6f}"},
             "nodes": hosts,
             "folder": str(self._folder),
             "name": name,

@@ -44,6 +44,8 @@ def main() -> None:
     import json
 
     data, fds, _, _ = socket.recv_fds(sock, 1 << 20, 1)
+    # Else its ranks would hold it, and the agent not notice that the keeper is gone.
+    os.set_inheritable(fds[0], False)
     starter.keep(json.loads(data), socket.socket(fileno=fds[0]), None)
 
 

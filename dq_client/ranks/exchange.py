@@ -204,8 +204,7 @@ class Exchange:
     def decide(self, what: str, number: int) -> None:
         """Rank 0 of the job says: join now (`go`), or end (`cancel`)."""
         self._to_all(number, {what: number})
-        if what == "cancel":
-            self._awaited.pop(number, None)
+        self._awaited.pop(number, None)
 
     def _to_all(self, number: int, data: Json) -> None:
         known = self._awaited.get(number, Awaited())

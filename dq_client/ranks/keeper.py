@@ -163,6 +163,7 @@ class Keeper:
             },
             "failed": self.failed,
             "killed": self._terminating,
+            "losing": self._dialogue.losses.pending,
         }
 
     def _tell_state(self) -> None:
@@ -344,6 +345,8 @@ class Keeper:
         losses = self._dialogue.losses
         if code > 0 or not losses.begin(world, rank, failure, time.monotonic()):
             self._fail(failure["code"], failure["why"])
+        if not world.running():
+            world.forget()
 
     def _fails_to_join(self, world: World, rank: Rank, code: int) -> None:
         """A rank ended before it joined: the job goes on without its world."""

@@ -15,8 +15,8 @@ from .world import Rank, World
 
 Json = dict[str, Any]
 
-# A restart takes some 0.3 s: to wait for longer than half of that would not pay.
-FREE_WITHIN_S = 0.15
+# Who waits in the library answers within milliseconds; a restart takes some 0.3 s.
+FREE_WITHIN_S = 0.08
 BACK_WITHIN_S = 15.0  # to regroup and to restore the copy
 EVERYBODY = "*"  # as the node of a relay: all agents with ranks of the job
 
@@ -57,6 +57,14 @@ class Losses:
         self._numbers = 0
         self._dead: set[int] = set()  # here, since the ranks regrouped last
         self._told: Json = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether a rank was lost here, and it is not known yet what comes of it."""
+        loss = self._loss
+        if loss is None:
+            return False
+        return loss.leader == self._node or (bool(self._dead) and not loss.regrouped)
 
     @property
     def due_s(self) -> float:

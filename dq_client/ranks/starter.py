@@ -28,7 +28,7 @@ def serve(agent: socket.socket) -> None:
     tops = preload.load()
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
-        why = f"its packages have started {threads - 1} threads: OMP_NUM_THREADS=1 prevents that"
+        why = f"its packages have started threads ({threads - 1}): OMP_NUM_THREADS=1 prevents that"
         agent.send(json.dumps({"refused": why}).encode())
         return
     preload.hide()
@@ -46,6 +46,7 @@ def serve(agent: socket.socket) -> None:
         if not pid:
             agent.detach()
             os.setsid()
+            os.set_inheritable(fds[0], False)
             keep(request, socket.socket(fileno=fds[0]), tops)
         os.close(fds[0])
         agent.send(json.dumps({"pid": pid}).encode())

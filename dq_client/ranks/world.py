@@ -172,6 +172,17 @@ class World:
         self.local[number] = rank
         return rank
 
+    def forget(self) -> None:
+        """All of its ranks here have ended: keep its number, and little else.
+
+        A job that grows and shrinks for days has thousands of worlds.
+        """
+        start = self.start
+        start.programs, start.program_of, start.env, start.keys = [], [], {}, {}
+        self.machine.keys.clear()
+        for number in [r.number for r in self.local.values() if not r.quiet_s]:
+            del self.local[number]
+
     # --- barriers over several nodes ----------------------------------------------------------
 
     def collect(

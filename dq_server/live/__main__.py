@@ -27,6 +27,10 @@ from dq_server.live.front import Front
 # nothing: the state has no cycles, and those of exceptions are young. So: hardly ever.
 GARBAGE = (2000, 20, 1000)
 ANY_PORT = "tcp://127.0.0.1:*"
+OPEN_PORT = (
+    "launcher mpiexec: while a job runs, every user of this machine and network can end it, and"
+    " whoever connects first at its start gets its key (docs/security.md)"
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -70,6 +74,9 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
     )
+    if not config.launching.by_agents:
+        logging.getLogger("dq.server").warning("%s", OPEN_PORT)
+        print(f"dq: {OPEN_PORT}", file=sys.stderr)  # noqa: T201
     try:
         heartbeat_s, expected = options.heartbeat, options.expected
         front = Front(home, address, config, heartbeat_s=heartbeat_s, expected=expected)

@@ -54,6 +54,10 @@ class Start(Process):
             return True
         return False
 
+    def gives_up_on(self, rank: Rank) -> None:
+        if rank in self.lost:
+            self.gives_up()
+
     def gives_up(self) -> None:
         """It does not work in place: the keepers report what they held back."""
         for rank in self.lost:
@@ -168,6 +172,7 @@ class Keeper:
             },
             "failed": self.failed,
             "killed": self.killed,
+            "losing": any(rank.node == self.node for rank in self.start.lost),
         }
 
     def begin(self, order: m.StartRanks) -> list[int]:
@@ -213,7 +218,8 @@ class Keeper:
         if code and not rank.killed and not rank.part:
             self.failed_worlds.add(rank.world)
         elif code == SEGV and not rank.killed and self.start.mends(self.world, rank):
-            pass  # its report is held back
+            # Its report is held back, but not for long.
+            self.world.later(3.0, lambda: self.start.gives_up_on(rank))
         elif code and not rank.killed and self.failed is None:
             self.failed = {"code": code, "why": error}
         if not self.start.alive():

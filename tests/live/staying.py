@@ -10,10 +10,14 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import resize_lib
+
+if TYPE_CHECKING:
+    from resize_lib.declarations import Value
 
 
 def main() -> int:
@@ -21,7 +25,7 @@ def main() -> int:
     with resize_lib.session(checksums=True) as rs:
         data = rs.array("data", 500, init=lambda i: 3.0 * i)
         turns = rs.value("turns", 0)
-        sizes = rs.value("sizes", [])
+        sizes: Value[list[int]] = rs.value("sizes", [])
         told = False
         for _ in rs.iterations():
             if not told:

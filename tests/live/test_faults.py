@@ -1,10 +1,13 @@
 """A fault at each step of a resize: the job goes on at its old or its new size with every element
-right, or ends with a reason where MPI tears it down; the next resize works, and in the end all
-processors are idle and nothing is left."""
+right, or ends with a reason where it lost a rank; the next resize works, and in the end all
+processors are idle and nothing is left.
+
+All of it under DQ's own launcher, and under mpiexec what concerns ranks and their start."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from dq_client.cluster import Cluster, local_cluster
 from dq_client.home import is_alive
 from harness import bench
 from harness.bench import until
-from harness.live import Live
+from harness.live import LAUNCHERS, Live
 from tests.live.serving import answer_of
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -30,9 +33,10 @@ HEARTBEAT_S = "1"
 class Faults(Live):
     """A cluster for many faults, one after the other."""
 
-    def __init__(self, root: Path, cluster: Cluster, config: Path) -> None:
-        super().__init__(root / "home")
-        self.options = ["--heartbeat", HEARTBEAT_S, "--config", str(config)]
+    def __init__(self, root: Path, cluster: Cluster, config: Path, launcher: str) -> None:
+        super().__init__(root / "home", launcher)
+        options = ["--heartbeat", HEARTBEAT_S, "--config", str(config)]
+        self.options = [*options, "--launcher", launcher]
         self.root, self.agents = root, cluster.agents()
         self.resizes: dict[int, int] = {}  # of each job, how many have been ordered
         bringup.bring_up(self.home, cluster, self.options)
@@ -109,12 +113,22 @@ class Faults(Live):
         self.all_is_back(folder)
         return json.loads(self.dq("logs", job).splitlines()[-1])
 
-    def ends_as_failed(self, job: int, *why: str) -> None:
-        """MPI has torn it down, and may have said 0 to it; or the server has killed it."""
+    def ends_as_failed(self, job: int) -> None:
+        """It has lost a rank. mpiexec tears it down without a word of why, and may say 0 to it."""
         view = self.wait_end(job)
         assert view["state"] == "failed"
-        reasons = why or ("ended with exit code", "a rank ended without leaving the job")
-        assert any(reason in view["reason"] for reason in reasons), view["reason"]
+        if self.launcher == "dq":
+            assert re.search(r"rank \d on \w+ was ended by signal 9 \(SIGKILL\)", view["reason"])
+        else:
+            reasons = ("ended with exit code", "a rank ended without leaving the job")
+            assert any(reason in view["reason"] for reason in reasons), view["reason"]
+
+    def aborted(self, job: int, *whys: str) -> None:
+        """The last resize was given up, and the story says why."""
+        assert self.settled(job) == "aborted"
+        story = self.ask(m.WhyQuery(job))["story"]
+        text = [d["text"] for d in story if d["what"] == "aborted"][-1]
+        assert all(why in text for why in whys), text
 
     def all_is_back(self, folder: Path) -> None:
         """Every processor idle, and no process of the job."""
@@ -142,18 +156,29 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def one_machine(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Faults]:
-    cluster = Faults(tmp_path_factory.mktemp("faults"), local_cluster(4), config)
+def one_machine(
+    tmp_path_factory: pytest.TempPathFactory, config: Path, request: pytest.FixtureRequest
+) -> Iterator[Faults]:
+    root = tmp_path_factory.mktemp("faults")
+    cluster = Faults(root, local_cluster(4), config, request.param)
     yield cluster
     cluster.clear()
 
 
 @pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Faults]:
+def two_nodes(
+    tmp_path_factory: pytest.TempPathFactory, config: Path, request: pytest.FixtureRequest
+) -> Iterator[Faults]:
     """Two agents of two processors each: a job of two grows onto the other node."""
-    cluster = Faults(tmp_path_factory.mktemp("faults"), bench.two_nodes(), config)
+    root = tmp_path_factory.mktemp("faults")
+    cluster = Faults(root, bench.two_nodes(), config, request.param)
     yield cluster
     cluster.clear()
+
+
+def launchers(cluster: str, *which: str) -> pytest.MarkDecorator:
+    """The launchers to test under."""
+    return pytest.mark.parametrize(cluster, which or LAUNCHERS, indirect=True, scope="module")
 
 
 EITHER = {"committed", "aborted"}  # whichever came first, the server's return or the job's patience
@@ -169,7 +194,15 @@ SURVIVED = {  # in an expansion to 3, then in a shrink to 2, and how both may en
 }
 
 
-@pytest.mark.parametrize("name", SURVIVED)
+OF_RANKS = "an old rank's part cannot be packed", "agent dies in redistribution"
+
+
+@pytest.mark.parametrize(
+    ("one_machine", "name"),
+    [*(("dq", name) for name in SURVIVED), *(("mpiexec", name) for name in OF_RANKS)],
+    indirect=["one_machine"],
+    scope="module",
+)
 def test_the_job_goes_on_with_right_data(one_machine: Faults, name: str) -> None:
     cluster, (in_expansion, in_shrink, ends) = one_machine, SURVIVED[name]
     job, folder = cluster.start(2)
@@ -186,8 +219,7 @@ def test_the_job_goes_on_with_right_data(one_machine: Faults, name: str) -> None
     assert cluster.finish(job, folder)["sizes"] == [2, 3, 2]
 
 
-TORN_DOWN = {  # size before and after; MPI ends a job that loses a rank
-    "a new rank dies before it joins": (2, 4, "arrive 1: die"),
+LOST = {  # size before and after; a job that loses a rank ends
     "a new rank dies once it has joined": (2, 3, "unpack 2: die"),
     "an old rank dies in an expansion": (2, 3, "pack 1: die"),
     "a leaving rank dies": (3, 2, "pack 2: die"),
@@ -195,32 +227,49 @@ TORN_DOWN = {  # size before and after; MPI ends a job that loses a rank
 }
 
 
-@pytest.mark.parametrize("name", TORN_DOWN)
+@launchers("one_machine")
+@pytest.mark.parametrize("name", LOST)
 def test_a_rank_that_dies_ends_the_job_and_nothing_else(one_machine: Faults, name: str) -> None:
-    cluster, (before, after, fault) = one_machine, TORN_DOWN[name]
+    cluster, (before, after, fault) = one_machine, LOST[name]
     job, folder = cluster.start(before)
     cluster.strike(job, folder, after, fault)
     cluster.ends_as_failed(job)
     cluster.all_is_back(folder)
 
 
+@launchers("one_machine")
+def test_a_new_rank_dies_before_it_joins(one_machine: Faults) -> None:
+    """Under mpiexec that is a rank of the job; DQ's own launcher knows that it is none yet."""
+    job, folder = one_machine.start(2)
+    one_machine.strike(job, folder, 4, "arrive 1: die")
+    if one_machine.launcher == "mpiexec":
+        one_machine.ends_as_failed(job)
+        one_machine.all_is_back(folder)
+        return
+    one_machine.aborted(job, "rank 1 on", "which was to join, ended with signal 9 (SIGKILL)")
+    one_machine.resize(job, 4)
+    assert one_machine.finish(job, folder)["sizes"] == [2, 4]
+
+
+@launchers("two_nodes")
 def test_a_node_that_refuses_new_ranks_leaves_the_job_as_it_is(two_nodes: Faults) -> None:
     """Its agent finds no room on its disk for one more process."""
     job, folder = two_nodes.start(2)
-    holdings = two_nodes.home.agent(two_nodes.other(job)) / "holdings"
+    other = two_nodes.other(job)
+    holdings = two_nodes.home.agent(other) / "holdings"
     holdings.rename(holdings.with_name("away"))
     holdings.touch()
-    two_nodes.dq("resize", job, 3)
-    ended = two_nodes.settled(job)
-    story = two_nodes.ask(m.WhyQuery(job))["story"]
-    holdings.unlink()
-    holdings.with_name("away").rename(holdings)
-    assert ended == "aborted"
-    assert any("cannot start a process on" in d["text"] for d in story if d["what"] == "aborted")
+    try:
+        two_nodes.dq("resize", job, 3)
+        two_nodes.aborted(job, f"cannot start a process on {other}: ")
+    finally:
+        holdings.unlink()
+        holdings.with_name("away").rename(holdings)
     two_nodes.resize(job, 3)
     assert two_nodes.finish(job, folder)["sizes"] == [2, 3]
 
 
+@launchers("two_nodes")
 def test_the_agent_of_the_new_node_dies_and_comes_back(two_nodes: Faults) -> None:
     job, folder = two_nodes.start(2)
     other = two_nodes.other(job)
@@ -231,6 +280,7 @@ def test_the_agent_of_the_new_node_dies_and_comes_back(two_nodes: Faults) -> Non
     assert two_nodes.finish(job, folder)["sizes"] == [2, 3, 2]
 
 
+@launchers("two_nodes")
 def test_a_leaving_rank_on_another_node_dies(two_nodes: Faults) -> None:
     job, folder = two_nodes.start(3)
     two_nodes.strike(job, folder, 2, "pack 2: die")
@@ -238,11 +288,13 @@ def test_a_leaving_rank_on_another_node_dies(two_nodes: Faults) -> None:
     two_nodes.all_is_back(folder)
 
 
+@launchers("two_nodes")
 def test_the_agent_of_the_new_node_dies_for_good(two_nodes: Faults) -> None:
     job, folder = two_nodes.start(2)
     other = two_nodes.other(job)
     two_nodes.strike(job, folder, 3, f"arrive 0: agent {other}", mend=False)
-    two_nodes.ends_as_failed(job, f"node {other} was lost")
+    view = two_nodes.wait_end(job)
+    assert (view["state"], f"node {other} was lost" in view["reason"]) == ("failed", True)
     until(lambda: two_nodes.idle() == 2, "the other node's processors do not come back")
     two_nodes.mend(f"agent {other}")
     two_nodes.all_is_back(folder)

@@ -16,7 +16,7 @@ import pytest
 from dq_client import messages as m
 from dq_client.cluster import Cluster, local_cluster
 from harness.bench import two_nodes, until
-from tests.live.own_ranks import STAYING, OwnRanks, one_processor_nodes, runs
+from tests.live.own_ranks import STAYING, OwnRanks, one_processor_nodes
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -202,14 +202,17 @@ def test_a_killed_rank_is_named_with_node_and_signal(bench: OwnRanks) -> None:
     bench.assert_clear()
 
 
-def test_a_job_leaves_its_first_node_and_comes_back_to_it(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    for bench in made(tmp_path_factory, lambda: one_processor_nodes(3)):
-        job = bench.run(sys.executable, ASKING, "+2", "-first", "+1", "-first", kind="evolving")
-        view = bench.ended(job)
-        assert view["state"] == "done", view["reason"]
-        assert [stay["processors"] for stay in view["sizes"]] == [1, 3, 2, 3, 2]
-        assert '"end": true' in bench.lines(job)[-1]
-        assert not [pid for pid in psutil.pids() if runs(pid, ASKING)]
-        until(lambda: not bench.holdings(), "the agents remember the job")
+@pytest.fixture
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRanks]:
+    """Three nodes of one processor, an agent each."""
+    yield from made(tmp_path_factory, lambda: one_processor_nodes(3))
+
+
+def test_a_job_leaves_its_first_node_and_comes_back_to_it(small: OwnRanks) -> None:
+    words = ["+2", "-first", "+1", "-first"]
+    job = small.run(sys.executable, ASKING, *words, kind="evolving")
+    view = small.ended(job)
+    assert view["state"] == "done", view["reason"]
+    assert [stay["processors"] for stay in view["sizes"]] == [1, 3, 2, 3, 2]
+    assert '"end": true' in small.lines(job)[-1]
+    small.assert_clear()

@@ -123,7 +123,7 @@ def main() -> None:
     trouble = Link.trouble = Trouble(folder)
     import resize_lib  # MPI starts here
 
-    if "DQ_JOIN" in os.environ:
+    if "DQ_JOIN" in os.environ or "DQ_JOINS" in os.environ:
         from mpi4py import MPI
 
         trouble.at(f"arrive {MPI.COMM_WORLD.rank}")
