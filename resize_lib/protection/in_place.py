@@ -152,6 +152,11 @@ class Parts:
             self._open[part] = open_part(self._paths[part])
         return self._open[part]
 
+    def are_here(self) -> bool:
+        """Whether every rank sees all parts; collective."""
+        seen = all(path.exists() for path in self._paths)
+        return all(text == "1" for text in gather_texts(self._comm, "1" if seen else "0"))
+
     def fetch(self, parts: Iterable[int]) -> None:
         """Get those of the parts that this rank does not see; collective."""
         missing = sorted(part for part in set(parts) if not self._paths[part].exists())

@@ -23,7 +23,7 @@ from mpi4py import MPI
 from dq_client import messages as m
 from resize_lib.declarations import Array, Matrix, Parcel
 from resize_lib.descriptors import DescriptorError, ProcessGrid
-from resize_lib.protection import generations, partfile
+from resize_lib.protection import generations, in_place, partfile
 from resize_lib.protection.generations import Copy
 from resize_lib.protection.partners import fetch_for_partners, leaders
 from resize_lib.protection.recovery import (
@@ -190,8 +190,6 @@ class Protector:
         Raises:
             ProtectionError: on every rank; there is none, or it does not fit.
         """
-        from resize_lib.protection import in_place  # not before it is needed
-
         session = self.session
         comm, host = MPI.Intracomm(session.comm), session.places[session.rank].host
         self._lay_out(comm)
@@ -202,14 +200,9 @@ class Protector:
         hosts = [place.host for place in session.places]
         in_place.settle(memory, chosen, leads=session.rank in leaders(hosts))
         with in_place.Parts(comm, memory, chosen) as parts:
-            parts.fetch([0])
-            wanted, why = {0}, ""
-            try:
-                wanted = needed(session, parts)
-            except (ProtectionError, DescriptorError, OSError) as e:
-                why = str(e)
-            together(comm, why)
-            parts.fetch(wanted)
+            if not parts.are_here():
+                parts.fetch([0])
+                parts.fetch(self._needed(comm, parts))
             self._fill(chosen.copy.step, chosen.copy.grid, parts)
         return chosen.copy.step
 
@@ -220,6 +213,16 @@ class Protector:
             raise ProtectionError("no copy of its data has been made yet")
         self.restore(copy)
         return copy.step
+
+    def _needed(self, comm: MPI.Intracomm, parts: Open) -> set[int]:
+        """The parts that this rank's share comes from; collective."""
+        found, why = set[int](), ""
+        try:
+            found = needed(self.session, parts)
+        except (ProtectionError, DescriptorError, OSError) as e:
+            why = str(e)
+        together(comm, why)
+        return found
 
     def _lay_out(self, comm: MPI.Intracomm) -> None:
         """Give every array its layout on the session's present places; collective."""
