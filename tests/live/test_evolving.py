@@ -16,7 +16,7 @@ import pytest
 from dq_client.launch import find_mpiexec
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.journal import actions_as_json, read_entries
-from harness.live import Live
+from harness.live import LAUNCHERS, Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -46,6 +46,7 @@ def assert_replays(cluster: Live) -> None:
         assert actions_as_json(again.handle(entry.event, entry.time)) == entry.actions
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_granted_released_and_refused_rank_0_leaves_and_the_data_is_right(cluster: Live) -> None:
     job = cluster.submit(*EVOLVING, *ASKING, "+2", "-first", "+9", "+1", "-2")
     end = cluster.wait_end(job, SLOW_S)

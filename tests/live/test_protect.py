@@ -20,7 +20,7 @@ import pytest
 from dq_client import keys
 from dq_client import messages as m
 from harness.bench import Bench, processes_of, two_nodes, until
-from harness.live import Live
+from harness.live import LAUNCHERS, Live
 
 pytestmark = pytest.mark.live
 
@@ -97,8 +97,8 @@ class Protected(Bench):
 
 
 @pytest.fixture
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
-    made = Protected(tmp_path_factory.mktemp("protect"), two_nodes())
+def bench(tmp_path_factory: pytest.TempPathFactory, launcher: str) -> Iterator[Protected]:
+    made = Protected(tmp_path_factory.mktemp("protect"), two_nodes(), launcher)
     memory = Path("/dev/shm", made.memory())
     yield made
     left = made.close()
@@ -108,6 +108,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
     assert not held, "copies were left in memory"
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize(
     ("first", "protect"), [(False, DISK), (True, PARTNER)], ids=["disk", "partner, first node"]
 )

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from dq_client import bringup
-from harness.live import Job, Live
+from harness.live import LAUNCHERS, Job, Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -124,6 +124,7 @@ def resized(
     return told, before, after
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_dozen_resizes_through_the_server_leave_every_element_right(
     live: Live, tmp_path: Path
 ) -> None:
