@@ -1,6 +1,6 @@
 """The command line and the environment that start an MPI job on DQ's nodes.
 
-For MPICH's mpiexec (hydra); docs/processes.md has the experiments behind each part:
+For MPICH's mpiexec (hydra); docs/mpiexec.md has the experiments behind each part:
 
 * nodes are named by DQ's own names, spelled in numbers so that nobody looks them up: with
   `-launcher rsh` hydra only hands a name on to the launcher, here `dq-rsh`, which asks the node's

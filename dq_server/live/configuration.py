@@ -4,8 +4,8 @@ One table is not the scheduler's:
 
     [launch]
     launcher = "dq"     # dq: the agents start the ranks (docs/ranks.md); mpiexec: MPI does
-    growth = "join"     # new ranks come in a world of their own that joins the job; spawn: by
-                        # MPI_Comm_spawn. Under mpiexec they are always spawned
+    growth = "join"     # new ranks start beside the application, which takes them in when they are
+                        # up; spawn: it waits for them in MPI_Comm_spawn
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ from dq_server.core.model.launching import Launching
 from dq_server.core.settings import from_tables
 
 LAUNCH = {"launcher": ("dq", "mpiexec"), "growth": ("join", "spawn")}  # the default first
+LAUNCHING = {
+    ("dq", "join"): Launching.JOIN,
+    ("dq", "spawn"): Launching.SPAWN,
+    ("mpiexec", "join"): Launching.MPIEXEC,
+    ("mpiexec", "spawn"): Launching.MPIEXEC_SPAWN,
+}
 
 
 def read_config(path: Path, required: bool, launcher: str | None = None) -> SchedulerConfig:
@@ -55,16 +61,13 @@ def parse_config(data: dict[str, Any], where: str, launcher: str | None = None) 
         config = from_tables(tables, farewells=True)
     except ConfigError as e:
         raise UsageError(f"{where}: {e}") from e
-    if launch["launcher"] == "mpiexec":
-        return replace(config, launching=Launching.MPIEXEC)
-    return replace(config, launching=Launching(launch["growth"]))
+    return replace(config, launching=LAUNCHING[launch["launcher"], launch["growth"]])
 
 
 def launching_words(launching: Launching) -> dict[str, str]:
     """A way of starting ranks in the words of [launch]."""
-    if not launching.by_agents:
-        return {"launcher": "mpiexec", "growth": "spawn"}
-    return {"launcher": "dq", "growth": str(launching)}
+    (words,) = (words for words, found in LAUNCHING.items() if found is launching)
+    return dict(zip(LAUNCH, words, strict=True))
 
 
 def _launch(given: Any, where: str) -> dict[str, str]:

@@ -46,6 +46,7 @@ def test_nonsense_is_refused_with_the_file_named(values: dict[str, str], text: s
         ({"launcher": "dq", "growth": "join"}, None, Launching.JOIN),
         ({"launcher": "mpiexec"}, None, Launching.MPIEXEC),
         ({"launcher": "mpiexec", "growth": "join"}, None, Launching.MPIEXEC),
+        ({"launcher": "mpiexec", "growth": "spawn"}, None, Launching.MPIEXEC_SPAWN),
         ({"launcher": "mpiexec", "growth": "spawn"}, "dq", Launching.SPAWN),
         ({"launcher": "dq"}, "mpiexec", Launching.MPIEXEC),
     ],

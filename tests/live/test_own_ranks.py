@@ -71,7 +71,7 @@ def test_mpiexec_is_launched_on_the_first_node_as_before(tmp_path: Path) -> None
     talk.agent("b")
     job = talk.submit(2)
     (order,) = talk.orders("a", m.Launch)
-    assert (order.env["DQ_LAUNCHER_KIND"], order.env["DQ_GROWTH"]) == ("mpiexec", "spawn")
+    assert (order.env["DQ_LAUNCHER_KIND"], order.env["DQ_GROWTH"]) == ("mpiexec", "join")
     assert not talk.orders("b", m.Launch)
     assert not talk.orders("a", m.StartRanks)
     assert refusal(talk.say("b", m.AppStarted(job.id, 1, 7)))[0] == "refused"

@@ -1,6 +1,6 @@
 """Ranks that come and go, with real ranks: all of it under DQ's keepers, the core under mpiexec.
 
-The protocol leans on details of MPICH 5.0.2 (docs/processes.md): these tests name that version.
+The protocol leans on details of MPICH 5.0.2 (docs/mpiexec.md): these tests name that version.
 """
 
 from __future__ import annotations

@@ -12,8 +12,10 @@ from enum import StrEnum
 class Launching(StrEnum):
     """Who starts a job's ranks, and how those of an expansion come to it."""
 
-    # MPI's launcher, which stays on the job's first node until the job ends; a rank spawns.
+    # MPI's launcher, which stays on the job's first node until the job ends: rank 0 asks it for
+    # new ranks and computes meanwhile; or all ranks wait in MPI_Comm_spawn. To the core the same.
     MPIEXEC = "mpiexec"
+    MPIEXEC_SPAWN = "mpiexec-spawn"
     # The agents. No node of the job is different from the others. New ranks start in a world of
     # their own, which joins the job ...
     JOIN = "join"
@@ -23,4 +25,4 @@ class Launching(StrEnum):
     @property
     def by_agents(self) -> bool:
         """Whether the agents start the ranks themselves."""
-        return self is not Launching.MPIEXEC
+        return self in (Launching.JOIN, Launching.SPAWN)

@@ -10,7 +10,7 @@ of the merge; `expand` does both.
 Leaving. The survivors split off, everyone disconnects the old communicator, and the leavers end on
 their own (departure.py).
 
-docs/processes.md has measurements and what else was tried.
+docs/mpiexec.md has measurements and what else was tried.
 """
 
 from __future__ import annotations

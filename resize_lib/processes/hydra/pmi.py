@@ -7,7 +7,7 @@ One request is a line (or for `mcmd`, several up to `endcmd`), one answer is a l
 Two requests are made here. `finalize` says that this rank's exit is intended, which the library
 says only in a collective MPI_Finalize. `spawn` is what MPI_Comm_spawn sends; the library then waits
 for the new ranks to start, while this function returns at once. Tested with the hydra of MPICH
-5.0.2 (docs/processes.md).
+5.0.2 (docs/mpiexec.md).
 """
 
 from __future__ import annotations
