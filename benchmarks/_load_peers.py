@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import zmq
+from msgspec.structs import replace
 
 from dq_client import codec, keys
 from dq_client import messages as m
@@ -60,6 +61,7 @@ class PlayedAgent(Line):
         super().__init__(stage, stage.agent_key)
         self.name, self.session = f"a{number:04}", 0
         self.holdings: dict[tuple[int, int], m.Holding] = {}
+        self.ranks: dict[tuple[int, int], int] = {}
         self.say_hello()
 
     def say_hello(self) -> None:
@@ -87,25 +89,47 @@ class PlayedAgent(Line):
             self.stage.heartbeats.append(time.monotonic() - self.asked.pop(message.id))
             if isinstance(message.body, m.Error):
                 self.say_hello()
-        if isinstance(message, m.Reply) and isinstance(message.body, m.Error):
-            self.stage.error(message.body.text)
+        error = message.body if isinstance(message, m.Reply) else None
+        # "later": a job on several nodes has not started on all of them; heartbeats say that.
+        if isinstance(error, m.Error) and error.code != "later":
+            self.stage.error(error.text)
 
     def order(self, body: Any) -> None:
         if isinstance(body, m.Vacate):
-            self.send(m.Vacated(body.job, body.instance, body.processors))
-        elif isinstance(body, m.Launch):
-            of = body.job, body.instance
-            if of in self.holdings:
-                return
-            self.holdings[of] = m.Holding(*of, True, 1, 0.0, True)
-            self.send(m.AppStarted(*of, 1))
-            if body.env.get("LOAD") == "malleable":
-                PlayedApplication(self.stage, body)
-            else:
-                self.stage.running.append((self, of))
+            self.vacate(body)
+        elif isinstance(body, m.StartRanks):
+            self.start(body)
+
+    def start(self, order: m.StartRanks) -> None:
+        """Play the ranks of a world that are here, and the application if its rank 0 is."""
+        of = order.job, order.instance
+        held = self.holdings.get(of, m.Holding(*of, True, 1, 0.0, True))
+        if order.world in held.worlds or (order.world == 0 and of in self.holdings):
+            return
+        here = sum(place.node == self.name for place in order.places)
+        self.ranks[of] = self.ranks.get(of, 0) + here
+        worlds = [*held.worlds, *([order.world] if order.world else [])]
+        self.holdings[of] = replace(held, worlds=worlds)
+        self.send(m.AppStarted(*of, 1))
+        if order.world or order.places[0].node != self.name:
+            return
+        if order.env.get("LOAD") == "malleable":
+            PlayedApplication(self.stage, order)
+        else:
+            self.stage.running.append((self, of))
+
+    def vacate(self, order: m.Vacate) -> None:
+        """Its ranks have left at once; or those of the whole job, if it names none."""
+        of = order.job, order.instance
+        self.ranks[of] = self.ranks.get(of, 0) - len(order.processors)
+        if not order.pids or self.ranks[of] <= 0:
+            self.holdings.pop(of, None)
+            self.ranks.pop(of)
+        self.send(m.Vacated(*of, order.processors))
 
     def end(self, of: tuple[int, int]) -> None:
         self.holdings.pop(of, None)
+        self.ranks.pop(of, None)
         self.stage.ended += 1
         self.send(m.AppEnded(*of, 0))
 
@@ -113,9 +137,9 @@ class PlayedAgent(Line):
 class PlayedApplication(Line):
     """Comes to a remap point a second and carries out what it is told, at once."""
 
-    def __init__(self, stage: Stage, launch: m.Launch) -> None:
-        super().__init__(stage, keys.pair_of(launch.env["DQ_JOB_KEY"]))
-        self.size, self.done, self.seq = len(launch.places), 0, 0
+    def __init__(self, stage: Stage, order: m.StartRanks) -> None:
+        super().__init__(stage, keys.pair_of(order.env["DQ_JOB_KEY"]))
+        self.size, self.done, self.seq = len(order.places), 0, 0
         self.point = ""
         stage.applications += 1
         stage.at(time.monotonic() + REMAP_S * (stage.applications % 100) / 100, self.remap)
@@ -135,10 +159,10 @@ class PlayedApplication(Line):
             return
         self.stage.decisions.append(time.monotonic() - begin)
         if body.what != "continue":
-            sign = 1 if body.what == "expand" else -1
-            self.size += sign * len(body.places)
+            left = [] if body.what == "expand" else [1] * len(body.places)  # their pids
+            self.size += -len(left) if left else len(body.places)
             self.done = body.resize_id
-            self.send(m.Committed(body.resize_id, 0.01))
+            self.send(m.Committed(body.resize_id, 0.01, left))
 
 
 class Stage:

@@ -382,15 +382,17 @@ class OwnRanks:
         if kept.line is not None:
             kept.line.close()
         kept.held.find()
-        with contextlib.suppress(OSError, ValueError):
+        try:
             kept.state = json.loads((kept.held.folder / "exit").read_text())
+        except (OSError, ValueError):
+            if not kept.held.killed:
+                # What it said last no longer holds: its ranks have no parent any more.
+                kept.state = {"failed": kept.state.get("failed"), "lost": True}
         with contextlib.suppress(OSError):
             log.error(
                 "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]
             )
         kept.held.over = True
-        if not kept.state and not kept.held.killed:
-            kept.state = {"worlds": {}, "failed": None, "lost": True}
 
     def _report(self, of: Instance, kept: Kept) -> None:
         """What the server must hear of how it ended, or that what it was told does not hold."""

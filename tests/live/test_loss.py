@@ -12,6 +12,7 @@ from dq_client.agent import tree
 from dq_client.cluster import local_cluster
 from dq_client.home import is_alive
 from harness.bench import Bench, in_cluster, processes_of, two_nodes, until
+from harness.live import LAUNCHERS
 
 pytestmark = pytest.mark.live
 
@@ -53,16 +54,17 @@ def test_a_lost_node(stop_only: bool) -> None:
     assert (found["state"], found["alive"], found["orphans"]) == ("failed", 0, 0)
 
 
-def test_ranks_do_not_outlive_the_proxy_and_the_keeper_of_their_node() -> None:
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_do_not_outlive_the_keeper_of_their_node(launcher: str) -> None:
     def told(bench: Bench) -> dict[str, Any]:
         job = bench.submit(loss.FOREVER, initial=4, kind="rigid")
         until(lambda: len(bench.runs().get(job, ())) == 4, "the job does not start")
         ranks = set(bench.runs()[job])
         others = [pid for pid in processes_of(bench, "n02") if pid not in ranks]
-        assert others, "a keeper, a proxy"
+        assert others, "a keeper; under mpiexec a proxy, too"
         tree.kill(others)
         until(lambda: bench.idle() == 4, "the processors do not come back")
         return {"state": bench.states()[job], "alive": sum(is_alive(pid) for pid in ranks)}
 
-    found = in_cluster(two_nodes(), told)
+    found = in_cluster(two_nodes(), told, launcher=launcher)
     assert found == {"state": "failed", "alive": 0, "orphans": 0}
