@@ -36,7 +36,7 @@ class Bench:
     ) -> None:
         self.home, self.cluster, self.ledger = Home(root / "home"), cluster, root / "ledger"
         self.ledger.touch()
-        self.requests = 0
+        self.requests, self.launcher = 0, launcher
         self.options = ["--heartbeat", str(HEARTBEAT_S), "--launcher", launcher, *options]
         bringup.bring_up(self.home, cluster, self.options)
         self.connection = bringup.connect(self.home)

@@ -55,6 +55,7 @@ def orderly() -> None:
         turns(rs, 60)
         if rs.rank == 0:
             time.sleep(LATER_S)
+            print("end", flush=True)
 
 
 def block() -> None:

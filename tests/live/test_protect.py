@@ -69,17 +69,18 @@ class Protected(Bench):
         found = {}
         for node in ("n01", "n02"):
             for pid in processes_of(self, node):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                if any(word.endswith(program.encode()) for word in words[:2]):
+                # The command line of a forked rank is one text (dq_client/ranks/process.py, show).
+                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+                if any(word.endswith(program.encode()) for word in line.split(b" ")[:2]):
                     found[pid] = node
         return found
 
     def kill_rank(self) -> None:
         os.kill(list(self.running("protected.py"))[-1], signal.SIGKILL)
 
-    def first_node(self) -> str:
-        """Where the job's launcher runs: which of the two depends on which came first."""
-        return next(iter(self.running("mpiexec").values()))
+    def first_node(self, job: int) -> str:
+        """Where rank 0 runs, and the launcher if there is one: whichever node came first."""
+        return str(self.view(job)["nodes"][0])
 
     def right_end(self, job: int, *, restarts: int = 1) -> dict[str, Any]:
         until(lambda: self.view(job)["end_s"] is not None, "the job never ends", 90)
@@ -113,7 +114,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
 def test_a_lost_node_is_a_shrink(bench: Protected, first: bool, protect: m.Protect) -> None:
     job = bench.run("--turns", "25", protect=protect, initial=4, sizes=m.Sizes([1, 2, 4]))
     bench.copied(job, 3)
-    home = bench.first_node()
+    home = bench.first_node(job)
     node = home if first else {"n01": "n02", "n02": "n01"}[home]
     bench.kill_node(node)
     view = bench.right_end(job)
@@ -150,7 +151,7 @@ def test_killed_in_the_middle_of_a_resize(bench: Protected) -> None:
                     initial=2, sizes=m.Sizes([2, 4]))  # fmt: skip
     bench.right_end(job)
     story = bench.story(job)
-    assert "its processes were killed" in story or "a rank was lost" in story
+    assert "was ended by signal 9 (SIGKILL)" in story
 
 
 @pytest.mark.parametrize("rank", ["last", "first"])  # one that leaves, one that stays
