@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dq_client.agent import tree
-from dq_client.agent.keeper import start_ticks
 from dq_client.home import Home, write_private
+from dq_client.ranks.process import start_ticks
 
 NEEDED = ("DQ_HOME", "DQ_JOB_ID", "DQ_JOB_INSTANCE")
 

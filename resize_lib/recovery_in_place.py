@@ -55,7 +55,8 @@ class InPlace:
         except RankLost as lost:
             # With its traceback, and that with every local variable of what has been left: buffers
             # that messages may still arrive in. The arena holds those that are used again.
-            self._left_behind.append((lost, self._session.arena))
+            arena = self._session.arena
+            self._left_behind.append((lost, arena))
             number = lost.number
         begin_s = time.perf_counter()
         try:
@@ -63,7 +64,9 @@ class InPlace:
         except LinkClosed as e:
             say(f"rank {self._session.rank}: {e}")
             self._session.backend.abort(LOST_THE_OTHERS)
-        return self._go_on(dead, number, begin_s)
+        stays = self._go_on(dead, number, begin_s)
+        arena.trim(0)  # the parts that the copy has replaced
+        return stays
 
     def _look(self) -> None:
         while (message := self._link.poll_losses()) is not None:

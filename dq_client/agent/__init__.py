@@ -11,6 +11,8 @@ ranks.py        ranks on this agent's nodes that ended without leaving their job
 reports.py      what the server must acknowledge, sent until it has
 holdings.py     the job instances with processes here, recorded on disk so that they outlive
                 the agent
-keeper.py       the parent of each process tree: keeps the exit code, loses no descendant
+own_ranks.py    ranks that DQ starts itself, through keepers (dq_client/ranks)
+keepers.py      the agent's end of a keeper's line; how a keeper is made
+starters.py     processes with packages loaded that keepers are forked from
 tree.py         finding and ending every process of a job instance
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import fcntl
 import json
 import logging
@@ -20,13 +19,13 @@ import psutil
 
 from dq_client import keys
 from dq_client.agent.agent import make_agent
-from dq_client.agent.keeper import PR_SET_CHILD_SUBREAPER
 from dq_client.connection import Connection
 from dq_client.emulation.enforcement import Enforcement, NodeEnforcement, of_node
 from dq_client.errors import DQError, NoServer, UsageError
 from dq_client.home import Home, write_private
 from dq_client.launch import raise_open_file_limit
 from dq_client.messages import NodeInfo
+from dq_client.ranks.process import become_subreaper
 
 HEARTBEAT_S = 2.0  # if the server's file does not say
 
@@ -129,7 +128,7 @@ def serve(
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError(f"agent {name} is running already") from None
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    become_subreaper()
     raise_open_file_limit()
     me = psutil.Process()
     pid = me.pid if inside is None else inside.pid

@@ -3,7 +3,7 @@
 Each is a folder with a record of what it is for, the claim of its keeper (pid and start time), so
 that an agent that was killed and started again finds the same processes, and an `exit` file that
 the keeper writes at the end. The folder goes when the server has acknowledged the end. The record
-is written before the keeper is started: see keeper.py for why nothing runs twice.
+is written before the keeper is started: see program_keeper.py for why nothing runs twice.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from dq_client.agent import keeper, tree
+from dq_client.agent import tree
 from dq_client.home import is_alive, write_private
-from dq_client.ranks import process
+from dq_client.ranks import boot, process
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
 
@@ -111,7 +111,7 @@ def _claimed(folder: Path) -> tuple[int, float]:
     """Pid and creation time of the keeper that claimed the folder; 0, 0 once it is gone."""
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         pid, ticks = (int(word) for word in (folder / "claim").read_text().split())
-        if keeper.start_ticks(pid) == ticks:
+        if process.start_ticks(pid) == ticks:
             return pid, psutil.Process(pid).create_time()
     return 0, 0.0
 
@@ -132,7 +132,7 @@ class Holdings:
         for folder in sorted(self.folder.iterdir()):
             try:
                 record = msgspec.json.decode((folder / "record.json").read_bytes(), type=Record)
-                if keeper.claim(str(folder)):  # nothing was started, and now nothing will be
+                if process.claim(str(folder)):  # nothing was started, and now nothing will be
                     raise FileNotFoundError
             except (OSError, msgspec.DecodeError):
                 shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started
@@ -162,8 +162,9 @@ class Holdings:
         """Start a program under a keeper. OSError if that is impossible."""
         held = self.make(record)
         folder = held.folder
-        program = str(Path(keeper.__file__).resolve())
-        words = [sys.executable, "-I", "-S", program, str(folder), cwd, str(out), str(err), *argv]
+        program = str(Path(boot.__file__).resolve())
+        words = [sys.executable, "-I", "-S", program, "program"]
+        words += [str(folder), cwd, str(out), str(err), *argv]
         began = subprocess.Popen(
             words,
             env=env,

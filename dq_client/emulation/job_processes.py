@@ -5,7 +5,7 @@ A node's ranks have a keeper above them, whose claim is in the agent's folder:
     DQ_HOME/agents/NODE/holdings/JOB.INSTANCE/claim        pid and start of the keeper of DQ's own
     keeper → rank → whatever the rank starts               ranks (dq_client/ranks/keeper.py)
     DQ_HOME/agents/NODE/holdings/JOB.INSTANCE.RUN/claim    of the keeper of a proxy of MPI
-    keeper → hydra_pmi_proxy → rank → ...                  (agent/keeper.py)
+    keeper → hydra_pmi_proxy → rank → ...                  (ranks/program_keeper.py)
 
 So a walk down from the keepers, by the kernel's lists of children, finds a node's ranks without
 looking at any other process of the machine. What belongs to the launch (starter, keeper, proxy,
@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dq_client.agent.keeper import start_ticks
 from dq_client.emulation import cgroups
+from dq_client.ranks.process import start_ticks
 
 if TYPE_CHECKING:  # only a type here, and that module imports psutil
     from dq_client.home import Home

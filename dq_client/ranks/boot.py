@@ -2,6 +2,7 @@
 
     python -I -S boot.py keeper FD            a keeper by exec; its request comes on FD
     python boot.py starter FD PADDING         a starter
+    python -I -S boot.py program FOLDER ...   a keeper of one program (program_keeper.py)
 
 It loads its folder as a package of a name that no program uses: a rank forked from here keeps these
 modules, and `import program` must find the user's.
@@ -34,8 +35,11 @@ def main() -> None:
     ):
         del sys.path[0]  # Python put it there: a program must not find our files
     package()
+    what = sys.argv[1]
+    if what == "program":
+        sys.exit(importlib.import_module(f"{NAME}.program_keeper").main(sys.argv[2:]))
     starter = importlib.import_module(f"{NAME}.starter")
-    what, fd = sys.argv[1], int(sys.argv[2])
+    fd = int(sys.argv[2])
     sock = socket.socket(fileno=fd)
     os.set_inheritable(fd, False)
     if what == "starter":

@@ -118,7 +118,7 @@ class Keeper:
         now = time.monotonic()
         if now >= self._kill_s:
             self._kill_s = now + KILL_AGAIN_S
-            _signal_all(signal.SIGKILL)
+            signal_all(signal.SIGKILL)
         self._dialogue.losses.look(now)
         for world in self.worlds.values():
             self._quiet_ends(world, now)
@@ -135,8 +135,8 @@ class Keeper:
     def _end(self) -> None:
         for world in self.worlds.values():
             world.remove_shared_memory()
-        while _signal_all(signal.SIGKILL):
-            _reap_all()
+        while signal_all(signal.SIGKILL):
+            reap_all()
             time.sleep(0.005)
         state = json.dumps(self.state())
         until = time.monotonic() + WRITE_FOR_S
@@ -388,7 +388,7 @@ class Keeper:
             for world in self.worlds.values():
                 world.note_shared_memory()
             self._kill_s = time.monotonic() + GRACE_S
-            _signal_all(signal.SIGTERM)
+            signal_all(signal.SIGTERM)
 
     def _cancel(self, number: int) -> None:
         """End the ranks of a world that has not joined, or shall not be there any more."""
@@ -422,7 +422,7 @@ def _kill(pid: int, number: int = signal.SIGKILL) -> None:
         pass
 
 
-def _signal_all(number: int) -> int:
+def signal_all(number: int) -> int:
     """Send a signal to every descendant; returns how many there were."""
     # Not killpg: it misses descendants that called setsid.
     victims = process.descendants(os.getpid())
@@ -431,7 +431,7 @@ def _signal_all(number: int) -> int:
     return len(victims)
 
 
-def _reap_all() -> None:
+def reap_all() -> None:
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -170,14 +170,13 @@ class Parts:
             os.ftruncate(fd, size)
             self._paths[part] = Path(f"/proc/self/fd/{fd}")
             arriving[part] = np.memmap(self._paths[part], np.uint8, "r+")
-            for piece in pieces_of(arriving[part]):
-                requests.append(self._comm.Irecv([piece, MPI.BYTE], owner, TAG))
+            pieces = pieces_of(arriving[part])
+            requests += [self._comm.Irecv([piece, MPI.BYTE], owner, TAG) for piece in pieces]
         for rank, wanted in enumerate(wishes):
             for part in wanted:
                 if self._chosen.files[part][1] == self._comm.rank:
-                    own = np.memmap(self._paths[part], np.uint8, "r")
-                    for piece in pieces_of(own):
-                        requests.append(self._comm.Isend([piece, MPI.BYTE], rank, TAG))
+                    pieces = pieces_of(np.memmap(self._paths[part], np.uint8, "r"))
+                    requests += [self._comm.Isend([piece, MPI.BYTE], rank, TAG) for piece in pieces]
         wait_all(requests)
 
 

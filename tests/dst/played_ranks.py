@@ -89,6 +89,9 @@ class PlayedOwnRanks(OwnRanks):
         self._use(kept, line)
         return kept
 
+    def _find_starter(self, kept: Kept, order: m.StartRanks) -> None:
+        """The keeper is there already."""
+
     def _adopt(self, held: Any) -> None:
         kept = Kept(held)
         self._jobs[held.record.job, held.record.instance] = kept

@@ -20,12 +20,13 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 
 import resize_lib
 from resize_lib import resize
-from resize_lib.protection import protector
+from resize_lib.protection import partfile
 from tests.live.protected import ITEMS, pack, row_and_column, unpack
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def checksum(rs: Session, arrays: list[Any], rest: list[Any]) -> str:
 
 def main() -> None:
     deaths = Deaths(Path(sys.argv[1]), sys.argv[3:])
-    move, write_part = resize._move, protector.partfile.write_part
+    move, write_part = resize._move, partfile.write_part
     with resize_lib.session() as rs:
 
         def dying_move(*args: Any) -> None:
@@ -87,7 +88,8 @@ def main() -> None:
             deaths.at(rs, "copy")
             return write_part(*args, **more)
 
-        resize._move, protector.partfile.write_part = dying_move, dying_write
+        patch.object(resize, "_move", dying_move).start()
+        patch.object(partfile, "write_part", dying_write).start()
         M = rs.matrix("M", 70, 50, block=8, init=row_and_column)
         B = rs.array("B", 41, (3,), init=lambda i: np.outer(i, [1.0, 2.0, 3.0]))
         W = rs.array("W", 37, layout="weighted", init=lambda i: i + 0.5)

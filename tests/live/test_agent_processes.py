@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dq_client.agent import holdings, keeper, tree
+from dq_client.agent import holdings, tree
 from dq_client.agent.holdings import Holdings, Record
+from dq_client.ranks import boot, process
 from harness.bench import until
 
 
@@ -20,17 +21,17 @@ def start(folder: Path, owner: tree.Owner, program: list[str], job: int = 1) -> 
 
 
 def test_a_folder_is_claimed_once(tmp_path: Path) -> None:
-    assert keeper.claim(str(tmp_path))
-    assert not keeper.claim(str(tmp_path))
-    assert not keeper.claim(str(tmp_path / "gone"))
+    assert process.claim(str(tmp_path))
+    assert not process.claim(str(tmp_path))
+    assert not process.claim(str(tmp_path / "gone"))
 
 
 def test_a_keeper_that_comes_late_runs_nothing(tmp_path: Path) -> None:
     """The agent died between writing the record and starting the keeper; its successor claimed."""
     folder = tmp_path / "1.1"
     folder.mkdir()
-    assert keeper.claim(str(folder))
-    words = [sys.executable, "-I", "-S", keeper.__file__, str(folder), "/"]
+    assert process.claim(str(folder))
+    words = [sys.executable, "-I", "-S", boot.__file__, "program", str(folder), "/"]
     out = tmp_path / "out"
     subprocess.run([*words, str(out), str(out), "touch", str(tmp_path / "ran")], check=True)
     assert not (tmp_path / "ran").exists()

@@ -66,3 +66,48 @@ def test_sleeps_grow_and_no_wait_ends_late_by_more_than_a_fraction(
 def test_a_long_wait_tests_seldom(clock: Clock) -> None:
     waiting.wait_until(lambda: clock.until(10.0))
     assert len(clock.sleeps) < 10.0 / waiting.SLEEP_S_MAX + 1000
+
+
+class Looks:
+    """A keeper that says at a given time that a rank was lost."""
+
+    def __init__(self, clock: Clock, lost_s: float) -> None:
+        self.clock, self.lost_s = clock, lost_s
+        self.times: list[float] = []
+
+    def __call__(self) -> None:
+        self.times.append(self.clock.now_s)
+        if self.clock.now_s >= self.lost_s:
+            raise waiting.RankLost(7)
+
+
+def test_a_watched_wait_ends_when_a_rank_was_lost(clock: Clock) -> None:
+    look = Looks(clock, 1.0)
+    with pytest.raises(waiting.RankLost) as lost, waiting.watched(look):
+        try:
+            waiting.wait_until(lambda: clock.until(30.0))
+        except Exception:  # an application's or this library's own: it is not for them
+            pytest.fail("taken for an error")
+    assert lost.value.number == 7
+    assert clock.now_s < 1.0 + 2 * waiting.LOOK_EVERY_S
+
+
+def test_looks_are_seldom_and_never_in_a_short_wait(clock: Clock) -> None:
+    look = Looks(clock, 1e9)
+    with waiting.watched(look):
+        waiting.wait_until(lambda: clock.until(waiting.LOOK_EVERY_S / 2))
+        assert not look.times
+        waiting.wait_until(lambda: clock.until(2.0))
+    assert 0.5 < len(look.times) * waiting.LOOK_EVERY_S / 2.0 <= 1.0
+
+
+def test_only_waits_that_are_watched_look(clock: Clock) -> None:
+    look = Looks(clock, 0.0)
+    with waiting.watched(look), waiting.watched(None):
+        waiting.wait_until(lambda: clock.until(1.0))
+        waiting.look_for_losses()
+    waiting.wait_until(lambda: clock.until(2.0))
+    waiting.look_for_losses()
+    assert not look.times
+    with waiting.watched(look), pytest.raises(waiting.RankLost):
+        waiting.look_for_losses()

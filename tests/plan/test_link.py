@@ -61,6 +61,27 @@ def test_waiting_sleeps_until_a_message_comes_or_the_limit(ends: tuple[RankLink,
     assert link.wait(5) == {"go": 3}
 
 
+def test_word_of_lost_ranks_is_kept_apart_and_ends_a_wait(ends: tuple[RankLink, Keeper]) -> None:
+    link, keeper = ends
+    threading.Timer(0.1, lambda: keeper.say(lost=3)).start()
+    assert link.wait(5) is None
+    assert link.poll() is None
+    threading.Timer(0.1, lambda: keeper.say(go=1)).start()
+    assert link.wait(5) == {"go": 1}, "what is known already ends no wait"
+    keeper.say(ready=2)
+    assert link.poll_losses() == {"lost": 3}
+    assert link.poll_losses() is None
+    threading.Timer(0.1, lambda: keeper.say(regroup=3, dead=[1])).start()
+    assert link.wait_losses() == {"regroup": 3, "dead": [1]}
+    assert link.poll() == {"ready": 2}
+    keeper.say(lost=4)
+    keeper.end.close()
+    assert link.wait_losses() == {"lost": 4}
+    assert link.poll_losses() is None
+    with pytest.raises(LinkClosed):
+        link.wait_losses()
+
+
 def test_what_was_said_before_the_end_is_still_heard(ends: tuple[RankLink, Keeper]) -> None:
     link, keeper = ends
     keeper.say(go=1)

@@ -288,14 +288,15 @@ def _in_place(turn: Turn, job: Job, dead: frozenset[int]) -> Answer:
     told = before is not None and before.reason.code == "lost_in_place" and job.resize is not None
     if before is not None and told and dead <= set(before.processors):
         return before  # asked again, because our answer got lost
+    if job.resize is not None:
+        # The survivors have told before how the last resize ended that they know of.
+        _abort(turn, job, job.resize, "ranks were lost before the others heard of it")
     alive = [p for p in job.allocation if p not in dead]
     target = largest_at_most(job.spec.configurations, len(alive))
     figures = {"lost": len(dead), "size": job.size}
     why = ""
     if job.spec.protection is None:
         why = "it is not protected"
-    elif job.resize is not None:
-        why = "it was being resized"
     elif not dead or not dead <= set(job.allocation):
         why = "they are not its own"
     elif target is None:

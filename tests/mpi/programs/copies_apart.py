@@ -71,9 +71,10 @@ def main() -> None:
         for text in sys.argv[3:]:
             damage(root, text)
     world.Barrier()
-    comm = world.Split(MPI.UNDEFINED if world.rank in dead else 0)
-    if comm == MPI.COMM_NULL:
+    if world.rank in dead:
         return
+    alive = [rank for rank in range(world.size) if rank not in dead]
+    comm = world.Create_group(world.Get_group().Incl(alive))
     memory = in_place.Memory(root / machine(world.rank), JOB, f"n{world.rank}")
     chosen = in_place.choose_in_memory(comm, memory, INSTANCE)
     found = None
@@ -95,8 +96,8 @@ def main() -> None:
         for rank, (items, _, _) in enumerate(everything)
     )
     left = [rest[1] for rest in everything if rest]
-    seen = [rest[2] for rest in everything if rest]
-    print(json.dumps({"step": step, "right": right, "left": left, "seen": seen}))
+    hosts = [rest[2] for rest in everything if rest]
+    print(json.dumps({"step": step, "right": right, "left": left, "seen": hosts}))
 
 
 if __name__ == "__main__":

@@ -89,13 +89,16 @@ def test_without_a_legal_size_or_with_nonsense_it_is_restarted(
     assert job.resize is None
 
 
-def test_not_in_the_middle_of_a_resize(cluster: MakeCluster) -> None:
+def test_a_resize_that_nobody_heard_of_is_aborted(cluster: MakeCluster) -> None:
     c = cluster(4)
     job = c.submit(1, 2, 4, start=2, protection=PARTNER)
     answer = c.point(job, 1.0, carry_out=False)
     while answer.what != "expand":
         answer = c.point(job, 1.0, carry_out=False)
-    assert lost(c, job, 0).what == "continue"
+    told = lost(c, job, 0)
+    assert (told.what, told.processors) == ("shrink", (0,))
+    assert not job.reserved
+    assert "did not happen: ranks were lost" in [d.reason.text for d in job.decisions][-2]
 
 
 def test_an_unprotected_job_is_not_mended(cluster: MakeCluster) -> None:
