@@ -87,7 +87,7 @@ def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C compiler here")
     folder = tmp_path_factory.mktemp("c")
     (folder / "hello.c").write_text(C_PROGRAM)
-    words = [COMPILER, "-o", folder / "hello", folder / "hello.c"]
+    words = [str(COMPILER), "-o", str(folder / "hello"), str(folder / "hello.c")]
     subprocess.run(words, check=True, env={**os.environ, "MPICH_CC": "gcc"})
     return folder / "hello"
 
@@ -245,7 +245,7 @@ def test_nobody_listens_but_the_server(live: Live, tmp_path: Path, engine: str) 
         seen.update(" ".join(line.split()[3:]) for line in listeners(live.home))
         view = live.job(job)
         assert view["state"] != "failed", view["reason"]
-        return view["processors"] == 4 and view["state"] == "running"
+        return bool(view["processors"] == 4 and view["state"] == "running")
 
     until(grown, "it does not grow")
     for _ in range(5):
