@@ -40,7 +40,9 @@ LATER = (
     "resize_lib.jobsession",
     "resize_lib.processes.own",
     "resize_lib.processes.spawn",
+    "resize_lib.protection.in_place",
     "resize_lib.protection.protector",
+    "resize_lib.recovery_in_place",
 )
 
 
