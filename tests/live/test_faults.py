@@ -176,9 +176,13 @@ def two_nodes(
     cluster.clear()
 
 
+BY_HAND = pytest.param("mpiexec", marks=pytest.mark.slow)
+
+
 def launchers(cluster: str, *which: str) -> pytest.MarkDecorator:
-    """The launchers to test under."""
-    return pytest.mark.parametrize(cluster, which or LAUNCHERS, indirect=True, scope="module")
+    """The launchers to test under; mpiexec by hand (tests/live/test_both_launchers.py has a core)."""
+    named = [name if name == LAUNCHERS[0] else BY_HAND for name in which or LAUNCHERS]
+    return pytest.mark.parametrize(cluster, named, indirect=True, scope="module")
 
 
 EITHER = {"committed", "aborted"}  # whichever came first, the server's return or the job's patience
@@ -199,7 +203,10 @@ OF_RANKS = "an old rank's part cannot be packed", "agent dies in redistribution"
 
 @pytest.mark.parametrize(
     ("one_machine", "name"),
-    [*(("dq", name) for name in SURVIVED), *(("mpiexec", name) for name in OF_RANKS)],
+    [
+        *(("dq", name) for name in SURVIVED),
+        *(pytest.param("mpiexec", name, marks=pytest.mark.slow) for name in OF_RANKS),
+    ],
     indirect=["one_machine"],
     scope="module",
 )
