@@ -180,7 +180,7 @@ BY_HAND = pytest.param("mpiexec", marks=pytest.mark.slow)
 
 
 def launchers(cluster: str, *which: str) -> pytest.MarkDecorator:
-    """The launchers to test under; mpiexec by hand (tests/live/test_both_launchers.py has a core)."""
+    """The launchers to test under; mpiexec by hand: test_both_launchers.py has a core."""
     named = [name if name == LAUNCHERS[0] else BY_HAND for name in which or LAUNCHERS]
     return pytest.mark.parametrize(cluster, named, indirect=True, scope="module")
 
