@@ -36,6 +36,7 @@ from .world import Rank, Start, World
 
 GRACE_S = 2.0
 KILL_AGAIN_S = 0.1
+LINGER_S = 600.0  # without an agent and ranks: then the server has given the node up, too
 AGAIN_S = 1.0  # until what has not had its effect is said again
 MESSAGE_BYTES_MAX = 64 << 20
 QUIET_END_S = 2.0  # how long the other ranks of a world may outlive one that ended in MPI
@@ -106,12 +107,21 @@ class Keeper:
             due = min(due, now + 0.1)
         if self._dialogue.something_open():
             due = min(due, self._again_s)
+        if not any(world.running() for world in self.worlds.values()):
+            due = min(due, self._alone_s + LINGER_S)
         return max(0.0, min(due - now, 3600.0))
 
     def _over(self) -> bool:
         if any(world.running() for world in self.worlds.values()):
             return False
-        return self._leaving or self._terminating or (self._agent is None and bool(self.worlds))
+        if self._leaving or self._terminating:
+            return True
+        if self._agent is not None or not self.worlds:
+            return False
+        # Who has not heard of the end of the last barrier (MPI_Finalize) waits in it: the word may
+        # have been lost with the agent, and only this keeper can say it again to the next.
+        asked = any(world.is_asked for world in self.worlds.values())
+        return not asked or time.monotonic() >= self._alone_s + LINGER_S
 
     def _look(self) -> None:
         """What time brings about, and telling the agent what is new."""
@@ -198,6 +208,7 @@ class Keeper:
         self._meet(caller)
 
     def _meet(self, caller: socket.socket) -> None:
+        self._alone_s = float("inf")  # else since when there is no agent
         self._agent = agent = Channel(caller, MESSAGE_BYTES_MAX)
         self._selector.register(agent, selectors.EVENT_READ, lambda: self._from_agent(agent))
         self._said = ""
@@ -207,7 +218,7 @@ class Keeper:
         assert self._agent is not None
         self._selector.unregister(self._agent)
         self._agent.sock.close()
-        self._agent = None
+        self._agent, self._alone_s = None, time.monotonic()
 
     def _from_agent(self, agent: Channel) -> None:
         agent.flush()

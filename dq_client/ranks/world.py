@@ -99,6 +99,12 @@ class World:
         """Whether its ranks are part of the job; not before they were told to join."""
         return self.gone or not self.start.joins
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether keepers of other nodes ask this one how a barrier has ended."""
+        here = {rank.node for rank in self.local.values()}
+        return self._released[0] >= 0 and not here.issuperset(self.start.nodes)
+
     def of_pid(self, pid: int) -> Optional[Rank]:
         """The rank of a process that has not been seen to end."""
         return next((rank for rank in self.running() if rank.pid == pid), None)
