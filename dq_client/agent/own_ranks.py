@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, field
 from typing import Any
 
 import zmq
@@ -25,6 +24,7 @@ from dq_client.agent import keepers
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
 from dq_client.agent.keepers import KeeperLine
+from dq_client.agent.kept import Kept, joins
 from dq_client.agent.proxies import NOT_STARTED
 from dq_client.agent.starters import Starter, Starters
 from dq_client.home import is_alive
@@ -35,59 +35,6 @@ log = logging.getLogger("dq.agent")
 PAST_MAX = 10_000
 KILLED = 143  # as a shell says of a program that SIGTERM ended
 Instance = tuple[int, int]  # job and the number of its start
-
-
-@dataclass(slots=True)
-class Kept:
-    """One start of a job with ranks here. `orders`: by world, also those not yet given to it."""
-
-    held: Tree
-    line: KeeperLine | None = None
-    state: dict[str, Any] = field(default_factory=dict)
-    orders: dict[int, m.StartRanks] = field(default_factory=dict)
-    unsent: list[dict[str, Any]] = field(default_factory=list)  # until there is a line
-    over: bool = False  # the server knows how it ended: the keeper may go
-    later: list[m.StartRanks] = field(default_factory=list)  # once this keeper has gone
-    closed: set[int] = field(default_factory=set)  # worlds that may not be started any more
-    told: set[int] = field(default_factory=set)  # spawned worlds whose end was reported
-
-    def send(self, message: dict[str, Any]) -> None:
-        """To the keeper, once it is there."""
-        if self.line is None:
-            self.unsent.append(message)
-        else:
-            self.line.send(message)
-
-    @property
-    def worlds(self) -> dict[int, dict[str, Any]]:
-        """What the keeper says of its worlds."""
-        return {int(number): w for number, w in self.state.get("worlds", {}).items()}
-
-    def running(self) -> bool:
-        """Whether ranks that are part of the job run here, or are about to.
-
-        Those that wait to join do not count: they are no reason for the job to go on.
-        """
-        if self.line is None or self.line.gone:
-            return self.line is None and not self.held.over
-        worlds = self.worlds
-        coming = any(
-            order.world not in worlds and not _joins(order) for order in self.orders.values()
-        )
-        losing = bool(self.state.get("losing"))  # a rank died, and the others may go on
-        return coming or losing or any(w["running"] and w["part"] for w in worlds.values())
-
-    @property
-    def newest(self) -> int:
-        """The newest world here that is part of the job."""
-        return max((number for number, w in self.worlds.items() if w["part"]), default=0)
-
-    def world_running(self, world: int) -> bool:
-        """Whether ranks of one world run here, or are about to."""
-        if self.held.over or self.line is None or self.line.gone:
-            return not self.held.over
-        known = self.worlds.get(world)
-        return bool(known["running"]) if known else world in self.orders
 
 
 class OwnRanks:
@@ -126,10 +73,11 @@ class OwnRanks:
         if of in context.closed or order.world in self._past.get(of, ()):
             return  # overtaken: the instance has been killed, or has ended; or the world has
         kept = self._jobs.get(of)
-        if kept is not None and kept.over and order.world not in kept.closed:
+        ends = kept is not None and (kept.over or kept.held.over)
+        if kept is not None and ends and order.world not in kept.closed:
             kept.later.append(order)  # its nodes had left the job, and come back
             return
-        if kept is not None and not _is_new(order.world, kept):
+        if kept is not None and not kept.is_new(order.world):
             return
         try:
             for argv in order.programs:
@@ -192,9 +140,17 @@ class OwnRanks:
     def acknowledged(self, held: Tree) -> None:
         """The server knows how it ended."""
         kept = self._jobs.get((held.record.job, held.record.instance))
-        if kept is not None:
-            kept.over = True
-            kept.send({"do": "leave"})
+        if kept is None:
+            return
+        kept.known = kept.said
+        well = kept.said is not None and not kept.said.exit_code
+        if well and kept.to_come():
+            return  # its nodes had left the job, and come back meanwhile
+        self._leave(kept)
+
+    def _leave(self, kept: Kept) -> None:
+        kept.over = True
+        kept.send({"do": "leave"})
 
     # --- keepers ------------------------------------------------------------------------------
 
@@ -283,7 +239,7 @@ class OwnRanks:
             "input": order.input,
             "label": order.label,
             "spawned": order.spawned,
-            "joins": _joins(order),
+            "joins": joins(order),
             "keys": order.keys,
         }
 
@@ -294,7 +250,7 @@ class OwnRanks:
 
     def _not_started(self, order: m.StartRanks, why: str) -> None:
         log.warning("job %d.%d cannot be started: %s", order.job, order.instance, why)
-        if _joins(order):  # the job goes on at its old size
+        if joins(order):  # the job goes on at its old size
             data = {"failed": order.world, "why": why}
             if order.root in self._nodes:
                 kept = self._jobs.get((order.job, order.instance))
@@ -384,6 +340,8 @@ class OwnRanks:
         kept.held.find()
         try:
             kept.state = json.loads((kept.held.folder / "exit").read_text())
+            # It went without having read these.
+            kept.later += [kept.orders.pop(n) for n in set(kept.orders) - set(kept.worlds)]
         except (OSError, ValueError):
             if not kept.held.killed:
                 # What it said last no longer holds: its ranks have no parent any more.
@@ -411,7 +369,11 @@ class OwnRanks:
         said = reports.about(about)
         if said is not None and said != ended:
             reports.withdraw(about)
-        if ended is not None and said != ended:
+        if ended is not None and ended == kept.known:
+            if not kept.to_come():
+                self._leave(kept)
+        elif ended is not None and said != ended:
+            kept.said = ended
             log.info("job %d.%d: ended here with %d %s", *of, ended.exit_code, ended.error)
             reports.add(about, ended, kept.held)
 
@@ -437,14 +399,3 @@ class OwnRanks:
     def close(self) -> None:
         """The agent ends; its keepers are told by signals (agent.py)."""
         self.starters.close()
-
-
-def _is_new(world: int, kept: Kept) -> bool:
-    """Whether the world may still be started."""
-    known = world in kept.orders or world in kept.worlds or world in kept.closed
-    return not known and not kept.held.killed and not kept.over
-
-
-def _joins(order: m.StartRanks) -> bool:
-    """Whether its ranks wait until the running job takes them in."""
-    return order.world > 0 and not order.spawned

@@ -39,8 +39,11 @@ def ranks_ended(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.Re
             return no_part(link, job)
         desk.apply(ev.JobEnded(job.id, job.instance, body.exit_code, body.error))
         return m.Done()
-    if not _has_processors(desk, link, job):
-        return m.Done()  # its nodes have left the job, which goes on
+    there = nodes_of((*job.allocation, *job.spawned), desk.state)
+    if not any(node.name in there for node in link.nodes):
+        # Its nodes have left the job, which goes on; they may be about to come back to it, and the
+        # agent starts the new ranks when it knows that this end is understood.
+        return m.Done()
     said = desk.rank_reports.of(job)
     said.ended[link.name] = body.world
     node = not_ended(said, job, desk.agents, desk.state)

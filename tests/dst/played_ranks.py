@@ -8,7 +8,8 @@ from unittest import mock
 from dq_client import messages as m
 from dq_client.agent import own_ranks
 from dq_client.agent.context import Context
-from dq_client.agent.own_ranks import Kept, OwnRanks
+from dq_client.agent.kept import Kept
+from dq_client.agent.own_ranks import OwnRanks
 from dq_client.launch import LaunchError
 from tests.dst.played_keeper import Keeper
 from tests.dst.played_start import begin, started

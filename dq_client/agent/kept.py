@@ -1,0 +1,81 @@
+"""One start of a job with DQ's own ranks on this agent's nodes, as its agent knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dq_client import messages as m
+from dq_client.agent.holdings import Tree
+from dq_client.agent.keepers import KeeperLine
+
+
+@dataclass(slots=True)
+class Kept:
+    """One start of a job with ranks here. `orders`: by world, also those not yet given to it."""
+
+    held: Tree
+    line: KeeperLine | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    orders: dict[int, m.StartRanks] = field(default_factory=dict)
+    unsent: list[dict[str, Any]] = field(default_factory=list)  # until there is a line
+    said: m.AppEnded | None = None  # the last end that was reported
+    known: m.AppEnded | None = None  # the last that the server has acknowledged
+    over: bool = False  # the server knows how it ended: the keeper may go
+    later: list[m.StartRanks] = field(default_factory=list)  # once this keeper has gone
+    closed: set[int] = field(default_factory=set)  # worlds that may not be started any more
+    told: set[int] = field(default_factory=set)  # spawned worlds whose end was reported
+
+    def send(self, message: dict[str, Any]) -> None:
+        """To the keeper, once it is there."""
+        if self.line is None:
+            self.unsent.append(message)
+        else:
+            self.line.send(message)
+
+    @property
+    def worlds(self) -> dict[int, dict[str, Any]]:
+        """What the keeper says of its worlds."""
+        return {int(number): w for number, w in self.state.get("worlds", {}).items()}
+
+    def running(self) -> bool:
+        """Whether ranks that are part of the job run here, or are about to.
+
+        Those that wait to join do not count: they are no reason for the job to go on.
+        """
+        if self.line is None or self.line.gone:
+            return self.line is None and not self.held.over
+        worlds = self.worlds
+        coming = any(
+            order.world not in worlds and not joins(order) for order in self.orders.values()
+        )
+        losing = bool(self.state.get("losing"))  # a rank died, and the others may go on
+        return coming or losing or any(w["running"] and w["part"] for w in worlds.values())
+
+    @property
+    def newest(self) -> int:
+        """The newest world here that is part of the job."""
+        return max((number for number, w in self.worlds.items() if w["part"]), default=0)
+
+    def world_running(self, world: int) -> bool:
+        """Whether ranks of one world run here, or are about to."""
+        if self.held.over or self.line is None or self.line.gone:
+            return not self.held.over
+        known = self.worlds.get(world)
+        return bool(known["running"]) if known else world in self.orders
+
+    def to_come(self) -> bool:
+        """Whether ranks run here, or were ordered, be they part of the job or about to join it."""
+        worlds = self.worlds
+        ordered = set(self.orders) - set(worlds) - self.closed
+        return bool(ordered) or any(w["running"] for w in worlds.values())
+
+    def is_new(self, world: int) -> bool:
+        """Whether the world may still be started."""
+        known = world in self.orders or world in self.worlds or world in self.closed
+        return not known and not self.held.killed and not self.over
+
+
+def joins(order: m.StartRanks) -> bool:
+    """Whether its ranks wait until the running job takes them in."""
+    return order.world > 0 and not order.spawned
