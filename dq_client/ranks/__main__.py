@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from dq_client.agent.starters import Starter, Starters
 from dq_client.launch import MPI_TUNING, ONE_THREAD
 from dq_client.ranks.world import unique_name
 
+KEEPERS_END_WITHIN_S = 5.0
 Json = dict[str, Any]
 
 
@@ -54,8 +56,16 @@ class Standalone:
             return self._wait()
         finally:
             self._starters.close()
-            for pid in self._keepers():
+            self._end_keepers()
+
+    def _end_keepers(self) -> None:
+        """Of worlds that nobody waited for, and whoever is about to write into the folder."""
+        for pid in self._keepers():
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
+        until_s = time.monotonic() + KEEPERS_END_WITHIN_S
+        while self._keepers() and time.monotonic() < until_s:
+            time.sleep(0.005)
 
     def _keepers(self) -> list[int]:
         """Those that still run."""
