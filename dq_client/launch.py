@@ -20,6 +20,7 @@ MPI_TUNING = {
     # ucx moves 8 GB/s where ofi moves 1.
     "MPIR_CVAR_CH4_NETMOD": "ucx",
     "UCX_LOG_LEVEL": "error",
+    "UCX_LOG_FILE": "stderr",  # what goes to stdout is the program's
     "UCX_WARN_UNUSED_ENV_VARS": "n",
     # A large message in one call of the kernel, as within a world, and not in calls of 512 KiB:
     # that alone made ranks that have joined 0.82 of as fast as ranks that started together.

@@ -67,6 +67,10 @@ class Loops:
         """Whether this rank is where the job is."""
         return self._target is None
 
+    def give_up(self) -> None:
+        """This rank joins nobody: the job does without it."""
+        self._target = None
+
     def check_arrived(self) -> None:
         """LoopError if this rank has passed by where the job is."""
         if self._target is not None:

@@ -241,6 +241,7 @@ def join(session: Session) -> None:
     except RedistributionError:
         session.grid.free()
         session.backend.shrink(comm, range(job.old_rows * job.old_cols, comm.size))
+        session.loops.give_up()
         session.backend.leave()
 
 

@@ -41,6 +41,7 @@ class Standalone:
         self._lines: dict[str, KeeperLine] = {}
         self._states: dict[str, Json] = {}
         self._begun: dict[str, list[str]] = {}  # worlds that were started there
+        self._joining = set[str]()  # worlds that were started to join the job
         self._selector = selectors.DefaultSelector()
         self._worlds = 0
         self._spawned: set[tuple[str, int]] = set()  # host and ticket
@@ -92,15 +93,21 @@ class Standalone:
             for host in self._lines:
                 self._end(host)
             return True
-        return all(
-            world in self._states[host]["worlds"]
-            and not self._states[host]["worlds"][world]["running"]
-            for host, worlds in self._begun.items()
-            for world in worlds
-        )
+        if any(self._goes_on(h, world) for h, worlds in self._begun.items() for world in worlds):
+            return False
+        for host in self._lines:
+            self._end(host)
+        return True
+
+    def _goes_on(self, host: str, world: str) -> bool:
+        """Whether the job needs it: ranks that wait to join do not keep it from ending."""
+        known = self._states[host]["worlds"].get(world)
+        if world in self._joining and (known is None or not known["part"]):
+            return False
+        return known is None or bool(known["running"])
 
     def _end(self, host: str) -> None:
-        for world in self._states.get(host, {"worlds": {}})["worlds"]:
+        for world in self._begun[host]:
             self._lines[host].send({"do": "end", "world": int(world)})
 
     def _start(
@@ -169,6 +176,7 @@ class Standalone:
         hosts = asked.get("hosts")
         if not hosts or self._known(asked["await"]):
             return
+        self._joining.add(str(asked["await"]))
         argv, cwd = asked.get("argv") or self._programs[0], asked.get("cwd") or str(Path.cwd())
         self._start(asked["await"], hosts, [argv], cwd, root=asked["node"], joins=True)
 

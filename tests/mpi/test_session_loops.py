@@ -20,6 +20,8 @@ def run(kind: str, seed: int, moves: int, path: str) -> tuple[int, dict[str, Any
     ended = run_job(OWN, 2, words, limit_s=300)
     assert ended.code == 0, ended.err
     *told, last = [json.loads(line) for line in ended.out.splitlines()]
+    if told and "aborted" in told[-1]:
+        assert told.pop()["why"] == "the last iteration is done"
     assert all("committed" in line for line in told), told
     return len(told), last
 

@@ -117,9 +117,9 @@ def main() -> None:
 
         KINDS[kind](rs, work)
         parts = rs.comm.gather(np.array(x.local))
-        if parts is not None:
-            data = hashlib.sha256(np.concatenate(parts).tobytes()).hexdigest()
-            print(json.dumps({"made": made.value, "sizes": sizes.value, "data": data}))
+    if parts is not None:
+        data = hashlib.sha256(np.concatenate(parts).tobytes()).hexdigest()
+        print(json.dumps({"made": made.value, "sizes": sizes.value, "data": data}))
 
 
 if __name__ == "__main__":
