@@ -241,6 +241,7 @@ class OwnRanks:
             "spawned": order.spawned,
             "joins": joins(order),
             "keys": order.keys,
+            "adopted": order.adopted,
         }
 
     def _name(self, order: m.StartRanks) -> str:

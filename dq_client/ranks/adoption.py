@@ -1,0 +1,221 @@
+"""Ranks that another process manager has started, taken into a job (docs/ranks.md, "Attached").
+
+They are no children of the keeper: it knows them by the pids that the server names, lets each
+connect its link in FOLDER/attach, checks with the kernel who calls, and watches the process by a
+descriptor of it (pidfd), so that no other process is ever taken for it. A rank belongs to the job
+once it says that it is in its session. Until then it is left alone, whatever happens: it goes on as
+the plain MPI program that it is. FOLDER/adopted has those that belong, for an agent whose keeper
+was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import selectors
+import signal
+import socket
+import struct
+import time
+from typing import Callable, Optional
+
+from . import pmi, process
+from .channel import Channel, listen
+from .world import Rank, World
+
+NAME, MEMBERS = "attach", "adopted"  # in the keeper's folder
+ATTACH_WITHIN_S = 15.0  # longer than the ranks try (resize_lib/attachment.py)
+REAPED_WITHIN_MS = 200  # by its parent, after a rank has ended: then its exit code can be read
+CREDENTIALS = struct.Struct("3i")
+# PIDFD_GET_INFO of Linux 6.15: mask, cgroup, ten ids, exit code.
+INFO = struct.Struct("QQ11Ii")
+GET_INFO = 3 << 30 | INFO.size << 16 | 0xFF << 8 | 11
+INFO_EXIT = 1 << 3
+
+
+class Adoption:
+    """One keeper's part.
+
+    hear     a link has something to be read
+    ended    a rank has ended: its exit code, negative for a signal
+    fail     the job has failed: exit code and reason
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        worlds: dict[int, World],
+        selector: selectors.BaseSelector,
+        *,
+        hear: Callable[[World, Rank, Channel], None],
+        ended: Callable[[World, Rank, int], None],
+        fail: Callable[[int, str], None],
+    ) -> None:
+        self._folder, self._worlds, self._selector = folder, worlds, selector
+        self._hear, self._ended, self._fail = hear, ended, fail
+        self._listener: Optional[socket.socket] = None
+        self._expected: dict[int, tuple[World, int]] = {}  # by pid: its world, and its number there
+        self._linked: dict[int, tuple[World, Rank]] = {}  # by pidfd, until they end
+        self._members: list[int] = []  # as FOLDER/adopted has them
+        self.due_s = float("inf")  # when `look` has something to do
+
+    def expect(self, world: World) -> None:
+        """The ranks of the world that are here will call."""
+        for number in sorted(world.machine.local):
+            world.expected.add(number)
+            self._expected[world.start.adopted[number]] = world, number
+        self.due_s = time.monotonic() + ATTACH_WITHIN_S
+        self._listener = listen(self._folder, NAME)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def look(self, now: float) -> None:
+        """Give up who does not call; note who belongs to the job."""
+        if now >= self.due_s:
+            world, number = next(iter(self._expected.values()))
+            node = world.start.nodes[number]
+            self.release()
+            self._fail(1, f"rank {number} on {node} did not attach within {ATTACH_WITHIN_S:g} s")
+        members = [rank.pid for _, rank in self._linked.values() if _belongs(rank)]
+        if members != self._members:
+            self._members = members
+            lines = [f"{pid} {_ticks(pid)}\n" for pid in members]
+            try:
+                process.write(os.path.join(self._folder, MEMBERS), "".join(lines))
+            except OSError:
+                self._members = []  # a full disk, or the agent has forgotten the job: tried again
+
+    def release(self) -> None:
+        """Leave all alone that do not belong to the job."""
+        for world, number in self._expected.values():
+            world.expected.discard(number)
+        self._expected.clear()
+        self._stop_listening()
+        for world, rank in list(self._linked.values()):
+            if not _belongs(rank):
+                self._let_go(world, rank)
+
+    def unlinked(self, world: World, rank: Rank) -> None:
+        """The link of a rank has ended; one that did not come to its session goes on by itself."""
+        if rank.pidfd in self._linked and not _belongs(rank):
+            self._let_go(world, rank)
+            self._fail(1, f"{world.called(rank)} did not attach: it goes on by itself")
+
+    def signal_all(self, number: int) -> int:
+        """Send a signal to the ranks that belong to the job, and to every descendant of them and
+        of this process; how many there were."""
+        ranks = [rank for _, rank in self._linked.values() if _belongs(rank)]
+        # First who has no other parent than them: init inherits it when they are gone.
+        count = process.signal_all(number, *(rank.pid for rank in ranks))
+        for rank in ranks:
+            try:
+                signal.pidfd_send_signal(rank.pidfd, number)
+                count += 1
+            except OSError:
+                pass
+        return count
+
+    def detach(self) -> None:
+        """In a forked rank: forget the listening socket without closing its number."""
+        if self._listener is not None:
+            self._listener.detach()
+
+    def _stop_listening(self) -> None:
+        self.due_s = float("inf")
+        if self._listener is not None:
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = None
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        try:
+            caller, _ = self._listener.accept()
+        except OSError:
+            return
+        data = caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        pid, uid, _ = CREDENTIALS.unpack(data)
+        if uid != os.geteuid() or pid not in self._expected:
+            caller.close()
+            return
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            caller.close()
+            return
+        world, number = self._expected.pop(pid)
+        world.expected.discard(number)
+        link = Channel(caller, pmi.LINE_BYTES_MAX)
+        rank = Rank(number, world.start.nodes[number], pid, None, link, [], pidfd=pidfd)
+        world.local[number] = rank
+        self._linked[pidfd] = world, rank
+        self._selector.register(link, selectors.EVENT_READ, lambda: self._hear(world, rank, link))
+        self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._gone(world, rank))
+        link.send('{"adopted": true}')
+        if not self._expected:
+            self._stop_listening()
+
+    def _gone(self, world: World, rank: Rank) -> None:
+        """The process has ended."""
+        code = exit_code(rank.pidfd)
+        self._hear(world, rank, rank.link)  # its last word may be that it is in its session
+        if rank.pidfd not in self._linked:
+            return  # it never came to its session
+        self._forget(rank)
+        self._ended(world, rank, rank.said_code or code)
+
+    def _let_go(self, world: World, rank: Rank) -> None:
+        self._forget(rank)
+        try:
+            self._selector.unregister(rank.link)
+        except (KeyError, ValueError):
+            pass
+        rank.link.sock.close()
+        rank.closed = True
+        world.local.pop(rank.number, None)
+
+    def _forget(self, rank: Rank) -> None:
+        del self._linked[rank.pidfd]
+        self._selector.unregister(rank.pidfd)
+        os.close(rank.pidfd)
+
+
+def exit_code(pidfd: int) -> int:
+    """How a process that is no child has ended: its exit code, or minus the signal.
+
+    Linux before 6.15 does not say; then 0, and what the rank has said of its end counts alone.
+    """
+    waiting = select.poll()
+    waiting.register(pidfd, 0)  # hangs up once the parent has collected it
+    waiting.poll(REAPED_WITHIN_MS)
+    asked = bytearray(INFO.pack(INFO_EXIT, *([0] * 13)))
+    try:
+        fcntl.ioctl(pidfd, GET_INFO, asked)
+    except OSError:
+        return 0
+    mask, *_, status = INFO.unpack(asked)
+    return os.waitstatus_to_exitcode(status) if mask & INFO_EXIT else 0
+
+
+def adopted(folder: str) -> list[int]:
+    """For agents: the ranks that a keeper had taken in, and that still run."""
+    try:
+        with open(os.path.join(folder, MEMBERS)) as f:
+            named = [tuple(map(int, line.split())) for line in f]
+        return [pid for pid, ticks in named if _ticks(pid) == ticks]
+    except (OSError, ValueError):
+        return []
+
+
+def _belongs(rank: Rank) -> bool:
+    return rank.in_session or rank.left
+
+
+def _ticks(pid: int) -> int:
+    """See process.start_ticks; -1 for a process that is gone, or a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            fields = f.read().rpartition(b")")[2].split()
+    except OSError:
+        return -1
+    return -1 if fields[0] in (b"Z", b"X") else int(fields[19])
