@@ -128,7 +128,8 @@ class Adoption:
             self._listener = None
 
     def _accept(self) -> None:
-        assert self._listener is not None
+        if self._listener is None:
+            return  # closed in the same round
         try:
             caller, _ = self._listener.accept()
         except OSError:
@@ -157,10 +158,14 @@ class Adoption:
 
     def _gone(self, world: World, rank: Rank) -> None:
         """The process has ended."""
+        if rank.pidfd < 0:
+            return  # it was let go in the same round
         code = exit_code(rank.pidfd)
-        self._hear(world, rank, rank.link)  # its last word may be that it is in its session
-        if rank.pidfd not in self._linked:
-            return  # it never came to its session
+        if not _belongs(rank):
+            self._hear(world, rank, rank.link)  # its last word may be that it is in its session
+            self.unlinked(world, rank)
+        if rank.pidfd < 0:
+            return
         self._forget(rank)
         self._ended(world, rank, rank.said_code or code)
 
@@ -178,6 +183,7 @@ class Adoption:
         del self._linked[rank.pidfd]
         self._selector.unregister(rank.pidfd)
         os.close(rank.pidfd)
+        rank.pidfd = -1
 
 
 def exit_code(pidfd: int) -> int:

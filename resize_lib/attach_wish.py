@@ -1,0 +1,149 @@
+"""What a program says that attaches itself: DQ_ATTACH in the environment, or `resize_lib.attach`.
+
+The words are the options of `dq submit` that make sense for a program that runs already:
+
+    DQ_ATTACH=1                          malleable, any size
+    DQ_ATTACH="sizes=1,2,4,name=fluid"   a word of its own after each comma, or another value
+    resize_lib.attach(sizes=[1, 2, 4], name="fluid")
+
+The environment has the last word: DQ_ATTACH=0 switches a program's own call off.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dq_client import messages as m
+from dq_client.cli.values import parse_sizes, parse_time
+from dq_client.errors import UsageError
+
+VARIABLE = "DQ_ATTACH"
+YES, NO = ("1", "yes", "true"), ("", "0", "no", "false")
+TEXTS = ("name", "group", "account", "qos", "class", "app-name", "kind", "chain")
+NUMBERS = ("min", "max", "multiple", "priority")
+TIMES = ("walltime", "estimate")
+WORDS = ("sizes", *NUMBERS, *TIMES, *TEXTS)
+KINDS = ("malleable", "evolving", "rigid")
+CHAINS = ("square", "powers", "multiple")
+
+# Of the environment a new rank gets what the first ranks have: a program may read any of it. Not
+# what is DQ's own or belongs to one rank, or to the launcher that started it.
+NOT_PASSED_ON = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "HYDI_", "MPIEXEC_", "MPI_LOCAL")
+VARIABLES_MAX, VALUE_MAX = 500, 32_000  # what a message takes
+
+
+def from_environment(text: str) -> dict[str, str] | None:
+    """The words of DQ_ATTACH; None: it says no. UsageError for text that is neither."""
+    if text.strip().lower() in NO:
+        return None
+    if text.strip().lower() in YES:
+        return {}
+    words: dict[str, str] = {}
+    for part in re.split(r",(?=\s*[A-Za-z_-]+\s*=)", text):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"{VARIABLE}={text}: give 1, or words as sizes=1,2,4,name=fluid")
+        words[name.strip().replace("_", "-")] = value.strip()
+    check(words, f"{VARIABLE}={text}")
+    return words
+
+
+def from_call(options: Mapping[str, Any]) -> dict[str, str]:
+    """The words of `resize_lib.attach`, as text. UsageError for those that make no sense."""
+    words = {}
+    for name, value in options.items():
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            value = ",".join(map(str, value))
+        words[name.replace("_", "-")] = str(value)
+    check(words, "resize_lib.attach")
+    return words
+
+
+def check(words: Mapping[str, str], where: str) -> None:
+    """UsageError, one line that begins with `where`, for words that make no sense."""
+    for name, value in words.items():
+        if name not in WORDS:
+            known = ", ".join(WORDS)
+            raise UsageError(f"{where}: {name} is no option here; known: {known}")
+        if name in NUMBERS and not re.fullmatch(r"-?[0-9]{1,9}", value):
+            raise UsageError(f"{where}: {name}={value} is no number")
+        if not value:
+            raise UsageError(f"{where}: {name} has no value")
+    for name, known_values in (("kind", KINDS), ("chain", CHAINS)):
+        if words.get(name, known_values[0]) not in known_values:
+            raise UsageError(f"{where}: {name}={words[name]}: give {', '.join(known_values)}")
+    for name in ("min", "max", "multiple"):
+        if int(words.get(name, "1")) < 1:
+            raise UsageError(f"{where}: {name}={words[name]}: it starts at 1")
+    if "sizes" in words and {"chain", "min", "max"} & words.keys():
+        raise UsageError(f"{where}: sizes lists the legal sizes: leave min, max and chain out")
+    try:
+        if "sizes" in words:
+            parse_sizes(words["sizes"])
+        for name in TIMES:
+            if name in words:
+                parse_time(name, words[name])
+    except UsageError as e:
+        raise UsageError(f"{where}: {str(e).removeprefix('--')}") from None
+
+
+def submission(
+    words: Mapping[str, str],
+    ranks: int,
+    command: Sequence[str],
+    folder: str,
+    environment: Mapping[str, str],
+) -> m.Submit:
+    """What a program of so many ranks says of itself; `words` were checked."""
+    number = {name: int(words[name]) for name in NUMBERS if name in words}
+    seconds = {f"{name}_s": parse_time(name, words[name]) for name in TIMES if name in words}
+    kind = words.get("kind", KINDS[0])
+    sizes = m.Sizes(
+        listed=parse_sizes(words["sizes"]) if "sizes" in words else [],
+        min=number.get("min"),
+        max=number.get("max"),
+        chain=words.get("chain", CHAINS[0]),
+        multiple=number.get("multiple", 1),
+    )
+    return m.Submit(
+        request=uuid.uuid4().hex,
+        name=words.get("name") or Path(_script(command)).stem or "attached",
+        argv=list(command),
+        cwd=folder,
+        kind=kind,
+        initial=ranks,
+        sizes=sizes,
+        env=passed_on(environment),
+        group=words.get("group", ""),
+        account=words.get("account", ""),
+        qos=words.get("qos", ""),
+        job_class=words.get("class", ""),
+        app_name=words.get("app-name", ""),
+        priority=number.get("priority", 0),
+        **seconds,  # type: ignore[arg-type]
+    )
+
+
+def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
+    """What new ranks get of it."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(NOT_PASSED_ON) and len(value) <= VALUE_MAX and len(name) <= m.NAME_MAX
+    }
+    return dict(list(kept.items())[:VARIABLES_MAX])
+
+
+def _script(command: Sequence[str]) -> str:
+    """What people call the program: its script or module."""
+    words = list(command[1:])
+    for i, word in enumerate(words):
+        if word == "-m" and i + 1 < len(words):
+            return words[i + 1].rpartition(".")[2]
+        if not word.startswith("-"):
+            return word
+    return command[0]
