@@ -129,13 +129,14 @@ def submission(
 
 
 def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
-    """What new ranks get of it."""
-    kept = {
-        name: value
-        for name, value in environment.items()
-        if not name.startswith(NOT_PASSED_ON) and len(value) <= VALUE_MAX and len(name) <= m.NAME_MAX
-    }
-    return dict(list(kept.items())[:VARIABLES_MAX])
+    """What new ranks get of it. UsageError if that is more than a message takes: some would miss
+    what the others have."""
+    kept = {k: v for k, v in environment.items() if not k.startswith(NOT_PASSED_ON)}
+    long = [k for k, v in kept.items() if len(v) > VALUE_MAX or len(k) > m.NAME_MAX]
+    if long or len(kept) > VARIABLES_MAX:
+        which = f"{long[0][:40]} is too long" if long else f"{len(kept)} variables are too many"
+        raise UsageError(f"its environment cannot be passed on to new ranks: {which}")
+    return kept
 
 
 def _script(command: Sequence[str]) -> str:

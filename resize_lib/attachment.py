@@ -8,7 +8,6 @@ anything is missing the program runs on as the plain MPI program that it is, and
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN_S = 5.0
 LINK_WITHIN_S = 10.0  # less than keepers wait (dq_client/ranks/adoption.py)
-SOCKET = "attach"  # in the keeper's folder
+SOCKET, ADOPTED = "attach", b'{"adopted": true}\n'  # in the keeper's folder, and its word
 USAGE = 2  # exit code, as of `dq`
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
@@ -57,7 +56,8 @@ class Told:
     job: int = 0
     instance: int = 0
     env: dict[str, str] = field(default_factory=dict)
-    agents: Sequence[str] = ()  # of each rank
+    nodes: Sequence[str] = ()  # of each rank
+    agents: dict[str, str] = field(default_factory=dict)  # by node
 
 
 def attach(**options: Any) -> None:
@@ -148,7 +148,7 @@ def _attach(comm: MPI.Intracomm, words: dict[str, str]) -> str:
             link.close()
         return str(found)
     assert link is not None, "nobody has a reason"
-    os.environ.update(told.env)
+    os.environ.update(told.env | {"DQ_NODE": told.nodes[comm.rank], "DQ_WORLD": "0"})
     os.environ[LINK_VARIABLE] = str(link.detach())
     os.environ[choice.ATTACHED_VARIABLE] = "1"
     if comm.rank == 0:
@@ -188,8 +188,7 @@ def _ask(members: Sequence[Member], words: dict[str, str]) -> Told:
         reply = _call(home, info["address"], body, members)
     except (DQError, OSError) as e:
         return Told(str(e))
-    agents = [reply.agents[k] for k in reply.agent_of]
-    return Told("", reply.job, reply.instance, reply.env, agents)
+    return Told("", reply.job, reply.instance, reply.env, reply.nodes, reply.agents)
 
 
 def _call(home: Home, address: str, body: m.Submit, members: Sequence[Member]) -> m.Attached:
@@ -221,7 +220,10 @@ def _linked(told: Told, rank: int) -> socket.socket:
     """
     from dq_client.ranks.channel import connect
 
-    agent = Home.default().agent(told.agents[rank])
+    node = told.nodes[rank]
+    if node not in told.agents:
+        raise OSError(f"the agent of {node} is away")
+    agent = Home.default().agent(told.agents[node])
     folder = agent / "holdings" / f"{told.job}.{told.instance}"
     until_s = time.monotonic() + LINK_WITHIN_S
     while True:
@@ -233,19 +235,25 @@ def _linked(told: Told, rank: int) -> socket.socket:
                 raise _too_late(agent, folder) from None
             time.sleep(0.005)
     link.settimeout(max(0.1, until_s - time.monotonic()))
-    try:
-        said = b""
-        while not said.endswith(b"\n"):
-            piece = link.recv(1)  # never past the line: what follows is for others
-            if not piece:
-                raise OSError("its keeper does not want it")
-            said += piece
-        if json.loads(said) != {"adopted": True}:
-            raise OSError(f"its keeper says {said!r}")
-    except (OSError, ValueError) as e:
+    said = _first_line(link)
+    if said != ADOPTED:
         link.close()
-        raise OSError(str(e)) from e
+        raise OSError("its keeper does not take it in" + (f": {said!r}" if said else ""))
     return link
+
+
+def _first_line(link: socket.socket) -> bytes:
+    """Never past it: what follows is for others. Empty if the keeper hangs up or says nothing."""
+    said = b""
+    try:
+        while not said.endswith(b"\n"):
+            piece = link.recv(1)
+            if not piece:
+                return b""
+            said += piece
+    except TimeoutError:
+        return b""
+    return said
 
 
 def _too_late(agent: Path, folder: Path) -> OSError:

@@ -57,7 +57,9 @@ class Agent:
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
     each_beat: Callable[[], object] = field(default=lambda: None)
-    machine: str = ""  # told to the server: here ranks can be taken in (dq_client/ranks/adoption.py)
+    machine: str = (
+        ""  # told to the server: here ranks can be taken in (dq_client/ranks/adoption.py)
+    )
     session: int = 0  # what the last welcome said
     retired: bool = False
     _hello: str = ""  # id of a hello that is not answered yet

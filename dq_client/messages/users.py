@@ -119,14 +119,14 @@ class Attached(ReplyBody, tag="attached", frozen=True):
     """They are one: the agents take the ranks in.
 
     env     what the ranks of a job have in their environment (docs/ranks.md)
-    agents  rank r is taken in by the keeper of the agent `agents[agent_of[r]]`
+    nodes   rank r runs on nodes[r], and is taken in by the keeper of the agent agents[nodes[r]]
     """
 
     job: int
     instance: int
     env: dict[str, str]
-    agents: list[str]
-    agent_of: list[int]
+    nodes: list[str]
+    agents: dict[str, str]
 
 
 @sent_by(USER)

@@ -13,7 +13,6 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
-
 OUTPUT_PATIENCE_S = 1.0
 
 

@@ -89,9 +89,7 @@ def _room(turn: Turn, event: ev.JobAttached) -> tuple[int, ...]:
     state, pool, size = turn.state, turn.state.processors, len(event.pids)
     if state.paused:
         raise InsufficientResources(f"nothing is granted at the moment: {state.paused}")
-    spare = [
-        [p for p in pool.idle if pool.node_of[p] in nodes] for nodes in map(set, event.places)
-    ]
+    spare = [[p for p in pool.idle if pool.node_of[p] in nodes] for nodes in map(set, event.places)]
     for place, count in Counter(event.place_of).items():
         idle = len(spare[place])
         if count > idle:

@@ -231,7 +231,7 @@ def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
 
 
 def _delayed(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
-    """Why the job gets nothing if a waiting one would start later than planned; None: none would."""
+    """Why the job gets nothing: a waiting one would start later; None: none would."""
     found = first_delayed(turn.state, turn.config, turn.now, count, _end(job))
     if found is None:
         return None

@@ -46,7 +46,7 @@ class JobSubmitted:
 class JobAttached:
     """Somebody has started a program by other means, and it wants to be a job.
 
-    Its ranks run already: rank r, with process `pids[r]`, on any of the nodes `places[place_of[r]]`.
+    Its ranks run already: rank r, process `pids[r]`, on one of the nodes `places[place_of[r]]`.
     A spec whose `request_id` was seen before yields the same job again.
     """
 

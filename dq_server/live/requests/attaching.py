@@ -40,16 +40,14 @@ def attach(desk: Desk, call: Call[m.Attach]) -> m.ReplyBody:
     # A repeat may come late, when the first answer got lost.
     if job.state not in (JobState.STARTING, JobState.RUNNING) or job.size != ranks:
         return m.Error("refused", f"job {job.id}, which it was for a moment, is {job.state}")
-    node_of, by_node = desk.state.processors.node_of, desk.agents.by_node
-    names = [by_node[node_of[p]].name if node_of[p] in by_node else "" for p in job.allocation]
-    agents = list(dict.fromkeys(names))
-    place = {name: k for k, name in enumerate(agents)}
+    nodes = [desk.state.processors.node_of[p] for p in job.allocation]
+    by_node = desk.agents.by_node
     return m.Attached(
         job=job.id,
         instance=job.instance,
         env=told(desk, job),
-        agents=agents,
-        agent_of=[place[name] for name in names],
+        nodes=nodes,
+        agents={node: by_node[node].name for node in nodes if node in by_node},
     )
 
 
