@@ -26,6 +26,7 @@ from .world import Rank, World
 
 NAME, MEMBERS = "attach", "adopted"  # in the keeper's folder
 ATTACH_WITHIN_S = 15.0  # longer than the ranks try (resize_lib/attachment.py)
+LEFT_WITHIN_S = 0.5  # a rank that has left its session may end by itself
 REAPED_WITHIN_MS = 200  # by its parent, after a rank has ended: then its exit code can be read
 CREDENTIALS = struct.Struct("3i")
 # PIDFD_GET_INFO of Linux 6.15: mask, cgroup, ten ids, exit code.
@@ -58,25 +59,33 @@ class Adoption:
         self._expected: dict[int, tuple[World, int]] = {}  # by pid: its world, and its number there
         self._linked: dict[int, tuple[World, Rank]] = {}  # by pidfd, until they end
         self._members: list[int] = []  # as FOLDER/adopted has them
-        self.due_s = float("inf")  # when `look` has something to do
+        self._due_s = self._late_s = float("inf")
+
+    @property
+    def due_s(self) -> float:
+        """When `look` has something to do."""
+        return min(self._due_s, self._late_s)
 
     def expect(self, world: World) -> None:
         """The ranks of the world that are here will call."""
         for number in sorted(world.machine.local):
             world.expected.add(number)
             self._expected[world.start.adopted[number]] = world, number
-        self.due_s = time.monotonic() + ATTACH_WITHIN_S
+        self._due_s = time.monotonic() + ATTACH_WITHIN_S
         self._listener = listen(self._folder, NAME)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def look(self, now: float) -> None:
         """Give up who does not call; note who belongs to the job."""
-        if now >= self.due_s:
+        if now >= self._late_s:
+            self._late_s = float("inf")
+            self._signal(signal.SIGTERM, self._belonging())
+        if now >= self._due_s:
             world, number = next(iter(self._expected.values()))
             node = world.start.nodes[number]
             self.release()
             self._fail(1, f"rank {number} on {node} did not attach within {ATTACH_WITHIN_S:g} s")
-        members = [rank.pid for _, rank in self._linked.values() if _belongs(rank)]
+        members = [rank.pid for rank in self._belonging()]
         if members != self._members:
             self._members = members
             lines = [f"{pid} {_ticks(pid)}\n" for pid in members]
@@ -101,19 +110,32 @@ class Adoption:
             self._let_go(world, rank)
             self._fail(1, f"{world.called(rank)} did not attach: it goes on by itself")
 
-    def signal_all(self, number: int) -> int:
-        """Send a signal to the ranks that belong to the job, and to every descendant of them and
-        of this process; how many there were."""
-        ranks = [rank for _, rank in self._linked.values() if _belongs(rank)]
-        # First who has no other parent than them: init inherits it when they are gone.
-        count = process.signal_all(number, *(rank.pid for rank in ranks))
+    def terminate(self) -> None:
+        """SIGTERM to all that belong to the job, and to every descendant of them and of this
+        process; a little later to those that have left their session."""
+        # They are about to end by themselves, and mpiexec to return the exit code of one of them.
+        self._late_s = time.monotonic() + LEFT_WITHIN_S
+        here = [rank for rank in self._belonging() if not rank.left]
+        process.signal_all(signal.SIGTERM, *(rank.pid for rank in here))
+        self._signal(signal.SIGTERM, here)
+
+    def kill(self) -> int:
+        """SIGKILL to all of them; how many there were."""
+        ranks = self._belonging()
+        # Descendants first: when their parent is gone init has them, and nobody finds them.
+        count = process.signal_all(signal.SIGKILL, *(rank.pid for rank in ranks))
+        self._signal(signal.SIGKILL, ranks)
+        return count + len(ranks)
+
+    def _belonging(self) -> list[Rank]:
+        return [rank for _, rank in self._linked.values() if _belongs(rank)]
+
+    def _signal(self, number: int, ranks: list[Rank]) -> None:
         for rank in ranks:
             try:
                 signal.pidfd_send_signal(rank.pidfd, number)
-                count += 1
             except OSError:
                 pass
-        return count
 
     def detach(self) -> None:
         """In a forked rank: forget the listening socket without closing its number."""
@@ -121,7 +143,7 @@ class Adoption:
             self._listener.detach()
 
     def _stop_listening(self) -> None:
-        self.due_s = float("inf")
+        self._due_s = float("inf")
         if self._listener is not None:
             self._selector.unregister(self._listener)
             self._listener.close()

@@ -133,7 +133,7 @@ class Keeper:
         now = time.monotonic()
         if now >= self._kill_s:
             self._kill_s = now + KILL_AGAIN_S
-            self._adoption.signal_all(signal.SIGKILL)
+            self._adoption.kill()
         self._dialogue.losses.look(now)
         self._adoption.look(now)
         for world in self.worlds.values():
@@ -151,7 +151,7 @@ class Keeper:
     def _end(self) -> None:
         for world in self.worlds.values():
             world.remove_shared_memory()
-        while self._adoption.signal_all(signal.SIGKILL):
+        while self._adoption.kill():
             process.reap_all()
             time.sleep(0.005)
         state = json.dumps(self.state())
@@ -409,7 +409,7 @@ class Keeper:
                 world.note_shared_memory()
             self._kill_s = time.monotonic() + GRACE_S
             self._adoption.release()
-            self._adoption.signal_all(signal.SIGTERM)
+            self._adoption.terminate()
 
     def _cancel(self, number: int) -> None:
         """End the ranks of a world that has not joined, or shall not be there any more."""

@@ -1,0 +1,147 @@
+"""Programs that somebody starts with mpiexec beside a cluster: they attach themselves, are resized
+as any job is, and leave nothing, however they end. Whoever cannot attach runs on as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dq_client import messages as m
+from dq_client.cluster import local_cluster
+from harness.bench import two_nodes, until
+from harness.commands import ROOT
+from tests.live.attaching import Beside
+from tests.live.own_ranks import STAYING
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
+
+RELEASING = str(Path(__file__).with_name("releasing.py"))
+CLUSTERS = {"one agent": lambda: local_cluster(4), "two agents": two_nodes}
+
+
+@pytest.fixture(scope="module", params=CLUSTERS)
+def beside(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Beside]:
+    bench = Beside(tmp_path_factory.mktemp("attach"), CLUSTERS[request.param]())
+    yield bench
+    assert bench.close() == 0, "processes were left behind"
+
+
+# --- a job as any other -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_it_grows_and_shrinks_and_its_end_is_known(beside: Beside, code: int) -> None:
+    job = beside.attached(2, STAYING, beside.stop, code)
+    beside.settled(job, 2)
+    view = beside.view(job)
+    assert (view["name"], view["kind"], view["attached"]) == ("staying", "malleable", True)
+    assert view["legal_sizes"] == [1, 2, 3, 4]
+    beside.resize(job, 4)
+    beside.resize(job, 1)
+    beside.resize(job, 2)
+    beside.stop.touch()
+    assert beside.started is not None
+    assert beside.started.code() == code
+    view = beside.over(job)
+    assert (view["state"], view["exit_code"]) == ("failed" if code else "done", code)
+    assert "sizes 2 4 1 2" in beside.started.out
+    assert len(beside.started.said()) == 1, "one line on the terminal"
+    assert beside.started.err.splitlines() == beside.started.said()
+    written = (beside.home.job(job) / "out").read_text()
+    assert "the output of the 2 ranks that attached themselves goes where mpiexec" in written
+    assert written.count("\nhere ") == 3, "new ranks write to the job's file"
+    story = beside.ask(m.WhyQuery(job))["story"]
+    assert story[0]["text"] == "started with mpiexec on 2 processors, and attached: 4 were idle"
+
+
+def test_the_rank_that_started_it_may_leave(beside: Beside) -> None:
+    job = beside.attached(1, RELEASING, attach="1")
+    view = beside.over(job)
+    assert (view["state"], view["name"]) == ("done", "releasing"), view["reason"]
+    assert [stay["processors"] for stay in view["sizes"]] == [1, 3, 2]
+    assert beside.started is not None
+    assert beside.started.code() == 0, "mpiexec takes the end of its rank for what it is"
+    total = sum(3.0 * i + 200 for i in range(300))
+    assert f"total {total} on 2" in (beside.home.job(job) / "out").read_text()
+
+
+def test_a_job_that_was_never_resized_ends_in_mpi_as_usual(beside: Beside) -> None:
+    job = beside.attached(3, STAYING, beside.stop)
+    beside.settled(job, 3)
+    beside.stop.touch()
+    assert beside.over(job)["state"] == "done"
+    assert beside.started is not None
+    assert beside.started.code() == 0
+
+
+# --- ends that nobody wanted ----------------------------------------------------------------------
+
+
+def grown(beside: Beside) -> int:
+    """A job on three processors, two of whose ranks mpiexec has started."""
+    job = beside.attached(2)
+    beside.settled(job, 2)
+    beside.resize(job, 3)
+    return job
+
+
+def test_dq_kill_ends_the_program_of_mpiexec(beside: Beside) -> None:
+    job = grown(beside)
+    beside.ask(m.Kill(job))
+    view = beside.over(job)
+    assert (view["state"], view["reason"]) == ("killed", f"killed by {view['user']}")
+    assert beside.started is not None
+    assert beside.started.code() != 0
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_rank_that_is_killed_ends_the_job(beside: Beside, rank: int) -> None:
+    job = grown(beside)
+    (pid,) = (int(x.split()[1]) for x in beside.lines(job) if x.startswith("here ")
+              and x.split()[2] == str(rank))  # fmt: skip
+    os.kill(pid, signal.SIGKILL)
+    view = beside.over(job)
+    assert view["state"] == "failed"
+    assert "signal 9 (SIGKILL)" in view["reason"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_end_of_mpiexec_ends_the_job(beside: Beside, number: int) -> None:
+    job = grown(beside)
+    beside.interrupt(number)
+    assert beside.over(job)["state"] == "failed"
+
+
+def test_the_end_of_the_keepers_ends_the_job(beside: Beside) -> None:
+    job = grown(beside)
+    for folder in beside.holdings():
+        os.kill(int((folder / "claim").read_text().split()[0]), signal.SIGKILL)
+    view = beside.over(job)
+    assert view["state"] == "failed"
+    assert "was killed" in view["reason"]
+
+
+def test_it_outlives_server_and_agents_and_is_resized_by_the_next(beside: Beside) -> None:
+    job = grown(beside)
+    before = set(beside.ranks(job))
+    beside.kill_agents()
+    time.sleep(0.3)
+    assert set(beside.ranks(job)) == before
+    beside.restart_agents()
+    beside.restart_server()
+    assert set(beside.ranks(job)) == before
+    beside.resize(job, 4)
+    beside.resize(job, 1)
+    beside.stop.touch()
+    assert beside.over(job)["state"] == "done"
+    assert beside.started is not None
+    assert beside.started.code() == 0
