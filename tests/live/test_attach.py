@@ -145,3 +145,86 @@ def test_it_outlives_server_and_agents_and_is_resized_by_the_next(beside: Beside
     assert beside.over(job)["state"] == "done"
     assert beside.started is not None
     assert beside.started.code() == 0
+
+
+# --- who cannot attach runs on as it is -----------------------------------------------------------
+
+
+def plain(beside: Beside, ranks: int, **more: object) -> str:
+    """Run a program that must not become a job; why it did not."""
+    before = len(beside.states())
+    started = beside.start(ranks, STAYING, __file__, **more)  # type: ignore[arg-type]
+    assert started.code() == 0, started.err
+    assert f"sizes {ranks}" in started.out
+    assert len(beside.states()) == before
+    assert not started.left()
+    (line,) = started.err.splitlines()
+    head, tail = "dq: not attached: ", f"; the program runs on with its {ranks} rank"
+    assert line.startswith(head)
+    assert tail in line
+    return line.removeprefix(head).partition(tail)[0]
+
+
+def test_no_room(beside: Beside) -> None:
+    beside.stop.unlink(missing_ok=True)
+    job = beside.run(sys.executable, STAYING, beside.stop, initial=3, walltime_s=600, kind="rigid")
+    beside.wait_for([job], ("running",))
+    nodes = [node.name for node in beside.cluster.nodes]
+    where = f"{len(nodes)} nodes from {nodes[0]} to {nodes[-1]}"
+    assert plain(beside, 2) == f"its 2 ranks run on {where}: 1 idle processors"
+    waits = beside.run("true", initial=4, kind="rigid", walltime_s=600)
+    assert plain(beside, 1) == (
+        f"it needs 1 processors, 1 are idle, but job {waits}, which waits, would start nobody knows"
+        " when"
+    )
+    for known in (waits, job):
+        beside.ask(m.Kill(known))
+        beside.ended(known)
+
+
+def test_no_server(beside: Beside, tmp_path: Path) -> None:
+    why = plain(beside, 2, home=tmp_path / "none")
+    assert why == f"no server is running in {tmp_path / 'none'}: start one with dq up"
+
+
+def test_sizes_without_the_one_that_it_has(beside: Beside) -> None:
+    assert plain(beside, 3, attach="sizes=1,2,4") == "size 3 is not among the legal sizes 1, 2, 4"
+
+
+def test_started_without_mpiexec(beside: Beside) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "DQ_HOME": str(beside.home.root)}
+    done = subprocess.run(
+        [sys.executable, STAYING, __file__],
+        env=env | {"DQ_ATTACH": "1"}, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stderr == (
+        "dq: not attached: resizing needs DQ or mpiexec, and this program was started without them;"
+        " the program runs on with its 1 rank\n"
+    )
+
+
+@pytest.mark.parametrize("attach", ["0", None])
+def test_who_does_not_ask_is_left_alone(beside: Beside, attach: str | None) -> None:
+    before = len(beside.states())
+    started = beside.start(1, STAYING, __file__, attach=attach)
+    assert started.code() == 0
+    assert started.err == ""
+    assert len(beside.states()) == before
+
+
+def test_words_that_make_no_sense_end_the_program_before_it_begins(beside: Beside) -> None:
+    started = beside.start(2, STAYING, beside.stop, attach="sizes=1,x")
+    assert started.code() == 2
+    assert started.out == ""
+    (line,) = started.err.splitlines()
+    assert line == (
+        "dq: DQ_ATTACH=sizes=1,x: sizes 1,x: give numbers with commas between, as 2,4,6, or grids,"
+        " as 2x2,1x4"
+    )
+
+
+def test_a_program_that_dq_has_started_may_ask_in_vain(beside: Beside) -> None:
+    job = beside.run(sys.executable, RELEASING, initial=1, kind="evolving", sizes=m.Sizes(max=3))
+    view = beside.ended(job)
+    assert (view["state"], view["attached"]) == ("done", False)
+    assert [stay["processors"] for stay in view["sizes"]] == [1, 3, 2]
