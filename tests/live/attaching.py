@@ -31,7 +31,7 @@ class Started:
         with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
             self.process = subprocess.Popen(
                 [find_mpiexec(), "-n", str(ranks), sys.executable, *words],
-                env={**os.environ, "PYTHONPATH": str(ROOT), MARK: self.mark, **env},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", MARK: self.mark, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

@@ -53,8 +53,5 @@ def attach(desk: Desk, call: Call[m.Attach]) -> m.ReplyBody:
 
 def _nodes_on(desk: Desk, machine: str) -> tuple[str, ...]:
     """The nodes of this machine whose agents take in ranks."""
-    return tuple(
-        node
-        for node, link in desk.agents.by_node.items()
-        if machine and link.machine == machine and node in desk.state.processors.nodes
-    )
+    links = [(node, desk.agents.by_node.get(node)) for node in desk.state.processors.nodes]
+    return tuple(node for node, link in links if link is not None and link.machine == machine != "")
