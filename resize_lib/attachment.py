@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, machine
+from dq_client.launch import MPI_TUNING
 from resize_lib.attach_wish import VARIABLE, from_call, from_environment, submission
 from resize_lib.processes.command import program_command, start_folder
 from resize_lib.processes.link import LINK_VARIABLE
@@ -80,6 +81,8 @@ def begin() -> None:
 
     if ServerLink.configured():
         return  # DQ has started it: it is a job already
+    for name, value in MPI_TUNING.items():
+        os.environ.setdefault(name, value)  # MPI reads it when it is initialized, perhaps now
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD

@@ -15,7 +15,7 @@ import pytest
 
 from dq_client import messages as m
 from dq_client.cluster import local_cluster
-from harness.bench import two_nodes, until
+from harness.bench import two_nodes
 from harness.commands import ROOT
 from tests.live.attaching import Beside
 from tests.live.own_ranks import STAYING
