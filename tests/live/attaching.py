@@ -28,7 +28,7 @@ class Started:
         self.folder = folder
         folder.mkdir()
         self.mark = str(folder)
-        common = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", MARK: self.mark}
+        {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "", MARK: self.mark}
         with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
             self.process = subprocess.Popen(
                 [find_mpiexec(), "-n", str(ranks), sys.executable, *words],

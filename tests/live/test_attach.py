@@ -179,7 +179,7 @@ def test_no_room(beside: Beside) -> None:
     )
     for known in (waits, job):
         beside.ask(m.Kill(known))
-        beside.ended(known)
+    beside.ended(job)
 
 
 def test_no_server(beside: Beside, tmp_path: Path) -> None:
