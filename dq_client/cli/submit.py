@@ -112,7 +112,8 @@ from dq_client.report.growth import ENDED
 def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
     """Submit PROGRAM (after --) as a job; prints the job's id.
 
-    The program runs under MPI, one rank per processor, in the current folder.
+    The program runs under MPI, one rank per processor, in the current folder. One that mpiexec has
+    started becomes a job, too: DQ_ATTACH=1 mpiexec -n 4 python app.py (docs/attach.md).
     """
     parts = parse_parts(program) if o["mpmd"] else []
     if parts:
