@@ -14,11 +14,10 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dq_client import messages as m
-from dq_client.cli.values import parse_sizes, parse_time
+from dq_client.cli.values import name_of, parse_sizes, parse_time
 from dq_client.errors import UsageError
 
 VARIABLE = "DQ_ATTACH"
@@ -111,7 +110,7 @@ def submission(
     )
     return m.Submit(
         request=uuid.uuid4().hex,
-        name=words.get("name") or Path(_script(command)).stem or "attached",
+        name=words.get("name") or name_of(command),
         argv=list(command),
         cwd=folder,
         kind=kind,
@@ -137,14 +136,3 @@ def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
         which = f"{long[0][:40]} is too long" if long else f"{len(kept)} variables are too many"
         raise UsageError(f"its environment cannot be passed on to new ranks: {which}")
     return kept
-
-
-def _script(command: Sequence[str]) -> str:
-    """What people call the program: its script or module."""
-    words = list(command[1:])
-    for i, word in enumerate(words):
-        if word == "-m" and i + 1 < len(words):
-            return words[i + 1].rpartition(".")[2]
-        if not word.startswith("-"):
-            return word
-    return command[0]

@@ -114,6 +114,28 @@ def test_a_rank_that_is_killed_ends_the_job(beside: Beside, rank: int) -> None:
     assert "signal 9 (SIGKILL)" in view["reason"]
 
 
+FAILING = """
+import resize_lib
+with resize_lib.session() as rs:
+    for turn in rs.iterations(100):
+        if turn == 5 and rs.rank == 1:
+            raise RuntimeError("mine")
+        rs.comm.barrier()
+"""
+
+
+def test_an_exception_ends_the_job_with_its_traceback(beside: Beside) -> None:
+    view = beside.over(beside.attached(2, "-c", FAILING))
+    assert (view["state"], view["exit_code"], view["reason"]) == (
+        "failed",
+        1,
+        "the application ended with exit code 1",
+    )
+    assert beside.started is not None
+    assert "RuntimeError: mine" in beside.started.err
+    assert beside.started.code() == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_end_of_mpiexec_ends_the_job(beside: Beside, number: int) -> None:
     job = grown(beside)
@@ -189,6 +211,14 @@ def test_no_server(beside: Beside, tmp_path: Path) -> None:
 
 def test_sizes_without_the_one_that_it_has(beside: Beside) -> None:
     assert plain(beside, 3, attach="sizes=1,2,4") == "size 3 is not among the legal sizes 1, 2, 4"
+
+
+def test_ranks_of_different_programs(beside: Beside) -> None:
+    words = [STAYING, __file__, ":", "-n", "1", sys.executable, STAYING, __file__, "0"]
+    started = beside.start(1, *words)
+    assert started.code() == 0
+    assert "its ranks run different programs, and a new one could run either" in started.err
+    assert "sizes 2" in started.out
 
 
 def test_started_without_mpiexec(beside: Beside) -> None:
