@@ -27,7 +27,9 @@ from .world import Rank, World
 NAME, MEMBERS = "attach", "adopted"  # in the keeper's folder
 ATTACH_WITHIN_S = 15.0  # longer than the ranks try (resize_lib/attachment.py)
 LEFT_WITHIN_S = 0.5  # a rank that has left its session may end by itself
-REAPED_WITHIN_MS = 200  # by its parent, after a rank has ended: then its exit code can be read
+KILLED = (-signal.SIGKILL, -signal.SIGTERM)
+ZOMBIE = (b"Z", b"X")
+TICKS_FIELD, EXIT_FIELD = 19, 49  # of /proc/PID/stat, after the name
 CREDENTIALS = struct.Struct("3i")
 # PIDFD_GET_INFO of Linux 6.15: mask, cgroup, ten ids, exit code.
 INFO = struct.Struct("QQ11Ii")
@@ -173,23 +175,29 @@ class Adoption:
         world.local[number] = rank
         self._linked[pidfd] = world, rank
         self._selector.register(link, selectors.EVENT_READ, lambda: self._hear(world, rank, link))
-        self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._gone(world, rank))
+        self._selector.register(pidfd, selectors.EVENT_READ, self._gone)
         link.send('{"adopted": true}')
         if not self._expected:
             self._stop_listening()
 
-    def _gone(self, world: World, rank: Rank) -> None:
-        """The process has ended."""
-        if rank.pidfd < 0:
-            return  # it was let go in the same round
-        code = exit_code(rank.pidfd)
-        if not _belongs(rank):
-            self._hear(world, rank, rank.link)  # its last word may be that it is in its session
-            self.unlinked(world, rank)
-        if rank.pidfd < 0:
-            return
-        self._forget(rank)
-        self._ended(world, rank, rank.said_code or code)
+    def _gone(self) -> None:
+        """Processes have ended: first those that did so by themselves. Mpiexec kills the others
+        then, and it is the first one that people want to hear of."""
+        waiting = select.poll()
+        for pidfd in self._linked:
+            waiting.register(pidfd, select.POLLIN)
+        ended = [self._linked[pidfd] for pidfd, _ in waiting.poll(0)]
+        codes = {rank.pidfd: exit_code(rank.pidfd, rank.pid) for _, rank in ended}
+        for world, rank in list(self._linked.values()):
+            if rank.link in self._selector.get_map():  # what was said before counts
+                self._hear(world, rank, rank.link)
+        for world, rank in sorted(ended, key=lambda one: codes.get(one[1].pidfd) in KILLED):
+            if not _belongs(rank):
+                self.unlinked(world, rank)
+            if rank.pidfd in self._linked:
+                code = codes[rank.pidfd]
+                self._forget(rank)
+                self._ended(world, rank, code)
 
     def _let_go(self, world: World, rank: Rank) -> None:
         self._forget(rank)
@@ -208,21 +216,34 @@ class Adoption:
         rank.pidfd = -1
 
 
-def exit_code(pidfd: int) -> int:
+def exit_code(pidfd: int, pid: int) -> int:
     """How a process that is no child has ended: its exit code, or minus the signal.
 
-    Linux before 6.15 does not say; then 0, and what the rank has said of its end counts alone.
+    0 if nobody says any more: its parent has collected it, and Linux is older than 6.15.
     """
-    waiting = select.poll()
-    waiting.register(pidfd, 0)  # hangs up once the parent has collected it
-    waiting.poll(REAPED_WITHIN_MS)
+    status = _collected(pidfd)
+    if status is None:
+        status = _uncollected(pid)
+    if status is None:  # collected between the two
+        status = _collected(pidfd)
+    return os.waitstatus_to_exitcode(status or 0)
+
+
+def _collected(pidfd: int) -> Optional[int]:
+    """The wait status of a process that its parent has collected."""
     asked = bytearray(INFO.pack(INFO_EXIT, *([0] * 13)))
     try:
         fcntl.ioctl(pidfd, GET_INFO, asked)
     except OSError:
-        return 0
+        return None
     mask, *_, status = INFO.unpack(asked)
-    return os.waitstatus_to_exitcode(status) if mask & INFO_EXIT else 0
+    return int(status) if mask & INFO_EXIT else None
+
+
+def _uncollected(pid: int) -> Optional[int]:
+    """The wait status of a process that its parent has not collected yet."""
+    fields = _stat(pid)
+    return int(fields[EXIT_FIELD]) if fields and fields[0] in ZOMBIE else None
 
 
 def adopted(folder: str) -> list[int]:
@@ -241,9 +262,14 @@ def _belongs(rank: Rank) -> bool:
 
 def _ticks(pid: int) -> int:
     """See process.start_ticks; -1 for a process that is gone, or a zombie."""
+    fields = _stat(pid)
+    return int(fields[TICKS_FIELD]) if fields and fields[0] not in ZOMBIE else -1
+
+
+def _stat(pid: int) -> list[bytes]:
+    """/proc/PID/stat from the state on; empty for a process that is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as f:
-            fields = f.read().rpartition(b")")[2].split()
+            return f.read().rpartition(b")")[2].split()
     except OSError:
-        return -1
-    return -1 if fields[0] in (b"Z", b"X") else int(fields[19])
+        return []

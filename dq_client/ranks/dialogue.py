@@ -158,7 +158,7 @@ class Dialogue:
             rank.retired = rank.retired or bool(said.get("retired"))
             self.losses.back(rank)
         elif "exit" in said:
-            rank.said_code = int(said["exit"]) & 0xFF
+            self._fail(int(said["exit"]) & 0xFF or 1, "")
         elif "free" in said:
             self.losses.freed(rank, said)
         elif "arrived" in said:

@@ -56,7 +56,6 @@ class Rank:
     link: Channel
     streams: list[output.Stream]
     pidfd: int = -1  # of such a one, which is no child
-    said_code: int = 0  # what such a one says it will end with
     in_session: bool = False  # it has said so and not taken it back
     left: bool = False  # it was in a session and left it in order
     retired: bool = False  # the job goes on without it: how it ends does not matter

@@ -91,7 +91,6 @@ class Keeping:
             said = json.loads(line)
             if "session" in said:
                 rank.in_session, rank.left = said["session"], not said["session"]
-            rank.said_code = said.get("exit", 0)
         if lines is None:
             self.selector.unregister(link)
             self.adoption.unlinked(world, rank)
@@ -147,26 +146,28 @@ def test_ranks_that_call_are_taken_in_and_their_ends_seen(
     os.kill(callers[0].process.pid, signal.SIGSEGV)
     callers[0].process.wait()
     keeping.serve(lambda: len(keeping.ends) == 2)
-    knows = adoption_knows_codes()
-    assert keeping.ends == ([(1, 3), (0, -signal.SIGSEGV)] if knows else [(1, 0), (0, 0)])
+    assert keeping.ends == [(1, 3), (0, -signal.SIGSEGV)]
     assert not adopted(str(keeping.folder))
     assert not keeping.failures
 
 
-def adoption_knows_codes() -> bool:
-    """Whether this kernel tells how a process ended that is no child: Linux 6.15."""
-    major, minor = os.uname().release.split(".")[:2]
-    return (int(major), int("".join(filter(str.isdigit, minor)))) >= (6, 15)
-
-
-def test_what_a_rank_says_of_its_end_counts_more(keeping: Keeping, callers: list[Caller]) -> None:
+def test_the_exit_code_is_known_before_the_parent_has_collected_it(
+    keeping: Keeping, callers: list[Caller]
+) -> None:
     keeping.taken_in(callers)
-    callers[0].do('say {"exit": 5}')
-    keeping.serve(lambda: keeping.world.local[0].said_code)
-    callers[0].process.kill()
-    callers[0].process.wait()
+    callers[0].do("end 5")
     keeping.serve(lambda: keeping.ends)
     assert keeping.ends == [(0, 5)]
+
+
+def test_who_was_killed_for_another_comes_after_it(keeping: Keeping, callers: list[Caller]) -> None:
+    keeping.taken_in(callers)
+    callers[0].process.kill()
+    callers[1].do("end 5")
+    for caller in callers:
+        caller.process.wait()
+    keeping.serve(lambda: len(keeping.ends) == 2)
+    assert keeping.ends == [(1, 5), (0, -signal.SIGKILL)]
 
 
 def test_a_stranger_is_turned_away(keeping: Keeping, callers: list[Caller], tmp_path: Path) -> None:
