@@ -48,14 +48,13 @@ class Adoption:
     def __init__(
         self,
         folder: str,
-        worlds: dict[int, World],
         selector: selectors.BaseSelector,
         *,
         hear: Callable[[World, Rank, Channel], None],
         ended: Callable[[World, Rank, int], None],
         fail: Callable[[int, str], None],
     ) -> None:
-        self._folder, self._worlds, self._selector = folder, worlds, selector
+        self._folder, self._selector = folder, selector
         self._hear, self._ended, self._fail = hear, ended, fail
         self._listener: Optional[socket.socket] = None
         self._expected: dict[int, tuple[World, int]] = {}  # by pid: its world, and its number there

@@ -82,7 +82,7 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._agent: Optional[Channel] = None
         self._adoption = Adoption(
-            folder, self.worlds, self._selector, hear=self._hear, ended=self._ended, fail=self._fail
+            folder, self._selector, hear=self._hear, ended=self._ended, fail=self._fail
         )
         self._listener = self._listen()
         self._wake, wakes = socket.socketpair()

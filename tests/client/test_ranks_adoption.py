@@ -78,7 +78,7 @@ class Keeping:
         )  # fmt: skip
         self.world = World(start, ["n1"])
         self.adoption = Adoption(
-            str(folder), {0: self.world}, self.selector,
+            str(folder), self.selector,
             hear=self.hear,
             ended=lambda _, rank, code: self.ends.append((rank.number, code)),
             fail=lambda _, why: self.failures.append(why),
