@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 RELEASING = str(Path(__file__).with_name("releasing.py"))
 CLUSTERS = {"one agent": lambda: local_cluster(4), "two agents": two_nodes}
+one_agent = pytest.mark.parametrize("beside", ["one agent"], indirect=True)
 
 
 @pytest.fixture(scope="module", params=CLUSTERS)
@@ -74,6 +75,7 @@ def test_the_rank_that_started_it_may_leave(beside: Beside) -> None:
     assert f"total {total} on 2" in (beside.home.job(job) / "out").read_text()
 
 
+@one_agent
 def test_a_job_that_was_never_resized_ends_in_mpi_as_usual(beside: Beside) -> None:
     job = beside.attached(3, STAYING, beside.stop)
     beside.settled(job, 3)
@@ -204,15 +206,18 @@ def test_no_room(beside: Beside) -> None:
     beside.ended(job)
 
 
+@one_agent
 def test_no_server(beside: Beside, tmp_path: Path) -> None:
     why = plain(beside, 2, home=tmp_path / "none")
     assert why == f"no server is running in {tmp_path / 'none'}: start one with dq up"
 
 
+@one_agent
 def test_sizes_without_the_one_that_it_has(beside: Beside) -> None:
     assert plain(beside, 3, attach="sizes=1,2,4") == "size 3 is not among the legal sizes 1, 2, 4"
 
 
+@one_agent
 def test_ranks_of_different_programs(beside: Beside) -> None:
     words = [STAYING, __file__, ":", "-n", "1", sys.executable, STAYING, __file__, "0"]
     started = beside.start(1, *words)
@@ -221,6 +226,7 @@ def test_ranks_of_different_programs(beside: Beside) -> None:
     assert "sizes 2" in started.out
 
 
+@one_agent
 def test_started_without_mpiexec(beside: Beside) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "DQ_HOME": str(beside.home.root)}
     done = subprocess.run(
@@ -233,6 +239,7 @@ def test_started_without_mpiexec(beside: Beside) -> None:
     )
 
 
+@one_agent
 @pytest.mark.parametrize("attach", ["0", None])
 def test_who_does_not_ask_is_left_alone(beside: Beside, attach: str | None) -> None:
     before = len(beside.states())
@@ -242,6 +249,7 @@ def test_who_does_not_ask_is_left_alone(beside: Beside, attach: str | None) -> N
     assert len(beside.states()) == before
 
 
+@one_agent
 def test_words_that_make_no_sense_end_the_program_before_it_begins(beside: Beside) -> None:
     started = beside.start(2, STAYING, beside.stop, attach="sizes=1,x")
     assert started.code() == 2
@@ -253,6 +261,7 @@ def test_words_that_make_no_sense_end_the_program_before_it_begins(beside: Besid
     )
 
 
+@one_agent
 def test_a_program_that_dq_has_started_may_ask_in_vain(beside: Beside) -> None:
     job = beside.run(sys.executable, RELEASING, initial=1, kind="evolving", sizes=m.Sizes(max=3))
     view = beside.ended(job)
