@@ -16,7 +16,7 @@ import pytest
 from dq_client import messages as m
 from dq_client.cluster import local_cluster
 from harness.bench import two_nodes
-from harness.commands import ROOT
+from harness.commands import ROOT, run_dq
 from tests.live.attaching import Beside
 from tests.live.own_ranks import STAYING
 
@@ -79,6 +79,8 @@ def test_the_rank_that_started_it_may_leave(beside: Beside) -> None:
 def test_a_job_that_was_never_resized_ends_in_mpi_as_usual(beside: Beside) -> None:
     job = beside.attached(3, STAYING, beside.stop)
     beside.settled(job, 3)
+    shown = run_dq("job", job, env={**os.environ, "DQ_HOME": str(beside.home.root)}).stdout
+    assert "attached:     its first ranks were started by mpiexec" in shown
     beside.stop.touch()
     assert beside.over(job)["state"] == "done"
     assert beside.started is not None
