@@ -8,7 +8,9 @@
 Rules for the application. Ranks that join later run the same program from its start: what stands
 before the loop must not communicate, and must declare the same data. After the loop only the ranks
 that are in the job then go on. Inside the loop, `rs.comm`, `rs.grid` and every `local` may differ
-from turn to turn, nothing else does. Without a DQ server the same program is a plain MPI program.
+from turn to turn, nothing else does. Loops may follow one another and nest (loops.py): what stands
+between them, up to the turn that the job has reached, counts as before the loop in ranks that join.
+Without a DQ server the same program is a plain MPI program.
 """
 
 from __future__ import annotations
@@ -268,9 +270,7 @@ class Session:
     def iterations(self, count: int | None = None) -> Iterator[int]:
         """Turns of a loop, with a remap point at the end of each; endless without `count`.
 
-        A program may have several, one after the other or one inside the other (see loops.py). A
-        rank that joins starts at the turn that the job has reached; of a loop that the job has left
-        it makes none.
+        A rank that joins starts at the turn that the job has reached (see loops.py).
         """
         return self.loops.run(count)
 
