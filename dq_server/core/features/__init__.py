@@ -6,6 +6,7 @@ starts is asked in this order, and so are walltimes and other limits when time p
 
 from dq_server.core.feature import Features
 from dq_server.core.features.dependencies import Dependencies
+from dq_server.core.features.draining import Draining
 from dq_server.core.features.dynamic_requests import Requests
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
@@ -26,6 +27,7 @@ FEATURES = Features(
         Spawning(),
         Profiles(),
         Nodes(),
+        Draining(),
         Reservations(),
         Protecting(),
     )

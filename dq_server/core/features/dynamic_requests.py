@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nextafter
 
 from dq_server.core.feature import Feature, handles
@@ -132,18 +132,28 @@ class Requests(Feature):
         if waiting:
             outlook = _Outlook(turn)
             for job in list(waiting.values()):
-                _serve(turn, outlook, job)
+                if job.resize is None:  # else it gets its answer when that is done
+                    _serve(turn, outlook, job)
         return []
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """Time-outs of the requests that wait; a scheduling pass answers them."""
         for job in Waiting.of(turn.state).jobs.values():
             request = Asked.of(job).request
-            if request is not None and request.deadline_s < INF:
+            if request is not None and request.deadline_s < INF and job.resize is None:
                 yield request.deadline_s
 
-    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
-        """What an evolving job does at its remap point: what it asked for, else nothing."""
+    def capacity_changed(self, turn: Turn) -> None:
+        """Processors that drain with their nodes are not granted any more, if they were."""
+        withheld = turn.state.processors.withheld
+        if withheld:
+            for job in turn.state.active.values():
+                stands = job.resize is None and job.state is not JobState.KILLING
+                if stands and not withheld.isdisjoint(job.reserved):
+                    _exchange(turn, job)
+
+    def first_verdict(self, turn: Turn, job: Job) -> Verdict | None:
+        """What was accepted or granted comes before all else: it is reserved, and under way."""
         if job.spec.kind is not JobKind.EVOLVING or job.spec.profile:
             return None
         asked, size = Asked.of(job), job.size
@@ -157,7 +167,14 @@ class Requests(Feature):
             target = job.spec.configuration_of(size - len(leaving))
             reason = because("dyn_release", count=len(leaving), size=size)
             return Verdict(target, reason, processors=leaving)
-        if request is not None and asked.answer is not None:
+        return None
+
+    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
+        """An evolving job that has been granted nothing goes on as it is."""
+        if job.spec.kind is not JobKind.EVOLVING or job.spec.profile:
+            return None
+        asked = Asked.of(job)
+        if asked.request is not None and asked.answer is not None:
             return Verdict(None, asked.answer.reason)
         return Verdict(None, because("dyn_asks_itself"))
 
@@ -257,7 +274,7 @@ def _check_size(state: State, job: Job, size: int) -> None:
     Several legal sizes are a range for an evolving job; a single one is only where it starts.
     """
     capacity, legal = state.processors.capacity, job.spec.configurations
-    if size > capacity:
+    if max(job.size, capacity) < size:  # a job that leaves a node may have more than is up
         raise InfeasibleRequest(
             f"job {job.id} would have {size} processors, the cluster has {capacity}"
         )
@@ -387,6 +404,23 @@ def _try(turn: Turn, outlook: _Outlook, job: Job, request: DynamicRequest) -> Re
     outlook.granted()
     _answer(turn, job, request, Outcome.GRANTED, now, grant.reason)
     return None
+
+
+def _exchange(turn: Turn, job: Job) -> None:
+    """Other processors for those that were granted and now drain; else the request waits again."""
+    state, asked = turn.state, Asked.of(job)
+    request, pool = asked.request, turn.state.processors
+    assert request is not None and job.planned is not None, "only a request that was granted"
+    pool.give_back(job.reserved)  # no rank was started there yet
+    job.reserved = ()
+    found = pool.find(request.more, one_node=turn.options(DfsConfig).one_node)
+    if found is not None and free(state, turn.now, _end(job, turn.now), job) >= request.more:
+        pool.claim(found)
+        job.reserved = found
+    else:
+        asked.request = replace(request, granted=False)
+        Waiting.of(state).jobs[job.id] = job
+    state.plan(job, job.planned[0])
 
 
 def _promised_to(state: State) -> str:

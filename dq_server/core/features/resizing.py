@@ -17,7 +17,7 @@ from dq_server.core.model.actions import AnswerRemap
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap, Stay
-from dq_server.core.model.reasons import Figure, because, declare
+from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import free
@@ -65,7 +65,13 @@ class Resizing(Feature):
             if job.stays:
                 # done, though disturbed: their time does not count
                 job.stays[-1].iterations += event.iterations
-            answer = _still_preparing(turn, job, job.resize, event.seq)
+            withdrawn = _withdrawn(turn, job)
+            if withdrawn is None:
+                answer = _still_preparing(turn, job, job.resize, event.seq)
+            else:
+                # The answer, whatever it is, does not name the expansion: the application ends it.
+                _abort(turn, job, job.resize, withdrawn.text)
+                answer = _decide(turn, job, event.seq)
         else:
             _settle_pending(turn, job, event)
             if turn.pass_wanted:
@@ -190,6 +196,12 @@ def _still_preparing(turn: Turn, job: Job, pending: PendingResize, seq: int) -> 
     return Answer(seq, Remap.CONTINUE, pending.resize_id, (), current, reason)
 
 
+def _withdrawn(turn: Turn, job: Job) -> Reason | None:
+    """Why the expansion that the job prepares is taken back; None: it stands."""
+    found = (f.withdrawn_resize(turn, job) for f in turn.features["withdrawn_resize"])
+    return next((reason for reason in found if reason is not None), None)
+
+
 def _decide(turn: Turn, job: Job, seq: int) -> Answer:
     verdict = _verdict(turn, job)
     current = job.configuration
@@ -232,9 +244,13 @@ def _direction(current: Configuration, target: Configuration) -> Remap:
 
 
 def _verdict(turn: Turn, job: Job) -> Verdict:
-    """The user's wish first, then the features', then the policy's."""
+    """The user's wish (but for what comes even before), the features', then the policy's."""
     if turn.state.paused:
         return Verdict(None, because("paused", why=turn.state.paused))
+    for feature in turn.features["first_verdict"]:
+        verdict = feature.first_verdict(turn, job)
+        if verdict is not None:
+            return verdict
     if job.wanted is not None:
         return _as_wanted(turn, job, job.wanted)
     for feature in turn.features["verdict"]:
