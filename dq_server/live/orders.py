@@ -12,6 +12,7 @@ from itertools import islice
 from typing import assert_never
 
 from dq_client import messages as m
+from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
@@ -45,6 +46,10 @@ def carry_out(desk: Desk, action: act.Action) -> None:
         case act.VacateProcessors():
             vacate(desk, action.job, action.processors)
             _save_elsewhere(desk, action)
+        case act.NodeEmptied():
+            owner = desk.agents.by_node.get(action.node)
+            if owner is not None:  # else it is told when it reports
+                let_go(desk, owner)
         case act.JobFinished():
             log.info("job %d %s: %s", action.job, action.state, action.reason.text)
             desk.archive(action.job)
@@ -224,6 +229,43 @@ def _end_worlds(desk: Desk, link: AgentLink, job: Job, processors: list[int]) ->
         order = m.Vacate(job=job.id, instance=job.instance, processors=there, pids=[], world=world)
         desk.order(link, order)
     return [p for p in processors if p not in ending]
+
+
+def let_go(desk: Desk, link: AgentLink) -> None:
+    """Take an agent's empty nodes that are to leave out of the cluster, and tell it so.
+
+    Also once more, if it does not know yet.
+    """
+    state, gone = desk.state, Drains.of(desk.state).gone
+    out = []
+    for name in [node.name for node in link.nodes]:
+        node, drain = state.processors.nodes.get(name), Drains.of(state).nodes.get(name)
+        if node is not None and node.up:
+            if drain is None or not drain.leaves or state_of(state, node) is not NodeState.EMPTY:
+                continue
+            log.info("node %s leaves: %s", name, drain.reason or f"asked for by {drain.by}")
+            desk.apply(ev.NodeLeft(name, link.life))
+        elif link.leaving_s is None and (not link.life or gone.get(name) != link.life):
+            continue  # it is about to join
+        out.append(name)
+    if not out:
+        return
+    if len(out) == len(link.nodes):  # it ends, and what it holds in memory is gone
+        _save_copies(desk, link)
+        desk.agents.forget(link)
+    else:
+        desk.agents.drop(link, out)
+    desk.order(link, m.Retire(out))
+
+
+def _save_copies(desk: Desk, link: AgentLink) -> None:
+    """Have an agent that ends save what it holds of running jobs' copies.
+
+    The next copy is made without its nodes, but until then the last one is needed.
+    """
+    for job in desk.state.active.values():
+        if job.spec.protection is not None and job.spec.protection.how == "partner":
+            desk.order(link, m.SaveCopies(job.id, job.instance, _copy_places(desk, job)))
 
 
 def _save_elsewhere(desk: Desk, action: act.VacateProcessors) -> None:

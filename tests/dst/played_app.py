@@ -147,6 +147,9 @@ class App:
                 rank.mended = True
             lost.clear()
         elif answer.what == "continue":
+            if self.awaited is not None and answer.resize_id != self.awaited.answer.resize_id:
+                begun, self.awaited = self.awaited.answer.resize_id, None
+                self.line.send(m.Aborted(begun, "the server has withdrawn it"))
             return
         places = [p.processor for p in answer.places]
         if world.chance(0.15):  # spawning or redistributing failed

@@ -144,5 +144,8 @@ class NoCopies:
     def save(self, *_: object) -> bool:
         return True
 
+    def finish(self) -> None:
+        """Nothing to wait for."""
+
     def forget(self, *_: object) -> None:
         """Nothing to remove."""

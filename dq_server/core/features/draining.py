@@ -30,7 +30,7 @@ from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobState
 from dq_server.core.model.processors import Node
-from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
@@ -38,8 +38,8 @@ from dq_server.core.planning import free
 from dq_server.core.turn import INF, Turn
 
 declare(
-    drained="{nodes} was to be empty within {within_s:g} s and the job was still there: drained by"
-    " {by}{why}",
+    drained="node {node} was to be empty within {within_s:g} s and the job was still there:"
+    " drained by {by}{why}",
     drain_shrink="{nodes} drains: from {size} to {next_size}, off the {count} processors there",
     drain_detour="{nodes} drains, and no legal size fits on the {stays} processors that stay: from"
     " {size} to {next_size} first, {idle} are idle elsewhere",
@@ -136,7 +136,7 @@ class Draining(Feature):
         del drains.nodes[node.name]
         if node.up:
             state.processors.offer(node)
-            _plan_again(state, node)
+            state.plan_again(node.processors)
             _capacity_changed(turn)
 
     @handles(ev.NodeLeft)
@@ -154,7 +154,7 @@ class Draining(Feature):
     def _withhold(self, turn: Turn, node: Node) -> None:
         state = turn.state
         state.processors.withhold(node)
-        _plan_again(state, node)
+        state.plan_again(node.processors)
         for job in state.active.values():
             if _can_move(job) and job.resize is None and not job.called and _on(state, job, node):
                 turn.call(job)
@@ -178,7 +178,7 @@ class Draining(Feature):
             node = pool.nodes[name]
             if node.up:
                 pool.withhold(node)
-                _plan_again(turn.state, node)
+                turn.state.plan_again(node.processors)
 
     def starts(self, turn: Turn) -> list[Start]:
         """Processors may have been given back: see `vacated`. Nobody starts."""
@@ -231,9 +231,8 @@ class Draining(Feature):
             if drain.overdue or drain.deadline_s is None or drain.deadline_s > turn.now:
                 continue
             drains[name] = replace(drain, overdue=True)
-            within_s = drain.deadline_s - drain.asked_s
-            figures = {"by": drain.by or "the user", "why": drain.why, "within_s": within_s}
-            reason = because("drained", nodes=f"node {name}", **figures)
+            within_s, by = drain.deadline_s - drain.asked_s, drain.by or "the user"
+            reason = because("drained", node=name, within_s=within_s, by=by, why=drain.why)
             node = turn.state.processors.nodes[name]
             for job in holders(turn.state, node) if node.up else ():
                 if job.state is not JobState.KILLING:
@@ -256,7 +255,7 @@ class Draining(Feature):
         there = [p for p in job.holds() if p in withheld]
         if not there:
             return []
-        figures = {"nodes": _names(state, there), "count": len(there)}
+        figures: dict[str, Figure] = {"nodes": _names(state, there), "count": len(there)}
         cannot = _cannot_leave(job, withheld)
         if not cannot:
             return [because("drain_leaves_soon", **figures)]
@@ -331,14 +330,6 @@ def _capacity_changed(turn: Turn) -> None:
     for feature in turn.features["capacity_changed"]:
         feature.capacity_changed(turn)
     turn.schedule()
-
-
-def _plan_again(state: State, node: Node) -> None:
-    """What jobs give back has changed (State.plan)."""
-    there = set(node.processors)
-    for job in state.active.values():
-        if job.planned is not None and not there.isdisjoint(job.holds()):
-            state.plan(job, job.planned[0])
 
 
 # --- jobs ------------------------------------------------------------------------------------

@@ -65,13 +65,7 @@ class Resizing(Feature):
             if job.stays:
                 # done, though disturbed: their time does not count
                 job.stays[-1].iterations += event.iterations
-            withdrawn = _withdrawn(turn, job)
-            if withdrawn is None:
-                answer = _still_preparing(turn, job, job.resize, event.seq)
-            else:
-                # The answer, whatever it is, does not name the expansion: the application ends it.
-                _abort(turn, job, job.resize, withdrawn.text)
-                answer = _decide(turn, job, event.seq)
+            answer = _still_preparing(turn, job, job.resize, event.seq)
         else:
             _settle_pending(turn, job, event)
             if turn.pass_wanted:
@@ -188,12 +182,19 @@ def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
 
 
 def _still_preparing(turn: Turn, job: Job, pending: PendingResize, seq: int) -> Answer:
-    """The granted expansion stands (its id in the answer says so); nothing else is decided."""
+    """The granted expansion stands (its id in the answer says so); nothing else is decided.
+
+    Or it does not: then the application gives it up, and says so. Until then it is pending, because
+    an application that does not hear of it in time carries it out.
+    """
     current = job.configuration
     assert current is not None
-    reason = because("resize_under_way", size=current.size, next_size=pending.target.size)
+    withdrawn = _withdrawn(turn, job)
+    stands = because("resize_under_way", size=current.size, next_size=pending.target.size)
+    reason = withdrawn or stands
     job.note(turn.now, Remap.CONTINUE, reason)
-    return Answer(seq, Remap.CONTINUE, pending.resize_id, (), current, reason)
+    resize_id = 0 if withdrawn else pending.resize_id
+    return Answer(seq, Remap.CONTINUE, resize_id, (), current, reason)
 
 
 def _withdrawn(turn: Turn, job: Job) -> Reason | None:

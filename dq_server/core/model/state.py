@@ -149,6 +149,13 @@ class State:
         if job.resize is not None or job.state is JobState.KILLING:
             self.changing[job.id] = job
 
+    def plan_again(self, processors: Iterable[int]) -> None:
+        """They drain from now on, or no longer: their jobs give back less, or more."""
+        there = set(processors)
+        for job in self.active.values():
+            if job.planned is not None and not there.isdisjoint(job.holds()):
+                self.plan(job, job.planned[0])
+
     def _returns(self, job: Job) -> int:
         """How many of the job's processors become idle when it ends."""
         if not self.processors.withheld:  # nearly always, and asked at every start and resize
