@@ -232,7 +232,10 @@ class Agent:
         self.each_beat()
         self.ranks.look()
         beat = m.Heartbeat(
-            self.session, self._holdings(), os.getloadavg()[0], leaving_s=self._leaving_s()
+            session=self.session,
+            holdings=self._holdings(),
+            load=os.getloadavg()[0],
+            leaving_s=self._leaving_s(),
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()

@@ -83,6 +83,17 @@ def _each(names: tuple[str, ...], as_json: bool, body: Callable[[str], m.Request
         raise refused
 
 
+def _drain(
+    names: tuple[str, ...], deadline: str | None, reason: str, as_json: bool, *, remove: bool
+) -> None:
+    within_s = None if deadline is None else parse_time("--deadline", deadline)
+
+    def body(name: str) -> m.RequestBody:
+        return m.DrainNode(node=name, within_s=within_s, reason=reason, remove=remove)
+
+    _each(names, as_json, body)
+
+
 def _draining(command: Any) -> Any:
     for option in (
         click.argument("names", nargs=-1, required=True, metavar="NODE..."),
@@ -102,8 +113,7 @@ def drain(names: tuple[str, ...], deadline: str | None, reason: str, as_json: bo
     Others run to their end, or to the deadline: then they are killed, protected ones start again
     elsewhere. dq node resume takes the nodes into use again.
     """
-    within_s = None if deadline is None else parse_time("--deadline", deadline)
-    _each(names, as_json, lambda name: m.DrainNode(name, within_s, reason))
+    _drain(names, deadline, reason, as_json, remove=False)
 
 
 @node.command("remove")
@@ -113,8 +123,7 @@ def remove(names: tuple[str, ...], deadline: str | None, reason: str, as_json: b
 
     An agent without nodes ends. A node is there again when an agent offers it: dq agent start.
     """
-    within_s = None if deadline is None else parse_time("--deadline", deadline)
-    _each(names, as_json, lambda name: m.DrainNode(name, within_s, reason, remove=True))
+    _drain(names, deadline, reason, as_json, remove=True)
 
 
 @node.command("resume")

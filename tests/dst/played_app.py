@@ -158,7 +158,9 @@ class App:
         if answer.what == "expand" and isinstance(process, Start):
             self.awaited = Awaited(answer, world.now, process.growth == "spawn")
             if self.awaited.blocks:
-                process.keepers[process.node].spawn(answer.resize_id, len(places))
+                process.keepers[process.where[process.places[0]]].spawn(
+                    answer.resize_id, len(places)
+                )
             return
         if answer.what == "expand":
             self.spawn(answer)

@@ -18,7 +18,7 @@ WITHIN_S = (0.5, 3.0, 8.0)
 
 
 class Operator:
-    """At random moments of some worlds; with dice of its own: the other worlds stay as they were."""
+    """At random moments of some worlds; with its own dice: the other worlds stay as they were."""
 
     line: Line
 
