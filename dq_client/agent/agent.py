@@ -37,6 +37,7 @@ VACANCY_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor 
 LEAVE_WITHIN_S = 30.0  # how long one that is told to go waits for its jobs to leave
 # The server ends what is left so long before the agent goes: copies held in memory must be saved.
 LAST_WORK_S = 2.0
+LEAVING_BEAT_S = 0.2  # between its heartbeats then: the answer to one says that it may go
 UNSENT = "unsent"
 
 
@@ -223,7 +224,9 @@ class Agent:
 
     def _heartbeat(self) -> None:
         now = self.context.clock()
-        if now - self._last_beat < self.heartbeat_s:
+        hurries = self._leaves_by_s is not None and not self._hello
+        pause_s = min(LEAVING_BEAT_S, self.heartbeat_s) if hurries else self.heartbeat_s
+        if now - self._last_beat < pause_s:
             return
         if self._hello:  # no welcome yet: the server was away
             self._say_hello()

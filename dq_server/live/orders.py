@@ -18,6 +18,7 @@ from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
@@ -234,23 +235,20 @@ def _end_worlds(desk: Desk, link: AgentLink, job: Job, processors: list[int]) ->
 def let_go(desk: Desk, link: AgentLink) -> None:
     """Take an agent's empty nodes that are to leave out of the cluster, and tell it so.
 
-    Also once more, if it does not know yet.
+    Also once more, if it does not know yet. Its last node stays until it holds nothing of any job:
+    it still has to be told that the ends of its ranks are known.
     """
-    state, gone = desk.state, Drains.of(desk.state).gone
-    out = []
-    for name in [node.name for node in link.nodes]:
-        node, drain = state.processors.nodes.get(name), Drains.of(state).nodes.get(name)
-        if node is not None and node.up:
-            if drain is None or not drain.leaves or state_of(state, node) is not NodeState.EMPTY:
-                continue
-            log.info("node %s leaves: %s", name, drain.reason or f"asked for by {drain.by}")
-            desk.apply(ev.NodeLeft(name, link.life))
-        elif link.leaving_s is None and (not link.life or gone.get(name) != link.life):
-            continue  # it is about to join
-        out.append(name)
-    if not out:
+    state = desk.state
+    out = [node.name for node in link.nodes if _may_go(state, link, node.name)]
+    ends = len(out) == len(link.nodes)
+    if not out or (ends and link.holdings):
         return
-    if len(out) == len(link.nodes):  # it ends, and what it holds in memory is gone
+    for name in out:
+        node = state.processors.nodes.get(name)
+        if node is not None and node.up:
+            log.info("node %s leaves", name)
+            desk.apply(ev.NodeLeft(name, link.life))
+    if ends:
         _save_copies(desk, link)
         desk.agents.forget(link)
     else:
@@ -258,8 +256,18 @@ def let_go(desk: Desk, link: AgentLink) -> None:
     desk.order(link, m.Retire(out))
 
 
+def _may_go(state: State, link: AgentLink, name: str) -> bool:
+    """Whether an agent's node can leave, or has left already."""
+    node, drains = state.processors.nodes.get(name), Drains.of(state)
+    if node is not None and node.up:
+        drain = drains.nodes.get(name)
+        return drain is not None and drain.leaves and state_of(state, node) is NodeState.EMPTY
+    # Others are about to join, or to join again.
+    return link.leaving_s is not None or bool(link.life and drains.gone.get(name) == link.life)
+
+
 def _save_copies(desk: Desk, link: AgentLink) -> None:
-    """Have an agent that ends save what it holds of running jobs' copies.
+    """Have an agent that ends save what its nodes have in memory of running jobs' copies.
 
     The next copy is made without its nodes, but until then the last one is needed.
     """
