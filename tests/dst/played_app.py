@@ -147,9 +147,11 @@ class App:
                 rank.mended = True
             lost.clear()
         elif answer.what == "continue":
-            if self.awaited is not None and answer.resize_id != self.awaited.answer.resize_id:
-                begun, self.awaited = self.awaited.answer.resize_id, None
-                self.line.send(m.Aborted(begun, "the server has withdrawn it"))
+            begun = self.awaited
+            if begun is None or begun.blocks or answer.resize_id == begun.answer.resize_id:
+                return
+            self.awaited = None
+            self.line.send(m.Aborted(begun.answer.resize_id, "the server has withdrawn it"))
             return
         places = [p.processor for p in answer.places]
         if world.chance(0.15):  # spawning or redistributing failed
