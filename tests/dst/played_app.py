@@ -168,6 +168,8 @@ class App:
             self.spawn(answer)
             return
         process.places = [p for p in process.places if p not in places]
+        if isinstance(process, Start):
+            process.releases(set(places))
         self.fold()
         self.done = answer.resize_id
         pids = []
