@@ -74,6 +74,8 @@ class App:
     def finish(self) -> None:
         """A job says that its work is done, until that is heard, and ends."""
         world, process = self.world, self.process
+        if process.torn:
+            return
         if self.awaited is not None and self.awaited.blocks and not process.over:
             world.later(0.2, self.finish)
             return
@@ -100,7 +102,7 @@ class App:
         if process.over or (isinstance(process, Start) and process.ending):
             self.line.close()
             return
-        if self.farewells:
+        if self.farewells or process.torn:
             return
         while (message := self.line.receive()) is not None:
             if message.id == self.asked:

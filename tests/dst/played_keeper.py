@@ -140,6 +140,10 @@ class Keeper:
     def running(self) -> bool:
         return not self.over
 
+    def tears(self) -> None:
+        """Its agent ends, and the ranks here with it: those elsewhere wait for them."""
+        self.start.torn |= any(rank.part and not rank.released for rank in self.alive())
+
     def exit_code(self) -> int | None:
         return None
 
