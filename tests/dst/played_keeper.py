@@ -49,7 +49,10 @@ class Start(Process):
 
     def mends(self, world: World, rank: Rank) -> bool:
         """Whether it is tried in place to go on without a rank that died."""
-        computes = self.app is not None and not self.ending and rank.world not in self.own
+        app = self.app
+        computes = app is not None and not self.ending and rank.world not in self.own
+        if app is not None and app.awaited is not None and app.awaited.blocks:
+            computes = False  # in MPI_Comm_spawn nobody is free to go on
         if self.protected and computes and world.chance(0.7):
             self.lost.append(rank)
             return True
