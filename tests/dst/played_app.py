@@ -132,6 +132,9 @@ class App:
         world = self.world
         if world.chance(0.1) or (self.asked and world.now - self.asked_s > 9.0):
             process.gives_up()
+        elif self.commit is not None:  # the server must know first who belonged to the job
+            if not self.asked or world.now - self.asked_s > 3.0:
+                self.tell(self.commit)
         elif not self.asked or world.now - self.asked_s > 3.0:
             self.asked_s = world.now
             dead = sorted(rank.processor for rank in process.lost)
