@@ -143,6 +143,9 @@ class App:
     def carry_out(self, answer: m.RemapAnswer) -> None:
         world, process, machine = self.world, self.process, self.world.machine
         lost = process.lost if isinstance(process, Start) else []
+        if answer.what != "continue" and isinstance(process, Start) and process.misses():
+            process.torn = True  # it waits for a dead rank, whose keeper has told the server
+            return
         if isinstance(process, Start) and lost:
             gone = {place.processor for place in answer.places}
             if answer.what != "shrink" or not {rank.processor for rank in lost} <= gone:

@@ -94,6 +94,14 @@ class Start(Process):
             if rank.processor == processor and rank.part:
                 self.keepers[rank.node].ends(rank, 0)
 
+    def misses(self) -> bool:
+        """Whether a rank is dead, and the others are not free to go on without it."""
+        return any(
+            rank.code is not None and rank.part and rank.world not in self.own
+            for rank in self.ranks
+            if not (rank.mended or rank.released or rank in self.lost)
+        )
+
     def releases(self, processors: set[int]) -> None:
         """These ranks leave the job with the next resize."""
         for rank in self.alive():
