@@ -159,7 +159,7 @@ def node_killed(bench: Bench, *, stop_only: bool) -> dict[str, Any]:
 
     def down() -> bool:
         nodes = bench.ask(m.NodesQuery())
-        return any(n["name"] == "n02" and n["state"] == "down" for n in nodes)
+        return any(n["name"] == "n02" and n["state"] == "lost" for n in nodes)
 
     noticed_s = until(down, "the loss is not noticed")
     back_s = until(lambda: bench.idle() == 2, "the other node's processors do not come back")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -66,10 +67,18 @@ def start_server(home: Home, options: list[str]) -> dict[str, object]:
     return home.server()
 
 
-def start_agent(home: Home, name: str, nodes: list[m.NodeInfo], interface: str = "lo") -> int:
+def start_agent(
+    home: Home,
+    name: str,
+    nodes: list[m.NodeInfo],
+    interface: str = "lo",
+    leave_within_s: float | None = None,
+) -> int:
     """Start one agent in the background; returns its pid (it may not have reported yet)."""
     described = msgspec.json.encode(nodes).decode()
     words = ["-m", "dq_client.agent", "--name", name, "--nodes", described]
+    if leave_within_s is not None:
+        words += ["--leave-within", str(leave_within_s)]
     process = _start(home, f"agent-{name}", [*words, "--interface", interface])
     return process.pid
 
@@ -185,7 +194,7 @@ def _tear_down(home: Home) -> None:
     try:
         bring_down(home, force=True)
     except DQError:
-        stop_agents(home)
+        stop_agents(home, at_once=True)
         with contextlib.suppress(NoServer, psutil.Error):
             server = psutil.Process(home.server()["pid"])
             server.terminate()
@@ -239,7 +248,7 @@ def _bring_down(home: Home, *, force: bool) -> None:
     try:
         info = home.server()
     except NoServer:
-        stop_agents(home)
+        stop_agents(home, at_once=True)
         if not pids:
             raise
         return
@@ -270,18 +279,24 @@ def running_agents(home: Home) -> dict[str, dict[str, float]]:
     return found
 
 
-def stop_agents(home: Home, names: list[str] | None = None) -> list[str]:
-    """End agents of this machine, with the processes of their jobs; returns their names."""
+def stop_agents(home: Home, names: list[str] | None = None, *, at_once: bool = False) -> list[str]:
+    """End agents of this machine; returns their names.
+
+    They wait for their jobs to leave, for as long as they were told when they started; `at_once`:
+    the processes of their jobs end with them. Timeout if one does not end.
+    """
     chosen = {n: i for n, i in running_agents(home).items() if names is None or n in names}
-    processes = []
-    for info in chosen.values():
-        try:
+    processes, patience_s = {}, PATIENCE_S
+    for name, info in chosen.items():
+        with contextlib.suppress(psutil.Error):
             process = psutil.Process(int(info["pid"]))
-            process.terminate()
-            processes.append(process)
-        except psutil.Error:
-            continue
-    psutil.wait_procs(processes, timeout=PATIENCE_S)
+            process.send_signal(signal.SIGQUIT if at_once else signal.SIGTERM)
+            processes[process] = name
+            if not at_once:
+                patience_s = max(patience_s, info.get("leave_within_s", 0.0) + PATIENCE_S)
+    _, alive = psutil.wait_procs(processes, timeout=patience_s)
+    if alive:
+        raise Timeout(f"agent {processes[alive[0]]} (pid {alive[0].pid}) does not end")
     return list(chosen)
 
 

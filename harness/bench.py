@@ -107,7 +107,7 @@ class Bench:
             self.connection.close()
             bringup.bring_down(self.home, force=True)
         except DQError:
-            bringup.stop_agents(self.home)
+            bringup.stop_agents(self.home, at_once=True)
         left = bringup.leftovers(self.home)
         for pid in left:
             os.kill(pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ import msgspec
 import psutil
 
 from dq_client import keys
-from dq_client.agent.agent import make_agent
+from dq_client.agent.agent import LEAVE_WITHIN_S, make_agent
 from dq_client.connection import Connection
 from dq_client.emulation.enforcement import Enforcement, NodeEnforcement, of_node
 from dq_client.errors import DQError, NoServer, UsageError
@@ -37,6 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--nodes", help="JSON list of node descriptions")
     parser.add_argument("--fleet", action="store_true", help="several, from standard input")
     parser.add_argument("--interface", default="lo")
+    parser.add_argument("--leave-within", type=float, help="seconds; default: the server's")
     options = parser.parse_args(argv)
     if options.fleet:
         return fleet(sys.stdin.buffer.read(), options.interface)
@@ -49,7 +50,8 @@ def one(options: argparse.Namespace) -> int:
     """Run the agent described on the command line."""
     try:
         nodes = msgspec.json.decode(options.nodes, type=list[NodeInfo])
-        serve(Home.default(), options.name, nodes, options.interface)
+        within_s = options.leave_within
+        serve(Home.default(), options.name, nodes, options.interface, leave_within_s=within_s)
     except msgspec.DecodeError as e:
         print(f"dq agent: --nodes: {e}", file=sys.stderr)  # noqa: T201
         return 2
@@ -112,8 +114,13 @@ def serve(
     interface: str,
     slowed: NodeEnforcement | None = None,
     inside: Inside | None = None,
+    leave_within_s: float | None = None,
 ) -> None:
-    """Run one agent until it is retired."""
+    """Run one agent until it is retired.
+
+    SIGTERM and SIGINT: it goes once the jobs have left its nodes, `leave_within_s` later at the
+    latest (None: as the server's file says); a second one, or SIGQUIT: at once.
+    """
     home.create()
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
@@ -135,6 +142,9 @@ def serve(
     info = {"pid": pid, "create_time": me.create_time(), "name": name}
     write_private(folder / "agent.json", json.dumps(info))
     server = _server(home) if inside is None else inside.server
+    if leave_within_s is None:
+        leave_within_s = float(server.get("leave_within_s", LEAVE_WITHIN_S))
+    write_private(folder / "agent.json", json.dumps(info | {"leave_within_s": leave_within_s}))
     wake, wakes = socket.socketpair()
     for end in (wake, wakes):
         end.setblocking(False)
@@ -147,9 +157,12 @@ def serve(
         environment=slowed.environment if slowed is not None else {},
         wake=wake,
         heartbeat_s=server.get("heartbeat_s", HEARTBEAT_S),
+        leave_within_s=leave_within_s,
         each_beat=slowed.each_beat if slowed is not None else lambda: None,
     )
-    signal.signal(signal.SIGTERM, lambda *_: setattr(agent, "retired", True))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.leave())
+    signal.signal(signal.SIGQUIT, lambda *_: setattr(agent, "retired", True))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     try:

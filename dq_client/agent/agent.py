@@ -34,6 +34,10 @@ log = logging.getLogger("dq.agent")
 
 TURN_S = 0.05  # between looks at what cannot wake the loop
 VACANCY_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor is wanted
+LEAVE_WITHIN_S = 30.0  # how long one that is told to go waits for its jobs to leave
+# The server ends what is left so long before the agent goes: copies held in memory must be saved.
+LAST_WORK_S = 2.0
+LEAVING_BEAT_S = 0.2  # between its heartbeats then: the answer to one says that it may go
 UNSENT = "unsent"
 
 
@@ -57,11 +61,15 @@ class Agent:
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
     each_beat: Callable[[], object] = field(default=lambda: None)
+    leave_within_s: float = LEAVE_WITHIN_S
+    life: str = field(default_factory=lambda: os.urandom(8).hex())
     machine: str = (
         ""  # told to the server: here ranks can be taken in (dq_client/ranks/adoption.py)
     )
     session: int = 0  # what the last welcome said
     retired: bool = False
+    _leaves_by_s: float | None = None  # it was told to go
+    _heard_s: float = 0.0  # when the server was last heard of
     _hello: str = ""  # id of a hello that is not answered yet
     _ending: bool = False  # a tree is being ended, or has ended and is being cleared
     _last_beat: float = 0.0
@@ -93,6 +101,36 @@ class Agent:
             self.turn()
         self.close()
 
+    def leave(self) -> None:
+        """Go once the jobs have left this agent's nodes; at once if told a second time.
+
+        Called by the handler of a signal: what it does is noticed in the next turn.
+        """
+        if self._leaves_by_s is not None or not self.leave_within_s:
+            self.retired = True
+            return
+        self._heard_s = self.context.clock()
+        self._leaves_by_s = self._heard_s + self.leave_within_s
+        self._last_beat = float("-inf")  # the server hears of it at once
+
+    def _watch_leaving(self) -> None:
+        """End if the server, which says when the nodes are empty, says nothing in time."""
+        now = self.context.clock()
+        if self._leaves_by_s is None or self.retired:
+            return
+        if now >= self._leaves_by_s:
+            log.warning("told to go %g s ago: ending with what is here", self.leave_within_s)
+            self.retired = True
+        elif not self.context.holdings.trees and now - self._heard_s > 2 * self.heartbeat_s:
+            log.info("told to go: nothing is here, and no server answers")
+            self.retired = True
+
+    def _leaving_s(self) -> float | None:
+        if self._leaves_by_s is None:
+            return None
+        last_work_s = min(LAST_WORK_S, self.leave_within_s / 4)
+        return max(0.0, self._leaves_by_s - last_work_s - self.context.clock())
+
     def turn(self) -> None:
         """One turn of the loop."""
         self._check_connection()
@@ -100,6 +138,7 @@ class Agent:
         self._watch()
         self.context.reports.send(self.context.clock(), self.context.send)
         self._heartbeat()
+        self._watch_leaving()
 
     def _patience_s(self) -> float:
         """How long the loop may sleep unless something wakes it.
@@ -115,7 +154,7 @@ class Agent:
         unseen = self.wake is None or holdings.adopted or leaving
         if self.context.reports or (unseen and (holdings.trees or leaving)):
             return TURN_S
-        if self._ending or self.ranks.missing:
+        if self._ending or self.ranks.missing or self._leaves_by_s is not None:
             return TURN_S
         # A millisecond more, because the poller rounds down and would wake just before it is due.
         return max(0.0, self._last_beat + self.heartbeat_s - self.context.clock()) + 0.001
@@ -158,12 +197,15 @@ class Agent:
             self._say_hello()
 
     def _say_hello(self) -> None:
+        if not self.nodes:  # it is about to end
+            return
         hello = m.AgentHello(
             protocol=m.PROTOCOL,
             agent=self.name,
             nodes=self.nodes,
             holdings=self._holdings(),
             pid=os.getpid(),
+            life=self.life,
             machine=self.machine,
         )
         self._hello = self.context.send(hello) or UNSENT
@@ -186,7 +228,9 @@ class Agent:
 
     def _heartbeat(self) -> None:
         now = self.context.clock()
-        if now - self._last_beat < self.heartbeat_s:
+        hurries = self._leaves_by_s is not None and not self._hello
+        pause_s = min(LEAVING_BEAT_S, self.heartbeat_s) if hurries else self.heartbeat_s
+        if now - self._last_beat < pause_s:
             return
         if self._hello:  # no welcome yet: the server was away
             self._say_hello()
@@ -194,11 +238,17 @@ class Agent:
         self._last_beat = now
         self.each_beat()
         self.ranks.look()
-        beat = m.Heartbeat(self.session, self._holdings(), os.getloadavg()[0])
+        beat = m.Heartbeat(
+            session=self.session,
+            holdings=self._holdings(),
+            load=os.getloadavg()[0],
+            leaving_s=self._leaving_s(),
+        )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()
 
     def _handle(self, message: m.Reply | m.Order) -> None:
+        self._heard_s = self.context.clock()
         if isinstance(message, m.Order):
             # Orders of another session were under way when this agent was given up, or come from
             # an earlier server: what they want may not be wanted any more.
@@ -254,9 +304,17 @@ class Agent:
             case m.ReadLog():
                 self.applications.read_log(body)
             case m.Retire():
-                self.retired = True
+                self._retire(body.nodes)
             case _:  # tests/architecture compares the cases with the orders there are
                 raise NotImplementedError(type(body).__name__)
+
+    def _retire(self, names: list[str]) -> None:
+        self.nodes = [node for node in self.nodes if names and node.name not in names]
+        if self.nodes:
+            return
+        if names:  # the cluster goes on, and may need the copies that this agent was to save
+            self.copies.finish()
+        self.retired = True
 
     # --- what happens to processes ----------------------------------------------------------
 
@@ -291,6 +349,7 @@ def make_agent(
     environment: dict[str, str] | None = None,
     wake: socket.socket | None = None,
     heartbeat_s: float = 2.0,
+    leave_within_s: float = LEAVE_WITHIN_S,
     each_beat: Callable[[], object] = lambda: None,
 ) -> Agent:
     """An agent with its parts, its folder and its socket for dq-rsh.
@@ -330,6 +389,7 @@ def make_agent(
         rsh=rsh,
         wake=wake,
         heartbeat_s=heartbeat_s,
+        leave_within_s=leave_within_s,
         each_beat=each_beat,
         # Nodes that are slowed from outside (the governor, control groups) cannot slow ranks that
         # were started elsewhere: a job would seem to run on nodes that are faster than they are.

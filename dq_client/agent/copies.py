@@ -45,6 +45,11 @@ class CopyKeeper:
             thread.start()
         return not thread.is_alive()
 
+    def finish(self) -> None:
+        """Wait until all that was to be saved is on disk."""
+        for thread in self._saving.values():
+            thread.join()
+
     def forget(self, job: int, places: CopyPlaces) -> None:
         """Remove all copies of a job that has ended."""
         saving = [key for key in self._saving if key[0] == job]

@@ -16,7 +16,7 @@ from dq_client import messages as m
 from dq_client.cli.output import note, print_json, table
 from dq_client.cli.requests import ask, json_option
 from dq_client.cli.requests import server as connected
-from dq_client.cli.values import require_above_zero
+from dq_client.cli.values import parse_time, require_above_zero
 from dq_client.cluster import Cluster, local_cluster, read_cluster, require_name, usable_cores
 from dq_client.emulation.mechanism import choose, require_fit
 from dq_client.errors import NoServer, NotFound, Refused, UsageError
@@ -213,7 +213,18 @@ def agent() -> None:
 )  # fmt: skip
 @click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes.")
 @click.option("--interface", default="lo", help="Network interface shared with other nodes.")
-def agent_start(node: str | None, processors: int | None, speed: float, interface: str) -> None:
+@click.option(
+    "--leave-within",
+    help="How long it waits for jobs to leave when it is stopped: 90s, 10m."
+    "  [default: the server's, 30s]",
+)
+def agent_start(
+    node: str | None,
+    processors: int | None,
+    speed: float,
+    interface: str,
+    leave_within: str | None,
+) -> None:
     """Start an agent that offers this machine as a node."""
     home = Home.default()
     home.server()
@@ -225,7 +236,8 @@ def agent_start(node: str | None, processors: int | None, speed: float, interfac
     if name in bringup.running_agents(home):
         raise Refused(f"agent {name} is running already")
     info = m.NodeInfo(name, usable_cores() if processors is None else processors, name, speed)
-    pid = bringup.start_agent(home, name, [info], interface)
+    within_s = None if leave_within is None else parse_time("--leave-within", leave_within)
+    pid = bringup.start_agent(home, name, [info], interface, within_s)
     bringup.wait_until(
         lambda: name in bringup.running_agents(home) or not psutil.pid_exists(pid),
         10.0,
@@ -236,12 +248,18 @@ def agent_start(node: str | None, processors: int | None, speed: float, interfac
 
 @agent.command("stop")
 @click.argument("names", nargs=-1)
-def agent_stop(names: tuple[str, ...]) -> None:
-    """Stop agents of this machine (all, or those named), with their jobs' processes."""
+@click.option("--now", "at_once", is_flag=True, help="With the processes of their jobs.")
+def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
+    """Stop agents of this machine (all, or those named), once their jobs have left.
+
+    What has not left in time (dq agent start --leave-within) ends with the agent.
+    """
     home = Home.default()
     if missing := set(names) - bringup.running_agents(home).keys():
         raise NotFound(f"no agent {min(missing)} runs here: dq agent status lists those that do")
-    stopped = bringup.stop_agents(home, list(names) or None)
+    if not at_once:
+        note("jobs may leave first; dq agent stop --now does not wait for that")
+    stopped = bringup.stop_agents(home, list(names) or None, at_once=at_once)
     note(f"stopped: {' '.join(stopped) or 'none was running'}")
 
 

@@ -1,4 +1,4 @@
-"""Commands that show jobs and nodes."""
+"""Commands that show jobs."""
 
 from __future__ import annotations
 
@@ -105,22 +105,6 @@ def sizes_table(sizes: list[dict[str, Any]]) -> str:
         for s in sizes
     ]
     return table(head, rows)
-
-
-@click.command()
-@json_option
-def nodes(as_json: bool) -> None:
-    """List nodes."""
-    with server() as connection:
-        found = ask(connection, m.NodesQuery())
-    if as_json:
-        print_json(nodes=found)
-        return
-    rows = [
-        (n["name"], n["state"], n["processors"], n["idle"], " ".join(map(str, n["jobs"])) or "-")
-        for n in found
-    ]
-    print(table(("NODE", "STATE", "PROCS", "IDLE", "JOBS"), rows))
 
 
 @click.command()

@@ -26,6 +26,7 @@ from dq_client.messages.base import (
     Numbers,
     OrderBody,
     RequestBody,
+    Seconds,
     Text,
     sent_by,
 )
@@ -66,16 +67,22 @@ class AgentHello(RequestBody, tag="agenthello", frozen=True):
     nodes: Annotated[list[NodeInfo], Meta(min_length=1, max_length=10_000)]
     holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
     pid: Id = 0
+    life: Text = ""  # tells this process from earlier ones of the same name
     machine: Text = ""  # where it takes in ranks that others have started (home.machine); or not
 
 
 @sent_by(AGENT)
 class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
-    """Still here, with everything it holds: sent after the welcome to `session`."""
+    """Still here, with everything it holds: sent after the welcome to `session`.
+
+    `leaving_s`: the agent was told to go: its nodes are to be empty after so long. It waits for
+    the order Retire.
+    """
 
     session: Id
     holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
     load: float = 0.0
+    leaving_s: Seconds | None = None
 
 
 @sent_by(AGENT)
@@ -334,4 +341,9 @@ class ReadLog(OrderBody, tag="readlog", frozen=True):
 
 
 class Retire(OrderBody, tag="retire", frozen=True):
-    """The cluster goes down: the agent ends (its jobs are gone already)."""
+    """The agent does not have these nodes any more: nothing is left there, and they have left.
+
+    Without any: the cluster goes down. An agent without nodes ends.
+    """
+
+    nodes: list[str] = []

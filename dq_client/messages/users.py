@@ -149,6 +149,27 @@ class NodesQuery(RequestBody, tag="nodes", frozen=True):
 
 
 @sent_by(USER)
+class DrainNode(RequestBody, tag="drain", frozen=True):
+    """Nothing new runs on a node, and what runs there leaves. Answered by its row of NodesQuery.
+
+    within_s  what is left there then is ended; None: it may stay for as long as it needs
+    remove    the node leaves the cluster once it is empty
+    """
+
+    node: Name
+    within_s: Seconds | None = None
+    reason: Text = ""
+    remove: bool = False
+
+
+@sent_by(USER)
+class ResumeNode(RequestBody, tag="resume", frozen=True):
+    """A node shall not drain any more. Answered by its row of NodesQuery."""
+
+    node: Name
+
+
+@sent_by(USER)
 class WhyQuery(RequestBody, tag="why", frozen=True):
     """Why is the job where it is?"""
 

@@ -68,7 +68,9 @@ def screen(
         idle=status["idle"],
         ended=sum(counts.get(state, 0) for state in ENDED),
         nodes=tuple(
-            NodeCells(printable(n["name"]), n["state"] == "up", tuple(n["owners"])) for n in nodes
+            NodeCells(printable(n["name"]), n["state"] != "lost", tuple(n["owners"]))
+            for n in nodes
+            if n["state"] != "left"
         ),
         jobs=tuple(job_row(job, waits.get(job["id"], ""), now_s) for job in jobs),
         more_jobs=max(0, active - len(jobs)),

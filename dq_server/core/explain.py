@@ -16,6 +16,7 @@ declare(
     " for as long as it runs, the others are promised to others: profiles, reservations",
     too_small_left="the job's smallest size is {size}, the nodes that are up have {capacity}"
     " processors",
+    withheld="{count} processors are not granted, their nodes drain: {nodes}",
     no_remap_point="the application has not reached a remap point in {running_s:.0f} s since it"
     " started, so it can be neither measured nor resized",
 )
@@ -54,6 +55,10 @@ def _waiting(turn: Turn, job: Job) -> list[Reason]:
     if head.id != job.id:
         head_size = smallest_start(head, moldable=False)
         reasons.insert(0, because("waits_behind", head=head.id, head_size=head_size, idle=idle))
+    withheld = state.processors.withheld
+    if withheld:
+        nodes = ", ".join(dict.fromkeys(state.processors.node_of[p] for p in sorted(withheld)))
+        reasons.append(because("withheld", count=len(withheld), nodes=nodes))
     return reasons
 
 

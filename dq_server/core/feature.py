@@ -94,6 +94,14 @@ class Feature:
     def measured(self, turn: Turn, job: Job) -> None:
         """An iteration of the job was recorded."""
 
+    def first_verdict(self, turn: Turn, job: Job) -> Verdict | None:
+        """What a job does at its remap point whatever its user wants; None: go on asking."""
+        return None
+
+    def withdrawn_resize(self, turn: Turn, job: Job) -> Reason | None:
+        """Why the granted expansion, whose ranks are starting, is not to happen; None: it is."""
+        return None
+
     def verdict(self, turn: Turn, job: Job) -> Verdict | None:
         """What the job does at its remap point; None: that is not for this feature to say."""
         return None

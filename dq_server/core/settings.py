@@ -3,7 +3,7 @@
     [scheduler]                 fields of SchedulerConfig; `policy` names a complete set (sets.py)
     fit = "2X"                  the short name of a setting that belongs to a feature or policy
     [scheduler.mebf]            the options of a feature or policy: its table (model/options.py)
-    [dfs]                       the one table that stands by itself: dynamic fairness
+    [dfs], [nodes]              tables that stand by themselves: dynamic fairness; nodes that leave
 
 Everything is checked here, policies and combinations included; a ConfigError is one line that says
 what makes no sense, and where.
@@ -24,7 +24,7 @@ from dq_server.core.policies import registry
 from dq_server.core.policies.base import Policies
 from dq_server.core.policies.sets import named_settings
 
-TABLE_OF_ITS_OWN = ("dfs",)
+TABLE_OF_ITS_OWN = ("dfs", "nodes")
 HINTS = get_type_hints(SchedulerConfig)
 FIELDS = HINTS.keys() - {"options"}
 
@@ -101,7 +101,8 @@ def from_tables(data: Mapping[str, Any], **usual: Any) -> SchedulerConfig:
     """From a parsed file; `usual`: settings that the file may override."""
     for table in data:
         if table not in ("scheduler", *TABLE_OF_ITS_OWN):
-            raise ConfigError(f"unknown table [{table}]; known: [scheduler], [dfs]")
+            known = ", ".join(f"[{name}]" for name in ("scheduler", *TABLE_OF_ITS_OWN))
+            raise ConfigError(f"unknown table [{table}]; known: {known}")
     given = data.get("scheduler", {})
     if not isinstance(given, Mapping):
         raise ConfigError("scheduler is a table: [scheduler]")

@@ -19,6 +19,7 @@ import zmq
 from dq_client import keys
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, machine, write_private
+from dq_server.core.features.nodes import NodeOptions
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live.configuration import read_config
 from dq_server.live.front import Front
@@ -92,6 +93,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "address": front.address,
         "epoch": front.server.epoch,
         "heartbeat_s": options.heartbeat,
+        "leave_within_s": config.of(NodeOptions).leave_within_s,
     }
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):

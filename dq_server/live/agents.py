@@ -25,8 +25,10 @@ class AgentLink:
     last_seen_s: float  # monotonic
     pid: int = 0
     session: int = 0
+    life: str = ""
     machine: str = ""  # empty: it takes in no ranks that others have started
-    holdings: list[m.Holding] = field(default_factory=list)  # as of its last heartbeat
+    leaving_s: float | None = None  # as of its last heartbeat, like `holdings`
+    holdings: list[m.Holding] = field(default_factory=list)
 
 
 class Agents:
@@ -49,10 +51,14 @@ class Agents:
             last_seen_s=now,
             pid=message.pid,
             session=next(self._sessions),
+            life=message.life,
             machine=message.machine,
             holdings=message.holdings,
         )
-        self._hang_up(self.by_name.get(message.agent))
+        before = self.by_name.get(message.agent)
+        if before is not None:
+            self._hang_up(before)
+            self.drop(before, [node.name for node in before.nodes])
         self.by_name[message.agent] = link
         self._by_identity.setdefault(identity, link)  # who speaks is who it said it was first
         for node in message.nodes:
@@ -72,8 +78,16 @@ class Agents:
                 links[link.name] = link
         return list(links.values())
 
-    def _hang_up(self, link: AgentLink | None) -> None:
-        if link is not None and self._by_identity.get(link.identity) is link:
+    def drop(self, link: AgentLink, nodes: list[str]) -> list[str]:
+        """The agent has these nodes no more. Returns those that nobody has now."""
+        link.nodes = [node for node in link.nodes if node.name not in nodes]
+        lost = [name for name in nodes if self.by_node.get(name) is link]
+        for name in lost:
+            del self.by_node[name]
+        return lost
+
+    def _hang_up(self, link: AgentLink) -> None:
+        if self._by_identity.get(link.identity) is link:
             del self._by_identity[link.identity]
 
     def silent(self, now: float, limit_s: float) -> list[AgentLink]:
@@ -82,9 +96,7 @@ class Agents:
 
     def forget(self, link: AgentLink) -> list[str]:
         """The agent is lost; a new hello brings it back. Returns the nodes that nobody has now."""
-        self.by_name.pop(link.name, None)
+        if self.by_name.get(link.name) is link:
+            del self.by_name[link.name]
         self._hang_up(link)
-        lost = [node.name for node in link.nodes if self.by_node.get(node.name) is link]
-        for name in lost:
-            del self.by_node[name]
-        return lost
+        return self.drop(link, [node.name for node in link.nodes])

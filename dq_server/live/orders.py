@@ -13,11 +13,13 @@ from typing import assert_never
 
 from dq_client import messages as m
 from dq_server.core.features.attaching import Attached
+from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
@@ -46,6 +48,10 @@ def carry_out(desk: Desk, action: act.Action) -> None:
         case act.VacateProcessors():
             vacate(desk, action.job, action.processors)
             _save_elsewhere(desk, action)
+        case act.NodeEmptied():
+            owner = desk.agents.by_node.get(action.node)
+            if owner is not None:  # else it is told when it reports
+                let_go(desk, owner)
         case act.JobFinished():
             log.info("job %d %s: %s", action.job, action.state, action.reason.text)
             desk.archive(action.job)
@@ -230,6 +236,50 @@ def _end_worlds(desk: Desk, link: AgentLink, job: Job, processors: list[int]) ->
         order = m.Vacate(job=job.id, instance=job.instance, processors=there, pids=[], world=world)
         desk.order(link, order)
     return [p for p in processors if p not in ending]
+
+
+def let_go(desk: Desk, link: AgentLink) -> None:
+    """Take an agent's empty nodes that are to leave out of the cluster, and tell it so.
+
+    Also once more, if it does not know yet. Its last node stays until it holds nothing of any job:
+    it still has to be told that the ends of its ranks are known.
+    """
+    state = desk.state
+    out = [node.name for node in link.nodes if _may_go(state, link, node.name)]
+    ends = len(out) == len(link.nodes)
+    if not out or (ends and link.holdings):
+        return
+    for name in out:
+        node = state.processors.nodes.get(name)
+        if node is not None and node.up:
+            log.info("node %s leaves", name)
+            desk.apply(ev.NodeLeft(name, link.life))
+    if ends:
+        _save_copies(desk, link)
+        desk.agents.forget(link)
+    else:
+        desk.agents.drop(link, out)
+    desk.order(link, m.Retire(out))
+
+
+def _may_go(state: State, link: AgentLink, name: str) -> bool:
+    """Whether an agent's node can leave, or has left already."""
+    node, drains = state.processors.nodes.get(name), Drains.of(state)
+    if node is not None and node.up:
+        drain = drains.nodes.get(name)
+        return drain is not None and drain.leaves and state_of(state, node) is NodeState.EMPTY
+    # Others are about to join, or to join again.
+    return link.leaving_s is not None or bool(link.life and drains.gone.get(name) == link.life)
+
+
+def _save_copies(desk: Desk, link: AgentLink) -> None:
+    """Have an agent that ends save what its nodes have in memory of running jobs' copies.
+
+    The next copy is made without its nodes, but until then the last one is needed.
+    """
+    for job in desk.state.active.values():
+        if job.spec.protection is not None and job.spec.protection.how == "partner":
+            desk.order(link, m.SaveCopies(job.id, job.instance, _copy_places(desk, job)))
 
 
 def _save_elsewhere(desk: Desk, action: act.VacateProcessors) -> None:

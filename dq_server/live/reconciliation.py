@@ -16,6 +16,7 @@ from dq_server.core.model.state import State
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
 from dq_server.live.job_ranks import ranks_run
+from dq_server.live.leaving_nodes import leave
 from dq_server.live.orders import launch, start_ranks, start_world, vacate
 
 # A launch or a kill needs a moment before its lack is worth repeating the order.
@@ -40,8 +41,10 @@ def reconcile(desk: Desk, link: AgentLink) -> None:
         if holding.running and _shall_end(state, holding):
             desk.order(link, m.KillTree(holding.job, holding.instance))
     _reconcile_vacating(desk, mine)
+    leave(desk, link)
     # Last: what has been ended above must not be taken for a reason to keep the nodes out.
-    join(desk, link, [n for n in link.nodes if not _is_up(state, n.name)])
+    if link.leaving_s is None:
+        join(desk, link, [n for n in link.nodes if not _is_up(state, n.name)])
 
 
 def _over(state: State, holding: m.Holding) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from operator import attrgetter
 from typing import Any
 
 from dq_server.core.explain import explain
+from dq_server.core.features.draining import Drain, Drains, holders, state_of
 from dq_server.core.features.reservations import Booked, Inside
 from dq_server.core.model.jobs import Job, JobState, Stay
+from dq_server.core.model.processors import Node
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.translate import Places, grid
@@ -77,25 +80,49 @@ def jobs_view(state: State, *, active_only: bool) -> list[dict[str, Any]]:
 
 def nodes_view(state: State, places: Places) -> list[dict[str, Any]]:
     """All nodes with what their processors do."""
-    holder = {p: job.id for job in state.active.values() for p in job.holds()}
+    holder, idle = _holders(state), set(state.processors.idle)
+    return [_node_view(state, places, n, holder, idle) for n in state.processors.nodes.values()]
+
+
+def node_view(state: State, places: Places, name: str) -> dict[str, Any]:
+    """The row of one node; UnknownNode if there is none."""
     idle = set(state.processors.idle)
-    views = []
-    for node in state.processors.nodes.values():
-        info = places.node(node.name)
-        jobs = sorted({holder[p] for p in node.processors if p in holder})
-        views.append(
-            {
-                "name": node.name,
-                "state": "up" if node.up else "down",
-                "processors": len(node.processors),
-                "idle": sum(p in idle for p in node.processors),
-                "speed": node.speed,
-                "host": info.host if info else node.name,
-                "jobs": jobs,
-                "owners": [holder.get(p, 0) for p in node.processors],  # 0: nobody
-            }
-        )
-    return views
+    return _node_view(state, places, state.processors.node(name), _holders(state), idle)
+
+
+def _holders(state: State) -> dict[int, int]:
+    return {p: job.id for job in state.active.values() for p in job.holds()}
+
+
+def _node_view(
+    state: State, places: Places, node: Node, holder: Mapping[int, int], idle: Set[int]
+) -> dict[str, Any]:
+    info, drain = places.node(node.name), Drains.of(state).nodes.get(node.name)
+    jobs = sorted({holder[p] for p in node.processors if p in holder})
+    if drain is not None:  # all that keep it from being empty
+        jobs = sorted(job.id for job in holders(state, node))
+    return {
+        "name": node.name,
+        "state": str(state_of(state, node)),
+        "processors": len(node.processors),
+        "idle": sum(p in idle for p in node.processors),
+        "speed": node.speed,
+        "host": info.host if info else node.name,
+        "jobs": jobs,
+        "owners": [holder.get(p, 0) for p in node.processors],  # 0: nobody
+        "drain": drain_view(drain) if drain else None,
+    }
+
+
+def drain_view(drain: Drain) -> dict[str, Any]:
+    """Why a node drains, times in seconds since the epoch; `leaves`: when it is empty."""
+    return {
+        "asked_s": drain.asked_s,
+        "deadline_s": drain.deadline_s,
+        "by": drain.by,
+        "reason": drain.reason,
+        "leaves": drain.leaves,
+    }
 
 
 def why_view(scheduler: Scheduler, job: Job, now: float) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def node(name: str, owners: list[int], state: str = "up") -> dict[str, Any]:
 def example() -> Any:
     grown = job(1, [stay(1, 0.0, time_s=0.1), stay(2, 5.0, time_s=0.06)], name="[b]grown[/b]")
     waiting = job(2, [], submit_s=8.0, name="waiting")
-    nodes = [node("n01", [1, 1]), node("n02", [0, 7]), node("n03", [0, 0], state="down")]
+    nodes = [node("n01", [1, 1]), node("n02", [0, 7]), node("n03", [0, 0], state="lost")]
     return screen(status(4, 1, running=5, queued=1, done=3), nodes, [grown, waiting],
                   {2: "the job needs 4 processors, 1 is idle"}, T0 + 10.0)  # fmt: skip
 

@@ -26,6 +26,8 @@ BYTES = {
     "JobQuery": ("5c0efcfa5ec23ef7", "5c0efcfa5ec23ef7"),
     "JobsQuery": ("23258d4436b4e965", "72b63e826edb4a71"),
     "NodesQuery": ("678e554821213a53", "678e554821213a53"),
+    "DrainNode": ("b5071f25d38c9b90", "96aa8bf0d23938db"),
+    "ResumeNode": ("47f640ba9bb7e3d7", "47f640ba9bb7e3d7"),
     "WhyQuery": ("88067a9d8e68dc6d", "88067a9d8e68dc6d"),
     "StatusQuery": ("461f2ead6ab93866", "461f2ead6ab93866"),
     "TimelineQuery": ("630a7dab14898f2f", "630a7dab14898f2f"),
@@ -48,8 +50,8 @@ BYTES = {
     "WorkDone": ("3a502c722110bbf5", "3a502c722110bbf5"),
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
-    "AgentHello": ("158e0b152efcb81d", "fbd094ac76fc40ef"),
-    "Heartbeat": ("2f3f6715f4cc0df8", "85db202c67297f2c"),
+    "AgentHello": ("bc7aaf087184c46e", "8909b5a9dedc70d4"),
+    "Heartbeat": ("5cd6ea641899646e", "ab2ebb049b642960"),
     "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
     "AppEnded": ("36a4e9ec7dae6f52", "9bea9251aae3929e"),
     "WorldEnded": ("48c8e0b19d5fc5c5", "48c8e0b19d5fc5c5"),
@@ -80,7 +82,7 @@ BYTES = {
     "RunProxy": ("734c10c23596808f", "2092749873f4e643"),
     "ProxyEnded": ("5b50bdb26aa3d092", "26ba196d088b4495"),
     "ReadLog": ("f35d11d7301d0531", "f35d11d7301d0531"),
-    "Retire": ("90452a7ad16cab33", "90452a7ad16cab33"),
+    "Retire": ("5d4bb98bda7b743a", "17c3351cd36d0c07"),
 }
 
 

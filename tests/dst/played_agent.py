@@ -54,6 +54,7 @@ class PlayedAgent(Agent):
             own=own,
             copies=copies,  # type: ignore[arg-type]
             heartbeat_s=HEARTBEAT_S,
+            life=f"{node}.{world.lives}",
             machine=MACHINE,
         )
 

@@ -74,6 +74,8 @@ class App:
     def finish(self) -> None:
         """A job says that its work is done, until that is heard, and ends."""
         world, process = self.world, self.process
+        if process.torn:
+            return
         if self.awaited is not None and self.awaited.blocks and not process.over:
             world.later(0.2, self.finish)
             return
@@ -100,7 +102,7 @@ class App:
         if process.over or (isinstance(process, Start) and process.ending):
             self.line.close()
             return
-        if self.farewells:
+        if self.farewells or process.torn:
             return
         while (message := self.line.receive()) is not None:
             if message.id == self.asked:
@@ -130,6 +132,9 @@ class App:
         world = self.world
         if world.chance(0.1) or (self.asked and world.now - self.asked_s > 9.0):
             process.gives_up()
+        elif self.commit is not None:  # the server must know first who belonged to the job
+            if not self.asked or world.now - self.asked_s > 3.0:
+                self.tell(self.commit)
         elif not self.asked or world.now - self.asked_s > 3.0:
             self.asked_s = world.now
             dead = sorted(rank.processor for rank in process.lost)
@@ -138,6 +143,9 @@ class App:
     def carry_out(self, answer: m.RemapAnswer) -> None:
         world, process, machine = self.world, self.process, self.world.machine
         lost = process.lost if isinstance(process, Start) else []
+        if answer.what != "continue" and isinstance(process, Start) and process.misses():
+            process.torn = True  # it waits for a dead rank, whose keeper has told the server
+            return
         if isinstance(process, Start) and lost:
             gone = {place.processor for place in answer.places}
             if answer.what != "shrink" or not {rank.processor for rank in lost} <= gone:
@@ -147,6 +155,11 @@ class App:
                 rank.mended = True
             lost.clear()
         elif answer.what == "continue":
+            begun = self.awaited
+            if begun is None or begun.blocks or answer.resize_id == begun.answer.resize_id:
+                return
+            self.awaited = None
+            self.line.send(m.Aborted(begun.answer.resize_id, "the server has withdrawn it"))
             return
         places = [p.processor for p in answer.places]
         if world.chance(0.15):  # spawning or redistributing failed
@@ -155,12 +168,16 @@ class App:
         if answer.what == "expand" and isinstance(process, Start):
             self.awaited = Awaited(answer, world.now, process.growth == "spawn")
             if self.awaited.blocks:
-                process.keepers[process.node].spawn(answer.resize_id, len(places))
+                process.keepers[process.where[process.places[0]]].spawn(
+                    answer.resize_id, len(places)
+                )
             return
         if answer.what == "expand":
             self.spawn(answer)
             return
         process.places = [p for p in process.places if p not in places]
+        if isinstance(process, Start):
+            process.releases(set(places))
         self.fold()
         self.done = answer.resize_id
         pids = []

@@ -30,6 +30,7 @@ class Rank:
     code: int | None = None  # it has ended with
     killed: bool = False
     mended: bool = False  # it was lost, and the others have gone on without it
+    released: bool = False  # by a shrink: how it ends does not matter any more
 
 
 @dataclass(eq=False)
@@ -48,7 +49,10 @@ class Start(Process):
 
     def mends(self, world: World, rank: Rank) -> bool:
         """Whether it is tried in place to go on without a rank that died."""
-        computes = self.app is not None and not self.ending and rank.world not in self.own
+        app = self.app
+        computes = app is not None and not self.ending and rank.world not in self.own
+        if app is not None and app.awaited is not None and app.awaited.blocks:
+            computes = False  # in MPI_Comm_spawn nobody is free to go on
         if self.protected and computes and world.chance(0.7):
             self.lost.append(rank)
             return True
@@ -78,7 +82,8 @@ class Start(Process):
 
     def check_done(self) -> None:
         for rank in self.ranks:
-            if rank.part and not rank.mended and (rank.killed or rank.code != 0):
+            gone = rank.mended or rank.released
+            if rank.part and not gone and (rank.killed or rank.code != 0):
                 how = "was killed" if rank.killed else f"ended with {rank.code}"
                 where = f"processor {rank.processor} (world {rank.world})"
                 raise Wrong(f"job {self.job} is done, its rank on {where} {how}")
@@ -88,6 +93,20 @@ class Start(Process):
         for rank in self.alive():
             if rank.processor == processor and rank.part:
                 self.keepers[rank.node].ends(rank, 0)
+
+    def misses(self) -> bool:
+        """Whether a rank is dead, and the others are not free to go on without it."""
+        return any(
+            rank.code is not None and rank.part and rank.world not in self.own
+            for rank in self.ranks
+            if not (rank.mended or rank.released or rank in self.lost)
+        )
+
+    def releases(self, processors: set[int]) -> None:
+        """These ranks leave the job with the next resize."""
+        for rank in self.alive():
+            if rank.processor in processors and rank.part:
+                rank.released = True
 
     def alive(self) -> list[Rank]:
         return [rank for rank in self.ranks if rank.code is None]
@@ -131,6 +150,10 @@ class Keeper:
 
     def running(self) -> bool:
         return not self.over
+
+    def tears(self) -> None:
+        """Its agent ends, and the ranks here with it: those elsewhere wait for them."""
+        self.start.torn |= any(rank.part and not rank.released for rank in self.alive())
 
     def exit_code(self) -> int | None:
         return None

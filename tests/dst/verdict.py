@@ -12,7 +12,8 @@ from dq_server.live.recovery import replay, restored
 if TYPE_CHECKING:
     from tests.dst.world import World
 
-ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "processes_lost", "restarts_used")
+ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "processes_lost", "restarts_used",
+        "drained")  # fmt: skip
 
 
 class Wrong(AssertionError):
@@ -70,7 +71,7 @@ def check_end(world: World) -> None:
         if job.end_reason.code not in ENDS:
             raise Wrong(f"job {wish.job} ended for {job.end_reason}")
         protected = job.spec.protection
-        if protected and job.end_reason.code == "node_lost" and not wish.doomed:
+        if protected and job.end_reason.code in ("node_lost", "drained") and not wish.doomed:
             raise Wrong(f"job {wish.job} is protected, and ended for {job.end_reason}")
         if job.restarts > (protected.restarts if protected else 0):
             raise Wrong(f"job {wish.job} was restarted {job.restarts} times")

@@ -11,12 +11,14 @@ Nothing here knows what the right decisions are. A run is right if
 * no job is started twice, but protected ones after a loss, when nothing of their last start runs
   any more; and every job whose submission was acknowledged ends once, done if nothing happened to
   it;
-* in the end, when the faults are over, all processors are idle;
+* no node is given anything new while it drains (the invariants of Processors and Draining);
+* in the end, when the faults are over, all nodes are up and all processors idle;
 * the state is at every restart, and in the end, what the journal says (`check_store`).
 
 The parts: played_machine.py what there is to compute on; stand_ins.py what stands for disks, keys
 and process trees; played_line.py the ends of the network; played_agent.py, played_start.py and
-played_app.py who computes; played_user.py who asks for it; verdict.py what is wrong with a run.
+played_app.py who computes; played_user.py who asks for it; played_operator.py who drains nodes;
+verdict.py what is wrong with a run.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from dq_server.live.server import Server
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, PROCESSORS, Machine
+from tests.dst.played_operator import Operator
 from tests.dst.played_user import User
 from tests.dst.stand_ins import Holdings, Keys, Store
 from tests.dst.verdict import BUGS, Wrong, check_end, check_store
@@ -79,6 +82,7 @@ class World:
         self.holdings = {node: Holdings(self.machine) for node in NODES}
         self.agents: dict[str, PlayedAgent | None] = dict.fromkeys(NODES)
         self.user = User(self)
+        self.operator = Operator(self)
 
     # --- time -------------------------------------------------------------------------------
 
@@ -96,6 +100,7 @@ class World:
         for node in NODES:
             self.start_agent(node)
         self.user.arrive()
+        self.operator.arrive()
         self.later(self.rng.uniform(1.0, 3.0), self.misfortune)
         self.until(lambda: self.now >= FAULTS_S, FAULTS_S + 1)
         self.faults = False
@@ -209,6 +214,14 @@ class World:
     def agent_turn(self, agent: PlayedAgent) -> None:
         if self.agents[agent.name] is agent:
             agent.turn()
+            if agent.retired:
+                self.trace.append(f"{self.now:.3f} agent of {agent.name} ends")
+                for held in self.holdings[agent.name].trees.values():
+                    held.tears()
+                agent.close()
+                self.agents[agent.name] = None
+                self.later(self.rng.uniform(0.1, 5.0), lambda: self.back(agent.name))
+                return
             self.later(0.1 if agent.vacancies.waiting else 0.25, lambda: self.agent_turn(agent))
 
     # --- misfortune -------------------------------------------------------------------------
@@ -244,6 +257,7 @@ class World:
         self.start_again()
         for node in NODES:
             self.back(node)
+        self.operator.mend()
 
     # --- the end ----------------------------------------------------------------------------
 

@@ -72,15 +72,17 @@ class Talking:
                 return message.body
         raise AssertionError(f"no answer to {body}")
 
-    def agent(self, name: str, *nodes: str, processors: int = 1) -> None:
+    def agent(self, name: str, *nodes: str, processors: int = 1, life: str = "") -> None:
         """An agent reports, with nodes of so many processors."""
         infos = [m.NodeInfo(node, processors, node) for node in nodes or (name,)]
-        welcome = self.say(name, m.AgentHello(m.PROTOCOL, name, infos))
+        hello = m.AgentHello(protocol=m.PROTOCOL, agent=name, nodes=infos, life=life)
+        welcome = self.say(name, hello)
         assert isinstance(welcome, m.Welcome)
         self.sessions[name] = welcome.session
 
-    def beat(self, name: str, *holds: m.Holding) -> m.ReplyBody:
-        return self.say(name, m.Heartbeat(self.sessions[name], list(holds)))
+    def beat(self, name: str, *holds: m.Holding, leaving_s: float | None = None) -> m.ReplyBody:
+        beat = m.Heartbeat(self.sessions[name], list(holds), leaving_s=leaving_s)
+        return self.say(name, beat)
 
     def submit(self, size: int, *sizes: int, kind: str = "", **more: Any) -> Job:
         """A job that nobody will run."""

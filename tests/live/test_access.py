@@ -56,6 +56,8 @@ def about(job: int) -> list[m.RequestBody]:
         m.JobQuery(job),
         m.JobsQuery(),
         m.NodesQuery(),
+        m.DrainNode("n1", 60.0),
+        m.ResumeNode("n1"),
         m.WhyQuery(job),
         m.StatusQuery(),
         m.TimelineQuery(),
@@ -95,7 +97,7 @@ def about(job: int) -> list[m.RequestBody]:
 USER = {
     m.Hello, m.Submit, m.Attach, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery,
     m.StatusQuery, m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
-    m.Reserve, m.CancelReservation, m.ReservationsQuery,
+    m.Reserve, m.CancelReservation, m.ReservationsQuery, m.DrainNode, m.ResumeNode,
 }  # fmt: skip
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,

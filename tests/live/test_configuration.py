@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dq_client.errors import UsageError
+from dq_server.core.features.nodes import NodeOptions
 from dq_server.core.model.launching import Launching
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
@@ -22,6 +23,13 @@ def test_every_policy_of_the_simulator_can_be_named(name: str) -> None:
 def test_other_settings_override_the_set() -> None:
     config = parse_config({"scheduler": {"policy": "easy", "samples": 5, "resize": "reshape"}}, "x")
     assert (config.start, config.resize, config.samples) == ("easy", "reshape", 5)
+
+
+def test_how_long_agents_wait_when_they_are_told_to_go() -> None:
+    assert parse_config({}, "x").of(NodeOptions).leave_within_s == 30.0
+    assert parse_config({"nodes": {"leave_within_s": 5}}, "x").of(NodeOptions).leave_within_s == 5
+    with pytest.raises(UsageError, match=r"\[nodes\] leave_within_s = -1"):
+        parse_config({"nodes": {"leave_within_s": -1}}, "x")
 
 
 @pytest.mark.parametrize(

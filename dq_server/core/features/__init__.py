@@ -7,6 +7,7 @@ starts is asked in this order, and so are walltimes and other limits when time p
 from dq_server.core.feature import Features
 from dq_server.core.features.attaching import Attaching
 from dq_server.core.features.dependencies import Dependencies
+from dq_server.core.features.draining import Draining
 from dq_server.core.features.dynamic_requests import Requests
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
@@ -28,6 +29,7 @@ FEATURES = Features(
         Spawning(),
         Profiles(),
         Nodes(),
+        Draining(),
         Reservations(),
         Protecting(),
     )

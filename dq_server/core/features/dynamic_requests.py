@@ -19,24 +19,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from math import nextafter
+from dataclasses import dataclass, field, replace
 
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, Outcome, RequestAnswer
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
-from dq_server.core.model.fairness import Delay, DfsConfig, Ledger
+from dq_server.core.model.fairness import DfsConfig, Ledger
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
-from dq_server.core.model.stepfunction import StepFunction
-from dq_server.core.planning import INF, StartPlan, free, plan_starts, running
+from dq_server.core.outlook import Outlook, end_of
+from dq_server.core.planning import INF, free
 from dq_server.core.turn import Turn
-
-ROUNDING_S = 1e-6  # a shorter delay comes from adding floating-point numbers
 
 declare(
     dyn_too_few="{more} more processors asked for, {idle} are idle{where}",
@@ -130,20 +127,30 @@ class Requests(Feature):
         """Grant, reject or keep waiting every request, first come first served. Nobody starts."""
         waiting = Waiting.of(turn.state).jobs
         if waiting:
-            outlook = _Outlook(turn)
+            outlook = Outlook(turn)
             for job in list(waiting.values()):
-                _serve(turn, outlook, job)
+                if job.resize is None:  # else it gets its answer when that is done
+                    _serve(turn, outlook, job)
         return []
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """Time-outs of the requests that wait; a scheduling pass answers them."""
         for job in Waiting.of(turn.state).jobs.values():
             request = Asked.of(job).request
-            if request is not None and request.deadline_s < INF:
+            if request is not None and request.deadline_s < INF and job.resize is None:
                 yield request.deadline_s
 
-    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
-        """What an evolving job does at its remap point: what it asked for, else nothing."""
+    def capacity_changed(self, turn: Turn) -> None:
+        """Processors that drain with their nodes are not granted any more, if they were."""
+        withheld = turn.state.processors.withheld
+        if withheld:
+            for job in turn.state.active.values():
+                stands = job.resize is None and job.state is not JobState.KILLING
+                if stands and not withheld.isdisjoint(job.reserved):
+                    _exchange(turn, job)
+
+    def first_verdict(self, turn: Turn, job: Job) -> Verdict | None:
+        """What was accepted or granted comes before all else: it is reserved, and under way."""
         if job.spec.kind is not JobKind.EVOLVING or job.spec.profile:
             return None
         asked, size = Asked.of(job), job.size
@@ -157,7 +164,14 @@ class Requests(Feature):
             target = job.spec.configuration_of(size - len(leaving))
             reason = because("dyn_release", count=len(leaving), size=size)
             return Verdict(target, reason, processors=leaving)
-        if request is not None and asked.answer is not None:
+        return None
+
+    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
+        """An evolving job that has been granted nothing goes on as it is."""
+        if job.spec.kind is not JobKind.EVOLVING or job.spec.profile:
+            return None
+        asked = Asked.of(job)
+        if asked.request is not None and asked.answer is not None:
             return Verdict(None, asked.answer.reason)
         return Verdict(None, because("dyn_asks_itself"))
 
@@ -257,7 +271,7 @@ def _check_size(state: State, job: Job, size: int) -> None:
     Several legal sizes are a range for an evolving job; a single one is only where it starts.
     """
     capacity, legal = state.processors.capacity, job.spec.configurations
-    if size > capacity:
+    if max(job.size, capacity) < size:  # a job that leaves a node may have more than is up
         raise InfeasibleRequest(
             f"job {job.id} would have {size} processors, the cluster has {capacity}"
         )
@@ -271,87 +285,7 @@ def _check_size(state: State, job: Job, size: int) -> None:
 # --- serving ---------------------------------------------------------------------------------
 
 
-class _Outlook:
-    """The plan of the waiting jobs; made when first asked for, kept while requests are served."""
-
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
-        self._dfs = turn.options(DfsConfig)
-        self._running: StepFunction | None = None
-        self._plan: StartPlan | None = None
-
-    def running(self) -> StepFunction:
-        """Processors taken by running jobs, granted requests included."""
-        if self._running is None:
-            self._running = running(self._turn.state, self._turn.now)
-        return self._running
-
-    def _planned(self, queue: Iterable[Job], depth: float, taken: StepFunction) -> StartPlan:
-        turn, config = self._turn, self._turn.config
-        return plan_starts(
-            turn.state,
-            queue,
-            turn.now,
-            depth=depth,
-            drain_priority=config.drain_priority,
-            moldable=config.moldable,
-            taken=taken,
-        )
-
-    def plan(self) -> StartPlan:
-        """How the waiting jobs start if nothing more is granted."""
-        if self._plan is None:
-            line = self._turn.state.line(self._turn.now)
-            depth = self._dfs.reservation_delay_depth
-            self._plan = self._planned(line, depth, self.running().copy())
-        return self._plan
-
-    def delays(self, job: Job, more: int) -> list[Delay]:
-        """By how much the planned jobs would be delayed if `job` had `more` until its end.
-
-        Jobs of the same user are left out.
-        """
-        before, now = self.plan(), self._turn.now
-        with_more = self.running().copy()
-        with_more.add(now, _end(job, now), more)
-        after = self._planned([planned.job for planned in before.jobs], INF, with_more)
-        late = {planned.job.id: planned.start_s for planned in after.jobs}
-        counts_now = self._dfs.count_start_now
-        return [
-            Delay(planned.job.id, planned.job.spec, _delay(planned.start_s, late[planned.job.id]))
-            for planned in before.jobs
-            if counts_now or planned.start_s > now
-            if not planned.job.spec.user or planned.job.spec.user != job.spec.user
-        ]
-
-    def granted(self) -> None:
-        """A request was granted: what was planned no longer holds."""
-        self._running = self._plan = None
-
-    def available_s(self, job: Job, more: int) -> float | None:
-        """When `more` can be had until the job's end, delaying no planned job; None: never."""
-        policy, now = self._turn.policies.grant, self._turn.now
-        if not policy.may_change:
-            return None
-        taken = self.plan().taken if policy.measures else self.running()
-        end_s = _end(job, now)
-        capacity = self._turn.state.processors.capacity
-        from_s = taken.last_excess_end(capacity - more, now, end_s)
-        return None if from_s >= end_s else max(from_s, now)
-
-
-def _end(job: Job, now: float) -> float:
-    """When the running job's processors are expected back, later than now."""
-    assert job.planned is not None, "a running job is planned"
-    return max(job.planned[0], nextafter(now, INF))
-
-
-def _delay(before_s: float, after_s: float) -> float:
-    delay_s = after_s - before_s if before_s < INF else 0.0
-    return delay_s if delay_s > ROUNDING_S else 0.0
-
-
-def _serve(turn: Turn, outlook: _Outlook, job: Job) -> None:
+def _serve(turn: Turn, outlook: Outlook, job: Job) -> None:
     request = Asked.of(job).request
     assert request is not None, "`Waiting` lists jobs whose request waits"
     refusal = _try(turn, outlook, job, request)
@@ -359,12 +293,12 @@ def _serve(turn: Turn, outlook: _Outlook, job: Job) -> None:
         _refuse(turn, outlook, job, request, refusal)
 
 
-def _try(turn: Turn, outlook: _Outlook, job: Job, request: DynamicRequest) -> Reason | None:
+def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Reason | None:
     """Grant a request if it may be granted now; otherwise the reason why not."""
     state, policy, more, now = turn.state, turn.policies.grant, request.more, turn.now
     dfs = turn.options(DfsConfig)
     processors = state.processors.find(more, one_node=dfs.one_node)
-    promised = state.idle >= more and free(state, now, _end(job, now), job) < more
+    promised = state.idle >= more and free(state, now, end_of(job, now), job) < more
     if (processors is None or promised) and policy.may_change:
         where = f", promised to {_promised_to(state)}" if promised else ", not all on one node"
         where = where if state.idle >= more else ""
@@ -389,6 +323,23 @@ def _try(turn: Turn, outlook: _Outlook, job: Job, request: DynamicRequest) -> Re
     return None
 
 
+def _exchange(turn: Turn, job: Job) -> None:
+    """Other processors for those that were granted and now drain; else the request waits again."""
+    state, asked = turn.state, Asked.of(job)
+    request, pool = asked.request, turn.state.processors
+    assert request is not None and job.planned is not None, "only a request that was granted"
+    pool.give_back(job.reserved)  # no rank was started there yet
+    job.reserved = ()
+    found = pool.find(request.more, one_node=turn.options(DfsConfig).one_node)
+    if found is not None and free(state, turn.now, end_of(job, turn.now), job) >= request.more:
+        pool.claim(found)
+        job.reserved = found
+    else:
+        asked.request = replace(request, granted=False)
+        Waiting.of(state).jobs[job.id] = job
+    state.plan(job, job.planned[0])
+
+
 def _promised_to(state: State) -> str:
     """Whose claims stand in the way, for people."""
     claimants: list[str] = [f.claimant for f in state.features["claiming"] if f.claiming(state)]
@@ -396,7 +347,7 @@ def _promised_to(state: State) -> str:
 
 
 def _refuse(
-    turn: Turn, outlook: _Outlook, job: Job, request: DynamicRequest, refusal: Reason
+    turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest, refusal: Reason
 ) -> None:
     """Reject a request, or let it wait if it has time left and waiting can help."""
     more, now, asked = request.more, turn.now, Asked.of(job)

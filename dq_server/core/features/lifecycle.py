@@ -33,8 +33,10 @@ class Lifecycle(Feature):
         spec.validate()
         capacity = state.processors.capacity
         if spec.needed > capacity:
+            draining = len(state.processors.withheld)
+            more = f", and {draining} on nodes that drain" if draining else ""
             raise InfeasibleRequest(
-                f"the job asks for {spec.needed} processors, the cluster has {capacity}"
+                f"the job asks for {spec.needed} processors, the cluster has {capacity}{more}"
             )
         for feature in turn.features["admit"]:
             feature.admit(turn, spec)

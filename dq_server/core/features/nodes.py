@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.decisions import Ending
+from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.options import Options
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.turn import Turn
 
+LEAVE_WITHIN_S_MAX = 7 * 86400.0
+
 declare(
     walltime="the walltime of {walltime_s:g} s was exceeded",
     walltime_warning="{left_s:g} s of the walltime of {walltime_s:g} s are left",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions(Options):
+    """How nodes come and go.
+
+    leave_within_s  how long an agent that is told to go waits for its nodes to be empty (features/
+                    draining.py); what is left there then ends with it
+    """
+
+    table = "nodes"
+
+    leave_within_s: float = 30.0
+
+    def validate(self) -> None:
+        """See Options."""
+        if not 0 <= self.leave_within_s <= LEAVE_WITHIN_S_MAX:
+            raise ConfigError(
+                f"[nodes] leave_within_s = {self.leave_within_s}: from 0 to"
+                f" {LEAVE_WITHIN_S_MAX:g} s"
+            )
 
 
 class Nodes(Feature):
@@ -52,7 +78,10 @@ class Nodes(Feature):
         reason = because("node_lost", node=event.node, why=event.why)
         for feature in turn.features["losing"]:
             feature.losing(turn, event.node, reason)
+        drained = bool(state.processors.withheld)
         lost = set(state.processors.lose(event.node))
+        if drained:
+            state.plan_again(lost)
         for job in list(state.active.values()):
             holds = job.holds()
             if job.launching.by_agents:

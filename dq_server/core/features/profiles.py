@@ -348,7 +348,7 @@ def _coming(turn: Turn) -> int:
         for job in Profiled.of(state).jobs.values()
         if job.id in state.active
     )
-    return due + len(state.processors.vacating)
+    return due + state.processors.coming
 
 
 def _reserve(taken: StepFunction, job: Job, capacity: int, from_s: int) -> None:

@@ -34,7 +34,8 @@ from dq_server.core.model.state import State
 from dq_server.core.turn import Turn
 
 # Ends that were done to the job.
-NOT_ITS_FAULT = frozenset({"node_lost", "processes_lost", "torn_down", "vanished"})
+NOT_ITS_FAULT = frozenset({"node_lost", "drained", "processes_lost", "torn_down", "vanished"})
+OFF_ITS_NODES = frozenset({"node_lost", "drained"})  # killed for what became of a node
 
 declare(
     gave_up="the application gave up: {why}",
@@ -95,9 +96,9 @@ class Protecting(Feature):
         if job.spec.protection is None:
             return False
         if job.state is JobState.KILLING:
-            # Killed for a lost node alone: the first reason counts, `ending` may name a later one.
+            # Killed for a node alone: the first reason counts, `ending` may name a later one.
             killed_for = job.end_reason
-            if killed_for is None or killed_for.code != "node_lost" or ending.reason is None:
+            if killed_for is None or killed_for.code not in OFF_ITS_NODES or ending.reason is None:
                 return False
             reason = ending.reason
         elif _interrupted(job, ending):

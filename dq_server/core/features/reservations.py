@@ -301,7 +301,7 @@ def _in_the_way(state: State, now: float) -> list[tuple[Job, Reason]]:
     for job in reversed(list(state.active.values()) if short > 0 else []):
         late = job.planned is not None and job.planned[0] <= now
         if short > 0 and late and not job.keeps_size and job.state is not JobState.KILLING:
-            short -= job.size
+            short -= state.processors.returning(job.allocation)
             gone.append((job, because("reservation_begins", reservation=begun[0].name)))
     return gone
 

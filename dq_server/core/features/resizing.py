@@ -17,7 +17,7 @@ from dq_server.core.model.actions import AnswerRemap
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap, Stay
-from dq_server.core.model.reasons import Figure, because, declare
+from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import free
@@ -182,12 +182,25 @@ def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
 
 
 def _still_preparing(turn: Turn, job: Job, pending: PendingResize, seq: int) -> Answer:
-    """The granted expansion stands (its id in the answer says so); nothing else is decided."""
+    """The granted expansion stands (its id in the answer says so); nothing else is decided.
+
+    Or it does not: then the application gives it up, and says so. Until then it is pending, because
+    an application that does not hear of it in time carries it out.
+    """
     current = job.configuration
     assert current is not None
-    reason = because("resize_under_way", size=current.size, next_size=pending.target.size)
+    withdrawn = _withdrawn(turn, job)
+    stands = because("resize_under_way", size=current.size, next_size=pending.target.size)
+    reason = withdrawn or stands
     job.note(turn.now, Remap.CONTINUE, reason)
-    return Answer(seq, Remap.CONTINUE, pending.resize_id, (), current, reason)
+    resize_id = 0 if withdrawn else pending.resize_id
+    return Answer(seq, Remap.CONTINUE, resize_id, (), current, reason)
+
+
+def _withdrawn(turn: Turn, job: Job) -> Reason | None:
+    """Why the expansion that the job prepares is taken back; None: it stands."""
+    found = (f.withdrawn_resize(turn, job) for f in turn.features["withdrawn_resize"])
+    return next((reason for reason in found if reason is not None), None)
 
 
 def _decide(turn: Turn, job: Job, seq: int) -> Answer:
@@ -232,9 +245,13 @@ def _direction(current: Configuration, target: Configuration) -> Remap:
 
 
 def _verdict(turn: Turn, job: Job) -> Verdict:
-    """The user's wish first, then the features', then the policy's."""
+    """The user's wish (but for what comes even before), the features', then the policy's."""
     if turn.state.paused:
         return Verdict(None, because("paused", why=turn.state.paused))
+    for feature in turn.features["first_verdict"]:
+        verdict = feature.first_verdict(turn, job)
+        if verdict is not None:
+            return verdict
     if job.wanted is not None:
         return _as_wanted(turn, job, job.wanted)
     for feature in turn.features["verdict"]:

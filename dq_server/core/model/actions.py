@@ -123,6 +123,13 @@ class VacateProcessors:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeEmptied:
+    """Nothing is left on a node that is to leave: let its agent go, then report NodeLeft."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobFinished:
     """The job reached an end state."""
 
@@ -157,6 +164,7 @@ Action = (
     | AnswerSpawn
     | CallRemap
     | VacateProcessors
+    | NodeEmptied
     | JobFinished
     | JobRestarts
     | WarnJob

@@ -36,6 +36,47 @@ class NodeLost:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainRequested:
+    """Nothing new shall run on a node, and what runs there shall leave it.
+
+    within_s  what is left there then is ended; None: it may stay for as long as it needs
+    reason    why, for people
+    by        who asks, for people
+    leaves    the node leaves the cluster once nothing is left there
+    life      of the agent that says so itself, because it was told to go; empty: a user asks
+    """
+
+    node: str
+    within_s: float | None = None
+    reason: str = ""
+    by: str = ""
+    leaves: bool = False
+    life: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequested:
+    """A node shall not drain any more.
+
+    life  of another agent that has taken over from the one that was told to go; empty: a user asks
+    """
+
+    node: str
+    life: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeft:
+    """An empty node that was to leave has left.
+
+    life  of its agent, so that this one is not taken for one that comes back
+    """
+
+    node: str
+    life: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobSubmitted:
     """A new job. A spec whose `request_id` was seen before yields the same job again."""
 
@@ -325,6 +366,9 @@ Event = (
     Configured
     | NodeJoined
     | NodeLost
+    | DrainRequested
+    | ResumeRequested
+    | NodeLeft
     | JobSubmitted
     | JobAttached
     | JobStarted

@@ -34,7 +34,11 @@ class ExpandPoint:
 
 
 def resizable(state: State) -> Iterable[Job]:
-    """Running malleable jobs that reach remap points and have no resize under way."""
+    """Running malleable jobs that reach remap points and have no resize under way.
+
+    One that first has to leave a node that drains is not there to be resized.
+    """
+    withheld = state.processors.withheld
     for job in state.active.values():
         if (
             job.state is JobState.RUNNING
@@ -42,6 +46,7 @@ def resizable(state: State) -> Iterable[Job]:
             and job.remap_points
             and job.resize is None
             and not job.keeps_size
+            and (not withheld or withheld.isdisjoint(job.allocation))
         ):
             yield job
 

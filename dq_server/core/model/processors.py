@@ -1,7 +1,10 @@
 """Nodes and processors: who owns each processor at this moment.
 
 A processor is always in exactly one place: idle, owned by one job (allocated, or reserved for a
-granted expansion), vacating (released, the node has not confirmed yet), or down with its node.
+granted expansion), vacating (released, the node has not confirmed yet), resting (nobody's, on a
+node that drains), or down with its node. Those of a draining node are *withheld*: who has them may
+keep them for now, but nobody gets them, and nothing counts on getting them back.
+
 Processors are numbered in the order in which nodes joined; the lowest idle ones are taken first,
 which packs jobs on nodes and makes every run repeatable.
 """
@@ -9,7 +12,7 @@ which packs jobs on nodes and makes every run repeatable.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sized
+from collections.abc import Collection, Iterable, Sized
 from dataclasses import dataclass, field
 
 from dq_server.core.model.errors import InvariantViolation, UnknownNode
@@ -23,6 +26,8 @@ class Node:
     processors: tuple[int, ...]
     speed: float = 1.0
     up: bool = True
+    # Numbers of processors that it had before it came back with fewer; down, and used again first.
+    former: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -34,15 +39,39 @@ class Processors:
     idle: list[int] = field(default_factory=list)  # ascending
     vacating: dict[int, int] = field(default_factory=dict)  # processor -> job that leaves it
     down: set[int] = field(default_factory=set)
-    capacity: int = 0  # processors on nodes that are up
+    withheld: set[int] = field(default_factory=set)  # all processors of up nodes that drain
+    resting: set[int] = field(default_factory=set)  # of `withheld`, those that are nobody's
+    capacity: int = 0  # processors on nodes that are up, without those withheld
 
     @property
     def idle_count(self) -> int:
         """How many are idle."""
         return len(self.idle)
 
+    @property
+    def coming(self) -> int:
+        """How many will be idle once their nodes confirm that they are empty."""
+        return self.returning(self.vacating)
+
+    def returning(self, processors: Collection[int]) -> int:
+        """How many of them become idle when they are given back."""
+        if not self.withheld:
+            return len(processors)
+        return sum(p not in self.withheld for p in processors)
+
+    def node(self, name: str) -> Node:
+        """The node, or UnknownNode with a name that looks like it."""
+        node = self.nodes.get(name)
+        if node is None:
+            from difflib import get_close_matches  # no server needs it that is asked rightly
+
+            near = get_close_matches(name, self.nodes, 1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            raise UnknownNode(f"no node named {name}{guess}")
+        return node
+
     def join(self, name: str, count: int, speed: float, owned: Iterable[int] = ()) -> None:
-        """A node arrives, or comes back with the processors it had (plus more, if it grew).
+        """A node arrives, or comes back with as many processors as it has now.
 
         `owned` are processors that jobs still own: they return when those jobs let them go.
         """
@@ -51,9 +80,10 @@ class Processors:
             node = self.nodes[name] = Node(name, (), speed, up=False)
         if node.up:
             return
-        new = range(len(self.node_of), len(self.node_of) + count - len(node.processors))
+        had = (*node.processors, *node.former)
+        new = range(len(self.node_of), len(self.node_of) + count - len(had))
         self.node_of.extend(name for _ in new)
-        node.processors = (*node.processors, *new)
+        node.processors, node.former = (*had[:count], *new), had[count:]
         node.speed, node.up = speed, True
         self.down.difference_update(node.processors)
         self.capacity += len(node.processors)
@@ -62,9 +92,7 @@ class Processors:
 
     def lose(self, name: str) -> tuple[int, ...]:
         """A node is gone: its idle and vacating processors go down. Returns all of its own."""
-        node = self.nodes.get(name)
-        if node is None:
-            raise UnknownNode(f"no node named {name}")
+        node = self.node(name)
         if not node.up:
             return node.processors
         node.up = False
@@ -73,8 +101,29 @@ class Processors:
         for p in gone & self.vacating.keys():
             del self.vacating[p]
         self.down |= gone
-        self.capacity -= len(gone)
+        self.capacity -= len(gone - self.withheld)
+        self.withheld -= gone
+        self.resting -= gone
         return node.processors
+
+    def withhold(self, node: Node) -> None:
+        """The node, which is up, drains: nobody gets its processors any more."""
+        mine = set(node.processors)
+        if mine <= self.withheld:
+            return
+        self.withheld |= mine
+        self.resting.update(p for p in self.idle if p in mine)
+        self.idle = [p for p in self.idle if p not in mine]
+        self.capacity -= len(mine)
+
+    def offer(self, node: Node) -> None:
+        """The node does not drain any more: what is nobody's there is idle."""
+        mine = self.withheld.intersection(node.processors)
+        back = self.resting & mine
+        self.withheld -= mine
+        self.resting -= back
+        self.capacity += len(mine)
+        self._to_idle(back)
 
     def take(self, count: int) -> tuple[int, ...]:
         """The `count` lowest idle processors; the caller has checked that there are enough."""
@@ -127,6 +176,9 @@ class Processors:
 
     def _to_idle(self, processors: Iterable[int]) -> None:
         back = list(processors)
+        if self.withheld:
+            self.resting.update(p for p in back if p in self.withheld)
+            back = [p for p in back if p not in self.withheld]
         if len(back) < 4:
             for p in back:
                 insort(self.idle, p)
@@ -159,13 +211,20 @@ class Processors:
         for job, processors in owned:
             for p in processors:
                 put(p, f"owned by job {job}")
+        for p in self.resting:
+            put(p, "resting")
+            if p not in self.withheld:
+                raise InvariantViolation(f"processor {p} rests, and is not withheld")
+        granted = self.withheld.intersection(self.idle)
+        if granted:
+            raise InvariantViolation(f"processors {granted} are withheld and idle")
         for p, node in enumerate(self.node_of):
             if p in self.down:
-                if place.get(p, "").startswith(("idle", "vacating")):
+                if place.get(p, "").startswith(("idle", "vacating", "resting")):
                     raise InvariantViolation(f"processor {p} is down and also {place[p]}")
             elif p not in place:
                 raise InvariantViolation(f"processor {p} of node {node} is lost")
-        up = sum(len(n.processors) for n in self.nodes.values() if n.up)
+        up = sum(len(n.processors) for n in self.nodes.values() if n.up) - len(self.withheld)
         if up != self.capacity:
             raise InvariantViolation(f"capacity {self.capacity}, but {up} processors are up")
 

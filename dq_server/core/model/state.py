@@ -52,7 +52,8 @@ class State:
     ended: deque[int] = field(default_factory=deque)  # oldest first
     by_request: dict[str, int] = field(default_factory=dict)  # submission request id -> job
     ends: list[tuple[float, int, int]] = field(default_factory=list)
-    # (planned end s, job, processors held) of the active jobs, ascending; end +inf: not known
+    # (planned end s, job, processors that it gives back) of the active jobs, ascending; end +inf:
+    # not known. What it holds on nodes that drain does not count: nobody gets that.
     changing: dict[int, Job] = field(default_factory=dict)  # active, being resized or killed
     promised: dict[int, float] = field(default_factory=dict)
     # waiting job -> start s that a start policy promised it; +inf: not in sight
@@ -125,12 +126,13 @@ class State:
 
     def incoming(self) -> int:
         """Processors on their way to being idle: vacating, in a granted shrink, of a killed job."""
-        coming = len(self.processors.vacating)
+        pool = self.processors
+        coming = pool.coming
         for job in self.changing.values():
             if job.state is JobState.KILLING:
-                coming += job.in_use
+                coming += pool.returning((*job.allocation, *job.spawned))
             elif job.resize is not None and not job.resize.expand:
-                coming += len(job.resize.processors)
+                coming += pool.returning(job.resize.processors)
         return coming
 
     # --- the plan -------------------------------------------------------------------------------
@@ -142,10 +144,23 @@ class State:
         """
         if job.planned is not None:
             self.unplan(job)
-        job.planned = (end_s, job.id, len(job.allocation) + len(job.reserved) + len(job.spawned))
+        job.planned = (end_s, job.id, self._returns(job))
         insort(self.ends, job.planned)
         if job.resize is not None or job.state is JobState.KILLING:
             self.changing[job.id] = job
+
+    def plan_again(self, processors: Iterable[int]) -> None:
+        """They drain from now on, or no longer: their jobs give back less, or more."""
+        there = set(processors)
+        for job in self.active.values():
+            if job.planned is not None and not there.isdisjoint(job.holds()):
+                self.plan(job, job.planned[0])
+
+    def _returns(self, job: Job) -> int:
+        """How many of the job's processors become idle when it ends."""
+        if not self.processors.withheld:  # nearly always, and asked at every start and resize
+            return len(job.allocation) + len(job.reserved) + len(job.spawned)
+        return self.processors.returning(job.holds())
 
     def unplan(self, job: Job) -> None:
         """The job is no longer active."""
@@ -186,5 +201,5 @@ class State:
             raise InvariantViolation(
                 f"job {job.id} runs as {job.configuration} on {job.size} processors"
             )
-        if job.planned is None or job.planned[2] != len(job.holds()):
+        if job.planned is None or job.planned[2] != self._returns(job):
             raise InvariantViolation(f"job {job.id} is planned as {job.planned}")

@@ -206,14 +206,14 @@ class MebfResize(ResizePolicy):
             return []
         self._notice(state)
         if head is None:
-            return self._expansions(idle, now)
+            return self._expansions(state, idle, now)
         if not idle or self._options.also == "shrink":
             return self._shrinks(state, head, idle, config, now)
         if self._options.also == "expand":
-            return self._expansions(idle, now)
+            return self._expansions(state, idle, now)
         return []
 
-    def _expansions(self, idle: int, now: float) -> list[tuple[Job, Configuration]]:
+    def _expansions(self, state: State, idle: int, now: float) -> list[tuple[Job, Configuration]]:
         chosen: list[tuple[Job, Configuration]] = []
         kept: list[_Candidate] = []
         candidates = self._expandable
@@ -229,7 +229,7 @@ class MebfResize(ResizePolicy):
             kept.append(candidate)
             if room <= 0 or job.resize is not None or not candidate.stands(now):
                 continue
-            if job.state is JobState.KILLING:
+            if job.state is JobState.KILLING or _leaves(state, job):
                 continue
             granted = self._grant(size, min(room, idle), self._options)
             if granted <= 0:
@@ -259,7 +259,7 @@ class MebfResize(ResizePolicy):
                 self._freeable -= candidate.freed
                 continue
             kept.append(candidate)
-            if job.resize is not None or job.state is JobState.KILLING:
+            if job.resize is not None or job.state is JobState.KILLING or _leaves(state, job):
                 continue
             if _feasible(job, target, self._options, now):
                 chosen.append((job, target))
@@ -300,6 +300,12 @@ class MebfResize(ResizePolicy):
         if freed:
             insort(self._shrinkable, candidate, key=_less_scalable_first)
             self._freeable += freed
+
+
+def _leaves(state: State, job: Job) -> bool:
+    """Whether the job has to leave a node that drains, before anything else."""
+    withheld = state.processors.withheld
+    return bool(withheld) and not withheld.isdisjoint(job.allocation)
 
 
 def _more_scalable_first(candidate: _Candidate) -> tuple[float, int]:

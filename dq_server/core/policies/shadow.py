@@ -48,7 +48,7 @@ def reserve(state: State, starts: list[Start], idle: int, needed: int, now: floa
             size = start.configuration.size
             planned_s = start.job.spec.planned_on_s(size)
             insort(ends, (INF if planned_s is None else now + planned_s, start.job.id, size))
-    free = idle + len(state.processors.vacating)
+    free = idle + state.processors.coming
     for k, (end_s, _, held) in enumerate(ends):
         free += held
         if free >= needed:

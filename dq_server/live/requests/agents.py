@@ -57,7 +57,7 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
     if link is None or link.session != call.body.session:
         return UNKNOWN_AGENT
     link.last_seen_s = desk.monotonic()
-    link.holdings = call.body.holdings
+    link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
     reconcile(desk, link)
     return m.Done()
 

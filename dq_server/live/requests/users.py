@@ -74,6 +74,23 @@ def nodes_query(desk: Desk, call: Call[m.NodesQuery]) -> m.ReplyBody:  # noqa: A
     return m.Data(views.nodes_view(desk.state, desk.places))
 
 
+@handles(m.DrainNode)
+def drain_node(desk: Desk, call: Call[m.DrainNode]) -> m.ReplyBody:
+    """Empty a node, perhaps to remove it."""
+    body = call.body
+    desk.apply(
+        ev.DrainRequested(body.node, body.within_s, body.reason, desk.user, leaves=body.remove)
+    )
+    return m.Data(views.node_view(desk.state, desk.places, body.node))
+
+
+@handles(m.ResumeNode)
+def resume_node(desk: Desk, call: Call[m.ResumeNode]) -> m.ReplyBody:
+    """Let jobs run on a node again."""
+    desk.apply(ev.ResumeRequested(call.body.node))
+    return m.Data(views.node_view(desk.state, desk.places, call.body.node))
+
+
 @handles(m.WhyQuery)
 def why_query(desk: Desk, call: Call[m.WhyQuery]) -> m.ReplyBody:
     """Why a job is where it is."""
