@@ -21,7 +21,7 @@ from dq_client.agent import tree
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, Timeout, UsageError
-from dq_client.home import Home, is_alive
+from dq_client.home import Home, is_alive, machine
 
 if TYPE_CHECKING:
     from dq_client.emulation.enforcement import Enforcement
@@ -66,8 +66,11 @@ def start_server(home: Home, options: list[str]) -> dict[str, object]:
     return home.server()
 
 
-def start_agent(home: Home, name: str, nodes: list[m.NodeInfo], interface: str = "lo") -> int:
-    """Start one agent in the background; returns its pid (it may not have reported yet)."""
+def start_agent(home: Home, name: str, nodes: list[m.NodeInfo], interface: str = "") -> int:
+    """Start one agent in the background; returns its pid (it may not have reported yet).
+
+    `interface`: as for an agent's `serve`.
+    """
     described = msgspec.json.encode(nodes).decode()
     words = ["-m", "dq_client.agent", "--name", name, "--nodes", described]
     process = _start(home, f"agent-{name}", [*words, "--interface", interface])
@@ -265,7 +268,9 @@ def running_agents(home: Home) -> dict[str, dict[str, float]]:
             info = json.loads(path.read_text())
         except (OSError, ValueError):
             continue
-        if is_alive(info["pid"], info["create_time"]):
+        # A home may be shared: pids of other machines mean nothing here.
+        here = info.pop("machine", machine()) == machine()
+        if here and is_alive(info["pid"], info["create_time"]):
             found[path.parent.name] = info
     return found
 

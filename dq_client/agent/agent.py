@@ -59,6 +59,7 @@ class Agent:
     each_beat: Callable[[], object] = field(default=lambda: None)
     session: int = 0  # what the last welcome said
     retired: bool = False
+    dismissed: bool = False  # by the server: the cluster goes down
     _hello: str = ""  # id of a hello that is not answered yet
     _ending: bool = False  # a tree is being ended, or has ended and is being cleared
     _last_beat: float = 0.0
@@ -122,6 +123,8 @@ class Agent:
         for held in self.context.holdings.trees.values():
             held.terminate()
         self.own.close()
+        if self.dismissed:
+            self.context.send(m.AgentRetired())
         if self.rsh is not None:
             self.rsh.close()
         self.context.connection.close()
@@ -250,7 +253,7 @@ class Agent:
             case m.ReadLog():
                 self.applications.read_log(body)
             case m.Retire():
-                self.retired = True
+                self.retired = self.dismissed = True
             case _:  # tests/architecture compares the cases with the orders there are
                 raise NotImplementedError(type(body).__name__)
 

@@ -200,6 +200,11 @@ class SpawnRanks(RequestBody, tag="spawnranks", frozen=True):
 
 
 @sent_by(AGENT)
+class AgentRetired(RequestBody, tag="retired", frozen=True):
+    """The order Retire was carried out: nothing is left here, and the agent ends now."""
+
+
+@sent_by(AGENT)
 class LogAnswer(RequestBody, tag="loganswer", frozen=True):
     """An agent's answer to the order ReadLog."""
 
@@ -332,4 +337,4 @@ class ReadLog(OrderBody, tag="readlog", frozen=True):
 
 
 class Retire(OrderBody, tag="retire", frozen=True):
-    """The cluster goes down: the agent ends (its jobs are gone already)."""
+    """The cluster goes down: the agent says AgentRetired and ends (its jobs are gone already)."""

@@ -54,6 +54,8 @@ class Desk:
     started_s: float  # monotonic
     address: str = ""  # known once the socket is bound
     draining: bool = False  # a stop waits for its jobs to end: no new ones
+    # Agents that were told to end and have not confirmed it, by their connections.
+    dismissed: dict[bytes, str] = field(default_factory=dict)
     log_queries: LogQueries = field(default_factory=lambda: LogQueries())
     # (job, processor) -> pid of the rank that is about to leave it. Not journaled: orders.vacate
     # does without when a server has died meanwhile.
