@@ -175,7 +175,12 @@ def free_port(network: Network, address: IP) -> int:
 
 def rank_settings(network: Network, place: Place) -> dict[str, str]:
     """What the ranks on this machine find in their environment, for MPI's data."""
-    settings = {"UCX_NET_DEVICES": network.ucx_devices or place.interface}
+    settings = {
+        "UCX_NET_DEVICES": network.ucx_devices or place.interface,
+        # UCX ends a connection, and MPI the job, after 16 s in which the line is cut and nobody
+        # sends. Whether a node is lost is for the server to say.
+        "UCX_TCP_KEEPIDLE": "7200s",
+    }
     ports = network.port_range()
     if ports is not None:
         low, high = ports

@@ -107,16 +107,23 @@ class Lab:
         self, name: str, command: str, *, root: bool = False, timeout_s: float = 90.0
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command on a machine, as the user unless as root."""
+        words, env = self.words(name, command, root=root)
+        return subprocess.run(
+            words, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=timeout_s, check=False,
+        )  # fmt: skip
+
+    def words(
+        self, name: str, command: str, *, root: bool = False
+    ) -> tuple[list[str], dict[str, str]]:
+        """The same as a command line and an environment for this machine."""
         enter = ["nsenter", "-t", str(self._first(name)), *HELD]
         if not root:
             enter += ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
         where = f"/home/{USER}" if not root else "/"
         path = f"{VENV}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
         env = {"HOME": where, "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": path}
-        return subprocess.run(
-            [*enter, "bash", "-c", f"cd {where}; {command}"],
-            env=env, capture_output=True, text=True, timeout=timeout_s, check=False,
-        )  # fmt: skip
+        return [*enter, "bash", "-c", f"cd {where}; {command}"], env
 
     def ok(self, name: str, command: str, *, root: bool = False, timeout_s: float = 90.0) -> str:
         """Its standard output; LabError if it fails."""
@@ -140,10 +147,10 @@ class Lab:
         self.cut(name)
         self._end(name)
 
-    def processes(self, name: str, text: str) -> list[str]:
-        """Command lines on a machine that contain a text."""
-        lines = self.ok(name, "ps -eo args", root=True).splitlines()
-        return [line for line in lines if text in line]
+    def processes(self, name: str) -> list[str]:
+        """Command lines of the user's processes on a machine, but for those of ssh."""
+        lines = self.ok(name, f"ps -u {UID} -o args= || true", root=True).splitlines()
+        return [line for line in lines if not line.startswith("sshd: ")]
 
     def down(self) -> None:
         """End everything."""

@@ -1,0 +1,167 @@
+"""`dq up` over ssh, by an ordinary user, on machines with homes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.conftest import nothing_left
+from tests.lab.machines import VENV, Lab
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
+
+HOSTS = """\
+engine = "hosts"
+[[nodes]]
+names = ["alpha", "beta"]
+processors = 2
+[[nodes]]
+names = "gamma"
+processors = 2
+python = "{python}"
+[network]
+interface = "{interface}"
+"""
+
+
+def write_hosts(lab: Lab, *, python: str = str(VENV / "python"), interface: str = "eth0") -> None:
+    text = HOSTS.format(python=python, interface=interface)
+    lab.ok("alpha", f"cat > hosts.toml <<'X'\n{text}\nX")
+
+
+def up(lab: Lab, *options: str) -> dict[str, Any]:
+    words = " ".join(("dq up --cluster hosts.toml --detach --json", *options))
+    found: dict[str, Any] = json.loads(lab.ok("alpha", words))
+    return found
+
+
+def job(lab: Lab) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(lab.ok("alpha", "dq job last --json"))["job"]
+    return found
+
+
+def nodes(lab: Lab) -> dict[str, str]:
+    rows = json.loads(lab.ok("alpha", "dq nodes --json"))["nodes"]
+    return {row["name"]: row["state"] for row in rows}
+
+
+def until(what: Callable[[], bool], why: str, within_s: float = 60) -> float:
+    """Seconds until it holds."""
+    began = time.monotonic()
+    while not what():
+        assert time.monotonic() - began < within_s, why
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def machines(lab: Lab) -> Iterator[Lab]:
+    """The module's machines, without a cluster before and after."""
+    yield lab
+    lab.heal("beta")
+    lab.run("alpha", "dq down --force")
+    assert not nothing_left(lab)
+
+
+def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> None:
+    write_hosts(machines, python="/nowhere/python")
+    found = up(machines)
+    assert found["hosts"] == ["alpha", "beta"]
+    assert found["problems"] == [
+        "gamma: no Python at /nowhere/python: name one by `python` in [[nodes]]"
+    ]
+    assert found["server"]["address"].startswith("tcp://10.77.0.1:")
+    assert nodes(machines) == {"alpha": "up", "beta": "up"}
+    for app in ("matmul --n 600", "lu --n 400"):
+        machines.ok(
+            "alpha", f"dq submit --sizes 1,2,4 -- python -m apps.{app} --iterations 1500 --check"
+        )
+        until(lambda: job(machines)["state"] == "running", "it does not start")
+        machines.ok("alpha", "dq resize last 4")
+        until(lambda: "to 4 done" in machines.ok("alpha", "dq why last"), "it does not grow to 4")
+        until(lambda: job(machines)["state"] == "done", "it does not end")
+        assert json.loads(machines.ok("alpha", "dq logs last"))["ok"] is True
+
+    # A job on both machines, whose line is cut for longer than two heartbeats.
+    machines.ok(
+        "alpha",
+        "dq submit -n 4 --kind rigid -- python -m apps.matmul --n 600 --iterations 400 --check",
+    )
+    until(lambda: (job(machines)["remap_points"] or 0) > 20, "it does not get on")
+    assert job(machines)["nodes"] == ["alpha", "beta"]
+    machines.cut("beta")
+    time.sleep(5)
+    machines.heal("beta")
+    until(lambda: job(machines)["state"] == "done", "it does not end", 90)
+    assert json.loads(machines.ok("alpha", "dq logs last"))["ok"] is True
+    assert nodes(machines) == {"alpha": "up", "beta": "up"}
+    machines.ok("alpha", "dq down")
+    assert not nothing_left(machines)
+
+
+def test_a_longer_cut_is_noticed_and_heals_within_two_heartbeats(machines: Lab) -> None:
+    write_hosts(machines)
+    up(machines, "--lost-after", "4")
+    machines.cut("beta")
+    until(lambda: nodes(machines)["beta"] == "down", "beta is not missed", 12)
+    time.sleep(10)  # TCP's own back-off would take as long again
+    machines.heal("beta")
+    assert until(lambda: nodes(machines)["beta"] == "up", "beta does not come back") < 4.0
+
+
+def test_what_is_cut_off_at_the_end_is_named_and_ended_later(machines: Lab) -> None:
+    write_hosts(machines)
+    up(machines)
+    machines.cut("beta")
+    done = machines.run("alpha", "dq down")
+    assert done.returncode == 1
+    assert "beta: ssh fails" in done.stderr
+    assert nothing_left(machines, ["alpha", "gamma"]) == {}
+    assert len(machines.processes("beta")) == 1
+    machines.heal("beta")
+    machines.ok("alpha", "dq down")
+    assert not nothing_left(machines)
+
+
+def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
+    # On gamma everything takes long.
+    slow = machines.shared / "python"
+    slow.write_text(f'#!/bin/sh\nsleep 20\nexec {VENV}/python "$@"\n')
+    slow.chmod(0o755)
+    write_hosts(machines, python=str(slow))
+    words, env = machines.words("alpha", "exec dq up --cluster hosts.toml --detach")
+    began = subprocess.Popen(words, env=env, stderr=subprocess.PIPE)
+    until(lambda: len(machines.processes("beta")) == 1, "beta has no agent")
+    pid = machines.ok("alpha", "pgrep -f 'dq up'", root=True).split()[0]
+    machines.ok("alpha", f"kill -INT {pid}", root=True)
+    assert began.wait(30) == 130
+    assert nothing_left(machines, ["alpha", "beta"]) == {}
+    until(lambda: not machines.processes("gamma"), "something is left on gamma", 30)
+
+
+def test_every_problem_of_a_host_is_named_and_nothing_is_left(machines: Lab) -> None:
+    write_hosts(machines, interface="10.99.0.0/24")
+    done = machines.run("alpha", "dq up --cluster hosts.toml --detach")
+    assert done.returncode == 2
+    assert "no interface 10.99.0.0/24 here: this machine has eth0 (10.77.0.1)" in done.stderr
+
+    write_hosts(machines, python="/usr/bin/python3")
+    done = machines.run("alpha", "dq up --cluster hosts.toml --detach --all")
+    assert done.returncode == 1
+    assert "gamma: /usr/bin/python3 has no DQ" in done.stderr
+    assert "1 of 3 hosts cannot be used: the cluster is not up" in done.stderr
+    assert not nothing_left(machines)
+
+
+def test_a_program_that_is_not_on_a_node_is_named_with_it(machines: Lab) -> None:
+    write_hosts(machines)
+    up(machines)
+    machines.ok("alpha", "mkdir -p only-here")
+    machines.ok("alpha", "cd only-here; dq submit -n 4 --kind rigid -- python -c pass")
+    until(lambda: job(machines)["state"] == "failed", "it does not fail")
+    assert "on beta: no such folder: /home/dqu/only-here" in job(machines)["reason"]
