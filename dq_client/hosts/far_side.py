@@ -114,6 +114,9 @@ def main() -> int:
         return 0
     finally:
         if agent is not None:
+            # Itself first: one that is only starting has not said yet that it runs.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                _end_process(psutil.Process(agent.pid))
             end(Home(Path(begun.home)), begun.name)
 
 
@@ -204,16 +207,20 @@ def end(home: Home, name: str) -> Ended:
     agent, owner = running(home, name), tree.Owner(home.root, name)
     found = agent is not None or bool(tree.of_agent(owner))
     if agent is not None:
-        with contextlib.suppress(psutil.Error):
-            agent.terminate()
-            if psutil.wait_procs([agent], timeout=ENDS_WITHIN_S)[1]:
-                agent.kill()
-                psutil.wait_procs([agent], timeout=ENDS_WITHIN_S)
+        _end_process(agent)
     until_s = time.monotonic() + ENDS_WITHIN_S
     while (left := tree.of_agent(owner)) and time.monotonic() < until_s:
         tree.kill(left)
         time.sleep(0.02)
     return Ended(left=left, found=found)
+
+
+def _end_process(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.Error):
+        process.terminate()
+        if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
+            process.kill()
+            psutil.wait_procs([process], timeout=ENDS_WITHIN_S)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from dq_client.errors import DQError
 from dq_client.hosts.far_side import MARK, Answered, Asked, Failed
 
 CONNECT_S = 10
-ENDS_WITHIN_S = 15.0  # the far side, with what it has begun
+ENDS_WITHIN_S = 10.0  # the far side, with what it has begun
 LOOK_S = 0.25
 ANSWER_WITHIN_S = 90.0  # imports from a slow file system, a trial of MPI
 SSH = (

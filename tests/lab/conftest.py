@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -54,7 +55,12 @@ def reachable(factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def nothing_left(lab: Lab, names: Sequence[str] | None = None) -> dict[str, list[str]]:
-    """Processes of the lab's user on its machines, which should be none."""
-    found = {name: lab.processes(name) for name in names or lab.names}
-    return {name: lines for name, lines in found.items() if lines}
+def left(lab: Lab, names: Sequence[str] | None = None) -> dict[str, list[str]]:
+    """Processes of the lab's user on its machines; an agent that says it ends has a moment to."""
+    until_s = time.monotonic() + 3
+    while True:
+        found = {name: lab.processes(name) for name in names or lab.names}
+        found = {name: lines for name, lines in found.items() if lines}
+        if not found or time.monotonic() > until_s:
+            return found
+        time.sleep(0.1)

@@ -150,7 +150,8 @@ class Lab:
     def processes(self, name: str) -> list[str]:
         """Command lines of the user's processes on a machine, but for those of ssh."""
         lines = self.ok(name, f"ps -u {UID} -o args= || true", root=True).splitlines()
-        return [line for line in lines if not line.startswith("sshd: ")]
+        # sshd is the first process there, and no quick reaper of what others have left to it.
+        return [line for line in lines if not line.startswith("sshd: ") and "<defunct>" not in line]
 
     def down(self) -> None:
         """End everything."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.lab.conftest import LabMaker
 from tests.lab.machines import Lab
-from tests.lab.test_hosts import job, nodes, until
+from tests.lab.test_hosts import job, nodes, product, until
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -27,15 +25,14 @@ def test_a_protected_job_outlives_a_machine(make_lab: LabMaker) -> None:
     lab.ok(
         "beta",
         "dq submit -n 4 --sizes 1,2,4 --protect partner --"
-        " python -m apps.matmul --n 600 --iterations 600 --check",
+        " python -m apps.matmul --n 600 --iterations 300 --check",
     )
     until(lambda: (job(lab)["remap_points"] or 0) > 20, "it does not get on")
     lab.ok("alpha", "dq resize last 4")
     lab.kill("beta")
     until(lambda: nodes(lab).get("beta") == "down", "beta is not missed", 15)
-    until(lambda: job(lab)["state"] == "done", "it does not end", 90)
-    assert job(lab)["nodes"] in (["alpha"], [])
-    assert json.loads(lab.ok("alpha", "dq logs last").splitlines()[-1])["ok"] is True
+    assert product(lab)
+    assert job(lab)["restarts"] == 1
 
 
 def test_a_network_without_ipv4(make_lab: LabMaker) -> None:
@@ -49,6 +46,6 @@ def test_a_network_without_ipv4(make_lab: LabMaker) -> None:
         "dq submit -n 4 --kind rigid --wait --"
         " python -m apps.matmul --n 300 --iterations 5 --check",
     )
-    assert json.loads(lab.ok("alpha", "dq logs last"))["ok"] is True
+    assert product(lab)
     lab.ok("alpha", "dq down")
     assert not [line for name in lab.names for line in lab.processes(name)]
