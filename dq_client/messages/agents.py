@@ -212,6 +212,7 @@ class LogAnswer(RequestBody, tag="loganswer", frozen=True):
     data: Annotated[bytes, Meta(max_length=FRAME_BYTES_MAX)]
     offset: Id
     end: bool
+    home: Text = ""  # Home.identity: agents with the same one read the same files
 
 
 class Launch(OrderBody, tag="launch", frozen=True):

@@ -162,9 +162,14 @@ def test_every_problem_of_a_host_is_named_and_nothing_is_left(machines: Lab) -> 
     assert not left(machines)
 
 
-def test_a_program_that_is_not_on_a_node_is_named_with_it(machines: Lab) -> None:
+def test_output_and_missing_programs_of_all_nodes(machines: Lab) -> None:
     write_hosts(machines)
     up(machines)
+    # What ranks write is shown from wherever they ran.
+    machines.ok("alpha", "dq submit -n 4 --kind rigid --wait -- hostname")
+    done = machines.run("alpha", "dq logs last")
+    assert (done.stdout, done.stderr) == ("alpha\nalpha\nbeta\nbeta\n", "on beta:\n")
+
     machines.ok("alpha", "mkdir -p only-here")
     machines.ok("alpha", "cd only-here; dq submit -n 4 --kind rigid -- python -c pass")
     until(lambda: job(machines)["state"] == "failed", "it does not fail")

@@ -272,6 +272,7 @@ def log_answer(desk: Desk, call: Call[m.LogAnswer]) -> m.ReplyBody:
     link = desk.agents.of_identity(call.identity)
     query = None if link is None else desk.log_queries.pop(body.ticket, link.name)
     if query is not None:
-        piece = m.LogPiece(body.data, body.offset, body.end)
+        elsewhere = list(query.elsewhere)
+        piece = m.LogPiece(body.data, body.offset, body.end, body.home, elsewhere)
         desk.reply(query.identity, query.request_id, piece)
     return m.Done()
