@@ -5,8 +5,6 @@ Plain text work: ranks import this, and every module that they load is paid by t
 
 from __future__ import annotations
 
-LOOPBACK = ("127.", "::1", "localhost")
-
 
 def endpoint(host: str, port: int) -> str:
     """The address of a port."""
@@ -21,7 +19,12 @@ def host_and_port(address: str) -> tuple[str, str]:
 
 def is_remote(address: str) -> bool:
     """Whether it lies on a network, not inside this machine."""
-    return address.startswith("tcp://") and not host_and_port(address)[0].startswith(LOOPBACK)
+    if not address.startswith("tcp://"):
+        return False
+    host, _ = host_and_port(address)
+    # By the digits, too: 127.example.org is a name.
+    inside = host.startswith("127.") and host.replace(".", "").isdigit()
+    return not inside and host not in ("::1", "localhost")
 
 
 def is_ipv6(address: str) -> bool:

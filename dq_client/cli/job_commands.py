@@ -75,7 +75,8 @@ def _pieces(
     """The file of one node."""
     offset = 0
     while True:
-        reply = connection.call(m.LogsQuery(job_id, stream, offset, node))
+        query = m.LogsQuery(job=job_id, stream=stream, offset=offset, node=node)
+        reply = connection.call(query)
         assert isinstance(reply, m.LogPiece)
         offset = reply.offset
         yield reply

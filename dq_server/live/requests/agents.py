@@ -272,7 +272,12 @@ def log_answer(desk: Desk, call: Call[m.LogAnswer]) -> m.ReplyBody:
     link = desk.agents.of_identity(call.identity)
     query = None if link is None else desk.log_queries.pop(body.ticket, link.name)
     if query is not None:
-        elsewhere = list(query.elsewhere)
-        piece = m.LogPiece(body.data, body.offset, body.end, body.home, elsewhere)
+        piece = m.LogPiece(
+            data=body.data,
+            offset=body.offset,
+            end=body.end,
+            home=body.home,
+            elsewhere=list(query.elsewhere),
+        )
         desk.reply(query.identity, query.request_id, piece)
     return m.Done()

@@ -171,7 +171,7 @@ def logs_query(desk: Desk, call: Call[m.LogsQuery]) -> m.ReplyBody | None:
     body = call.body
     job = desk.job(body.job)
     if job.first_processor < 0:
-        return m.LogPiece(b"", body.offset, job.end_s is not None)
+        return m.LogPiece(data=b"", offset=body.offset, end=job.end_s is not None)
     node = body.node or desk.state.processors.node_of[job.first_processor]
     link = desk.agents.by_node.get(node)
     if link is None:
