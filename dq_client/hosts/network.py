@@ -24,10 +24,10 @@ import psutil
 
 from dq_client.address import host_and_port
 from dq_client.errors import UsageError
+from dq_client.launch import PORTS_VARIABLE
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 PORT = re.compile(r"(\d{1,5})-(\d{1,5})")
-PORTS_VARIABLE = "DQ_PORTS"  # where ranks that listen themselves find the range
 LOOPBACK = "lo"
 
 

@@ -259,7 +259,9 @@ def test_odd_addresses_are_refused(address: str) -> None:
         refuse_exposed(address)
 
 
-@pytest.mark.parametrize("address", ["tcp://10.0.0.1:*", "tcp://eth0:*", "tcp://127.evil.example:1"])
+@pytest.mark.parametrize(
+    "address", ["tcp://10.0.0.1:*", "tcp://eth0:*", "tcp://127.evil.example:1"]
+)
 def test_root_serves_this_machine_only(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(UsageError, match="this machine only"):
