@@ -26,6 +26,7 @@ processors = 2
 python = "{python}"
 [network]
 interface = "{interface}"
+ports = "30000-30100"
 """
 
 
@@ -99,6 +100,15 @@ def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> No
     )
     until(lambda: (job(machines)["remap_points"] or 0) > 20, "it does not get on")
     assert job(machines)["nodes"] == ["alpha", "beta"]
+    # Server and ranks listen on the cluster's network, in its range of ports, and nowhere else.
+    for name, address in (("alpha", "10.77.0.1"), ("beta", "10.77.0.2")):
+        listening = machines.ok(name, "ss -Hltn", root=True).splitlines()
+        places = [line.split()[3] for line in listening if not line.split()[3].endswith(":22")]
+        assert len(places) >= 2
+        for place in places:
+            host, _, port = place.rpartition(":")
+            assert host == address
+            assert 30000 <= int(port) <= 30100
     machines.cut("beta")
     time.sleep(5)
     machines.heal("beta")
