@@ -107,3 +107,13 @@ def test_an_agent_keeps_what_it_was_given_until_it_is_dismissed(
     credentials.forget(home, "n1")
     with pytest.raises(NoServer):
         credentials.of_agent(home, "n1")
+
+
+def test_the_examples_of_the_documentation_are_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+    blocks = [b.partition("```")[0] for b in page.split("```toml\n")[1:]]
+    assert blocks
+    for block in blocks:
+        path = tmp_path / "hosts.toml"
+        path.write_text(block)
+        assert read_cluster(path).hosts
