@@ -185,7 +185,8 @@ def _names(group: NodeGroup) -> list[str]:
     """The names of a group whose other values make sense."""
     if group.processors is not None and not 1 <= group.processors <= NODE_PROCESSORS_MAX:
         raise UsageError(
-            f"nodes {group.names}: processors = {group.processors}, need 1 to {NODE_PROCESSORS_MAX}"
+            f"nodes {group.names}: processors = {group.processors}, need at least 1 and at most"
+            f" {NODE_PROCESSORS_MAX}"
         )
     if not 0 < group.speed <= NODE_SPEED_MAX:
         raise UsageError(f"nodes {group.names}: speed = {group.speed:g}, need a number above 0")
