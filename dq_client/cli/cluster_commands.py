@@ -21,6 +21,7 @@ from dq_client.emulation.mechanism import choose, require_fit
 from dq_client.errors import NoServer, UsageError
 from dq_client.examples import cluster_file
 from dq_client.home import Home, is_alive
+from dq_client.hosts.filesystem import network_kind
 
 HEARTBEAT_S_MAX = 3600.0
 
@@ -49,6 +50,15 @@ def server_options(o: dict[str, Any]) -> list[str]:
     if o["launcher"] is not None:
         options += ["--launcher", o["launcher"]]
     return options + ["--yes-as-root"] * o["yes_as_root"]
+
+
+def warn_of_network_disk(home: Home) -> None:
+    """Say so if the journal would lie where it is not safe."""
+    if kind := network_kind(home.root):
+        note(
+            f"{home.root} lies on a network file system ({kind}), on which SQLite's journal is not"
+            " safe: set DQ_HOME to a folder on a local disk"
+        )
 
 
 def _at(address: str | None) -> list[str]:
@@ -101,6 +111,7 @@ def up(
     home = Home.default()
     cluster = cluster_of(file, local)
     options = server_options(others)
+    warn_of_network_disk(home)
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
     else:
@@ -206,6 +217,7 @@ def server_start(
 ) -> None:
     """Start the server; without --detach, stop it at Ctrl-C."""
     home = Home.default()
+    warn_of_network_disk(home)
     info = bringup.start_server(home, [*server_options(others), *_at(address)])
     if as_json:
         print_json(server={"pid": info["pid"], "address": info["address"]})

@@ -29,7 +29,6 @@ from dq_client.errors import DQError, NoServer, UsageError
 from dq_client.home import Home, machine, write_private
 from dq_client.hosts import credentials, network
 from dq_client.hosts.far_side import Begin, Begun, End, Ended, Failed, Keep
-from dq_client.hosts.filesystem import network_kind
 from dq_client.hosts.machine import LIBRARY_WITHIN_S, Check, Facts
 from dq_client.hosts.session import HostProblem, Session
 from dq_client.mpi_probe import probe_library
@@ -188,11 +187,6 @@ def bring_up(
         address = endpoint(str(place.address), port)
     elif not is_remote(address) and cluster.network.interface != network.LOOPBACK:
         raise UsageError(f"--address {address}: the hosts do not reach it")
-    if kind := network_kind(home.root):
-        say(
-            f"{home.root} lies on a network file system ({kind}), which SQLite's journal is not"
-            " safe on: set DQ_HOME to a folder on a local disk"
-        )
     names = ",".join(h.name for h in cluster.hosts)
     described = msgspec.json.encode(cluster.network).decode()
     words = ["--address", address, "--expected", names, "--network", described]

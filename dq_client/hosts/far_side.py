@@ -217,6 +217,8 @@ def end(home: Home, name: str) -> Ended:
 
 def _end_process(process: psutil.Process) -> None:
     with contextlib.suppress(psutil.Error):
+        # Twice: an agent that is told to go may wait for its jobs, told again it does not.
+        process.terminate()
         process.terminate()
         if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
             process.kill()

@@ -118,19 +118,16 @@ def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> No
     assert not left(machines)
 
 
-def test_a_longer_cut_is_noticed_and_heals_within_two_heartbeats(machines: Lab) -> None:
+def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab) -> None:
     write_hosts(machines)
     up(machines, "--lost-after", "4")
     machines.cut("beta")
     until(lambda: nodes(machines)["beta"] == "down", "beta is not missed", 12)
-    time.sleep(10)  # TCP's own back-off would take as long again
+    time.sleep(6)  # TCP's own back-off would take as long again
     machines.heal("beta")
     assert until(lambda: nodes(machines)["beta"] == "up", "beta does not come back") < 4.0
 
-
-def test_what_is_cut_off_at_the_end_is_named_and_ended_later(machines: Lab) -> None:
-    write_hosts(machines)
-    up(machines)
+    # What is cut off at the end is named, and ended later.
     machines.cut("beta")
     done = machines.run("alpha", "dq down")
     assert done.returncode == 1
