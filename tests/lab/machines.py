@@ -43,6 +43,7 @@ INIT = """\
 set -e
 hostname {name}
 mount --make-rprivate /
+{open_checkout}
 for f in hosts passwd group shadow; do mount --bind {lab}/$f /etc/$f; done
 mount --bind {home} /home
 mount -t tmpfs tmpfs /dev/shm
@@ -50,6 +51,28 @@ mount -t sysfs sysfs /sys
 ip link set lo up
 exec /usr/sbin/sshd -D -e -f {folder}/sshd_config
 """
+
+
+# In a mount namespace, for a checkout below a folder that only root enters (as CI often has it):
+# its entries, without that folder.
+OPEN_CHECKOUT = """\
+mount --bind {root} /mnt
+mount -t tmpfs -o mode=755 tmpfs {top}
+mkdir -p {root}
+for from in /mnt/* /mnt/.[!.]*; do
+    to={root}/${{from##*/}}
+    if [ -d "$from" ]; then mkdir "$to"; else : > "$to"; fi
+    mount --bind "$from" "$to"
+done
+"""
+
+
+def open_checkout() -> str:
+    """Commands that let every user reach this checkout; none if they can."""
+    for folder in (*reversed(ROOT.parents), ROOT):
+        if not folder.stat().st_mode & 0o001:
+            return OPEN_CHECKOUT.format(root=shlex.quote(str(ROOT)), top=shlex.quote(str(folder)))
+    return ""
 
 
 class LabError(Exception):
@@ -63,15 +86,17 @@ def missing() -> str:
     absent = [tool for tool in TOOLS if shutil.which(tool) is None]
     if absent:
         return f"{', '.join(absent)} not found: apt-get install openssh-server iproute2"
-    words = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", sys.executable]
-    done = subprocess.run(
-        [*words, "-c", "import dq_client"], cwd="/", capture_output=True, check=False
-    )
-    if done.returncode != 0:
-        return f"other users cannot run {sys.executable} or read {ROOT}: chmod a+rx it"
     made = subprocess.run(["unshare", *HELD, "--fork", "true"], capture_output=True, check=False)
     if made.returncode != 0:
         return f"no namespaces here: {made.stderr.decode().strip()}"
+    user = f"setpriv --reuid={UID} --regid={UID} --clear-groups"
+    script = f"set -e\n{open_checkout()}\ncd /; exec {user} {sys.executable} -c 'import dq_client'"
+    done = subprocess.run(
+        ["unshare", "-m", "bash", "-c", script], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        return f"other users cannot run {sys.executable} and read {ROOT}: {said}"
     return ""
 
 
@@ -187,7 +212,9 @@ class Lab:
         home = (self.folder if shared_home else folder) / "home"
         self._make_home(home / USER)
         (folder / "sshd_config").write_text(SSHD.format(folder=folder))
-        init = INIT.format(name=name, lab=self.folder, home=home, folder=folder)
+        init = INIT.format(
+            name=name, lab=self.folder, home=home, folder=folder, open_checkout=open_checkout()
+        )
         self._hold(name, ["unshare", *HELD, "--fork", "--mount-proc", "--kill-child"], init)
         i = self.names.index(name) + 1
         first = self._first(name)
