@@ -112,6 +112,7 @@ def up(
     cluster = cluster_of(file, local)
     options = server_options(others)
     warn_of_network_disk(home)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
     else:
@@ -150,8 +151,7 @@ def _up_hosts(
 ) -> None:
     from dq_client.hosts import bringup as hosts
 
-    if "--lost-after" not in options:
-        options = [*options, "--lost-after", str(hosts.lost_after_s(options))]
+    options = hosts.with_patience(options)
     count = len(cluster.hosts)
     note(f"starting {cluster.name}: {count} hosts, by ssh")
     done = hosts.bring_up(home, cluster, options, note, address=address, need_all=need_all)
@@ -174,7 +174,6 @@ def _up_hosts(
 
 def _until_interrupted(home: Home) -> None:
     note("Ctrl-C stops it")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while True:
             time.sleep(0.5)
@@ -216,9 +215,14 @@ def server_start(
     **others: Any,
 ) -> None:
     """Start the server; without --detach, stop it at Ctrl-C."""
+    from dq_client.hosts import bringup as hosts
+
     home = Home.default()
     warn_of_network_disk(home)
-    info = bringup.start_server(home, [*server_options(others), *_at(address)])
+    options = server_options(others)
+    if hosts.noted_hosts(home):  # the server of hosts that are there already
+        options = hosts.with_patience(options)
+    info = bringup.start_server(home, [*options, *_at(address)])
     if as_json:
         print_json(server={"pid": info["pid"], "address": info["address"]})
     note(f"the server {info['pid']} listens at {info['address']}")

@@ -102,10 +102,13 @@ class _Visits:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def lost_after_s(server_options: Sequence[str]) -> float:
-    """How long an agent may be silent, with the heartbeat that stands in the options."""
+def with_patience(server_options: list[str]) -> list[str]:
+    """The options with how long an agent may be silent, if they do not say it."""
+    if "--lost-after" in server_options:
+        return server_options
     words = dict(itertools.pairwise(server_options))
-    return max(LOST_AFTER_S, 3 * float(words.get("--heartbeat", credentials.HEARTBEAT_S)))
+    heartbeat_s = float(words.get("--heartbeat", credentials.HEARTBEAT_S))
+    return [*server_options, "--lost-after", str(max(LOST_AFTER_S, 3 * heartbeat_s))]
 
 
 def own_library() -> str:
@@ -183,7 +186,8 @@ def bring_up(
     """
     if address is None:
         place = network.server_place(cluster.network, [h.name for h in cluster.hosts])
-        port = _last_port(home, place.address) or network.free_port(cluster.network, place.address)
+        wanted = cluster.network
+        port = _last_port(home, wanted, place.address) or network.free_port(wanted, place.address)
         address = endpoint(str(place.address), port)
     elif not is_remote(address) and cluster.network.interface != network.LOOPBACK:
         raise UsageError(f"--address {address}: the hosts do not reach it")
@@ -208,13 +212,16 @@ def _require(up: int, hosts: int, *, need_all: bool) -> None:
         raise DQError(f"{hosts - up} of {hosts} hosts cannot be used: the cluster is not up")
 
 
-def _last_port(home: Home, address: network.IP) -> int | None:
+def _last_port(home: Home, wanted: network.Network, address: network.IP) -> int | None:
     """The port of this home's last server, which agents that are still there look for."""
     try:
         text = (home.root / "address").read_text().strip()
     except OSError:
         return None
-    return int(host_and_port(text)[1]) if network.ip_of(text) == address else None
+    if network.ip_of(text) != address:
+        return None
+    port, ports = int(host_and_port(text)[1]), wanted.port_range()
+    return port if ports is None or ports[0] <= port <= ports[1] else None
 
 
 def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], list[str]]:

@@ -88,7 +88,9 @@ def main() -> int:
     agent: subprocess.Popen[bytes] | None = None
     until_s, begun = float("inf"), Begin("", "", 0, 0.0, Credentials("", "", ""))
     lines = Lines()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the line breaks: what is begun is still to end
+    # The line breaks: what is begun is still to end. Not SIG_IGN, which the agent would inherit,
+    # and all ranks from it.
+    signal.signal(signal.SIGHUP, lambda *_: None)
     try:
         while True:
             asked = lines.next(min(1.0, until_s - time.monotonic()))

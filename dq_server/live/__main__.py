@@ -107,7 +107,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "address": front.address,
         "epoch": front.server.epoch,
         "heartbeat_s": options.heartbeat,
-        "network": options.network,
+        "network": _network_of(home, options.network),
     }
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -132,6 +132,18 @@ def _names(text: str) -> tuple[str, ...]:
 def _network(text: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(text)
     return found
+
+
+def _network_of(home: Home, given: dict[str, str]) -> dict[str, str]:
+    """What agents are told of the cluster's network: as given, else as the last server was."""
+    path = home.root / "network.json"
+    if given:
+        write_private(path, json.dumps(given))
+        return given
+    try:
+        return _network(path.read_text())
+    except (OSError, ValueError):
+        return {}
 
 
 def _why_not(error: zmq.ZMQError) -> str:

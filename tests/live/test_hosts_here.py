@@ -69,6 +69,13 @@ def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
     assert (home / "agents" / "beta" / "credentials").stat().st_mode & 0o777 == 0o600
     assert not (home / "keys").exists()
 
+    # A server that is started again knows what kind of cluster it has.
+    by_ssh.dq("server", "stop")
+    by_ssh.dq("server", "start", "--detach")
+    assert json.loads(by_ssh.home.server_file.read_text())["network"]["interface"] == "lo"
+    (server,) = [p for p in psutil.process_iter() if p.pid == by_ssh.home.server()["pid"]]
+    assert "--lost-after" in server.cmdline()
+
     # An agent that was killed is started again on its machine, with what it was given.
     (agent,) = bringup.running_agents(type(by_ssh.home)(home)).values()
     os.kill(int(agent["pid"]), signal.SIGKILL)
