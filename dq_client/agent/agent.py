@@ -24,7 +24,7 @@ from dq_client.agent.own_ranks import OwnRanks
 from dq_client.agent.vacancies import Vacancies
 from dq_client.connection import Connection
 from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.home import Home, machine
 from dq_client.mpiexec.command import install_rsh
 from dq_client.mpiexec.marks import Ranks
 from dq_client.mpiexec.proxies import Proxies
@@ -57,6 +57,9 @@ class Agent:
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
     each_beat: Callable[[], object] = field(default=lambda: None)
+    machine: str = (
+        ""  # told to the server: here ranks can be taken in (dq_client/ranks/adoption.py)
+    )
     session: int = 0  # what the last welcome said
     retired: bool = False
     dismissed: bool = False  # by the server: the cluster goes down
@@ -164,6 +167,7 @@ class Agent:
             nodes=self.nodes,
             holdings=self._holdings(),
             pid=os.getpid(),
+            machine=self.machine,
         )
         self._hello = self.context.send(hello) or UNSENT
         self._last_beat = self.context.clock()
@@ -330,4 +334,7 @@ def make_agent(
         wake=wake,
         heartbeat_s=heartbeat_s,
         each_beat=each_beat,
+        # Nodes that are slowed from outside (the governor, control groups) cannot slow ranks that
+        # were started elsewhere: a job would seem to run on nodes that are faster than they are.
+        machine="" if environment else machine(),
     )

@@ -240,6 +240,7 @@ class OwnRanks:
             "spawned": order.spawned,
             "joins": joins(order),
             "keys": order.keys,
+            "adopted": order.adopted,
         }
 
     def _name(self, order: m.StartRanks) -> str:

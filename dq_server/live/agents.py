@@ -25,6 +25,7 @@ class AgentLink:
     last_seen_s: float  # monotonic
     pid: int = 0
     session: int = 0
+    machine: str = ""  # empty: it takes in no ranks that others have started
     holdings: list[m.Holding] = field(default_factory=list)  # as of its last heartbeat
 
 
@@ -48,6 +49,7 @@ class Agents:
             last_seen_s=now,
             pid=message.pid,
             session=next(self._sessions),
+            machine=message.machine,
             holdings=message.holdings,
         )
         self._hang_up(self.by_name.get(message.agent))
