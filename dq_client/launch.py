@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 INTERFACE_VARIABLE = "DQ_INTERFACE"  # where ranks that join a job find it
+PORTS_VARIABLE = "DQ_PORTS"  # LOW-HIGH: what ranks that listen themselves may use
 OPEN_FILES_WANTED = 65536
 
 ONE_THREAD = {
