@@ -387,7 +387,7 @@ class Keeper:
             self.failed = {"code": code, "why": why}
 
     def _hear(self, world: World, rank: Rank, channel: Channel) -> None:
-        if rank.closed:
+        if rank.closed or channel not in self._selector.get_map():
             return  # its end was noticed in the same round
         if not self._dialogue.read(world, rank, channel) and not rank.closed:
             self._selector.unregister(channel)

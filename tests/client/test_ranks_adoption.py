@@ -86,6 +86,8 @@ class Keeping:
         self.adoption.expect(self.world)
 
     def hear(self, world: World, rank: Rank, link: Channel) -> None:
+        if link not in self.selector.get_map():
+            return
         lines = link.lines()
         for line in lines or ():
             said = json.loads(line)
