@@ -11,6 +11,7 @@ from dq_server.core.features.dynamic_requests import Requests
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
 from dq_server.core.features.nodes import Nodes
+from dq_server.core.features.pool import Pooling
 from dq_server.core.features.profiles import Profiles
 from dq_server.core.features.protection import Protecting
 from dq_server.core.features.reservations import Reservations
@@ -30,5 +31,6 @@ FEATURES = Features(
         Draining(),
         Reservations(),
         Protecting(),
+        Pooling(),
     )
 )

@@ -150,6 +150,8 @@ class Draining(Feature):
         state.processors.lose(node.name)
         drains.gone[node.name] = event.life
         _forget(drains, node.name, drain)
+        for feature in turn.features["left"]:
+            feature.left(turn, node.name)
 
     def _withhold(self, turn: Turn, node: Node) -> None:
         state = turn.state
