@@ -1,12 +1,12 @@
 """The job of benchmarks/losses.py: one of its ranks dies at a given moment, once.
 
-    python -m benchmarks._losses_app FOLDER TURNS RANK TURN WHERE HOW
+    python -m benchmarks._losses_app FOLDER TURNS RANK TURN WHERE HOW [GROUP]
 
 WHERE  compute   the others wait for it at the remap point
        copy      the others make a copy with it
        move      in the redistribution of a resize, whatever the turn
        own       the others wait for it in a collective call of the program itself
-HOW    kill, segv or exit (os._exit); `none`: nobody dies
+HOW    kill, segv, exit (os._exit) or oom (in the control group GROUP); `none`: nobody dies
 
 FOLDER/died has the time of the death; FOLDER/turns a line for each turn that rank 0 begins; in the
 end FOLDER/sum has the sum of all data, which must not depend on what was lost.
@@ -25,6 +25,7 @@ import numpy as np
 from mpi4py import MPI
 
 import resize_lib
+from benchmarks._out_of_memory import die_in
 from resize_lib import resize
 from resize_lib.jobsession import Session
 from resize_lib.protection import partfile
@@ -39,6 +40,7 @@ class Death:
         self._folder = Path(words[0])
         self._rank, self._turn = int(words[2]), int(words[3])
         self._where, self._how = words[4], words[5]
+        self._group = Path(words[6] if len(words) > 6 else "")
 
     def at(self, rs: Session, where: str) -> None:
         """Die if it is the moment."""
@@ -52,6 +54,8 @@ class Death:
             return
         if self._how == "exit":
             os._exit(0)
+        if self._how == "oom":
+            die_in(self._group)
         os.kill(os.getpid(), signal.SIGKILL if self._how == "kill" else signal.SIGSEGV)
 
 

@@ -3,10 +3,10 @@
     python -m benchmarks.losses [--deaths 200] [--seed 1] [--quick] [--json]
 
 A real cluster on this machine; job after job of four ranks with `--protect partner`, in each of
-which one rank dies once: by SIGKILL (which is also what the kernel does when memory runs out), by
-SIGSEGV or by os._exit; while it computes, in the middle of a copy, of a redistribution, or of a
-collective call of the program. Every job has to end with the data of an undisturbed one, and none
-may begin again from its first turn.
+which one rank dies once: by SIGKILL, by SIGSEGV, by os._exit or, for root, because memory runs out
+(in a control group of its own); while it computes, in the middle of a copy, of a redistribution, or
+of a collective call of the program. Every job has to end with the data of an undisturbed one, and
+none may begin again from its first turn.
 
 ``in place``: the survivors went on in the same processes. ``re-forked``: all ranks were ended and
 forked anew from the starters. The time is from the death to the first turn that began after it.
@@ -25,6 +25,7 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from benchmarks import _out_of_memory
 from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
@@ -33,7 +34,7 @@ from harness.live import ENDED, asked
 
 RANKS, TURNS, LIMIT_S = 4, 60, 60.0
 WHERE = ("compute", "copy", "move", "own")
-HOW = ("kill", "segv", "exit")
+HOW = ("kill", "segv", "exit", "oom")
 Death = tuple[int, int, str, str]  # rank, turn, where, how
 Result = tuple[str, float]  # in place or re-forked; seconds
 
@@ -42,6 +43,7 @@ class Cluster:
     """Four processors on this machine."""
 
     def __init__(self, root: Path) -> None:
+        self.group = _out_of_memory.make()
         config = root / "config.toml"
         config.write_text('[scheduler]\nresize = "none"\n')
         (root / "home").mkdir(mode=0o700)
@@ -53,7 +55,8 @@ class Cluster:
         """One job; the folder that it wrote to, and how often it was restarted."""
         folder = Path(tempfile.mkdtemp(prefix="dq-losses-"))
         words = ["-n", RANKS, "--sizes", "1,2,3,4", "--protect", "partner", "--protect-every", "5"]
-        program = ["-m", "benchmarks._losses_app", folder, TURNS, *death]
+        group = [self.group] if death[3] == "oom" else []
+        program = ["-m", "benchmarks._losses_app", folder, TURNS, *death, *group]
         job = self.dq.submit(*words, "--", sys.executable, *program)
         if death[2] == "move":
             while not (folder / "turns").exists():
@@ -72,6 +75,8 @@ class Cluster:
         """Bring it down."""
         self.line.close()
         self.dq.run("down", "--force")
+        if self.group is not None:
+            self.group.rmdir()
 
 
 def judge(death: Death, folder: Path, restarts: int, right: str) -> Result | None:
@@ -104,12 +109,13 @@ def main() -> None:
         try:
             undisturbed, _ = cluster.run((0, 0, "compute", "none"))
             right = (undisturbed / "sum").read_text()
+            how = HOW if cluster.group is not None else HOW[:-1]
             for k in range(12 if options.quick else options.deaths):
                 death = (
                     rng.randrange(RANKS),
                     rng.randrange(6, TURNS - 5),
                     WHERE[k % 4],
-                    rng.choice(HOW),
+                    rng.choice(how),
                 )
                 folder, restarts = cluster.run(death)
                 found = judge(death, folder, restarts, right)
@@ -118,7 +124,8 @@ def main() -> None:
                     nobody += 1
                     continue
                 results[found[0]].append(found[1])
-                ways[found[0], death[2]] += 1
+                ways[found[0], f"in {death[2]}"] += 1
+                ways["died by", death[3]] += 1
                 if sys.stderr.isatty() or k % 20 == 19:
                     print(f"{k + 1} deaths, all right", file=sys.stderr)
             shutil.rmtree(undisturbed)
@@ -144,7 +151,7 @@ def show(
             f" 90 % {1e3 * ordered[int(0.9 * len(ordered))]:6.0f}, most {1e3 * ordered[-1]:6.0f}"
         )
     for (name, where), count in sorted(ways.items()):
-        print(f"   {name}, in {where}: {count}")
+        print(f"   {name} {where}: {count}")
 
 
 if __name__ == "__main__":

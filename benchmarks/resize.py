@@ -37,7 +37,8 @@ from typing import Any
 from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
-from dq_client.launch import MPI_TUNING, ONE_THREAD, find_mpiexec
+from dq_client.launch import MPI_TUNING, ONE_THREAD
+from dq_client.mpiexec.command import find_mpiexec
 from harness.commands import ROOT, CommandLine
 from harness.live import asked
 

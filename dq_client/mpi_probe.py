@@ -18,8 +18,9 @@ from pathlib import Path
 
 import psutil
 
-from dq_client.dq_rsh import spelled_in_numbers
-from dq_client.launch import MPI_TUNING, ONE_THREAD, LaunchError, find_mpiexec
+from dq_client.launch import MPI_TUNING, ONE_THREAD, LaunchError
+from dq_client.mpiexec.command import find_mpiexec
+from dq_client.mpiexec.dq_rsh import spelled_in_numbers
 
 LIMIT_S = 30.0
 ANSWER_START = "dq-probe: "

@@ -35,7 +35,7 @@ def session(**options: Any) -> Session:
 LATER = (
     "numpy.ma",
     "dq_client.connection",
-    "dq_client.presence",
+    "dq_client.mpiexec.presence",
     "resize_lib.emulation.node",
     "resize_lib.jobsession",
     "resize_lib.processes.own",

@@ -3,11 +3,8 @@
 agent.py        the loop: orders from the server, heartbeats; make_agent puts the parts together
 context.py      what the parts share: who the agent is, what it holds, what it says
 applications.py the applications of jobs: launched, killed, ended, and their output
-proxies.py      programs that MPI's launcher wants run on this node, or from here on another
-rsh.py          the socket that dq-rsh asks for proxies on other nodes
 vacancies.py    processors that are to become empty, until they are
 copies.py       copies of protected jobs that this agent's nodes hold in memory
-ranks.py        ranks on this agent's nodes that ended without leaving their job
 reports.py      what the server must acknowledge, sent until it has
 holdings.py     the job instances with processes here, recorded on disk so that they outlive
                 the agent

@@ -21,14 +21,14 @@ from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.holdings import Holdings
 from dq_client.agent.own_ranks import OwnRanks
-from dq_client.agent.proxies import Proxies
-from dq_client.agent.ranks import Ranks
-from dq_client.agent.rsh import RshSocket
 from dq_client.agent.vacancies import Vacancies
 from dq_client.connection import Connection
 from dq_client.errors import DQError
 from dq_client.home import Home
-from dq_client.launch import install_rsh
+from dq_client.mpiexec.command import install_rsh
+from dq_client.mpiexec.marks import Ranks
+from dq_client.mpiexec.proxies import Proxies
+from dq_client.mpiexec.rsh_socket import RshSocket
 
 log = logging.getLogger("dq.agent")
 

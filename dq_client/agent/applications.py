@@ -14,9 +14,10 @@ from dq_client.agent import tree
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
 from dq_client.agent.own_ranks import OwnRanks
-from dq_client.agent.proxies import NOT_STARTED, TORN_DOWN, Proxies
-from dq_client.agent.ranks import Ranks, describe
-from dq_client.launch import LaunchError, check_program, launch_command
+from dq_client.launch import NOT_STARTED, LaunchError, check_program
+from dq_client.mpiexec.command import launch_command
+from dq_client.mpiexec.marks import Ranks, describe
+from dq_client.mpiexec.proxies import TORN_DOWN, Proxies
 
 log = logging.getLogger("dq.agent")
 

@@ -25,10 +25,9 @@ from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
 from dq_client.agent.keepers import KeeperLine
 from dq_client.agent.kept import Kept, joins
-from dq_client.agent.proxies import NOT_STARTED
 from dq_client.agent.starters import Starter, Starters
 from dq_client.home import is_alive
-from dq_client.launch import LaunchError, check_program, rank_environment
+from dq_client.launch import NOT_STARTED, LaunchError, check_program, rank_environment
 
 log = logging.getLogger("dq.agent")
 

@@ -257,6 +257,8 @@ def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
     home = Home.default()
     if missing := set(names) - bringup.running_agents(home).keys():
         raise NotFound(f"no agent {min(missing)} runs here: dq agent status lists those that do")
+    if not at_once:
+        note("jobs may leave first; dq agent stop --now does not wait for that")
     stopped = bringup.stop_agents(home, list(names) or None, at_once=at_once)
     note(f"stopped: {' '.join(stopped) or 'none was running'}")
 

@@ -195,7 +195,9 @@ def _script(program: tuple[str, ...]) -> str:
         for i, word in enumerate(words[1:], 1):
             if word == "-m" and i + 1 < len(words):
                 return words[i + 1].rpartition(".")[2]
-            if not word.startswith("-"):
+            if word == "-c":
+                break  # what follows is a program, not a name
+            if not word.startswith("-") and words[i - 1] not in ("-X", "-W"):
                 return word
     return words[0]
 

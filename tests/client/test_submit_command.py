@@ -164,3 +164,20 @@ def test_an_input_that_cannot_be_read_is_refused(
     assert dq("--input", str(path), "--", "true") == 2
     assert not server.submitted
     assert f"--input {path}: it cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("python app.py 3", "app"),
+        ("/opt/bin/python3 -u -X dev -m tools.solver -n 3", "solver"),
+        ("python -W error -X dev sub/app.py", "app"),
+        ("python -c first=1\nsecond=2", "python"),
+        ("./a.out -c 3", "a"),
+    ],
+)
+def test_a_job_without_a_name_is_called_as_its_program(
+    server: Any, program: str, name: str
+) -> None:
+    assert dq("--", *program.split(" ")) == 0
+    assert server.submitted[0].name == name

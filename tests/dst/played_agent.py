@@ -11,10 +11,10 @@ from dq_client.agent.agent import Agent
 from dq_client.agent.applications import Applications, Launcher
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record
-from dq_client.agent.proxies import Proxies
-from dq_client.agent.ranks import Ranks
 from dq_client.agent.vacancies import Vacancies
 from dq_client.home import Home
+from dq_client.mpiexec.marks import Ranks
+from dq_client.mpiexec.proxies import Proxies
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line
 from tests.dst.played_machine import PROCESSORS

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
-from dq_client.agent.rsh import RshRequest
+from dq_client.mpiexec.rsh_socket import RshRequest
 from tests.dst.played_keeper import Start
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, Process
@@ -74,6 +74,8 @@ class App:
     def finish(self) -> None:
         """A job says that its work is done, until that is heard, and ends."""
         world, process = self.world, self.process
+        if process.torn:
+            return
         if self.awaited is not None and self.awaited.blocks and not process.over:
             world.later(0.2, self.finish)
             return
@@ -100,7 +102,7 @@ class App:
         if process.over or (isinstance(process, Start) and process.ending):
             self.line.close()
             return
-        if self.farewells:
+        if self.farewells or process.torn:
             return
         while (message := self.line.receive()) is not None:
             if message.id == self.asked:
@@ -147,9 +149,11 @@ class App:
                 rank.mended = True
             lost.clear()
         elif answer.what == "continue":
-            if self.awaited is not None and answer.resize_id != self.awaited.answer.resize_id:
-                begun, self.awaited = self.awaited.answer.resize_id, None
-                self.line.send(m.Aborted(begun, "the server has withdrawn it"))
+            begun = self.awaited
+            if begun is None or begun.blocks or answer.resize_id == begun.answer.resize_id:
+                return
+            self.awaited = None
+            self.line.send(m.Aborted(begun.answer.resize_id, "the server has withdrawn it"))
             return
         places = [p.processor for p in answer.places]
         if world.chance(0.15):  # spawning or redistributing failed
@@ -166,6 +170,8 @@ class App:
             self.spawn(answer)
             return
         process.places = [p for p in process.places if p not in places]
+        if isinstance(process, Start):
+            process.releases(set(places))
         self.fold()
         self.done = answer.resize_id
         pids = []

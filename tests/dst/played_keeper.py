@@ -30,6 +30,7 @@ class Rank:
     code: int | None = None  # it has ended with
     killed: bool = False
     mended: bool = False  # it was lost, and the others have gone on without it
+    released: bool = False  # by a shrink: how it ends does not matter any more
 
 
 @dataclass(eq=False)
@@ -78,7 +79,8 @@ class Start(Process):
 
     def check_done(self) -> None:
         for rank in self.ranks:
-            if rank.part and not rank.mended and (rank.killed or rank.code != 0):
+            gone = rank.mended or rank.released
+            if rank.part and not gone and (rank.killed or rank.code != 0):
                 how = "was killed" if rank.killed else f"ended with {rank.code}"
                 where = f"processor {rank.processor} (world {rank.world})"
                 raise Wrong(f"job {self.job} is done, its rank on {where} {how}")
@@ -88,6 +90,12 @@ class Start(Process):
         for rank in self.alive():
             if rank.processor == processor and rank.part:
                 self.keepers[rank.node].ends(rank, 0)
+
+    def releases(self, processors: set[int]) -> None:
+        """These ranks leave the job with the next resize."""
+        for rank in self.alive():
+            if rank.processor in processors and rank.part:
+                rank.released = True
 
     def alive(self) -> list[Rank]:
         return [rank for rank in self.ranks if rank.code is None]
@@ -131,6 +139,10 @@ class Keeper:
 
     def running(self) -> bool:
         return not self.over
+
+    def tears(self) -> None:
+        """Its agent ends, and the ranks here with it: those elsewhere wait for them."""
+        self.start.torn |= any(rank.part and not rank.released for rank in self.alive())
 
     def exit_code(self) -> int | None:
         return None

@@ -26,6 +26,7 @@ class Process:
     pid: int
     node: str  # where its launcher runs
     over: bool = False
+    torn: bool = False  # ranks ended with their agent: the others wait for them
     where: dict[int, str] = field(default_factory=dict)  # processor -> node
 
     def check_done(self) -> None:

@@ -86,6 +86,9 @@ class Held:
     def running(self) -> bool:
         return not (self.process.over or self.gone)
 
+    def tears(self) -> None:
+        """Its agent ends, and the whole application with it."""
+
     def exit_code(self) -> int | None:
         return None if self.running() else self.process.code
 

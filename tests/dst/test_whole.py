@@ -6,6 +6,7 @@ By hand, with progress: `python tests/dst --seeds 100000`; one run: `--first 471
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from dq_client import messages as m
 from dq_server.core.features import nodes, protection
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.model.processors import Node, Processors
 from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
 from dq_server.live import job_ranks, orders, rank_reports, reconciliation, requests
@@ -72,12 +74,13 @@ def test_the_faults_do_happen() -> None:
     """Otherwise the tests above show nothing."""
     worlds = [World(seed).run() for seed in range(100)]
     story = " ".join(line for world in worlds for line in world.trace)
-    for fault in ("server dies", "agent n", "cut n"):
+    for fault in ("server dies", "agent n", "cut n", "drain n", "remove n", "leave n", "resume n"):
         assert fault in story
     journal = [entry for world in worlds for entry in world.store.safe]
     for what in ('"expand"', '"shrink"', '"regrid"', "user_resize", "node_lost", "resize_aborted",
                  "killed_by_user", "JobRestarts", "torn_down", "processes_lost", "launch_failed",
-                 "spawn_granted", "spawn_ended", "spawn_too_few", "spawn_expansion"):  # fmt: skip
+                 "spawn_granted", "spawn_ended", "spawn_too_few", "spawn_expansion", "NodeLeft",
+                 "drain_shrink", "drain_detour", "drain_withdrawn", '"drained"'):  # fmt: skip
         assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
             what.strip('"') in str(job.decisions)
             for world in worlds
@@ -153,6 +156,29 @@ class LaunchesAgain(Server):
 
 def test_a_second_launch_is_caught() -> None:
     caught(server_class=LaunchesAgain)
+
+
+def test_processors_that_are_granted_while_they_drain_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bug 13: what comes back on a draining node is idle."""
+
+    def to_idle(pool: Processors, processors: Iterable[int]) -> None:
+        pool.idle = sorted([*pool.idle, *processors])
+
+    monkeypatch.setattr(Processors, "_to_idle", to_idle)
+    caught()
+
+
+def test_processors_that_rest_for_ever_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 14: a node that is resumed offers only what jobs give back later."""
+
+    def offer(pool: Processors, node: Node) -> None:
+        pool.withheld.difference_update(node.processors)
+        pool.capacity += len(node.processors)
+
+    monkeypatch.setattr(Processors, "offer", offer)
+    caught()
 
 
 # --- ranks that the agents start ---------------------------------------------------------------

@@ -216,6 +216,8 @@ class World:
             agent.turn()
             if agent.retired:
                 self.trace.append(f"{self.now:.3f} agent of {agent.name} ends")
+                for held in self.holdings[agent.name].trees.values():
+                    held.tears()
                 agent.close()
                 self.agents[agent.name] = None
                 self.later(self.rng.uniform(0.1, 5.0), lambda: self.back(agent.name))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 import resize_lib
-from dq_client import presence
 from dq_client.agent import tree
 from dq_client.home import Home
+from dq_client.mpiexec import presence
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dq_client.launch import find_mpiexec
+from dq_client.mpiexec.command import find_mpiexec
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.journal import actions_as_json, read_entries
 from harness.live import LAUNCHERS, Live

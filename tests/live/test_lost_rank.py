@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from dq_client import bringup, presence
+from dq_client import bringup
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.cluster import local_cluster
 from dq_client.home import Home
+from dq_client.mpiexec import presence
 from harness.bench import Bench, two_nodes, until
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -165,7 +166,7 @@ def test_a_rank_lost_while_its_agent_was_away_is_missed_later(bench: Parting) ->
 
 MARKED = """
 import os, sys
-from dq_client.presence import Mark
+from dq_client.mpiexec.presence import Mark
 mark = Mark()
 """
 

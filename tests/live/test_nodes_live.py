@@ -14,13 +14,16 @@ from typing import Any
 import psutil
 import pytest
 
+from dq_client import bringup
 from dq_client import messages as m
 from harness.bench import until
 from harness.commands import CommandLine
+from harness.live import ENDED
 from tests.live.own_ranks import OwnRanks, one_processor_nodes
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
+PROTECTED = str(Path(__file__).with_name("protected.py"))
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
@@ -113,6 +116,28 @@ def test_what_cannot_leave_is_ended_at_the_deadline(ranks: OwnRanks) -> None:
     assert "n02" in dq.dq("nodes", "--all")
     ranks.restart_agent("n02")
     until(lambda: states(ranks) == "up up up", "n02 does not come back")
+
+
+def test_a_protected_job_goes_on_elsewhere_from_its_partners_copies(ranks: OwnRanks) -> None:
+    """Half of the newest copy is in the memory of the node whose agent goes."""
+    bringup.stop_agents(ranks.home, ["n01"])
+    bringup.start_agent(ranks.home, "n01", [m.NodeInfo("n01", 1, "n01")], leave_within_s=2.0)
+    until(lambda: states(ranks) == "up up up", "n01 does not come back")
+    protect = m.Protect("partner", every_points=1)
+    words = [sys.executable, PROTECTED, "--turns", 60]
+    job = ranks.run(*words, kind="rigid", initial=2, protect=protect)
+    until(lambda: ranks.view(job)["remap_points"] > 5, "the job does not begin")
+    assert ranks.view(job)["nodes"] == ["n01", "n02"]
+    psutil.Process(ranks.agent_pid("n01")).terminate()
+    until(lambda: "n01" not in bringup.running_agents(ranks.home), "the agent does not end", 10.0)
+    until(lambda: ranks.view(job)["state"] in ENDED, "the job never ends")
+    view = ranks.view(job)
+    assert (view["state"], view["restarts"], states(ranks)) == ("done", 1, "left up up")
+    begun = [line for line in ranks.lines(job) if line.startswith("begin 2 at ")]
+    assert int(begun[-1].split()[-1]) > 5, "it began again from a copy"
+    assert ranks.lines(job)[-1] == "data right"
+    story = [line["text"] for line in ranks.ask(m.WhyQuery(job))["story"]]
+    assert any("drained by agent n01 (its agent was told to go)" in line for line in story)
 
 
 def test_told_twice_an_agent_ends_at_once(ranks: OwnRanks) -> None:

@@ -14,15 +14,9 @@ from typing import Any
 
 import pytest
 
-from dq_client.dq_rsh import spelled_in_letters, spelled_in_numbers
-from dq_client.launch import (
-    Launch,
-    LaunchError,
-    check_placement,
-    install_rsh,
-    launch_command,
-    raise_open_file_limit,
-)
+from dq_client.launch import LaunchError, raise_open_file_limit
+from dq_client.mpiexec.command import Launch, check_placement, install_rsh, launch_command
+from dq_client.mpiexec.dq_rsh import spelled_in_letters, spelled_in_numbers
 
 PROXY = ['"/opt/a b/hydra_pmi_proxy"', "--control-port", "127.0.0.1:40123", "--proxy-id", "0"]
 

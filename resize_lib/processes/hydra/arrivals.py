@@ -171,7 +171,7 @@ def command_with(setting: str, command: Sequence[str]) -> list[str]:
 
 
 def own_address() -> str:
-    """This node's address on the network that the job's nodes share (launch.py names it)."""
+    """This node's address on the network that the job's nodes share (DQ_INTERFACE names it)."""
     interface = os.environ.get(INTERFACE_VARIABLE, "lo")
     request = struct.pack("256s", interface.encode()[:15])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

@@ -1,9 +1,9 @@
 """Random cycles of growing and shrinking in one job; run under mpiexec by test_processes.py.
 
-    python cycles.py CYCLES MAX_SIZE SEED HOST...
+    python cycles.py CYCLES MAX_SIZE SEED [--first-stays] HOST...
 
-It prints one JSON object: the size after each cycle, and for each cycle the largest count of open
-files and the largest memory (KiB) over the ranks.
+It prints one JSON object: the size after each cycle, and a `Mark` for each cycle. Any rank may
+leave; with --first-stays all but rank 0.
 
 Rank 0 of the moment draws the next move; the generator's state travels with it, so that any
 rank, however late it joined, can go on. After each move all ranks check size, order and a sum.
@@ -12,11 +12,13 @@ rank, however late it joined, can go on. After each move all ranks check size, o
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from mpi4py import MPI
@@ -25,16 +27,25 @@ from harness.ranks import node_here
 from resize_lib.processes import choose_backend, idle_bcast
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+class Mark(NamedTuple):
+    """What a job holds at one moment, to see whether it grows with the number of cycles."""
+
+    cycle: int
+    files: int  # open ones, of the rank that has most
+    memory_kib: int  # of the largest rank
+    parent_files: int  # the same of rank 0's parent, the process manager on its node
+    parent_memory_kib: int
+    names: int  # in /dev/shm, of MPI's and ours, and in the folder for temporary files
 
 
-def draw_move(chance: random.Random, size: int, limit: int, hosts: list[str]) -> tuple[str, Any]:
-    """("expand", hosts) or ("shrink", ranks), never past 1 or `limit`."""
+def draw_move(
+    chance: random.Random, size: int, limit: int, hosts: list[str], first: int
+) -> tuple[str, Any]:
+    """("expand", hosts) or ("shrink", ranks from `first` on), never past 1 or `limit`."""
     grow = size == 1 or (size < limit and chance.random() < 0.5)
     if grow:
         return "expand", [chance.choice(hosts) for _ in range(chance.randint(1, limit - size))]
-    return "shrink", sorted(chance.sample(range(size), chance.randint(1, size - 1)))
+    return "shrink", sorted(chance.sample(range(first, size), chance.randint(1, size - 1)))
 
 
 def check(comm: MPI.Intracomm, members: list[str]) -> list[str]:
@@ -45,16 +56,28 @@ def check(comm: MPI.Intracomm, members: list[str]) -> list[str]:
     return found
 
 
-def report(comm: MPI.Intracomm, cycle: int, marks: list[list[int | None]]) -> None:
-    me = psutil.Process()
-    files = comm.reduce(open_files(), MPI.MAX)
-    memory_kib = comm.reduce(me.memory_info().rss >> 10, MPI.MAX)
+def held(process: psutil.Process) -> tuple[int, int]:
+    """Its open files, and its memory in KiB."""
+    return process.num_fds(), process.memory_info().rss >> 10
+
+
+def names_of_files() -> int:
+    shared = [p for p in Path("/dev/shm").iterdir() if p.name.startswith(("mpich", "ucx", "dq"))]
+    return len(shared) + len(list(Path(tempfile.gettempdir()).iterdir()))
+
+
+def report(comm: MPI.Intracomm, cycle: int, marks: list[Mark]) -> None:
+    files, memory_kib = (comm.allreduce(count, MPI.MAX) for count in held(psutil.Process()))
     if comm.rank == 0:
-        marks.append([cycle, comm.size, files, memory_kib])
+        parent = psutil.Process(os.getppid())
+        marks.append(Mark(cycle, files, memory_kib, *held(parent), names_of_files()))
 
 
 def main() -> None:
     cycles, limit, seed, *hosts = sys.argv[1:]
+    first = 0
+    if hosts[0] == "--first-stays":
+        first, hosts = 1, hosts[1:]
     backend = choose_backend()
     comm = backend.start()
     state: tuple[Any, ...] | None = None
@@ -71,7 +94,7 @@ def main() -> None:
             break
         chance = random.Random()
         chance.setstate(chance_state)
-        kind, what = draw_move(chance, comm.size, int(limit), hosts)
+        kind, what = draw_move(chance, comm.size, int(limit), hosts, first)
         if kind == "expand":
             members = members + what
         else:
@@ -87,7 +110,8 @@ def main() -> None:
                 backend.leave()
             comm = smaller
     if comm.rank == 0:
-        result = {"sizes": sizes, "marks": marks, "seconds": time.time() - began}
+        marked = [mark._asdict() for mark in marks]
+        result = {"sizes": sizes, "marks": marked, "seconds": time.time() - began}
         print(json.dumps(result), flush=True)
 
 

@@ -11,7 +11,7 @@ MPICH 5.0.2's mpiexec looks at the exit codes of the first ranks alone, and only
 has: when a rank that joined later dies and the job is torn down, mpiexec may exit with code 0. So a
 job counts as done only if all its proxies have exited with 0, too. A proxy itself exits with 0 when
 a rank ended without leaving the job and the proxy has killed that rank's neighbours: then the marks
-of the ranks show it (ranks.py).
+of the ranks show it (marks.py).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import zmq
 from dq_client import messages as m
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
-from dq_client.agent.ranks import Ranks
-from dq_client.agent.rsh import Caller, RshRequest, RshSocket
+from dq_client.launch import NOT_STARTED
+from dq_client.mpiexec.marks import Ranks
+from dq_client.mpiexec.rsh_socket import Caller, RshRequest, RshSocket
 
 log = logging.getLogger("dq.agent")
 
 ENDED_RUNS_MAX = 10_000
 TORN_DOWN = 255  # mpiexec's own code for it, when it notices
-NOT_STARTED = 127  # as a shell says of a program that cannot be run
 PROXY_GRACE_S = 1.0  # for the proxies of a launcher that has ended; it usually ends after them
 
 

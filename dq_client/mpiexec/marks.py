@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from dq_client import messages as m
-from dq_client import presence
 from dq_client.agent.context import Context
+from dq_client.mpiexec import presence
 
 log = logging.getLogger("dq.agent")
 

@@ -1,6 +1,6 @@
 """The socket that `dq-rsh` connects to: MPI's launcher wants a command run on some node.
 
-The exchange is described in dq_client/dq_rsh.py. A connection that closes early means that the
+The exchange is described in dq_rsh.py. A connection that closes early means that the
 launcher was killed, and its command ends with it.
 """
 
