@@ -4,9 +4,9 @@ Ask when
 
 * fewer nodes are there or on their way than `min`;
 * waiting jobs need more processors than are idle or on their way. The queue is gone through in its
-  order. A job counts if it could start once all nodes that may still be asked for have come: for one
-  that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind such a
-  one count if the start policy backfills, and the EASY rule lets them pass it (policies/shadow.py);
+  order. A job counts if it could start once all nodes that may still be asked for have come: for
+  one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
+  such a one count if the start policy backfills and EASY's rule (policies/shadow.py) lets them;
 * nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
   measured there, predicted, or, where no other size was tried, if it scaled.
 
@@ -15,7 +15,7 @@ Give back a node that has been idle for `idle_s` and that none of these would as
 Nothing flaps. What is asked for and what is kept follow from the same figures, so no node is given
 back that would be asked for at once. Nodes for a reason that may turn out to be none (a job that was
 to pass, a job that was to grow) are asked for once per job, or per size that it has. A node is
-given back `idle_s` after it has joined at the earliest, and a request that is still waiting with the
+given back `idle_s` after it has joined at the earliest, and a request that still waits with the
 engine is withdrawn no earlier than after the time that this would have taken.
 
 This file reads the state and changes nothing; features/pool.py does.

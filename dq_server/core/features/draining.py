@@ -303,6 +303,9 @@ def _check_request(state: State, node: Node, event: ev.DrainRequested, now: floa
     known = Drains.of(state).nodes.get(node.name)
     if known is None or (event.leaves and not known.leaves) or (event.life and not known.life):
         return
+    deadline_s = INF if event.within_s is None else now + event.within_s
+    if event.leaves and deadline_s < (INF if known.deadline_s is None else known.deadline_s):
+        return  # whoever it belongs to wants it back sooner
     is_now = state_of(state, node)
     told = f"node {node.name} is {is_now} already, asked for by {known.by or 'a user'}{known.why}"
     if known.leaves:

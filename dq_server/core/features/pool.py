@@ -152,8 +152,10 @@ class Pooling(Feature):
         pool, now = Pool.of(turn.state), turn.now
         withheld = turn.state.processors.withheld
         for ticket in list(pool.tickets.values()):
+            if ticket.state in (TicketState.UP, TicketState.ASKED):
+                continue
             node = _node(turn.state, ticket)
-            if node is None or ticket.state is TicketState.ASKED:
+            if node is None:
                 continue
             if ticket.state is TicketState.STARTING:
                 ticket.state, ticket.joined_s = TicketState.UP, now
@@ -164,11 +166,7 @@ class Pooling(Feature):
                     took_s = before_s + TOOK_WEIGHT * (took_s - before_s)
                 pool.took_s = took_s
                 _changed(turn)
-            elif (
-                ticket.state is not TicketState.UP
-                and not withheld.issuperset(node.processors)
-                and not _taken_over(pool, ticket.node)
-            ):
+            elif not withheld.issuperset(node.processors) and not _taken_over(pool, ticket.node):
                 _drain(turn, ticket, "given back before", "the pool", None)
 
     def losing(self, turn: Turn, node: str, reason: Reason) -> None:

@@ -37,12 +37,12 @@ from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import ConfigError, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.options import Options
+from dq_server.core.model.pool import prospect
 from dq_server.core.model.profile import (
     EvolutionProfile,
     InfeasibleProfileError,
     ScheduledProfile,
 )
-from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State

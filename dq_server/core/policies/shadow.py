@@ -1,8 +1,9 @@
 """EASY's reservation: when the job at the head of the queue will start at the latest.
 
 Shadow time: the earliest moment at which the processors that are idle then suffice for the head job
-if every running job ends as planned and nodes that are on their way come when expected. Extra processors: those that are idle at that moment beyond
-what the head job needs. (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001, section 2.2.)
+if every running job ends as planned. Extra processors: those that are idle at that moment beyond
+what the head job needs. (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001, section 2.2.) Nodes of a pool
+that are on their way bring idle processors when they are expected.
 
 Choices where the text is silent: all jobs planned to end exactly at the shadow time count for the
 extra processors; a job that runs longer than planned is expected to end at any moment, hence now;
