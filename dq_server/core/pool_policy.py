@@ -13,8 +13,8 @@ Ask when
 Give back a node that has been idle for `idle_s` and that none of these would ask for again.
 
 Nothing flaps. What is asked for and what is kept follow from the same figures, so no node is given
-back that would be asked for at once. Nodes for a reason that may turn out to be none (a job that was
-to pass, a job that was to grow) are asked for once per job, or per size that it has. A node is
+back that would be asked for at once. Nodes for a reason that may turn out to be none (a job that
+was to pass, a job that was to grow) are asked for once per job, or per size that it has. A node is
 given back `idle_s` after it has joined at the earliest, and a request that still waits with the
 engine is withdrawn no earlier than after the time that this would have taken.
 

@@ -138,9 +138,9 @@ def run(
                 runs.append(Run(name, found, metrics))
     except (WorkloadError, SchedulerError) as error:
         raise InputError(str(error)) from error
-    told = dict.fromkeys(note for run in runs for note in sorted(run.records.notes.items()))
-    for told_note, count in told:
-        click.echo(f"{jobs.name}: {count} jobs: {told_note}", err=True)
+    notes = dict.fromkeys(item for found in runs for item in sorted(found.records.notes.items()))
+    for note, count in notes:
+        click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
     try:
         if csv is not None:
             write_csv(csv, runs)
