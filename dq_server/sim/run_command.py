@@ -133,9 +133,9 @@ def run(
             pooled = Simulation(
                 jobs, nodes, config, reservations=reserved, pool=pool, seed=seed
             ).run()
-            for name, found in ((policy, records), (f"{policy} + pool", pooled)):
+            for label, found in ((policy, records), (f"{policy} + pool", pooled)):
                 metrics = found.metrics() | costs(found, pool, records)
-                runs.append(Run(name, found, metrics))
+                runs.append(Run(label, found, metrics))
     except (WorkloadError, SchedulerError) as error:
         raise InputError(str(error)) from error
     notes = dict.fromkeys(item for found in runs for item in sorted(found.records.notes.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,8 +27,8 @@ POLICIES = (
 class Watched(PoolCluster):
     """What is asked for, given and granted is looked at."""
 
-    def __init__(self, **options: object) -> None:
-        self.engine: dict[int, str] = {}  # the engine's books: ticket -> its node
+    def __init__(self, **options: Any) -> None:
+        self.engine: set[int] = set()  # the tickets that the engine's books have
         self.asked_s: dict[int, float] = {}
         self.took_s: dict[int, float] = {}
         super().__init__(**options)
@@ -42,11 +43,11 @@ class Watched(PoolCluster):
             for number in ask.tickets:
                 assert number not in self.asked_s, "a ticket is used twice"
                 self.asked_s[number] = self.now
-                self.engine[number] = ""
+                self.engine.add(number)
         assert len(self.pool.tickets) <= options.max
         assert not (asks and {a.reason.code for a in gives} & BY_ITSELF)
         for give in gives:
-            self.engine.pop(give.ticket, None)
+            self.engine.discard(give.ticket)
         for action in actions:
             if isinstance(action, StartJob) and not isinstance(event, ev.NodeJoined):
                 assert withheld.isdisjoint(action.processors)
@@ -73,10 +74,13 @@ def happen(c: Watched, what: int, which: int, more: int) -> None:
         case 0 | 1 | 2:
             sizes = (1, 2, 4) if more % 2 else (which % 5 + 1,)
             c.submit(*sizes, start=sizes[which % len(sizes)], estimate_s=10.0 * more + 1)
-        case 3 | 4 | 5 if ticket is not None and ticket.state is TicketState.ASKED:
+        case 3 | 4:
+            start(c)
+        case 5 if ticket is not None and ticket.state is TicketState.ASKED:
             c.do(ev.TicketStarted(number, f"p{number}"))
-            c.engine[number] = f"p{number}"
-        case 6 | 7 | 8 if ticket is not None and ticket.state is TicketState.STARTING:
+        case 6 | 7:
+            join(c)
+        case 8 if ticket is not None and ticket.state is TicketState.STARTING:
             c.took_s[number] = c.now - c.asked_s[number]
             c.join(number)
         case 9 | 10 if job is not None:
@@ -85,12 +89,12 @@ def happen(c: Watched, what: int, which: int, more: int) -> None:
             c.point(job, 1.0 + 8.0 / job.size)
         case 13 if number:
             c.do(ev.TicketRefused(number, "no"))
-            c.engine.pop(number, None)
+            c.engine.discard(number)
         case 14 if number:
             c.do(ev.TicketRevoked(number, float(10 * more)))
         case 15 if number:
             c.do(ev.TicketEnded(number))
-            c.engine.pop(number, None)
+            c.engine.discard(number)
         case 16 if number:
             c.do(ev.TicketPending(number, "later"))
         case 17 if number:
@@ -117,7 +121,7 @@ def test_whatever_happens(
         with contextlib.suppress(SchedulerError):
             happen(c, what, which, more)
         c.scheduler.state.check()
-        assert c.pool.tickets.keys() == c.engine.keys(), "a ticket leaked"
+        assert c.pool.tickets.keys() == c.engine, "a ticket leaked"
     c.unflapping(c.scheduler.config.of(PoolOptions))
     drain_all(c)
     settle(c)
@@ -138,14 +142,22 @@ def drain_all(c: Watched) -> None:
             c.do(ev.ResumeRequested(name))
 
 
+def start(c: Watched) -> None:
+    """All that was asked for is granted."""
+    for number in c.tickets(TicketState.ASKED):
+        c.do(ev.TicketStarted(number, f"p{number}"))
+
+
+def join(c: Watched) -> None:
+    """All that was granted joins."""
+    for number in c.tickets(TicketState.STARTING):
+        c.took_s[number] = c.now - c.asked_s[number]
+        c.join(number)
+
+
 def settle(c: Watched) -> None:
     """The engine does all that is still asked of it; then a long time passes."""
     for _ in range(8):
-        for number, ticket in list(c.pool.tickets.items()):
-            if ticket.state is TicketState.ASKED:
-                c.do(ev.TicketStarted(number, f"p{number}"))
-                c.engine[number] = f"p{number}"
-            if number in c.pool.tickets and ticket.state is TicketState.STARTING:
-                c.took_s[number] = c.now - c.asked_s[number]
-                c.join(number)
+        start(c)
+        join(c)
         c.wait(1000.0)
