@@ -85,7 +85,7 @@ def _nodes(panel: Axes, run: Run, origin_s: float, unit_s: float) -> None:
     panel.fill_between(at_unit, busy, step="post", color="tab:green", alpha=0.35, label="busy")
     nodes = run.records.nodes / pool.processors
     panel.axhline(nodes, color="grey", linestyle="--", linewidth=1, label="most that there may be")
-    panel.set(ylabel="nodes", ylim=(0, nodes * 1.05), title=run.policy)
+    panel.set(ylabel="nodes", ylim=(0, nodes * 1.3), title=run.policy)  # room for the legend
     panel.legend(loc="upper right", fontsize="small", ncols=4)
 
 
