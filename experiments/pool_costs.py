@@ -48,7 +48,7 @@ def _row(records: Records, pool: SimPool, always_on: Records) -> Row:
 
 
 def as_text(found: Sequence[Row], name: str, nodes: int, policy: str) -> str:
-    head = ["start", "idle_s", "node-hours", "saved %", "used %", "wait h", "turnaround h",
+    head = ["start", "idle", "node-hours", "saved %", "used %", "wait h", "turnaround h",
             "bounded slowdown", "nodes asked for"]  # fmt: skip
     base = found[0]
     body = []
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error(str(error))
     if options.jobs is not None:
         jobs = first_jobs(jobs, options.jobs)
-    found = []
+    found: list[Row] = []
     for row in rows(jobs, options.nodes, options.policy, pools):
         note(f"{len(found) + 1} of {len(pools) + 1}")
         found.append(row)

@@ -141,7 +141,7 @@ class Simulation:
                 gc.enable()
         state = self.scheduler.state
         if self._engine is not None:
-            self._engine.history.close(self.now)
+            self._engine.history.close(self.records.last_end_s)
         left = sum(job.state is JobState.WAITING for job in state.jobs.values())
         self.records.close(len(state.queue) + left)
         return self.records

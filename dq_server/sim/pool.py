@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -125,11 +126,12 @@ class NodeHistory:
         self.price, self.processors = price, processors  # of a node, per hour; that it has
         self.asked_s, self.up_s, self.end_s = array("d"), array("d"), array("d")
 
-    def close(self, now: float) -> None:
-        """The simulation is over: what is still there was paid until now."""
+    def close(self, last_end_s: float) -> None:
+        """No job is left since `last_end_s`: what is still there is paid until no other node is."""
+        until_s = max([last_end_s, *(end_s for end_s in self.end_s if not isnan(end_s))])
         for k, end_s in enumerate(self.end_s):
-            if end_s != end_s:
-                self.end_s[k] = now
+            if isnan(end_s):
+                self.end_s[k] = until_s
 
     @property
     def node_hours(self) -> float:

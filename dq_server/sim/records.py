@@ -146,11 +146,16 @@ class Records:
         return held
 
     @property
+    def last_end_s(self) -> float:
+        """When the last job ended; 0 if none ran."""
+        return float(self._of_ran(self.end_s).max()) if len(self.ran) else 0.0
+
+    @property
     def makespan_s(self) -> float:
         """See the module's docstring; 0 if no job ran."""
         if not len(self.ran):
             return 0.0
-        return float(self._of_ran(self.end_s).max() - self.submit.min())
+        return float(self.last_end_s - self.submit.min())
 
     def metrics(self) -> dict[str, float | int]:
         """The figures of a run by name, as in `dq sim run --json`."""
