@@ -104,20 +104,20 @@ class View:
         if not self.state.queue:
             return found
         reach = self.supply + self.room * self.per_node
-        most = possible(self.state, self.options)
         ahead: Reservation | None = None
         for job in self._line():
             needed = job.needed
-            if needed > most:
-                continue
+            fits = found.processors + needed <= reach
             if ahead is not None:
-                if found.processors + needed <= reach and self._passes(job, ahead):
+                if fits and self._passes(job, ahead):
                     found.passing.append(job)
                     found.jobs.append(job)
                     found.processors += needed
-            elif found.processors + needed <= reach:
+            elif fits:
                 found.jobs.append(job)
                 found.processors += needed
+            elif needed > self.options.processors and needed > possible(self.state, self.options):
+                continue  # max was larger when it was submitted: it holds up nobody
             elif self.config.start == "fcfs":
                 break
             else:
@@ -272,7 +272,8 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
     idle: list[tuple[float, int, int, Ticket]] = []
     takes_s = view.pool.start_takes_s(options)
     for number, ticket in view.pool.tickets.items():
-        up += ticket.state is TicketState.UP
+        if ticket.state is TicketState.UP:
+            up += 1
         if ticket.idle_s is not None and ticket.idle_s + options.idle_s <= now:
             first = view.state.processors.nodes[ticket.node].processors[0]
             # Jobs are packed on the first processors: the last ones stay idle the longest.

@@ -151,8 +151,8 @@ class Pooling(Feature):
             return
         pool, now = Pool.of(turn.state), turn.now
         withheld = turn.state.processors.withheld
-        for ticket in list(pool.tickets.values()):
-            if ticket.state in (TicketState.UP, TicketState.ASKED):
+        for ticket in pool.tickets.values():
+            if ticket.state is TicketState.UP or ticket.state is TicketState.ASKED:
                 continue
             node = _node(turn.state, ticket)
             if node is None:
