@@ -24,6 +24,12 @@ def test_other_settings_override_the_set() -> None:
     assert (config.start, config.resize, config.samples) == ("easy", "reshape", 5)
 
 
+def test_a_pool_is_refused_because_there_is_nobody_to_ask_for_nodes() -> None:
+    with pytest.raises(UsageError, match=r"^x\.toml: \[pool\]: a server has no engine") as caught:
+        parse_config({"pool": {"max": 4}}, "x.toml")
+    assert len(str(caught.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

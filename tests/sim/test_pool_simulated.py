@@ -18,7 +18,6 @@ from dq_server.sim.generators.kit import kit_like
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.pool import read_pool
 from dq_server.sim.workload import RigidWorkload
-from experiments import pool_costs
 from tests.sim.logs import WriteLog
 from tests.sim.test_swf import line
 
@@ -177,15 +176,3 @@ def test_jobs_that_come_long_before_their_nodes_share_one_instant() -> None:
     pool = read_pool("max=5,start=1m", {}, 5)
     records = Simulation(jobs, 5, named_config("easy"), pool=pool).run()
     assert records.wait.tolist() == [60.0] * 5
-
-
-def test_the_experiment(two: Any, tmp_path: Path, capsys: Any) -> None:
-    picture = tmp_path / "costs.png"
-    args = ["--log", str(two), "--nodes", "4", "--start", "2m", "--idle", "1m,5m"]
-    pool_costs.main([*args, "--plot", str(picture)])
-    out = capsys.readouterr().out
-    assert "always on" in out and "2 min" in out and picture.exists()
-    pool_costs.main([*args, "--json", "--jobs", "1"])
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["idle_s"] for row in rows] == [None, 60.0, 300.0]
-    assert rows[1]["node_hours"] < rows[2]["node_hours"]
