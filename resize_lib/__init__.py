@@ -24,8 +24,33 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 
+_attaches = False
+
+
+def attach(**options: Any) -> None:
+    """Before the session: make this program, started by mpiexec, a job of a running cluster.
+
+    The options are those of `dq submit` (docs/attach.md): sizes, min, max, chain, multiple, kind,
+    name, walltime, estimate, priority, group, account, qos, app_name. DQ_ATTACH in the environment
+    does the same, and overrides what is said here; DQ_ATTACH=0 makes this call do nothing. In a
+    program that DQ has started it does nothing, either.
+
+    Raises:
+        dq_client.errors.UsageError: an option makes no sense.
+    """
+    global _attaches
+    from resize_lib import attachment
+
+    attachment.attach(**options)
+    _attaches = True
+
+
 def session(**options: Any) -> Session:
     """Open the session of this program; options: see `resize_lib.jobsession.Session`."""
+    if "connect" not in options and (_attaches or "DQ_ATTACH" in os.environ):
+        from resize_lib import attachment
+
+        attachment.begin()
     from resize_lib.jobsession import Session
 
     return Session(**options)
@@ -62,4 +87,4 @@ def imported() -> None:
     remember_start_folder()
 
 
-__all__ = ["imported", "preload", "session"]
+__all__ = ["attach", "imported", "preload", "session"]

@@ -24,7 +24,7 @@ from dq_client.agent.own_ranks import OwnRanks
 from dq_client.agent.vacancies import Vacancies
 from dq_client.connection import Connection
 from dq_client.errors import DQError
-from dq_client.home import Home
+from dq_client.home import Home, machine
 from dq_client.mpiexec.command import install_rsh
 from dq_client.mpiexec.marks import Ranks
 from dq_client.mpiexec.proxies import Proxies
@@ -63,6 +63,9 @@ class Agent:
     each_beat: Callable[[], object] = field(default=lambda: None)
     leave_within_s: float = LEAVE_WITHIN_S
     life: str = field(default_factory=lambda: os.urandom(8).hex())
+    machine: str = (
+        ""  # told to the server: here ranks can be taken in (dq_client/ranks/adoption.py)
+    )
     session: int = 0  # what the last welcome said
     retired: bool = False
     _leaves_by_s: float | None = None  # it was told to go
@@ -203,6 +206,7 @@ class Agent:
             holdings=self._holdings(),
             pid=os.getpid(),
             life=self.life,
+            machine=self.machine,
         )
         self._hello = self.context.send(hello) or UNSENT
         self._last_beat = self.context.clock()
@@ -387,4 +391,7 @@ def make_agent(
         heartbeat_s=heartbeat_s,
         leave_within_s=leave_within_s,
         each_beat=each_beat,
+        # Nodes that are slowed from outside (the governor, control groups) cannot slow ranks that
+        # were started elsewhere: a job would seem to run on nodes that are faster than they are.
+        machine="" if environment else machine(),
     )

@@ -21,7 +21,7 @@ import psutil
 
 from dq_client.agent import tree
 from dq_client.home import is_alive, write_private
-from dq_client.ranks import boot, process
+from dq_client.ranks import adoption, boot, process
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
 
@@ -98,6 +98,7 @@ class Tree:
         if self.swept:
             return True
         left = tree.members(self.record.job, self.record.instance, self.owner)
+        left += adoption.adopted(str(self.folder))
         tree.kill(left)
         self.swept = not left
         return self.swept

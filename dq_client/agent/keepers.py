@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dq_client.ranks import boot
-from dq_client.ranks.channel import Channel
+from dq_client.ranks.channel import Channel, connect
 from dq_client.ranks.keeper import MESSAGE_BYTES_MAX
 
 LISTENS_WITHIN_S = 1.0  # a keeper, after it has claimed its folder
@@ -98,15 +98,7 @@ def reach(folder: Path, alive: Callable[[], bool]) -> KeeperLine | None:
 
 
 def _connect(folder: Path) -> KeeperLine | None:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # By the folder's descriptor: its path may be too long for an address.
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            sock.connect(f"/proc/self/fd/{fd}/control")
-        finally:
-            os.close(fd)
+        return KeeperLine(connect(str(folder), "control"))
     except OSError:
-        sock.close()
         return None
-    return KeeperLine(sock)

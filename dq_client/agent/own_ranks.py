@@ -240,6 +240,7 @@ class OwnRanks:
             "spawned": order.spawned,
             "joins": joins(order),
             "keys": order.keys,
+            "adopted": order.adopted,
         }
 
     def _name(self, order: m.StartRanks) -> str:
@@ -354,9 +355,10 @@ class OwnRanks:
     def _report(self, of: Instance, kept: Kept) -> None:
         """What the server must hear of how it ended, or that what it was told does not hold."""
         reports, about = self._context.reports, f"end {of[0]}.{of[1]}"
+        # After a failure the job ends: a world that is over must not be heard of before that.
+        failed = kept.state.get("failed") or kept.state.get("killed")
         for number, world in kept.worlds.items():
-            # After a failure the job ends: a world that is over must not be heard of before that.
-            over = world["spawned"] and not world["running"] and not kept.state.get("failed")
+            over = world["spawned"] and not world["running"] and not failed
             if over and number not in kept.told:
                 kept.told.add(number)
                 reports.add(f"world {of[0]}.{of[1]}.{number}", m.WorldEnded(*of, number))

@@ -14,6 +14,7 @@ from dq_client.agent import tree
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.own_ranks import OwnRanks
+from dq_client.ranks import adoption
 
 log = logging.getLogger("dq.agent")
 
@@ -92,8 +93,13 @@ class Vacancies:
         left = [pid for pid in order.pids if tree.exists(pid)]
         # Only its own processes keep a job's processors: the kernel may have given the pid to
         # another process since, and the application may have told a wrong one.
+        if not left:
+            return []
+        held = self._context.holdings.get(order.job, order.instance)
+        taken_in = set(adoption.adopted(str(held.folder)) if held is not None else [])
         home = self._context.home.root
-        return tree.belonging(left, order.job, order.instance, home) if left else []
+        own = tree.belonging(left, order.job, order.instance, home)
+        return own + [pid for pid in left if pid in taken_in]
 
     def clear(self, order: m.Vacate) -> bool:
         """Kill what is left of an instance that this agent does not hold; whether nothing is."""

@@ -52,6 +52,8 @@ def job(job_id: int, as_json: bool) -> None:
         print(f"{'legal_grids:':14}{' '.join(map(grid_word, view['legal_grids']))}")
     for key in ("submit_s", "start_s", "end_s"):
         print(f"{key[:-2] + ':':14}{clock(view[key])}")
+    if view.get("attached"):
+        print(f"{'attached:':14}its first ranks were started by mpiexec, and write to its terminal")
     if view["protection"]:
         print(f"{'protection:':14}{protection_line(view)}")
     if view["scheduled"]:

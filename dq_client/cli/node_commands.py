@@ -78,7 +78,8 @@ def _each(names: tuple[str, ...], as_json: bool, body: Callable[[str], m.Request
         jobs = ", ".join(map(str, row["jobs"]))
         plural = "s" if len(row["jobs"]) > 1 else ""
         there = f"; job{plural} {jobs} on it" if jobs and row["drain"] else ""
-        note(f"node {row['name']} is {row['state']}{there}")
+        is_now = "has left" if row["state"] == "left" else f"is {row['state']}"
+        note(f"node {row['name']} {is_now}{there}")
     if refused is not None:
         raise refused
 

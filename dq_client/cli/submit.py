@@ -14,6 +14,7 @@ from dq_client import messages as m
 from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import ask, json_option, server
 from dq_client.cli.values import (
+    name_of,
     parse_env,
     parse_input,
     parse_jobs,
@@ -112,14 +113,15 @@ from dq_client.report.growth import ENDED
 def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
     """Submit PROGRAM (after --) as a job; prints the job's id.
 
-    The program runs under MPI, one rank per processor, in the current folder.
+    The program runs under MPI, one rank per processor, in the current folder. One that mpiexec has
+    started becomes a job, too: DQ_ATTACH=1 mpiexec -n 4 python app.py (docs/attach.md).
     """
     parts = parse_parts(program) if o["mpmd"] else []
     if parts:
         _make_rigid(o, parts)
     body = m.Submit(
         request=uuid.uuid4().hex,
-        name=o["name"] or Path(_script(tuple(parts[0].argv) if parts else program)).stem,
+        name=o["name"] or name_of(parts[0].argv if parts else program),
         argv=list(program),
         cwd=str(Path.cwd()),
         kind=o["kind"] or ("evolving" if o["profile"] else "malleable"),
@@ -186,20 +188,6 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
         chain=o["chain"] or "square",
         multiple=o["multiple"] or 1,
     )
-
-
-def _script(program: tuple[str, ...]) -> str:
-    """The default name of a job: its script or module, not the interpreter."""
-    words = list(program)
-    if Path(words[0]).name.startswith("python"):
-        for i, word in enumerate(words[1:], 1):
-            if word == "-m" and i + 1 < len(words):
-                return words[i + 1].rpartition(".")[2]
-            if word == "-c":
-                break  # what follows is a program, not a name
-            if not word.startswith("-") and words[i - 1] not in ("-X", "-W"):
-                return word
-    return words[0]
 
 
 def wait_for(connection: Connection, job_id: int) -> int:

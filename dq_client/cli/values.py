@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,20 @@ def parse_input(path: Path) -> str:
     if not os.access(found, os.R_OK):
         raise UsageError(f"--input {path}: it cannot be read")
     return str(found)
+
+
+def name_of(program: Sequence[str]) -> str:
+    """The default name of a job: its script or module, not the interpreter."""
+    return Path(_script(list(program))).stem
+
+
+def _script(words: list[str]) -> str:
+    if Path(words[0]).name.startswith("python"):
+        for i, word in enumerate(words[1:], 1):
+            if word == "-m" and i + 1 < len(words):
+                return words[i + 1].rpartition(".")[2]
+            if word == "-c":
+                break  # what follows is a program, not a name
+            if not word.startswith("-") and words[i - 1] not in ("-X", "-W"):
+                return word
+    return words[0]

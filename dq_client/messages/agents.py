@@ -68,6 +68,7 @@ class AgentHello(RequestBody, tag="agenthello", frozen=True):
     holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
     pid: Id = 0
     life: Text = ""  # tells this process from earlier ones of the same name
+    machine: Text = ""  # where it takes in ranks that others have started (home.machine); or not
 
 
 @sent_by(AGENT)
@@ -248,6 +249,7 @@ class StartRanks(OrderBody, tag="startranks", frozen=True):
     exec_only: bool = False  # no starter
     spawned: bool = False  # by MPI_Comm_spawn
     keys: dict[str, str] = {}  # of MPI_Comm_spawn, for the new world
+    adopted: list[int] = []  # its ranks run already, with these pids: they are taken in (Attach)
 
 
 class Relayed(OrderBody, tag="relayed", frozen=True):

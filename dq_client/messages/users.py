@@ -102,6 +102,34 @@ class Submitted(ReplyBody, tag="submitted", frozen=True):
 
 
 @sent_by(USER)
+class Attach(RequestBody, tag="attach", frozen=True):
+    """The ranks of a program that runs, started by somebody's mpiexec, want to be a job.
+
+    Rank r is process `pids[r]` of the machine `machines[machine_of[r]]` (home.machine). The rest is
+    as in a submission. Answered by Attached, or by Error: then the program goes on without.
+    """
+
+    submission: Submit
+    machines: Annotated[list[Text], Meta(min_length=1, max_length=10_000)]
+    machine_of: Annotated[list[Id], Meta(min_length=1, max_length=100_000)]
+    pids: Annotated[list[Id], Meta(min_length=1, max_length=100_000)]
+
+
+class Attached(ReplyBody, tag="attached", frozen=True):
+    """They are one: the agents take the ranks in.
+
+    env     what the ranks of a job have in their environment (docs/ranks.md)
+    nodes   rank r runs on nodes[r], and is taken in by the keeper of the agent agents[nodes[r]]
+    """
+
+    job: int
+    instance: int
+    env: dict[str, str]
+    nodes: list[str]
+    agents: dict[str, str]
+
+
+@sent_by(USER)
 class JobQuery(RequestBody, tag="job", frozen=True):
     """One job; 0 stands for the last one submitted."""
 

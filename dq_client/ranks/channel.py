@@ -1,9 +1,39 @@
-"""Lines over a socket, in both directions, without ever waiting for the other end."""
+"""Sockets in a folder, and lines over a socket without ever waiting for the other end."""
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Optional
+
+
+def listen(folder: str, name: str) -> socket.socket:
+    """A socket that listens as FOLDER/name, and does not wait for callers."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # Through the folder's descriptor: a path may be longer than the 107 bytes of an address.
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(f"/proc/self/fd/{fd}/{name}")
+    finally:
+        os.close(fd)
+    listener.listen(64)
+    listener.setblocking(False)
+    return listener
+
+
+def connect(folder: str, name: str) -> socket.socket:
+    """A connection to who listens as FOLDER/name; OSError if nobody does."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            sock.connect(f"/proc/self/fd/{fd}/{name}")
+        finally:
+            os.close(fd)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 class Channel:

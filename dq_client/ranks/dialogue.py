@@ -110,8 +110,10 @@ class Dialogue:
 
     def _effect(self, world: World, rank: Rank, effect: pmi.Effect) -> None:
         if isinstance(effect, pmi.Say):
-            world.local[effect.rank].pmi.send(effect.line)
-            self._watch(world.local[effect.rank].pmi)
+            channel = world.local[effect.rank].pmi
+            assert channel is not None, "who speaks PMI is heard on it"
+            channel.send(effect.line)
+            self._watch(channel)
         elif isinstance(effect, pmi.Fence):
             self.exchange.fence(world, effect)
         elif isinstance(effect, pmi.Abort):
@@ -155,6 +157,8 @@ class Dialogue:
             rank.left = not rank.in_session
             rank.retired = rank.retired or bool(said.get("retired"))
             self.losses.back(rank)
+        elif "exit" in said:
+            self._fail(int(said["exit"]) & 0xFF or 1, "")
         elif "free" in said:
             self.losses.freed(rank, said)
         elif "arrived" in said:

@@ -30,7 +30,8 @@ import time
 from typing import Any, Callable, NoReturn, Optional
 
 from . import output, process, program
-from .channel import Channel
+from .adoption import Adoption
+from .channel import Channel, listen
 from .dialogue import Dialogue
 from .world import Rank, Start, World
 
@@ -41,6 +42,7 @@ AGAIN_S = 1.0  # until what has not had its effect is said again
 MESSAGE_BYTES_MAX = 64 << 20
 QUIET_END_S = 2.0  # how long the other ranks of a world may outlive one that ended in MPI
 WRITE_FOR_S = 60.0  # how long a full disk may keep the end from being written
+FOREIGN = b"dq: the output of the %d ranks that attached themselves goes where mpiexec sends it\n"
 Json = dict[str, Any]
 
 
@@ -70,7 +72,7 @@ class Keeper:
             watch=self._watch,
             file=self._file,
             cancel=self._cancel,
-            kill=lambda rank: _kill(rank.pid),
+            kill=lambda rank: process.kill(rank.pid),
         )
         self.failed: Optional[Json] = None  # the first failure
         self._leaving = self._terminating = False
@@ -79,6 +81,9 @@ class Keeper:
         self._said = ""
         self._selector = selectors.DefaultSelector()
         self._agent: Optional[Channel] = None
+        self._adoption = Adoption(
+            folder, self._selector, hear=self._hear, ended=self._ended, fail=self._fail
+        )
         self._listener = self._listen()
         self._wake, wakes = socket.socketpair()
         for end in (self._wake, wakes):
@@ -102,17 +107,17 @@ class Keeper:
 
     def _patience_s(self) -> float:
         now = time.monotonic()
-        due = min(self._kill_s, self._dialogue.losses.due_s)
+        due = min(self._kill_s, self._dialogue.losses.due_s, self._adoption.due_s)
         if any(rank.quiet_s for world in self.worlds.values() for rank in world.local.values()):
             due = min(due, now + 0.1)
         if self._dialogue.something_open():
             due = min(due, self._again_s)
-        if not any(world.running() for world in self.worlds.values()):
+        if not any(world.is_alive for world in self.worlds.values()):
             due = min(due, self._alone_s + LINGER_S)
         return max(0.0, min(due - now, 3600.0))
 
     def _over(self) -> bool:
-        if any(world.running() for world in self.worlds.values()):
+        if any(world.is_alive for world in self.worlds.values()):
             return False
         if self._leaving or self._terminating:
             return True
@@ -128,8 +133,9 @@ class Keeper:
         now = time.monotonic()
         if now >= self._kill_s:
             self._kill_s = now + KILL_AGAIN_S
-            signal_all(signal.SIGKILL)
+            self._adoption.kill()
         self._dialogue.losses.look(now)
+        self._adoption.look(now)
         for world in self.worlds.values():
             self._quiet_ends(world, now)
         if now >= self._again_s:
@@ -145,8 +151,8 @@ class Keeper:
     def _end(self) -> None:
         for world in self.worlds.values():
             world.remove_shared_memory()
-        while signal_all(signal.SIGKILL):
-            reap_all()
+        while self._adoption.kill():
+            process.reap_all()
             time.sleep(0.005)
         state = json.dumps(self.state())
         until = time.monotonic() + WRITE_FOR_S
@@ -165,7 +171,7 @@ class Keeper:
         return {
             "worlds": {
                 str(number): {
-                    "running": len(world.running()),
+                    "running": len(world.running()) + len(world.expected),
                     "part": world.is_part,
                     "spawned": world.start.spawned,
                 }
@@ -186,15 +192,7 @@ class Keeper:
     # --- the agent ----------------------------------------------------------------------------
 
     def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Through the folder's descriptor: a path may be longer than the 107 bytes of an address.
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            listener.bind(f"/proc/self/fd/{folder}/control")
-        finally:
-            os.close(folder)
-        listener.listen(4)
-        listener.setblocking(False)
+        listener = listen(self.folder, "control")
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
         return listener
 
@@ -257,6 +255,9 @@ class Keeper:
         if wanted.world in self._cancelled:
             world.ending = True
             return
+        if wanted.adopted:
+            self._expect(world)
+            return
         for number in sorted(world.machine.local):
             argv = wanted.argv_of(number)
             plan = None
@@ -264,12 +265,18 @@ class Keeper:
                 plan = program.plan(argv, wanted.env, wanted.cwd, self._tops)
             become = None if plan is None else _becoming(plan, self._detach)
             rank = world.run(number, self._file, become)
-            for channel in (rank.pmi, rank.link):
+            for channel in rank.channels():
                 self._register(channel, _bind(self._hear, world, rank, channel))
             for stream in rank.streams:
                 self._selector.register(
                     stream, selectors.EVENT_READ, _bind(self._pump, rank, stream)
                 )
+
+    def _expect(self, world: World) -> None:
+        """Ranks that run already shall be taken in."""
+        self._adoption.expect(world)
+        if 0 in world.expected:  # one keeper says it
+            self._file(world.start.folder, "out").write(FOREIGN % len(world.start.adopted))
 
     def _file(self, folder: str, name: str) -> output.File:
         if (folder, name) not in self._files:
@@ -280,6 +287,7 @@ class Keeper:
         """In a forked rank: forget the sockets without closing their numbers, which are reused."""
         self._selector.close()
         self._listener.detach()
+        self._adoption.detach()
         for end in (self._wake, self._wakes):
             end.detach()
         for channel in self._channels():
@@ -287,7 +295,7 @@ class Keeper:
 
     def _channels(self) -> list[Channel]:
         ranks = [r for world in self.worlds.values() for r in world.local.values()]
-        found = [c for r in ranks for c in (r.pmi, r.link) if c is not None and not r.closed]
+        found = [c for r in ranks if not r.closed for c in r.channels()]
         return found if self._agent is None else [*found, self._agent]
 
     def _register(self, channel: Channel, callback: Callable[[], None]) -> None:
@@ -327,7 +335,7 @@ class Keeper:
                     self._ended(world, rank, os.waitstatus_to_exitcode(status))
 
     def _ended(self, world: World, rank: Rank, code: int) -> None:
-        for channel in (rank.link, rank.pmi):  # what it said last counts
+        for channel in reversed(rank.channels()):  # what it said last counts
             if not rank.closed:
                 self._dialogue.read(world, rank, channel, to_the_end=True)
         rank.code = code
@@ -383,9 +391,10 @@ class Keeper:
             return  # its end was noticed in the same round
         if not self._dialogue.read(world, rank, channel) and not rank.closed:
             self._selector.unregister(channel)
+            self._adoption.unlinked(world, rank)
 
     def _close(self, rank: Rank) -> None:
-        for channel in (rank.pmi, rank.link):
+        for channel in rank.channels():
             try:
                 self._selector.unregister(channel)
             except (KeyError, ValueError):
@@ -399,7 +408,8 @@ class Keeper:
             for world in self.worlds.values():
                 world.note_shared_memory()
             self._kill_s = time.monotonic() + GRACE_S
-            signal_all(signal.SIGTERM)
+            self._adoption.release()
+            self._adoption.terminate()
 
     def _cancel(self, number: int) -> None:
         """End the ranks of a world that has not joined, or shall not be there any more."""
@@ -409,7 +419,7 @@ class Keeper:
             world.note_shared_memory()
             world.ending = True
             for rank in world.running():
-                _kill(rank.pid)
+                process.kill(rank.pid)
 
 
 def _becoming(
@@ -424,27 +434,3 @@ def _becoming(
 
 def _bind(function: Callable[..., None], *arguments: Any) -> Callable[[], None]:
     return lambda: function(*arguments)
-
-
-def _kill(pid: int, number: int = signal.SIGKILL) -> None:
-    try:
-        os.kill(pid, number)
-    except OSError:
-        pass
-
-
-def signal_all(number: int) -> int:
-    """Send a signal to every descendant; returns how many there were."""
-    # Not killpg: it misses descendants that called setsid.
-    victims = process.descendants(os.getpid())
-    for pid in victims:
-        _kill(pid, number)
-    return len(victims)
-
-
-def reap_all() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass

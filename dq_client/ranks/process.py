@@ -150,8 +150,34 @@ def _area(first: int, last: int) -> tuple[int, int]:
     return int(fields[first - 3]), int(fields[last - 3])
 
 
-def descendants(root: int) -> list[int]:
-    """All processes below `root`, from /proc."""
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal; a process that is gone does not matter."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def signal_all(number: int, *roots: int) -> int:
+    """Send a signal to every descendant of this process, and of `roots`; how many there were."""
+    # Not killpg: it misses descendants that called setsid.
+    victims = descendants(os.getpid(), *roots)
+    for pid in victims:
+        kill(pid, number)
+    return len(victims)
+
+
+def reap_all() -> None:
+    """Collect all children that have ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def descendants(*roots: int) -> list[int]:
+    """All processes below `roots`, from /proc."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -162,7 +188,7 @@ def descendants(root: int) -> list[int]:
                 continue
             children.setdefault(parent, []).append(int(name))
     found: list[int] = []
-    todo = [root]
+    todo = list(roots)
     while todo:
         below = children.get(todo.pop(), [])
         found += below

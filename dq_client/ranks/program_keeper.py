@@ -18,7 +18,8 @@ import signal
 import time
 
 from . import process
-from .keeper import GRACE_S, KILL_AGAIN_S, WRITE_FOR_S, reap_all, signal_all
+from .keeper import GRACE_S, KILL_AGAIN_S, WRITE_FOR_S
+from .process import reap_all, signal_all
 
 
 def start(cwd: str, out: str, err: str, argv: list[str]) -> int:

@@ -38,6 +38,7 @@ class Start:
     spawned: bool = False
     joins: bool = False
     keys: dict[str, str] = field(default_factory=dict)
+    adopted: list[int] = field(default_factory=list)  # pids of ranks that run already
 
     def argv_of(self, rank: int) -> list[str]:
         """What a rank runs."""
@@ -51,9 +52,10 @@ class Rank:
     number: int
     node: str
     pid: int
-    pmi: Channel
+    pmi: Optional[Channel]  # None: another process manager has started it (adoption.py)
     link: Channel
     streams: list[output.Stream]
+    pidfd: int = -1  # of such a one, which is no child
     in_session: bool = False  # it has said so and not taken it back
     left: bool = False  # it was in a session and left it in order
     retired: bool = False  # the job goes on without it: how it ends does not matter
@@ -62,6 +64,10 @@ class Rank:
     code: Optional[int] = None
     closed: bool = False  # its sockets are
     quiet_s: float = 0.0  # when its end without MPI_Finalize is to be taken for a failure
+
+    def channels(self) -> list[Channel]:
+        """What it says comes on these."""
+        return [self.link] if self.pmi is None else [self.pmi, self.link]
 
 
 class World:
@@ -82,6 +88,7 @@ class World:
             appnums=list(start.program_of),
         )
         self.local: dict[int, Rank] = {}
+        self.expected: set[int] = set()  # ranks here that run, and have not been taken in yet
         self.arrived: set[int] = set()  # ranks that are up and wait to join
         self.port = ""
         self.gone = False  # they have been told to join
@@ -93,6 +100,11 @@ class World:
     def running(self) -> list[Rank]:
         """Its ranks here that have not ended."""
         return [rank for rank in self.local.values() if rank.code is None]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether ranks of it run here."""
+        return bool(self.expected) or bool(self.running())
 
     @property
     def is_part(self) -> bool:

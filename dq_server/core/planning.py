@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import nextafter
 
+from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fitting import ADAPTABLE
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.pool import arrivals, prospect
@@ -30,6 +31,7 @@ from dq_server.core.model.state import State
 from dq_server.core.model.stepfunction import StepFunction
 
 INF = float("inf")
+ROUNDING_S = 1e-6  # a shorter delay comes from adding floating-point numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,28 @@ def plan_starts(
             if drain_priority is not None and job.spec.priority >= drain_priority:
                 floor_s = start_s
     return StartPlan(taken, planned, floor_s, line[len(planned) :])
+
+
+def first_delayed(
+    state: State, config: SchedulerConfig, now: float, count: int, end_s: float
+) -> tuple[Job, float] | None:
+    """The first waiting job that would start later if `count` idle processors were taken until
+    `end_s`, and how much later (s); None: nobody."""
+    if not state.queue:
+        return None
+    settings = {"drain_priority": config.drain_priority, "moldable": config.moldable}
+    line = state.line(now)
+    before = plan_starts(state, line, now, depth=config.reservation_depth, **settings)  # type: ignore[arg-type]
+    taken = running(state, now)
+    taken.add(now, max(end_s, nextafter(now, INF)), count)
+    planned = [start.job for start in before.jobs]
+    after = plan_starts(state, planned, now, depth=INF, taken=taken, **settings)  # type: ignore[arg-type]
+    late = {start.job.id: start.start_s for start in after.jobs}
+    for start in before.jobs:
+        delay_s = late[start.job.id] - start.start_s if start.start_s < INF else 0.0
+        if delay_s > ROUNDING_S:
+            return start.job, delay_s
+    return None
 
 
 def place(taken: StepFunction, job: Job, capacity: int, after_s: float) -> float:

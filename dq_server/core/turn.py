@@ -16,6 +16,7 @@ from dq_server.core.feature import Features
 from dq_server.core.model.actions import (
     Action,
     CallRemap,
+    JobAccepted,
     JobFinished,
     KillJob,
     StartJob,
@@ -24,7 +25,7 @@ from dq_server.core.model.actions import (
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Ending, Start
 from dq_server.core.model.events import Event
-from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState, Stay
+from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay
 from dq_server.core.model.options import Options
 from dq_server.core.model.pool import PoolOptions, possible
 from dq_server.core.model.reasons import Reason
@@ -102,6 +103,19 @@ class Turn:
 
     # --- starts ---------------------------------------------------------------------------------
 
+    def accept(self, spec: JobSpec) -> Job:
+        """A new job that is neither on hold nor queued yet; `spec` was checked."""
+        state = self.state
+        job = Job(
+            state.next_job, spec, JobState.HELD, self.now, keep_decisions=self.config.keep_decisions
+        )
+        state.next_job += 1
+        state.jobs[job.id] = job
+        if spec.request_id:
+            state.by_request[spec.request_id] = job.id
+        self.actions.append(JobAccepted(job.id))
+        return job
+
     def enqueue(self, job: Job) -> None:
         """The job, which has just become QUEUED, enters the queue."""
         self.state.enqueue(job)
@@ -123,9 +137,11 @@ class Turn:
         del state.queue[job.id]
         state.active[job.id] = job
         job.instance += 1
-        job.allocation = list(state.processors.take(configuration.size))
+        if start.processors:
+            state.processors.claim(start.processors)
+        job.allocation = list(start.processors or state.processors.take(configuration.size))
         job.first_processor = job.allocation[0]
-        job.launching = self.config.launching
+        job.launching = start.launching or self.config.launching
         job.configuration = configuration
         job.start_s = job.charged_s = now
         planned_s = job.spec.planned_on_s(configuration.size)

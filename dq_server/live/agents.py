@@ -26,6 +26,7 @@ class AgentLink:
     pid: int = 0
     session: int = 0
     life: str = ""
+    machine: str = ""  # empty: it takes in no ranks that others have started
     leaving_s: float | None = None  # as of its last heartbeat, like `holdings`
     holdings: list[m.Holding] = field(default_factory=list)
 
@@ -51,6 +52,7 @@ class Agents:
             pid=message.pid,
             session=next(self._sessions),
             life=message.life,
+            machine=message.machine,
             holdings=message.holdings,
         )
         before = self.by_name.get(message.agent)

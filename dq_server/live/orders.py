@@ -12,6 +12,7 @@ from itertools import islice
 from typing import assert_never
 
 from dq_client import messages as m
+from dq_server.core.features.attaching import Attached
 from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
@@ -116,6 +117,7 @@ def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) 
         input=spec.input,
         label=spec.label,
         exec_only=spec.exec_only,
+        adopted=list(Attached.of(job).pids),
     )
     _to_all(desk, job.allocation, order, links)
 
@@ -173,12 +175,19 @@ def _to_all(
 
 
 def _environment(desk: Desk, job: Job) -> dict[str, str]:
-    """What the ranks of this start of the job are told."""
+    """All variables that the ranks of this start of the job are given."""
+    env = {**job.spec.env, **told(desk, job)}
+    if job.spec.protection is not None:
+        env |= translate.protecting(job, desk.access.server.public)[1]
+    return env
+
+
+def told(desk: Desk, job: Job) -> dict[str, str]:
+    """What the ranks of this start of the job have to know of DQ."""
     # Before the order leaves: the application's key must be known when it connects.
     pair = desk.access.admit_job(job.id, job.instance)
     words = launching_words(job.launching)
-    env = {
-        **job.spec.env,
+    return {
         "DQ_SERVER": desk.address,
         "DQ_SERVER_KEY": desk.access.server.public,
         "DQ_JOB_ID": str(job.id),
@@ -187,9 +196,6 @@ def _environment(desk: Desk, job: Job) -> dict[str, str]:
         "DQ_LAUNCHER_KIND": words["launcher"],
         "DQ_GROWTH": words["growth"],
     }
-    if job.spec.protection is not None:
-        env |= translate.protecting(job, desk.access.server.public)[1]
-    return env
 
 
 def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:

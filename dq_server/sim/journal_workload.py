@@ -51,7 +51,7 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
         actions = scheduler.handle(event, now)
         if isinstance(event, ev.NodeJoined):
             most = max(most, scheduler.state.processors.capacity)
-        elif isinstance(event, ev.JobSubmitted):
+        elif isinstance(event, ev.JobSubmitted | ev.JobAttached):  # as if it had been submitted
             for action in actions:
                 if isinstance(action, JobAccepted):
                     lives.setdefault(action.job, _Life(event.spec, now))

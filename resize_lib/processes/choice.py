@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OLDEST_MPICH = (5, 0, 2)
 PROCESS_MANAGER = "PMI_FD"
 GROWTH_VARIABLE = "DQ_GROWTH"
+ATTACHED_VARIABLE = "DQ_ATTACHED"  # set by resize_lib/attachment.py in this very process
 GROWTHS = ("join", "spawn")
 
 
@@ -42,6 +43,10 @@ def choose_backend() -> ProcessBackend:
 def _resizing(*, by_spawn: bool) -> ProcessBackend:
     # Imported here: only one of them is needed, and a rank that starts is waited for.
     link = own_link()
+    if link is not None and os.environ.pop(ATTACHED_VARIABLE, ""):
+        from resize_lib.processes.attached import AttachedBackend
+
+        return AttachedBackend(link)
     if link is not None:
         from resize_lib.processes.own import OwnBackend
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import termios
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
 from mpi4py import MPI
+
+OUTPUT_PATIENCE_S = 1.0
 
 
 def abort_job(code: int) -> NoReturn:
@@ -40,3 +45,21 @@ def abort_on_uncaught_exception(abort: Callable[[int], NoReturn] = abort_job) ->
         abort(1)
 
     sys.excepthook = show_and_abort
+
+
+def wait_until_read() -> None:
+    """Wait, a second at most, until what was written to the standard output and error is read.
+
+    Hydra discards what it has not read when the ranks are killed, which would cut tracebacks short.
+    """
+    end = time.monotonic() + OUTPUT_PATIENCE_S
+    for output in (1, 2):
+        unread = bytearray(4)
+        try:
+            while time.monotonic() < end:
+                fcntl.ioctl(output, termios.FIONREAD, unread)
+                if not any(unread):
+                    break
+                time.sleep(1e-3)
+        except OSError:  # a file or a terminal: what was written is safe
+            continue

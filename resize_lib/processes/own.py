@@ -68,15 +68,15 @@ class OwnExit(RankExit):
 
     def alone(self) -> None:
         if not self.is_alone:
-            atexit.register(self._end_in_order)
+            atexit.register(self.end_in_order)
         super().alone()
 
     def leave(self) -> NoReturn:
         self.comm = None
         super().leave()
 
-    def _end_in_order(self) -> None:
-        """Called at exit."""
+    def end_in_order(self) -> None:
+        """Called at exit, in processes that the rank has forked, too."""
         if os.getpid() != self._pid:
             return
         if self.comm is not None and not MPI.Is_finalized():
@@ -99,6 +99,7 @@ class OwnBackend:
     name = "own"
     can_resize = True
     why_not = ""
+    exit: type[OwnExit] = OwnExit
 
     def __init__(self, link: RankLink) -> None:
         self._link = link
@@ -106,8 +107,8 @@ class OwnBackend:
         self._joined = False
         self._awaited: Awaited | None = None
         self._cancels_at_exit = False
-        self._exit = OwnExit(link)
-        abort_on_uncaught_exception()
+        self._exit = self.exit(link)
+        abort_on_uncaught_exception(self.abort)
 
     def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
         if self.spawned:

@@ -17,7 +17,7 @@ from dq_client.mpiexec.marks import Ranks
 from dq_client.mpiexec.proxies import Proxies
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line
-from tests.dst.played_machine import PROCESSORS
+from tests.dst.played_machine import MACHINE, PROCESSORS
 from tests.dst.played_ranks import PlayedOwnRanks
 from tests.dst.played_start import launch, spread
 from tests.dst.stand_ins import Held, Holdings, NoCopies
@@ -55,6 +55,7 @@ class PlayedAgent(Agent):
             copies=copies,  # type: ignore[arg-type]
             heartbeat_s=HEARTBEAT_S,
             life=f"{node}.{world.lives}",
+            machine=MACHINE,
         )
 
 

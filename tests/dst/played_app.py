@@ -132,6 +132,9 @@ class App:
         world = self.world
         if world.chance(0.1) or (self.asked and world.now - self.asked_s > 9.0):
             process.gives_up()
+        elif self.commit is not None:  # the server must know first who belonged to the job
+            if not self.asked or world.now - self.asked_s > 3.0:
+                self.tell(self.commit)
         elif not self.asked or world.now - self.asked_s > 3.0:
             self.asked_s = world.now
             dead = sorted(rank.processor for rank in process.lost)
@@ -140,6 +143,9 @@ class App:
     def carry_out(self, answer: m.RemapAnswer) -> None:
         world, process, machine = self.world, self.process, self.world.machine
         lost = process.lost if isinstance(process, Start) else []
+        if answer.what != "continue" and isinstance(process, Start) and process.misses():
+            process.torn = True  # it waits for a dead rank, whose keeper has told the server
+            return
         if isinstance(process, Start) and lost:
             gone = {place.processor for place in answer.places}
             if answer.what != "shrink" or not {rank.processor for rank in lost} <= gone:

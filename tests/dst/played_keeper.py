@@ -49,7 +49,10 @@ class Start(Process):
 
     def mends(self, world: World, rank: Rank) -> bool:
         """Whether it is tried in place to go on without a rank that died."""
-        computes = self.app is not None and not self.ending and rank.world not in self.own
+        app = self.app
+        computes = app is not None and not self.ending and rank.world not in self.own
+        if app is not None and app.awaited is not None and app.awaited.blocks:
+            computes = False  # in MPI_Comm_spawn nobody is free to go on
         if self.protected and computes and world.chance(0.7):
             self.lost.append(rank)
             return True
@@ -90,6 +93,14 @@ class Start(Process):
         for rank in self.alive():
             if rank.processor == processor and rank.part:
                 self.keepers[rank.node].ends(rank, 0)
+
+    def misses(self) -> bool:
+        """Whether a rank is dead, and the others are not free to go on without it."""
+        return any(
+            rank.code is not None and rank.part and rank.world not in self.own
+            for rank in self.ranks
+            if not (rank.mended or rank.released or rank in self.lost)
+        )
 
     def releases(self, processors: set[int]) -> None:
         """These ranks leave the job with the next resize."""

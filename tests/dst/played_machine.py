@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tests.dst.world import World
 
 NODES = ("n1", "n2", "n3")
+MACHINE = "the machine"  # all nodes are on it
 PROCESSORS = 2  # of each node
 
 

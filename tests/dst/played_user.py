@@ -1,17 +1,23 @@
-"""The user: submits jobs until that is acknowledged, resizes and kills them."""
+"""The user: submits jobs until that is acknowledged, or has programs attach themselves, resizes
+and kills them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from dq_client import messages as m
 from dq_server.live.access import Principal
 from tests.dst.played_line import Line
+from tests.dst.played_machine import MACHINE
 
 if TYPE_CHECKING:
     from tests.dst.world import World
 
+WAS = re.compile(r"job (\d+), which it was for a moment")
 RESIZES = [(1, 0), (2, 0), (4, 0), (4, 2), (4, 4)]  # processors, rows; 0: any
 
 
@@ -19,7 +25,7 @@ RESIZES = [(1, 0), (2, 0), (4, 0), (4, 2), (4, 4)]  # processors, rows; 0: any
 class Wish:
     """What the user submitted."""
 
-    body: m.Submit
+    body: m.Submit | m.Attach
     sent_s: float = -10.0
     job: int = 0  # acknowledged
     doomed: bool = False  # killed by the user: need not be done
@@ -48,14 +54,29 @@ class User:
             return Wish(body)
         sizes = m.Sizes([1, 2, "2x1", 3, 4, "4x1"])
         kind = "malleable"
+        if world.rng.random() < 0.4:
+            body = m.Submit(f"r{n}", f"j{n}", [kind], "/", kind, size, sizes)
+            return Wish(m.Attach(body, [MACHINE], [0] * size, list(range(1, size + 1))))
         return Wish(m.Submit(f"r{n}", f"j{n}", [kind], "/", kind, size, sizes, protect=protect))
+
+    def heard(self, wish: Wish, answer: m.ReplyBody) -> None:
+        """The answer to a submission, or to a program that wants to attach itself."""
+        if isinstance(answer, m.Submitted | m.Attached):
+            wish.job = answer.job
+        elif isinstance(wish.body, m.Attach) and isinstance(answer, m.Error) and not wish.job:
+            was = WAS.match(answer.text)
+            if was:
+                wish.job = int(was[1])
+            elif self.world.rng.random() < 0.5:  # it runs on without; the user submits another
+                request = f"{wish.body.submission.request}, too"
+                wish.body = msgspec.structs.replace(wish.body.submission, request=request)
 
     def turn(self) -> None:
         world = self.world
         while (message := self.line.receive()) is not None:
             number = message.id.partition("-")[2]
-            if message.id.startswith("wish-") and isinstance(message.body, m.Submitted):
-                self.wishes[int(number)].job = message.body.job
+            if message.id.startswith("wish-"):
+                self.heard(self.wishes[int(number)], message.body)
         for n, wish in enumerate(self.wishes):
             if not wish.job and world.now - wish.sent_s > 1.0 and world.rng.random() < 0.5:
                 wish.sent_s = world.now

@@ -79,7 +79,8 @@ def test_the_faults_do_happen() -> None:
     journal = [entry for world in worlds for entry in world.store.safe]
     for what in ('"expand"', '"shrink"', '"regrid"', "user_resize", "node_lost", "resize_aborted",
                  "killed_by_user", "JobRestarts", "torn_down", "processes_lost", "launch_failed",
-                 "spawn_granted", "spawn_ended", "spawn_too_few", "spawn_expansion", "NodeLeft",
+                 "JobAttached", "spawn_granted", "spawn_ended", "spawn_too_few",
+                 "spawn_expansion", "NodeLeft",
                  "drain_shrink", "drain_detour", "drain_withdrawn", '"drained"'):  # fmt: skip
         assert any(what in entry.actions or what in str(entry.event) for entry in journal) or any(
             what.strip('"') in str(job.decisions)

@@ -52,6 +52,7 @@ def about(job: int) -> list[m.RequestBody]:
     return [
         m.Hello(m.PROTOCOL),
         submission("again"),
+        m.Attach(submission("beside"), ["elsewhere"], [0], [1]),
         m.JobQuery(job),
         m.JobsQuery(),
         m.NodesQuery(),
@@ -94,8 +95,8 @@ def about(job: int) -> list[m.RequestBody]:
 
 
 USER = {
-    m.Hello, m.Submit, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery,
-    m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
+    m.Hello, m.Submit, m.Attach, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery,
+    m.StatusQuery, m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
     m.Reserve, m.CancelReservation, m.ReservationsQuery, m.DrainNode, m.ResumeNode,
 }  # fmt: skip
 AGENT = {

@@ -140,6 +140,15 @@ def test_a_protected_job_goes_on_elsewhere_from_its_partners_copies(ranks: OwnRa
     assert any("drained by agent n01 (its agent was told to go)" in line for line in story)
 
 
+def test_without_a_server_an_agent_ends_on_which_nothing_runs(ranks: OwnRanks) -> None:
+    ranks.kill_server()
+    begin = time.monotonic()
+    assert bringup.stop_agents(ranks.home) == ["n01", "n02", "n03"]
+    assert time.monotonic() - begin < 10.0
+    ranks.start_server()
+    assert states(ranks) == "lost lost lost"
+
+
 def test_told_twice_an_agent_ends_at_once(ranks: OwnRanks) -> None:
     rigid = ranks.run(*SLEEPER, kind="rigid", initial=1)
     until(lambda: ranks.view(rigid)["state"] == "running", "the job does not start")

@@ -202,3 +202,25 @@ def test_a_folder_is_told_from_the_journal_in_it(journal: Any) -> None:
     code, _, err = replay(journal.parent)
     assert code == 2
     assert f"{journal.parent} is a folder: name the journal, " in err
+
+
+def test_a_job_that_attached_itself_is_simulated_as_if_it_had_been_submitted(
+    tmp_path: Path,
+) -> None:
+    r = Recorder(tmp_path / "journal.db")
+    r.do(ev.NodeJoined("n1", 4))
+    chain = configurations([1, 2, 4])
+    spec = JobSpec("beside", JobKind.MALLEABLE, chain[1], chain)
+    r.do(ev.JobAttached(spec, (("n1",),), (0, 0), (7, 8)))
+    r.do(ev.JobStarted(1, 1))
+    for seq in range(1, 4):
+        r.now += 10.0
+        r.do(ev.RemapPoint(1, 1, seq, 2, 0, 10.0))
+    r.do(ev.JobEnded(1, 1, 0))
+    r.journal.close()
+    assert replay(tmp_path / "journal.db")[0] == 0
+    code, out, _ = replay(tmp_path / "journal.db", "--policy", "easy", "--json")
+    assert code == 0
+    run = json.loads(out)["runs"][0]
+    assert run["jobs"] == 1
+    assert run["makespan_s"] == pytest.approx(30.0)

@@ -5,6 +5,7 @@ starts is asked in this order, and so are walltimes and other limits when time p
 """
 
 from dq_server.core.feature import Features
+from dq_server.core.features.attaching import Attaching
 from dq_server.core.features.dependencies import Dependencies
 from dq_server.core.features.draining import Draining
 from dq_server.core.features.dynamic_requests import Requests
@@ -21,6 +22,7 @@ from dq_server.core.features.spawning import Spawning
 FEATURES = Features(
     (
         Lifecycle(),
+        Attaching(),
         Dependencies(),
         History(),
         Resizing(),

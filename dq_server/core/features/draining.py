@@ -233,7 +233,8 @@ class Draining(Feature):
             if drain.overdue or drain.deadline_s is None or drain.deadline_s > turn.now:
                 continue
             drains[name] = replace(drain, overdue=True)
-            within_s, by = drain.deadline_s - drain.asked_s, drain.by or "the user"
+            within_s = round(drain.deadline_s - drain.asked_s, 1)
+            by = drain.by or "the user"
             reason = because("drained", node=name, within_s=within_s, by=by, why=drain.why)
             node = turn.state.processors.nodes[name]
             for job in holders(turn.state, node) if node.up else ():

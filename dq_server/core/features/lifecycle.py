@@ -41,18 +41,7 @@ class Lifecycle(Feature):
             )
         for feature in turn.features["admit"]:
             feature.admit(turn, spec)
-        job = Job(
-            state.next_job,
-            spec,
-            JobState.HELD,
-            turn.now,
-            keep_decisions=turn.config.keep_decisions,
-        )
-        state.next_job += 1
-        state.jobs[job.id] = job
-        if spec.request_id:
-            state.by_request[spec.request_id] = job.id
-        turn.actions.append(JobAccepted(job.id))
+        job = turn.accept(spec)
         held = spec.hold
         for feature in turn.features["entered"]:
             held |= feature.entered(turn, job)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import nextafter
 from typing import Any
 
 from dq_server.core.feature import Feature, handles
@@ -25,10 +24,9 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
-from dq_server.core.planning import INF, free, plan_starts, running
+from dq_server.core.planning import first_delayed, free
 from dq_server.core.turn import Turn
 
-ROUNDING_S = 1e-6  # a shorter delay comes from adding floating-point numbers
 ANSWERS_KEPT = 1000  # for repeats, which come within seconds
 
 declare(
@@ -233,21 +231,9 @@ def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
 
 
 def _delayed(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
-    """The first waiting job that would start later than planned; None: nobody."""
-    state, config, now = turn.state, turn.config, turn.now
-    if not state.queue:
+    """Why the job gets nothing: a waiting one would start later; None: none would."""
+    found = first_delayed(turn.state, turn.config, turn.now, count, _end(job))
+    if found is None:
         return None
-    settings = {"drain_priority": config.drain_priority, "moldable": config.moldable}
-    line = state.line(now)
-    before = plan_starts(state, line, now, depth=config.reservation_depth, **settings)  # type: ignore[arg-type]
-    taken = running(state, now)
-    taken.add(now, max(_end(job), nextafter(now, INF)), count)
-    planned = [start.job for start in before.jobs]
-    after = plan_starts(state, planned, now, depth=INF, taken=taken, **settings)  # type: ignore[arg-type]
-    late = {start.job.id: start.start_s for start in after.jobs}
-    for start in before.jobs:
-        delay_s = late[start.job.id] - start.start_s if start.start_s < INF else 0.0
-        if delay_s > ROUNDING_S:
-            figures = {"count": count, "idle": idle, "job": start.job.id, "delay_s": delay_s}
-            return because("spawn_delays", **figures)
-    return None
+    figures = {"count": count, "idle": idle, "job": found[0].id, "delay_s": found[1]}
+    return because("spawn_delays", **figures)

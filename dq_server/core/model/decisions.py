@@ -5,17 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.launching import Launching
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start this queued job now, on this configuration."""
+    """Start this queued job now, on this configuration.
+
+    `processors`: where its ranks run already (features/attaching.py), idle until now; empty: any
+    will do. `launching`: None stands for the configured one.
+    """
 
     job: Job
     configuration: Configuration
     reason: Reason
+    processors: tuple[int, ...] = ()
+    launching: Launching | None = None
 
 
 @dataclass(frozen=True, slots=True)

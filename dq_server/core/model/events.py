@@ -125,6 +125,20 @@ class JobSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class JobAttached:
+    """Somebody has started a program by other means, and it wants to be a job.
+
+    Its ranks run already: rank r, process `pids[r]`, on one of the nodes `places[place_of[r]]`.
+    A spec whose `request_id` was seen before yields the same job again.
+    """
+
+    spec: JobSpec
+    places: tuple[tuple[str, ...], ...]
+    place_of: tuple[int, ...]
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JobStarted:
     """The application's processes run."""
 
@@ -402,6 +416,7 @@ Event = (
     | TicketRevoked
     | TicketEnded
     | JobSubmitted
+    | JobAttached
     | JobStarted
     | JobEnded
     | JobGaveUp

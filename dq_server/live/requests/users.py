@@ -29,12 +29,18 @@ def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
         last = max(state.jobs, default=0)
         named = {name: [k or last for k in getattr(body, name)] for name in ("after", "after_any")}
         body = msgspec.structs.replace(body, **named)
-    if desk.scheduler.config.of(HistoryOptions).learn == "always" and not body.app_name:
-        body = msgspec.structs.replace(body, app_name=translate.program(body))
     capacity = state.processors.capacity
     launching = desk.scheduler.config.launching
-    actions = desk.apply(translate.submission(body, desk.user, capacity, launching))
+    event = translate.submission(with_app_name(desk, body), desk.user, capacity, launching)
+    actions = desk.apply(event)
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))
+
+
+def with_app_name(desk: Desk, body: m.Submit) -> m.Submit:
+    """The same, with a name to learn by where all jobs have one."""
+    if desk.scheduler.config.of(HistoryOptions).learn == "always" and not body.app_name:
+        return msgspec.structs.replace(body, app_name=translate.program(body))
+    return body
 
 
 @handles(m.JobQuery)

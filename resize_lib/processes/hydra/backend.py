@@ -16,10 +16,7 @@ docs/mpiexec.md has measurements and what else was tried.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
-import termios
-import time
 from collections.abc import Collection, Sequence
 from typing import NoReturn, cast
 
@@ -33,14 +30,17 @@ from resize_lib.processes.departure import (
     remove_shared_memory_names,
     split_off,
 )
-from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception, flush
+from resize_lib.processes.failure import (
+    abort_job,
+    abort_on_uncaught_exception,
+    flush,
+    wait_until_read,
+)
 from resize_lib.processes.hydra import pmi
 from resize_lib.processes.hydra.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.hydra.hosts import grouped, hydra_host_list, requested_order
 from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
 from resize_lib.waiting import idle_barrier, idle_bcast
-
-OUTPUT_PATIENCE_S = 1.0
 
 
 class HydraExit(RankExit):
@@ -204,26 +204,8 @@ class HydraBackend:
 
     def abort(self, code: int = 1) -> NoReturn:
         flush()
-        for output in (1, 2):
-            _wait_until_read(output)
+        wait_until_read()
         abort_job(code)
-
-
-def _wait_until_read(output: int) -> None:
-    """Wait, a second at most, until what was written to this descriptor has been read.
-
-    Hydra discards what it has not read when the ranks are killed, which would cut tracebacks short.
-    """
-    unread = bytearray(4)
-    end = time.monotonic() + OUTPUT_PATIENCE_S
-    try:
-        while time.monotonic() < end:
-            fcntl.ioctl(output, termios.FIONREAD, unread)
-            if not any(unread):
-                return
-            time.sleep(1e-3)
-    except OSError:  # a file or a terminal: what was written is safe
-        return
 
 
 def _in_requested_order(merged: MPI.Intracomm, hosts: list[str] | None) -> MPI.Intracomm:
