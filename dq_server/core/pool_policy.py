@@ -10,7 +10,8 @@ Ask when
 * nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
   measured there, predicted, or, where no other size was tried, if it scaled.
 
-Give back a node that has been idle for `idle_s` and that none of these would ask for again.
+Give back a node that has been idle for `idle_s` and that none of these would ask for again, nor the
+first job that has to wait for others to end.
 
 Nothing flaps. What is asked for and what is kept follow from the same figures, so no node is given
 back that would be asked for at once. Nodes for a reason that may turn out to be none (a job that
@@ -79,6 +80,7 @@ class _Demand:
     """Processors that the waiting jobs need which can start without waiting for others to end."""
 
     processors: int = 0
+    kept: int = 0  # needed by the first of the others
     jobs: list[Job] = field(default_factory=list)
     passing: list[Job] = field(default_factory=list)
 
@@ -118,9 +120,12 @@ class View:
                 found.processors += needed
             elif needed > self.options.processors and needed > possible(self.state, self.options):
                 continue  # max was larger when it was submitted: it holds up nobody
-            elif self.config.start == "fcfs":
-                break
             else:
+                # What is idle is not enough for it, and is kept all the same: jobs end sooner than
+                # planned, and nodes that would then have to start put the job off again and again.
+                found.kept = needed
+                if self.config.start == "fcfs":
+                    break
                 # Of the machine as it would be with all nodes that may be asked for.
                 left = self.idle + self.room * self.per_node - found.processors
                 ahead = reserve(self.state, [], left, needed, self.now)
@@ -153,7 +158,8 @@ class View:
     def spare(self) -> int:
         """Processors, idle or on their way, that nobody needs."""
         growth = self.pool.growth
-        return self.supply - self.demand.processors - (growth.more if growth else 0)
+        needed = self.demand.processors + self.demand.kept
+        return self.supply - needed - (growth.more if growth else 0)
 
     def alive(self) -> list[Ticket]:
         """Tickets of nodes that are there to stay, or will be."""
