@@ -22,7 +22,7 @@ from dq_client.agent import tree
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, Timeout, UsageError
-from dq_client.home import Home, is_alive
+from dq_client.home import Home, is_alive, machine
 
 if TYPE_CHECKING:
     from dq_client.emulation.enforcement import Enforcement
@@ -71,10 +71,13 @@ def start_agent(
     home: Home,
     name: str,
     nodes: list[m.NodeInfo],
-    interface: str = "lo",
+    interface: str = "",
     leave_within_s: float | None = None,
 ) -> int:
-    """Start one agent in the background; returns its pid (it may not have reported yet)."""
+    """Start one agent in the background; returns its pid (it may not have reported yet).
+
+    `interface`: as for an agent's `serve`.
+    """
     described = msgspec.json.encode(nodes).decode()
     words = ["-m", "dq_client.agent", "--name", name, "--nodes", described]
     if leave_within_s is not None:
@@ -274,7 +277,9 @@ def running_agents(home: Home) -> dict[str, dict[str, float]]:
             info = json.loads(path.read_text())
         except (OSError, ValueError):
             continue
-        if is_alive(info["pid"], info["create_time"]):
+        # A home may be shared: pids of other machines mean nothing here.
+        here = info.pop("machine", machine()) == machine()
+        if here and is_alive(info["pid"], info["create_time"]):
             found[path.parent.name] = info
     return found
 

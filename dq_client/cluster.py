@@ -14,23 +14,29 @@
     latency_us = 50
     duplex = "full"                # half: sending and receiving take turns; shared: all nodes do
 
-A local cluster is one machine whose processors each count as a node; it needs no file
-(`dq up --local N`), or one with `engine = "local"` and `processors = N`.
+    [network]                      # hosts: dq_client/hosts/network.py
+    interface = "eth0"
+
+Hosts are machines that are reached by ssh under the names given; docs/cluster.md has what else
+their [[nodes]] may say. A local cluster is one machine whose processors each count as a node; it
+needs no file (`dq up --local N`), or one with `engine = "local"` and `processors = N`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from dq_client.errors import UsageError
-from dq_client.messages import NAME_MAX, NodeInfo
+from dq_client.hosts.network import Network
+from dq_client.messages import NAME_MAX, NODE_PROCESSORS_MAX, NODE_SPEED_MAX, NodeInfo
 
 ENGINES = ("local", "emulated", "hosts")
 INF = float("inf")
@@ -51,9 +57,11 @@ class NodeGroup(msgspec.Struct, forbid_unknown_fields=True):
     """Some nodes that are alike."""
 
     names: str | list[str]
-    processors: int = 1
+    processors: int | None = None
     speed: float = 1.0
     core_share: float | None = None
+    python: str | None = None  # hosts: the interpreter there that has DQ
+    home: str | None = None  # hosts: DQ_HOME there
 
 
 class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,21 +72,34 @@ class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     processors: int | None = None
     nodes: list[NodeGroup] = []
     link: Link | None = None
+    network: Network | None = None
+
+
+class Host(msgspec.Struct, frozen=True):
+    """A machine of a cluster of hosts; `name` is what ssh calls it, and its node's name."""
+
+    name: str
+    python: str
+    home: str = ""  # empty: DQ_HOME as it is here, or the default there
+    processors: int | None = None  # None: all that it has
+    speed: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster: its nodes, and the link where it is emulated."""
+    """A cluster: its nodes, and the link where it is emulated; hosts if they are machines."""
 
     name: str
     engine: str
-    nodes: tuple[NodeInfo, ...]
+    nodes: tuple[NodeInfo, ...] = ()
     link: Link | None = None
+    hosts: tuple[Host, ...] = ()
+    network: Network = field(default_factory=Network)
 
     @property
     def processors(self) -> int:
-        """All processors."""
-        return sum(n.processors for n in self.nodes)
+        """All processors; those of hosts that the file does not say are left out."""
+        return sum(n.processors for n in self.nodes) + sum(h.processors or 0 for h in self.hosts)
 
     def agents(self) -> dict[str, list[NodeInfo]]:
         """Agents by name: one for a local cluster, else one per node."""
@@ -134,12 +155,20 @@ def _cluster(file: ClusterFile) -> Cluster:
         raise UsageError("`processors` at the top is for a local cluster: give it per node")
     if not file.nodes:
         raise UsageError("no [[nodes]]: a cluster needs at least one node")
-    nodes = [node for group in file.nodes for node in _nodes(group, file.link)]
-    names = [n.name for n in nodes]  # a node is known by its name alone, everywhere
-    for name in names:
-        if names.count(name) > 1:
+    named = [(name, group) for group in file.nodes for name in _names(group)]
+    seen = set[str]()  # a node is known by its name alone, everywhere
+    for name, _ in named:
+        if name in seen:
             raise UsageError(f"node {name} is named twice")
-    return Cluster(file.name, file.engine, tuple(nodes), file.link)
+        seen.add(name)
+    if file.engine == "hosts":
+        found = file.network or Network()
+        found.port_range()  # UsageError
+        return Cluster(file.name, file.engine, hosts=tuple(_host(*n) for n in named), network=found)
+    if file.network is not None:
+        raise UsageError("[network] is for hosts")
+    nodes = tuple(_node(name, group, file.link) for name, group in named)
+    return Cluster(file.name, file.engine, nodes, file.link)
 
 
 def _check_link(link: Link, engine: str) -> None:
@@ -152,29 +181,49 @@ def _check_link(link: Link, engine: str) -> None:
         )
 
 
-def _nodes(group: NodeGroup, link: Link | None) -> list[NodeInfo]:
-    if group.processors < 1:
-        raise UsageError(f"nodes {group.names}: processors = {group.processors}, need at least 1")
-    if not 0 < group.speed < INF:
+def _names(group: NodeGroup) -> list[str]:
+    """The names of a group whose other values make sense."""
+    if group.processors is not None and not 1 <= group.processors <= NODE_PROCESSORS_MAX:
+        raise UsageError(
+            f"nodes {group.names}: processors = {group.processors}, need at least 1 and at most"
+            f" {NODE_PROCESSORS_MAX}"
+        )
+    if not 0 < group.speed <= NODE_SPEED_MAX:
         raise UsageError(f"nodes {group.names}: speed = {group.speed:g}, need a number above 0")
     share = group.core_share
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"nodes {group.names}: core_share = {share:g}, need above 0, at most 1")
     words = [group.names] if isinstance(group.names, str) else group.names
-    return [
-        NodeInfo(
-            name=name,
-            processors=group.processors,
-            host=name,
-            speed=group.speed,
-            core_share=share,
-            link_mbit=None if link is None else link.rate_mbit,
-            link_latency_us=None if link is None else link.latency_us,
-            link_duplex="full" if link is None else link.duplex,
-        )
-        for word in words
-        for name in expand_names(word)
-    ]
+    return [name for word in words for name in expand_names(word)]
+
+
+def _node(name: str, group: NodeGroup, link: Link | None) -> NodeInfo:
+    if group.python is not None or group.home is not None:
+        raise UsageError(f"nodes {group.names}: python and home are for hosts")
+    return NodeInfo(
+        name=name,
+        processors=1 if group.processors is None else group.processors,
+        host=name,
+        speed=group.speed,
+        core_share=group.core_share,
+        link_mbit=None if link is None else link.rate_mbit,
+        link_latency_us=None if link is None else link.latency_us,
+        link_duplex="full" if link is None else link.duplex,
+    )
+
+
+def _host(name: str, group: NodeGroup) -> Host:
+    if group.core_share is not None:
+        raise UsageError(f"nodes {group.names}: core_share is for emulated nodes")
+    if group.home is not None and not group.home.startswith("/"):
+        raise UsageError(f"nodes {group.names}: home = {group.home!r}, need a path from / on")
+    return Host(
+        name=name,
+        python=group.python or sys.executable,
+        home=group.home or "",
+        processors=group.processors,
+        speed=group.speed,
+    )
 
 
 def require_name(word: str) -> str:

@@ -16,6 +16,7 @@ from itertools import count
 import zmq
 
 from dq_client import codec
+from dq_client.address import is_ipv6, is_remote
 from dq_client.errors import BY_CODE, DQError, NoServer, Refused
 from dq_client.keys import KeyPair
 from dq_client.messages import (
@@ -31,6 +32,24 @@ from dq_client.messages import (
 RESEND_S = 1.0
 RECONNECT_MS_MAX = 400  # a server that was killed is back in less than a second
 UNEXPLAINED_MAX = 3  # failed handshakes without a reason: one may be a server that died just then
+
+
+# Of a line to another machine. TCP's own back-off would keep a connection dead for as long again as
+# the line was cut; a new one is tried every CONNECT_MS from the moment on that this one is missed.
+ALIVE_EVERY_MS = 1000
+ALIVE_WITHIN_MS = 4000
+CONNECT_MS = 1000
+
+
+def prepare(socket: zmq.Socket[bytes], address: str) -> None:
+    """Options of both ends that depend on where the address lies."""
+    socket.setsockopt(zmq.IPV6, is_ipv6(address))
+    if not is_remote(address):
+        return  # no line that could break; a process that stands still is no reason to hang up
+    socket.setsockopt(zmq.HEARTBEAT_IVL, ALIVE_EVERY_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, ALIVE_WITHIN_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, ALIVE_WITHIN_MS)
+    socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
 
 
 class Connection:
@@ -60,6 +79,7 @@ class Connection:
         )
         self.handshakes = 0  # how often a server has let us in
         self._unexplained = 0
+        prepare(s, address)
         s.connect(address)
 
     def send(self, body: RequestBody) -> str:

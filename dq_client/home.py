@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,18 @@ class Home:
             raise UsageError(
                 f"{self.root} is open to others (mode {mode:o}): run chmod 700 {self.root}"
             )
+
+    def identity(self) -> str:
+        """A name of the folder that is the same on every machine that shares it."""
+        path = self.root / "identity"
+        with suppress(OSError):  # mostly: it exists
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, "w") as f:
+                f.write(os.urandom(8).hex())
+        try:
+            return path.read_text()
+        except OSError:
+            return ""
 
     @property
     def server_file(self) -> Path:

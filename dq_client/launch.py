@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 INTERFACE_VARIABLE = "DQ_INTERFACE"  # where ranks that join a job find it
+PORTS_VARIABLE = "DQ_PORTS"  # LOW-HIGH: what ranks that listen themselves may use
 OPEN_FILES_WANTED = 65536
 
 ONE_THREAD = {
@@ -20,6 +21,7 @@ MPI_TUNING = {
     # ucx moves 8 GB/s where ofi moves 1.
     "MPIR_CVAR_CH4_NETMOD": "ucx",
     "UCX_LOG_LEVEL": "error",
+    "UCX_LOG_FILE": "stderr",  # what goes to stdout is the program's
     "UCX_WARN_UNUSED_ENV_VARS": "n",
     # A large message in one call of the kernel, as within a world, and not in calls of 512 KiB:
     # that alone made ranks that have joined 0.82 of as fast as ranks that started together.

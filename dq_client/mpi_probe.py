@@ -70,7 +70,7 @@ PROBES = (
 def probe_mpi(limit_s: float = LIMIT_S) -> list[ProbeResult]:
     """Try everything, in order; `limit_s` for each trial. Later trials are left out when no MPI
     job can run at all."""
-    library = _probe_library(limit_s)
+    library = probe_library(limit_s)
     if not library.ok:
         return [library]
     try:
@@ -96,7 +96,7 @@ def can_resize(results: Iterable[ProbeResult]) -> bool:
     return all(result.ok for result in results)
 
 
-def _probe_library(limit_s: float) -> ProbeResult:
+def probe_library(limit_s: float) -> ProbeResult:
     """Which MPI library mpi4py loads, found without mpiexec."""
     probe = Probe("MPI library", "library", 1, NO_JOBS)
     return _judge(probe, _trial("library", "-"), limit_s)

@@ -8,13 +8,14 @@
 Rules for the application. Ranks that join later run the same program from its start: what stands
 before the loop must not communicate, and must declare the same data. After the loop only the ranks
 that are in the job then go on. Inside the loop, `rs.comm`, `rs.grid` and every `local` may differ
-from turn to turn, nothing else does. Without a DQ server the same program is a plain MPI program.
+from turn to turn, nothing else does. Loops may follow one another and nest (loops.py): what stands
+between them, up to the turn that the job has reached, counts as before the loop in ranks that join.
+Without a DQ server the same program is a plain MPI program.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -39,6 +40,7 @@ from resize_lib.descriptors import (
 from resize_lib.emulation import pacing
 from resize_lib.emulation.node import Emulation, LinkRate
 from resize_lib.grid import Grid
+from resize_lib.loops import Loops
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution import Arena
@@ -92,10 +94,13 @@ class Session:
         places = self.job.places
         mine = places[comm.rank] if places else None
         self.emulation = Emulation.on(mine, self.job.link)
+        self._pacer = self.emulation.pacer if self.emulation is not None else None
         self.grid = self.make_grid(comm)
         self.protector = self._protector()
         self._copy = None if self.spawned else self._restart(comm)
-        self._joining = self.spawned or self._copy is not None  # until it has its share of the data
+        # Until it has its share of the data.
+        joining = self.spawned or self._copy is not None
+        self.loops = Loops(self, self.job.loops if joining else None)
         self._turns = self._quiet_turns = 0  # since the last remap point; without one
         self.granted = 0  # the last resize that the server spoke of, carried out or not
         self._in_place = self._recovery()
@@ -142,7 +147,7 @@ class Session:
         except ProtectionError as e:
             self._give_up(str(e))
         if copy is not None:
-            self.job.step = copy.step
+            self.job.loops = copy.loops
         return copy
 
     def _give_up(self, why: str) -> NoReturn:
@@ -185,8 +190,8 @@ class Session:
 
     @property
     def step(self) -> int:
-        """The turn of the loop that is running or comes next."""
-        return self.job.step
+        """The turn of the innermost loop that is running or comes next."""
+        return self.loops.turn
 
     def matrix(
         self,
@@ -205,7 +210,7 @@ class Session:
         """
         mb, nb = (block, block) if isinstance(block, int) else block
         matrix = Matrix(self, self._fresh(name), BlockCyclic(m_, n, mb, nb), dtype)
-        if not self._joining:
+        if self.loops.arrived:
             matrix.initialise(init)
         self.declared[name] = matrix
         return matrix
@@ -236,7 +241,7 @@ class Session:
             array = Array(self, self._fresh(name), lambda _: desc, dtype)
         else:
             raise DescriptorError(f"unknown layout {layout!r}; known: block, cyclic, weighted")
-        if not self._joining:
+        if self.loops.arrived:
             array.initialise(init)
         self.declared[name] = array
         return array
@@ -263,32 +268,35 @@ class Session:
         return pacing.compute()
 
     def iterations(self, count: int | None = None) -> Iterator[int]:
-        """Turns of the loop, with a remap point at the end of each; endless without `count`.
+        """Turns of a loop, with a remap point at the end of each; endless without `count`.
 
-        A rank that joins starts at the turn that the job has reached.
+        A rank that joins starts at the turn that the job has reached (see loops.py).
         """
-        if self._joining:
-            if self._copy is None:
-                join(self)
-            else:
-                self._restore(self._copy)
-            self._joining = False
-        pacer = self.emulation.pacer if self.emulation is not None else None
-        while count is None or self.job.step < count:
-            begin = time.perf_counter()
-            if pacer is not None:
-                pacer.begin_iteration()
-            yield self.job.step
-            if pacer is not None:
-                pacer.end_iteration()
-            elapsed_s = time.perf_counter() - begin
-            self.job.step += 1
-            last = count is not None and self.job.step >= count
-            if self.job.managed:
-                act = partial(self._remap_point, elapsed_s, last=last)
-                stays = act() if self._in_place is None else self._in_place.remap_point(act)
-                if not stays:
-                    raise self._end.retired()
+        return self.loops.run(count)
+
+    def arrive(self) -> None:
+        """See loops.Turns."""
+        if self._copy is None:
+            join(self)
+        else:
+            self._restore(self._copy)
+
+    def turn_begins(self) -> None:
+        """See loops.Turns."""
+        if self._pacer is not None:
+            self._pacer.begin_iteration()
+
+    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+        """See loops.Turns. Retired in ranks that leave the job."""
+        if self._pacer is not None:
+            self._pacer.end_iteration()
+        self.job.loops = self.loops.position
+        if not self.job.managed:
+            return
+        act = partial(self._remap_point, elapsed_s, last=last)
+        stays = act() if self._in_place is None else self._in_place.remap_point(act)
+        if not stays:
+            raise self._end.retired()
 
     def _restore(self, copy: Copy) -> None:
         assert self.protector is not None, "copies are for protected jobs"
@@ -381,7 +389,7 @@ class Session:
                 resize_id=job.resize_id,
                 iteration_time_s=slowest,
                 redistribution_time_s=job.redistribution_s,
-                step=job.step,
+                step=self.step,
                 preparing=preparing,
                 iterations=self._turns,
             )

@@ -115,7 +115,7 @@ class InPlace:
             pids = [self._pids.get(place.processor, 0) for place in answer.places]
             session.server().tell(m.Committed(answer.resize_id, job.redistribution_s, pids))
             say(
-                f"{len(dead)} ranks were lost: on {session.size} from turn {job.step}, "
+                f"{len(dead)} ranks were lost: on {session.size} from turn {session.step}, "
                 f"{job.redistribution_s:.3g} s later"
             )
         return True
@@ -169,9 +169,13 @@ class InPlace:
         session = self._session
         assert session.protector is not None, "copies are for protected jobs"
         try:
-            session.job.step = session.protector.restore_in_place()
+            loops = session.protector.restore_in_place()
         except ProtectionError as e:
             self._give_up(session.comm, str(e))
+        if not session.loops.can_go_back(loops):
+            self._give_up(session.comm, "the copy was made in another loop")
+        session.loops.go_back(loops)
+        session.job.loops = loops
 
     def _give_up(self, comm: MPI.Intracomm, why: str) -> NoReturn:
         """End the job so that it is restarted; called on all ranks of `comm`."""

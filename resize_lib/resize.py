@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, assert_never
@@ -30,6 +31,7 @@ from dq_client import messages as m
 from resize_lib.declarations import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.emulation.node import LinkRate
+from resize_lib.loops import Position
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.protection.state import CopyState
 from resize_lib.redistribution import (
@@ -54,7 +56,7 @@ class JobPosition:
     cols: int
     places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]; or empty
     managed: bool = False  # a DQ server decides on resizes
-    step: int = 0  # the iteration that is running or comes next
+    loops: Position = ()  # at the last remap point
     seq: int = 0  # remap points so far
     resize_id: int = 0  # the last resize that was committed; 0 if there was none
     request: int = 0  # dynamic requests and releases so far
@@ -104,16 +106,17 @@ def advise(
     begun = session.job.expanding
     backend = session.backend
     if begun is not None:
-        stands = answer.what == "continue" and answer.resize_id == begun.resize_id and not last
+        stands = answer.what == "continue" and answer.resize_id == begun.resize_id
         try:
-            if stands:
-                return answer, Step.COMPLETE if backend.expand_ready() else Step.CONTINUE
+            if stands:  # after the last turn, too: another loop may follow
+                ready = not last and backend.expand_ready()
+                return answer, Step.COMPLETE if ready else Step.CONTINUE
             backend.cancel_expand()
         except ProcessError as e:
             _aborted(session, begun, str(e))
             return answer, Step.GIVE_UP
         if last or answer.what == "continue":
-            _aborted(session, begun, _LAST if last else "the server has withdrawn it")
+            _aborted(session, begun, "the server has withdrawn it")
             return answer, Step.GIVE_UP
     if answer.what == "continue":
         return answer, Step.CONTINUE
@@ -140,6 +143,15 @@ def advise(
 
 
 _LAST = "the last iteration is done"
+
+
+def give_up_at_end(session: Session) -> None:
+    """On rank 0, after the last turn of all: nobody will take in the ranks that are starting."""
+    begun, session.job.expanding = session.job.expanding, None
+    if begun is not None:
+        with suppress(ProcessError):
+            session.backend.cancel_expand()
+        _aborted(session, begun, _LAST)
 
 
 def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
@@ -229,6 +241,7 @@ def join(session: Session) -> None:
     except RedistributionError:
         session.grid.free()
         session.backend.shrink(comm, range(job.old_rows * job.old_cols, comm.size))
+        session.loops.give_up()
         session.backend.leave()
 
 

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 from mpi4py import MPI
 
 from dq_client import messages as m
+from resize_lib.loops import LoopError
 from resize_lib.processes.link import LinkMark, own_link
+from resize_lib.resize import give_up_at_end
 from resize_lib.server_link import say
 
 if TYPE_CHECKING:
@@ -75,9 +77,14 @@ class SessionEnd:
         return Retired()
 
     def leave(self, error: BaseException | None) -> None:
-        """The `with` block ends, with this error if any. Does not return where it aborts."""
+        """The `with` block ends, with this error if any. Does not return where it aborts.
+
+        LoopError in a rank that was to join and has not.
+        """
         atexit.unregister(self._without_block)
         s = self._session
+        if error is None:
+            s.loops.check_arrived()
         well = error is None or (isinstance(error, SystemExit) and not error.code)
         if s.job.managed and not isinstance(error, Retired):
             if not well and error is not None and s.protector is not None:
@@ -98,12 +105,19 @@ class SessionEnd:
 
     def _without_block(self) -> None:
         """The interpreter ends: an uncaught exception has aborted the job before."""
+        try:
+            self._session.loops.check_arrived()
+        except LoopError as e:
+            say(str(e))
+            self._session.backend.abort(1)
         if self._session.job.managed:
             self._farewell()
 
     def _farewell(self) -> None:
         """Report that the work is done, where exit code 0 alone would not tell the server."""
         s = self._session
+        if s.rank == 0:
+            give_up_at_end(s)
         owed = s.job.seq > 0 if s.protector is not None else s.job.resize_id > 0
         if s.rank == 0 and owed:
             s.server().farewell()

@@ -17,17 +17,20 @@ from typing import Any
 import msgspec
 import psutil
 
-from dq_client import keys
-from dq_client.agent.agent import LEAVE_WITHIN_S, make_agent
+from dq_client.address import is_remote
+from dq_client.agent.agent import make_agent
 from dq_client.connection import Connection
 from dq_client.emulation.enforcement import Enforcement, NodeEnforcement, of_node
 from dq_client.errors import DQError, NoServer, UsageError
-from dq_client.home import Home, write_private
+from dq_client.home import Home, machine, write_private
+from dq_client.hosts import credentials as kept
+from dq_client.hosts import network
+from dq_client.hosts.credentials import Credentials
 from dq_client.launch import raise_open_file_limit
 from dq_client.messages import NodeInfo
 from dq_client.ranks.process import become_subreaper
 
-HEARTBEAT_S = 2.0  # if the server's file does not say
+log = logging.getLogger("dq.agent")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -36,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--name", help="one agent, of this name")
     parser.add_argument("--nodes", help="JSON list of node descriptions")
     parser.add_argument("--fleet", action="store_true", help="several, from standard input")
-    parser.add_argument("--interface", default="lo")
+    parser.add_argument("--interface", default="")
     parser.add_argument("--leave-within", type=float, help="seconds; default: the server's")
     options = parser.parse_args(argv)
     if options.fleet:
@@ -114,12 +117,16 @@ def serve(
     interface: str,
     slowed: NodeEnforcement | None = None,
     inside: Inside | None = None,
+    given: Credentials | None = None,
     leave_within_s: float | None = None,
 ) -> None:
     """Run one agent until it is retired.
 
     SIGTERM and SIGINT: it goes once the jobs have left its nodes, `leave_within_s` later at the
     latest (None: as the server's file says); a second one, or SIGQUIT: at once.
+
+    `interface`: as in the cluster file; empty: what that says, else the one that leads to the
+    server. `given`: what it is to report with; else that is found in the home.
     """
     home.create()
     home.log.mkdir(mode=0o700, exist_ok=True)
@@ -139,12 +146,17 @@ def serve(
     raise_open_file_limit()
     me = psutil.Process()
     pid = me.pid if inside is None else inside.pid
-    info = {"pid": pid, "create_time": me.create_time(), "name": name}
+    # On a shared file system the pids of other machines stand beside ours.
+    where = machine() if inside is None else str(inside.server.get("machine", ""))
+    info = {"pid": pid, "create_time": me.create_time(), "name": name, "machine": where}
     write_private(folder / "agent.json", json.dumps(info))
-    server = _server(home) if inside is None else inside.server
+    found = given or _credentials(home, name, inside)
+    if given is not None:
+        kept.keep(home, name, given)
     if leave_within_s is None:
-        leave_within_s = float(server.get("leave_within_s", LEAVE_WITHIN_S))
+        leave_within_s = found.leave_within_s
     write_private(folder / "agent.json", json.dumps(info | {"leave_within_s": leave_within_s}))
+    interface, environment = _on_network(found, interface)
     wake, wakes = socket.socketpair()
     for end in (wake, wakes):
         end.setblocking(False)
@@ -152,11 +164,11 @@ def serve(
         home,
         name,
         nodes,
-        _connect(home, server),
+        Connection(found.address, found.server_public, found.pair()),
         interface=interface,
-        environment=slowed.environment if slowed is not None else {},
+        environment=environment | (slowed.environment if slowed is not None else {}),
         wake=wake,
-        heartbeat_s=server.get("heartbeat_s", HEARTBEAT_S),
+        heartbeat_s=found.heartbeat_s,
         leave_within_s=leave_within_s,
         each_beat=slowed.each_beat if slowed is not None else lambda: None,
     )
@@ -169,23 +181,35 @@ def serve(
         agent.run()
     finally:
         (folder / "agent.json").unlink(missing_ok=True)
+    if agent.dismissed:
+        kept.forget(home, name)
 
 
-def _server(home: Home, patience_s: float = 10.0) -> dict[str, Any]:
-    """The server of this home; it may be starting at this very moment."""
+def _credentials(
+    home: Home, name: str, inside: Inside | None, patience_s: float = 10.0
+) -> Credentials:
+    """For the server of this home; it may be starting at this very moment."""
+    if inside is not None:
+        return kept.of_server(home, inside.server)
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            return home.server()
+            return kept.of_agent(home, name)
         except NoServer:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
 
-def _connect(home: Home, server: dict[str, Any]) -> Connection:
-    public = keys.load(home.keys, "server").public
-    return Connection(server["address"], public, keys.load(home.keys, "agent"))
+def _on_network(found: Credentials, wanted: str) -> tuple[str, dict[str, str]]:
+    """The interface that the nodes share, and what the ranks here are told about it."""
+    if wanted == network.LOOPBACK or not (wanted or is_remote(found.address)):
+        return network.LOOPBACK, {}
+    place = network.find(wanted or found.network.interface, network.ip_of(found.address))
+    if place.address.is_loopback:  # a cluster of hosts that are all this machine
+        return network.LOOPBACK, {}
+    log.info("interface %s, address %s", place.interface, place.address)
+    return place.interface, network.rank_settings(found.network, place)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from dq_client.agent.vacancies import Vacancies
 from dq_client.connection import Connection
 from dq_client.errors import DQError
 from dq_client.home import Home, machine
+from dq_client.hosts.credentials import LEAVE_WITHIN_S
 from dq_client.mpiexec.command import install_rsh
 from dq_client.mpiexec.marks import Ranks
 from dq_client.mpiexec.proxies import Proxies
@@ -34,7 +35,6 @@ log = logging.getLogger("dq.agent")
 
 TURN_S = 0.05  # between looks at what cannot wake the loop
 VACANCY_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor is wanted
-LEAVE_WITHIN_S = 30.0  # how long one that is told to go waits for its jobs to leave
 # The server ends what is left so long before the agent goes: copies held in memory must be saved.
 LAST_WORK_S = 2.0
 LEAVING_BEAT_S = 0.2  # between its heartbeats then: the answer to one says that it may go
@@ -63,13 +63,13 @@ class Agent:
     each_beat: Callable[[], object] = field(default=lambda: None)
     leave_within_s: float = LEAVE_WITHIN_S
     life: str = field(default_factory=lambda: os.urandom(8).hex())
-    machine: str = (
-        ""  # told to the server: here ranks can be taken in (dq_client/ranks/adoption.py)
-    )
+    # Told to the server: here ranks can be taken in (dq_client/ranks/adoption.py).
+    machine: str = ""
     session: int = 0  # what the last welcome said
     retired: bool = False
     _leaves_by_s: float | None = None  # it was told to go
     _heard_s: float = 0.0  # when the server was last heard of
+    dismissed: bool = False  # by the server: the cluster goes down
     _hello: str = ""  # id of a hello that is not answered yet
     _ending: bool = False  # a tree is being ended, or has ended and is being cleared
     _last_beat: float = 0.0
@@ -164,6 +164,8 @@ class Agent:
         for held in self.context.holdings.trees.values():
             held.terminate()
         self.own.close()
+        if self.dismissed:
+            self.context.send(m.AgentRetired())
         if self.rsh is not None:
             self.rsh.close()
         self.context.connection.close()
@@ -312,6 +314,7 @@ class Agent:
         self.nodes = [node for node in self.nodes if names and node.name not in names]
         if self.nodes:
             return
+        self.dismissed = not names
         if names:  # the cluster goes on, and may need the copies that this agent was to save
             self.copies.finish()
         self.retired = True

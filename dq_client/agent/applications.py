@@ -141,6 +141,10 @@ class Applications:
         # A full piece is not the end, even of a job that has ended: there may be more behind it.
         end = not running and len(data) < LOG_PIECE_BYTES
         answer = m.LogAnswer(
-            ticket=order.ticket, data=data, offset=order.offset + len(data), end=end
+            ticket=order.ticket,
+            data=data,
+            offset=order.offset + len(data),
+            end=end,
+            home=context.home.identity(),
         )
         context.send(answer)

@@ -86,7 +86,7 @@ class OwnRanks:
                 self._jobs[of] = kept
                 self._find_starter(kept, order)
         except (LaunchError, ValueError) as e:  # ValueError: a NUL character
-            self._not_started(order, str(e))
+            self._not_started(order, f"on {self._here(order)}: {e}")
             return
         except OSError as e:
             self._not_started(order, f"cannot start a process on {self._here(order)}: {e}")

@@ -1,4 +1,4 @@
-"""Commands that start and stop a cluster: up, down, server, agent."""
+"""Commands that start and stop a cluster: up, down, server."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.output import note, print_json, table
+from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import ask, json_option
 from dq_client.cli.requests import server as connected
-from dq_client.cli.values import parse_time, require_above_zero
-from dq_client.cluster import Cluster, local_cluster, read_cluster, require_name, usable_cores
+from dq_client.cli.values import require_above_zero
+from dq_client.cluster import Cluster, local_cluster, read_cluster, usable_cores
 from dq_client.emulation.mechanism import choose, require_fit
-from dq_client.errors import NoServer, NotFound, Refused, UsageError
+from dq_client.errors import NoServer, UsageError
 from dq_client.examples import cluster_file
 from dq_client.home import Home, is_alive
+from dq_client.hosts.filesystem import network_kind
 
 HEARTBEAT_S_MAX = 3600.0
 
@@ -35,21 +35,34 @@ def cluster_of(file: str | None, local: int | None) -> Cluster:
     return local_cluster(usable_cores() if local is None else local)
 
 
-def server_options(
-    address: str | None, config: str | None, heartbeat: float | None, launcher: str | None = None
-) -> list[str]:
-    """Command-line options for the server process."""
+def server_options(o: dict[str, Any]) -> list[str]:
+    """Options of a command as those of the server process, but for --address."""
     options: list[str] = []
-    if address is not None:
-        options += ["--address", address]
-    if config is not None:
-        options += ["--config", str(Path(config).absolute())]
-    if heartbeat is not None:
-        require_above_zero("--heartbeat", heartbeat, HEARTBEAT_S_MAX)
-        options += ["--heartbeat", str(heartbeat)]
-    if launcher is not None:
-        options += ["--launcher", launcher]
-    return options
+    if o["config"] is not None:
+        options += ["--config", str(Path(o["config"]).absolute())]
+    for name in ("heartbeat", "lost_after"):
+        if o[name] is not None:
+            option = f"--{name.replace('_', '-')}"
+            require_above_zero(option, o[name], HEARTBEAT_S_MAX)
+            options += [option, str(o[name])]
+    if None not in (o["heartbeat"], o["lost_after"]) and o["lost_after"] < 2 * o["heartbeat"]:
+        raise UsageError("--lost-after: give two --heartbeat or more: one may come late")
+    if o["launcher"] is not None:
+        options += ["--launcher", o["launcher"]]
+    return options + ["--yes-as-root"] * o["yes_as_root"]
+
+
+def warn_of_network_disk(home: Home) -> None:
+    """Say so if the journal would lie where it is not safe."""
+    if kind := network_kind(home.root):
+        note(
+            f"{home.root} lies on a network file system ({kind}), on which SQLite's journal is not"
+            " safe: set DQ_HOME to a folder on a local disk"
+        )
+
+
+def _at(address: str | None) -> list[str]:
+    return [] if address is None else ["--address", address]
 
 
 def _common(command: Any) -> Any:
@@ -57,6 +70,12 @@ def _common(command: Any) -> Any:
         click.option("--address", help="Where the server listens, as tcp://127.0.0.1:5555."),
         click.option("--config", help="Configuration file of the scheduler (TOML)."),
         click.option("--heartbeat", type=float, help="Seconds between the agents' heartbeats."),
+        click.option(
+            "--lost-after",
+            type=float,
+            help="Seconds of silence after which an agent's nodes count as lost (docs/cluster.md).",
+        ),
+        click.option("--yes-as-root", is_flag=True, help="Let others reach a server run by root."),
         click.option(
             "--launcher",
             type=click.Choice(["dq", "mpiexec"]),
@@ -75,6 +94,7 @@ def _common(command: Any) -> Any:
     help="How emulated nodes are slowed (docs/emulation.md).",
 )  # fmt: skip
 @click.option("--detach", is_flag=True, help="Return once the cluster is up.")
+@click.option("--all", "need_all", is_flag=True, help="Hosts: give up if one cannot be used.")
 @_common
 @json_option
 def up(
@@ -82,23 +102,30 @@ def up(
     local: int | None,
     fidelity: str,
     detach: bool,
+    need_all: bool,
     as_json: bool,
     address: str | None,
-    config: str | None,
-    heartbeat: float | None,
-    launcher: str | None,
+    **others: Any,
 ) -> None:
     """Start server and agents; without --detach, stop them again at Ctrl-C."""
     home = Home.default()
     cluster = cluster_of(file, local)
+    options = server_options(others)
+    warn_of_network_disk(home)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     if cluster.engine == "hosts":
-        raise UsageError(
-            f"{file}: the agents of a host list are started on their hosts:"
-            " dq server start --address tcp://ADDRESS:PORT, then dq agent start on each"
-        )
+        _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
+    else:
+        _up_here(home, cluster, [*options, *_at(address)], fidelity, as_json=as_json)
+    if not detach:
+        _until_interrupted(home)
+
+
+def _up_here(
+    home: Home, cluster: Cluster, options: list[str], fidelity: str, *, as_json: bool
+) -> None:
     require_fit(cluster)
     mechanism = choose(cluster, fidelity)
-    options = server_options(address, config, heartbeat, launcher)
     note(f"starting {cluster.name}: {cluster.processors} processors on {len(cluster.nodes)} nodes")
     if mechanism.words:
         note(mechanism.words)
@@ -111,20 +138,49 @@ def up(
             mechanism=mechanism.name,
         )
     note(f"the cluster is up (server {info['pid']} at {info['address']})")
-    if not detach:
-        _until_interrupted(home)
+
+
+def _up_hosts(
+    home: Home,
+    cluster: Cluster,
+    options: list[str],
+    address: str | None,
+    *,
+    need_all: bool,
+    as_json: bool,
+) -> None:
+    from dq_client.hosts import bringup as hosts
+
+    options = hosts.with_patience(options)
+    count = len(cluster.hosts)
+    note(f"starting {cluster.name}: {count} hosts, by ssh")
+    done = hosts.bring_up(home, cluster, options, note, address=address, need_all=need_all)
+    info = done.info
+    processors = sum(found.facts.processors for found in done.up if found.facts is not None)
+    if as_json:
+        print_json(
+            server={"pid": info["pid"], "address": info["address"]},
+            nodes=len(done.up),
+            processors=processors,
+            hosts=[found.host.name for found in done.up],
+            problems=done.problems,
+        )
+    some = f"{len(done.up)} of {count} hosts" if done.problems else f"{count} hosts"
+    note(
+        f"the cluster is up: {some}, {processors} processors (server {info['pid']} at"
+        f" {info['address']})"
+    )
 
 
 def _until_interrupted(home: Home) -> None:
     note("Ctrl-C stops it")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while True:
             time.sleep(0.5)
             home.server()
     except KeyboardInterrupt:
         note("stopping")
-        bringup.bring_down(home, force=True)
+        _bring_down(home, force=True)
     except NoServer:
         note("the cluster was stopped")
 
@@ -133,8 +189,14 @@ def _until_interrupted(home: Home) -> None:
 @click.option("--force", is_flag=True, help="Kill running jobs first.")
 def down(force: bool) -> None:
     """Stop the cluster; refused while jobs run, unless --force."""
-    bringup.bring_down(Home.default(), force=force)
+    _bring_down(Home.default(), force=force)
     note("the cluster is down")
+
+
+def _bring_down(home: Home, *, force: bool) -> None:
+    from dq_client.hosts import bringup as hosts
+
+    hosts.bring_down(home, force=force, say=note)
 
 
 @click.group()
@@ -150,13 +212,17 @@ def server_start(
     detach: bool,
     as_json: bool,
     address: str | None,
-    config: str | None,
-    heartbeat: float | None,
-    launcher: str | None,
+    **others: Any,
 ) -> None:
     """Start the server; without --detach, stop it at Ctrl-C."""
+    from dq_client.hosts import bringup as hosts
+
     home = Home.default()
-    info = bringup.start_server(home, server_options(address, config, heartbeat, launcher))
+    warn_of_network_disk(home)
+    options = server_options(others)
+    if hosts.noted_hosts(home):  # the server of hosts that are there already
+        options = hosts.with_patience(options)
+    info = bringup.start_server(home, [*options, *_at(address)])
     if as_json:
         print_json(server={"pid": info["pid"], "address": info["address"]})
     note(f"the server {info['pid']} listens at {info['address']}")
@@ -198,77 +264,3 @@ def server_status(as_json: bool) -> None:
         print(f"{key + ':':12}{status[key]}")
     counts = ", ".join(f"{n} {state}" for state, n in status["jobs"].items() if n)
     print(f"jobs:       {counts or 'none'}")
-
-
-@click.group()
-def agent() -> None:
-    """Node agents of this machine: each offers it as a node and runs the ranks of jobs there."""
-
-
-@agent.command("start")
-@click.option("--node", help="Name of the node (default: this machine's host name).")
-@click.option(
-    "--processors", type=click.IntRange(1, m.NODE_PROCESSORS_MAX),
-    help="Processors it offers (default: usable cores).",
-)  # fmt: skip
-@click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes.")
-@click.option("--interface", default="lo", help="Network interface shared with other nodes.")
-@click.option(
-    "--leave-within",
-    help="How long it waits for jobs to leave when it is stopped: 90s, 10m."
-    "  [default: the server's, 30s]",
-)
-def agent_start(
-    node: str | None,
-    processors: int | None,
-    speed: float,
-    interface: str,
-    leave_within: str | None,
-) -> None:
-    """Start an agent that offers this machine as a node."""
-    home = Home.default()
-    home.server()
-    name = require_name(node or os.uname().nodename)
-    require_above_zero("--speed", speed, m.NODE_SPEED_MAX)
-    if interface not in psutil.net_if_addrs():
-        known = " ".join(sorted(psutil.net_if_addrs()))
-        raise UsageError(f"--interface {interface}: this machine has {known}")
-    if name in bringup.running_agents(home):
-        raise Refused(f"agent {name} is running already")
-    info = m.NodeInfo(name, usable_cores() if processors is None else processors, name, speed)
-    within_s = None if leave_within is None else parse_time("--leave-within", leave_within)
-    pid = bringup.start_agent(home, name, [info], interface, within_s)
-    bringup.wait_until(
-        lambda: name in bringup.running_agents(home) or not psutil.pid_exists(pid),
-        10.0,
-        f"agent {name} did not start",
-    )
-    note(f"agent {name} runs (pid {pid})")
-
-
-@agent.command("stop")
-@click.argument("names", nargs=-1)
-@click.option("--now", "at_once", is_flag=True, help="With the processes of their jobs.")
-def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
-    """Stop agents of this machine (all, or those named), once their jobs have left.
-
-    What has not left in time (dq agent start --leave-within) ends with the agent.
-    """
-    home = Home.default()
-    if missing := set(names) - bringup.running_agents(home).keys():
-        raise NotFound(f"no agent {min(missing)} runs here: dq agent status lists those that do")
-    if not at_once:
-        note("jobs may leave first; dq agent stop --now does not wait for that")
-    stopped = bringup.stop_agents(home, list(names) or None, at_once=at_once)
-    note(f"stopped: {' '.join(stopped) or 'none was running'}")
-
-
-@agent.command("status")
-@json_option
-def agent_status(as_json: bool) -> None:
-    """Show agents of this machine."""
-    found = bringup.running_agents(Home.default())
-    if as_json:
-        print_json(agents={name: {"pid": info["pid"]} for name, info in found.items()})
-        return
-    print(table(("AGENT", "PID"), [(name, int(info["pid"])) for name, info in found.items()]))

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import click
+import msgspec
 
 from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import json_option
@@ -85,6 +86,35 @@ def numbers_of_nodes(text: str) -> tuple[int, ...]:
     return counts
 
 
+def check_hosts(file: str, as_json: bool) -> int:
+    """`--cluster`; exit code 1 if a host cannot be used."""
+    from dq_client.hosts.bringup import examine
+
+    cluster = read_cluster(cluster_file(file))
+    if cluster.engine != "hosts":
+        raise UsageError(f"{file}: engine = {cluster.engine!r} has no hosts to check")
+    found = sorted(examine(cluster), key=lambda f: f.host.name)
+    good = not any(f.problem for f in found)
+    if as_json:
+        rows = [{"name": f.host.name, "ok": not f.problem, "problem": f.problem,
+                 "facts": None if f.facts is None else msgspec.to_builtins(f.facts)}
+                for f in found]  # fmt: skip
+        print_json(ok=good, hosts=rows)
+        return 0 if good else 1
+    for f in found:
+        facts = f.facts
+        if f.problem or facts is None:
+            print(f"NO  {f.problem}")
+        else:
+            print(
+                f"ok  {f.host.name}: {facts.processors} processors, {facts.interface}"
+                f" ({facts.address}), {facts.library}, files in {facts.home}"
+            )
+        for text in facts.notes if facts is not None else ():
+            print(f"    {text}")
+    return 0 if good else 1
+
+
 def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: bool) -> int:
     """`--emulation`; exit code 1 if a node or link deviates too much from the cluster file."""
     from dq_client.cli.doctor_emulation import print_emulation, run_emulation_doctor
@@ -100,6 +130,7 @@ def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: 
 
 @click.command()
 @click.option("--limit", type=float, default=30.0, help="Seconds for each trial of the MPI.")
+@click.option("--cluster", "hosts", help="Check the hosts of this cluster file, by ssh.")
 @click.option("--emulation", "cluster", help="Measure the emulated nodes of this cluster file.")
 @click.option(
     "--fidelity", type=click.Choice(["paced", "contained", "governor", "auto"]), default="paced"
@@ -108,11 +139,19 @@ def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: 
 @click.option("--clean", is_flag=True, help="Remove what killed contained clusters have left.")
 @json_option
 def doctor(
-    limit: float, cluster: str | None, fidelity: str, busy: str, clean: bool, as_json: bool
+    limit: float,
+    hosts: str | None,
+    cluster: str | None,
+    fidelity: str,
+    busy: str,
+    clean: bool,
+    as_json: bool,
 ) -> int:
     """Try what this machine and its MPI can do. Exit code 1 if jobs cannot be resized here."""
     if clean:
         return clean_up(as_json)
+    if hosts is not None:
+        return check_hosts(hosts, as_json)
     if cluster is not None:
         return measure_emulation(cluster, fidelity, numbers_of_nodes(busy), as_json)
     from dq_client.cli.doctor_ranks import rank_facts

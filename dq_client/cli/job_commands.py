@@ -14,6 +14,7 @@ from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import JobId, json_option, resolve, server
 from dq_client.cli.values import parse_size
 from dq_client.connection import Connection
+from dq_client.errors import Refused
 
 
 @click.command()
@@ -39,13 +40,46 @@ def logs(job_id: int, stream: str, follow: bool, as_json: bool) -> None:
 def output_of(
     connection: Connection, job_id: int, stream: str = "out", *, follow: bool = False
 ) -> Iterator[bytes]:
-    """The output of a job in pieces; with `follow` until the job has ended."""
+    """The output of a job in pieces; with `follow` until the job has ended.
+
+    What ranks on other nodes have written comes last, node by node, where these do not share a home
+    with the first.
+    """
+    homes, elsewhere, away = set[str](), set[str](), list[str]()
+    for reply in _pieces(connection, job_id, stream, follow=follow):
+        homes.add(reply.home)
+        elsewhere |= set(reply.elsewhere)
+        yield reply.data
+    for node in sorted(elsewhere):
+        try:
+            first = True
+            for reply in _pieces(connection, job_id, stream, node=node):
+                if first and (reply.home in homes or not reply.data):
+                    break
+                if first:
+                    note(f"on {node}:")
+                first = False
+                yield reply.data
+        except Refused:
+            away.append(node)
+        else:
+            homes.add(reply.home)
+    # If no other node has files of its own, those that are away will have had none either.
+    if away and (len(homes) > 1 or len(away) == len(elsewhere)):
+        note(f"{', '.join(away)}: away; what ranks there wrote is there, unless the home is shared")
+
+
+def _pieces(
+    connection: Connection, job_id: int, stream: str, *, node: str = "", follow: bool = False
+) -> Iterator[m.LogPiece]:
+    """The file of one node."""
     offset = 0
     while True:
-        reply = connection.call(m.LogsQuery(job_id, stream, offset))
+        query = m.LogsQuery(job=job_id, stream=stream, offset=offset, node=node)
+        reply = connection.call(query)
         assert isinstance(reply, m.LogPiece)
         offset = reply.offset
-        yield reply.data
+        yield reply
         if reply.end or not (reply.data or follow):
             return
         if not reply.data:

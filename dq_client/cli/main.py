@@ -18,10 +18,10 @@ INTERRUPTED = 130
 # command -> (module, attribute, one line for `dq --help`)
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "demo", "One command: a cluster, a growing job, its sweet spot, a report."),
-    "up": ("cluster_commands", "up", "Start a cluster on this machine."),
+    "up": ("cluster_commands", "up", "Start a cluster: this machine, or hosts over ssh."),
     "down": ("cluster_commands", "down", "Stop the cluster."),
     "server": ("cluster_commands", "server", "The server alone: start, stop, status."),
-    "agent": ("cluster_commands", "agent", "A node agent alone: start, stop, status."),
+    "agent": ("agent_commands", "agent", "Node agents alone: start, run, stop, status."),
     "doctor": ("doctor", "doctor", "Try what this machine and its MPI can do."),
     "submit": ("submit", "submit", "Submit a job."),
     "jobs": ("job_views", "jobs", "List jobs."),

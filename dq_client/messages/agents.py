@@ -208,6 +208,11 @@ class SpawnRanks(RequestBody, tag="spawnranks", frozen=True):
 
 
 @sent_by(AGENT)
+class AgentRetired(RequestBody, tag="retired", frozen=True):
+    """The order Retire was carried out: nothing is left here, and the agent ends now."""
+
+
+@sent_by(AGENT)
 class LogAnswer(RequestBody, tag="loganswer", frozen=True):
     """An agent's answer to the order ReadLog."""
 
@@ -215,6 +220,7 @@ class LogAnswer(RequestBody, tag="loganswer", frozen=True):
     data: Annotated[bytes, Meta(max_length=FRAME_BYTES_MAX)]
     offset: Id
     end: bool
+    home: Text = ""  # Home.identity: agents with the same one read the same files
 
 
 class Launch(OrderBody, tag="launch", frozen=True):
@@ -343,7 +349,8 @@ class ReadLog(OrderBody, tag="readlog", frozen=True):
 class Retire(OrderBody, tag="retire", frozen=True):
     """The agent does not have these nodes any more: nothing is left there, and they have left.
 
-    Without any: the cluster goes down. An agent without nodes ends.
+    Without any: the cluster goes down; the agent says AgentRetired and ends (its jobs are gone
+    already). An agent without nodes ends.
     """
 
     nodes: list[str] = []

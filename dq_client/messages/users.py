@@ -252,19 +252,30 @@ class ReservationsQuery(RequestBody, tag="reservations", frozen=True):
 
 @sent_by(USER)
 class LogsQuery(RequestBody, tag="logs", frozen=True):
-    """A piece of a job's output from `offset` on."""
+    """A piece of a job's output from `offset` on.
+
+    `node`: what lies there; empty: on the node that the job started on. Where nodes share a home
+    both are the same file.
+    """
 
     job: Id
     stream: str = "out"
     offset: Id = 0
+    node: Text = ""
 
 
 class LogPiece(ReplyBody, tag="logpiece", frozen=True):
-    """`data` is at most a frame's worth; `end`: the job has ended and this is all there is."""
+    """`data` is at most a frame's worth; `end`: the job has ended and this is all there is.
+
+    `home` is the same wherever the output is the same. `elsewhere`: nodes of other agents that have
+    started ranks of the job.
+    """
 
     data: bytes
     offset: int
     end: bool
+    home: str = ""
+    elsewhere: list[str] = []
 
 
 @sent_by(USER)

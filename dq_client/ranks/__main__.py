@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from dq_client.agent.starters import Starter, Starters
 from dq_client.launch import MPI_TUNING, ONE_THREAD
 from dq_client.ranks.world import unique_name
 
+KEEPERS_END_WITHIN_S = 5.0
 Json = dict[str, Any]
 
 
@@ -39,6 +41,7 @@ class Standalone:
         self._lines: dict[str, KeeperLine] = {}
         self._states: dict[str, Json] = {}
         self._begun: dict[str, list[str]] = {}  # worlds that were started there
+        self._joining = set[str]()  # worlds that were started to join the job
         self._selector = selectors.DefaultSelector()
         self._worlds = 0
         self._spawned: set[tuple[str, int]] = set()  # host and ticket
@@ -54,8 +57,16 @@ class Standalone:
             return self._wait()
         finally:
             self._starters.close()
-            for pid in self._keepers():
+            self._end_keepers()
+
+    def _end_keepers(self) -> None:
+        """Of worlds that nobody waited for, and whoever is about to write into the folder."""
+        for pid in self._keepers():
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
+        until_s = time.monotonic() + KEEPERS_END_WITHIN_S
+        while self._keepers() and time.monotonic() < until_s:
+            time.sleep(0.005)
 
     def _keepers(self) -> list[int]:
         """Those that still run."""
@@ -82,15 +93,21 @@ class Standalone:
             for host in self._lines:
                 self._end(host)
             return True
-        return all(
-            world in self._states[host]["worlds"]
-            and not self._states[host]["worlds"][world]["running"]
-            for host, worlds in self._begun.items()
-            for world in worlds
-        )
+        if any(self._goes_on(h, world) for h, worlds in self._begun.items() for world in worlds):
+            return False
+        for host in self._lines:
+            self._end(host)
+        return True
+
+    def _goes_on(self, host: str, world: str) -> bool:
+        """Whether the job needs it: ranks that wait to join do not keep it from ending."""
+        known = self._states[host]["worlds"].get(world)
+        if world in self._joining and (known is None or not known["part"]):
+            return False
+        return known is None or bool(known["running"])
 
     def _end(self, host: str) -> None:
-        for world in self._states.get(host, {"worlds": {}})["worlds"]:
+        for world in self._begun[host]:
             self._lines[host].send({"do": "end", "world": int(world)})
 
     def _start(
@@ -159,6 +176,7 @@ class Standalone:
         hosts = asked.get("hosts")
         if not hosts or self._known(asked["await"]):
             return
+        self._joining.add(str(asked["await"]))
         argv, cwd = asked.get("argv") or self._programs[0], asked.get("cwd") or str(Path.cwd())
         self._start(asked["await"], hosts, [argv], cwd, root=asked["node"], joins=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import fcntl
 import gc
 import ipaddress
@@ -17,6 +18,7 @@ import psutil
 import zmq
 
 from dq_client import keys
+from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, machine, write_private
 from dq_server.core.features.nodes import NodeOptions
@@ -40,6 +42,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--address", help="default: the last one, else a free port of 127.0.0.1")
     parser.add_argument("--config", type=Path, help="TOML file with a [scheduler] table")
     parser.add_argument("--heartbeat", type=float, default=2.0, metavar="SECONDS")
+    parser.add_argument(
+        "--lost-after", type=float, metavar="SECONDS",
+        help="how long an agent may be silent; default: not quite three heartbeats",
+    )  # fmt: skip
+    parser.add_argument("--yes-as-root", action="store_true", help="let others reach root's server")
+    # From `dq up`: told to agents, which find their interface and ports in it.
+    parser.add_argument("--network", type=_network, default={}, help=argparse.SUPPRESS)
     parser.add_argument(
         "--launcher", help="dq or mpiexec; default: the configuration file's, or dq"
     )
@@ -65,7 +74,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     lock = _lock(home)  # before anything is read: two servers on one journal would both write
     # Agents and applications of an earlier server of this home look for it where it was.
     address = options.address or _last_address(home) or ANY_PORT
-    refuse_exposed(address)
+    refuse_exposed(address, as_root=options.yes_as_root)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
     config = read_config(file, required, options.launcher)
@@ -79,10 +88,16 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         logging.getLogger("dq.server").warning("%s", OPEN_PORT)
         print(f"dq: {OPEN_PORT}", file=sys.stderr)  # noqa: T201
     try:
-        heartbeat_s, expected = options.heartbeat, options.expected
-        front = Front(home, address, config, heartbeat_s=heartbeat_s, expected=expected)
+        front = Front(
+            home,
+            address,
+            config,
+            heartbeat_s=options.heartbeat,
+            lost_after_s=options.lost_after,
+            expected=options.expected,
+        )
     except zmq.ZMQError as e:
-        raise UsageError(f"cannot listen on {address}: {e}; is another server there?") from e
+        raise UsageError(f"cannot listen on {address}: {_why_not(e)}") from e
     # Kept when the server stops, unlike server.json: see _last_address.
     write_private(home.root / "address", front.address)
     me = psutil.Process()
@@ -94,6 +109,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "epoch": front.server.epoch,
         "heartbeat_s": options.heartbeat,
         "leave_within_s": config.of(NodeOptions).leave_within_s,
+        "network": _network_of(home, options.network),
     }
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -103,6 +119,9 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     gc.set_threshold(*GARBAGE)
     gc.enable()
     front.run()
+    unconfirmed = front.server.unconfirmed()
+    if unconfirmed is not None:  # `dq down` goes to those of other machines by ssh
+        write_private(home.root / "unconfirmed.json", json.dumps(unconfirmed))
     home.server_file.unlink(missing_ok=True)
     os.close(lock)
     return 0
@@ -112,6 +131,32 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
+def _network(text: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+def _network_of(home: Home, given: dict[str, str]) -> dict[str, str]:
+    """What agents are told of the cluster's network: as given, else as the last server was."""
+    path = home.root / "network.json"
+    if given:
+        write_private(path, json.dumps(given))
+        return given
+    try:
+        return _network(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _why_not(error: zmq.ZMQError) -> str:
+    """Why an address cannot be listened on, and what to do."""
+    if error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
+        return "this machine has no such address: see ip address"
+    if error.errno == errno.EADDRINUSE:
+        return "the port is in use: is another server there?"
+    return f"{error}"
+
+
 def _last_address(home: Home) -> str | None:
     try:
         return (home.root / "address").read_text().strip() or None
@@ -119,19 +164,31 @@ def _last_address(home: Home) -> str | None:
         return None
 
 
-def refuse_exposed(address: str) -> None:
-    """Listening beyond this machine must be asked for by name: see docs/security.md."""
+def refuse_exposed(address: str, *, as_root: bool = False) -> None:
+    """Listening beyond this machine must be asked for by name: see docs/security.md.
+
+    `as_root`: root has said that this is meant.
+    """
     if address.startswith("ipc:///"):
         return  # a socket in a folder: nobody beyond this machine
     if not address.startswith("tcp://"):
         raise UsageError(f"{address}: an address looks like tcp://127.0.0.1:5555")
-    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    host, _ = host_and_port(address)
     try:
-        inside = ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, an interface, or all of them
-        inside = False
-    if os.geteuid() == 0 and not inside:
-        raise UsageError("a server run by root listens on this machine only: run it as a user")
+        found = ipaddress.ip_address(host)
+    except ValueError:  # a name or an interface, or all of them
+        found = None
+    if host == "*" or (found is not None and found.is_unspecified):
+        # Agents and ranks are told the address: they would look for the server on their machine.
+        raise UsageError(
+            f"{address}: give one address of this machine, which its agents can reach, not all"
+        )
+    inside = found is not None and found.is_loopback
+    if os.geteuid() == 0 and not inside and not as_root:
+        raise UsageError(
+            "a server run by root listens on this machine only: run it as a user, or say"
+            " --yes-as-root where root is the only user (a container)"
+        )
 
 
 def _lock(home: Home) -> int:

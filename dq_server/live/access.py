@@ -15,6 +15,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from dq_client import keys
 from dq_client import messages as m
+from dq_client.connection import prepare
 from dq_client.errors import UsageError
 
 DOMAIN = "dq"
@@ -104,5 +105,6 @@ def bind_router(
     router.setsockopt(zmq.SNDHWM, 2000)
     router.setsockopt(zmq.RCVHWM, 200)
     router.setsockopt(zmq.LINGER, 500)
+    prepare(router, address)
     router.bind(address)
     return router

@@ -24,6 +24,7 @@ from dq_server.live.rank_reports import RankReports
 from dq_server.live.translate import Places
 
 LOG_QUERIES_MAX = 1000
+RANK_HOSTS_MAX = 10_000  # jobs
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +55,9 @@ class Desk:
     started_s: float  # monotonic
     address: str = ""  # known once the socket is bound
     draining: bool = False  # a stop waits for its jobs to end: no new ones
+    # Agents that were told to end and have not confirmed it, by their connections.
+    dismissed: dict[bytes, str] = field(default_factory=dict)
+    rank_hosts: RankHosts = field(default_factory=lambda: RankHosts())
     log_queries: LogQueries = field(default_factory=lambda: LogQueries())
     # (job, processor) -> pid of the rank that is about to leave it. Not journaled: orders.vacate
     # does without when a server has died meanwhile.
@@ -94,6 +98,28 @@ class LogQuery:
     identity: bytes  # of the user's connection
     request_id: str
     agent: str  # who was asked
+    elsewhere: tuple[str, ...] = ()  # nodes of other agents with ranks of the job
+
+
+class RankHosts:
+    """Which nodes were ordered to start ranks of a job: there may be output of theirs.
+
+    One node for each agent. Not journaled: a server that starts again knows only of jobs that start
+    or grow from then on.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, set[str]] = {}
+
+    def add(self, job: int, node: str) -> None:
+        """Its agent gets the order."""
+        self._nodes.setdefault(job, set()).add(node)
+        if len(self._nodes) > RANK_HOSTS_MAX:
+            del self._nodes[next(iter(self._nodes))]
+
+    def of(self, job: int) -> set[str]:
+        """The nodes of a job."""
+        return self._nodes.get(job, set())
 
 
 class LogQueries:

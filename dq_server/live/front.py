@@ -41,7 +41,7 @@ class Front:
         config: SchedulerConfig | None = None,
         *,
         heartbeat_s: float = 2.0,
-        heartbeats_missed: int = 3,
+        lost_after_s: float | None = None,
         expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -60,7 +60,7 @@ class Front:
                 config,
                 user=pwd.getpwuid(os.getuid()).pw_name,
                 heartbeat_s=heartbeat_s,
-                heartbeats_missed=heartbeats_missed,
+                lost_after_s=lost_after_s,
                 expected=expected,
                 clock=clock,
             )

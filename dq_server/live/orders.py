@@ -171,6 +171,7 @@ def _to_all(
     for link in desk.agents.of_processors(processors, desk.state):
         if links is None or link in links:
             said.ordered.add(link.name)
+            desk.rank_hosts.add(order.job, link.nodes[0].name)
             desk.order(link, order)
 
 

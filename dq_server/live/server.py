@@ -39,6 +39,7 @@ from dq_server.live.snapshot_policy import SnapshotPolicy
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
 
+DISMISSED_WITHIN_S = 3.0  # agents that have not confirmed their end by then are out of reach
 RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
 WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
 GOES_DOWN = "the server is going down"
@@ -58,15 +59,15 @@ class Server:
         *,
         user: str = "",
         heartbeat_s: float = 2.0,
-        heartbeats_missed: int = 3,
+        lost_after_s: float | None = None,
         expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.journal, self.access, self._outlet = journal, admitted, outlet
         config = config or SchedulerConfig()
-        # Noticed within so many heartbeats, counted from the last one and with a turn to spare.
-        self.lost_after_s = heartbeat_s * (heartbeats_missed - 0.25)
+        # Noticed within three heartbeats, counted from the last one and with a turn to spare.
+        self.lost_after_s = 2.75 * heartbeat_s if lost_after_s is None else lost_after_s
         self._monotonic, self._clock = monotonic, clock
         self._now = 0.0  # what `now` returned last
         self._ahead_s = 0.0  # how far we are ahead of a system clock that was set back
@@ -77,6 +78,7 @@ class Server:
         self._waits_from_s = self._ticked_s = started_s = monotonic()
         self._away_from_s = heartbeat_s / 2  # ticks come more often
         self.stopping = False
+        self._dismissed_s: float | None = None  # monotonic; when the agents were told to end
         self._outbox: list[tuple[bytes, bytes]] = []
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
@@ -193,6 +195,8 @@ class Server:
 
     def wait_s(self, longest_s: float) -> float:
         """How long the next turn may wait for messages."""
+        if self._dismissed_s is not None and not self.desk.dismissed:
+            return 0.0  # nothing is waited for any more
         deadline = self.scheduler.next_wakeup(self._now)
         return longest_s if deadline is None else min(longest_s, max(0.0, deadline - self.now()))
 
@@ -241,11 +245,23 @@ class Server:
         join_due(self.desk)
         self.resume()
         if self.desk.draining and not self.scheduler.state.active:
+            self._dismiss_agents(now)
+
+    def _dismiss_agents(self, now: float) -> None:
+        """Order the agents to end; stop when all have said that they do, or the time is up."""
+        if self._dismissed_s is None:
+            self._dismissed_s = now
             for link in list(self.agents.by_name.values()):
+                self.desk.dismissed[link.identity] = link.name
                 self.order(link, m.Retire())
                 for node in self.agents.forget(link):  # the next server does not wait for it
                     self.lose(node, "its agent was stopped with the cluster")
+        if not self.desk.dismissed or now - self._dismissed_s > DISMISSED_WITHIN_S:
             self.stopping = True
+
+    def unconfirmed(self) -> list[str] | None:
+        """Agents that were told to end and did not say that they do; None: none was told."""
+        return None if self._dismissed_s is None else sorted(self.desk.dismissed.values())
 
     def _extend_patience(self, now: float) -> None:
         """Do not count it as silence of agents if this server did not run for a while.

@@ -1,8 +1,8 @@
 """Whole copies in a folder: each a folder of parts and a manifest, written last.
 
     FOLDER/INSTANCE.NUMBER/part-00003     what rank 3 had (partfile.py)
-    FOLDER/INSTANCE.NUMBER/manifest       JSON: step, grid, size and checksum of every part, and a
-                                          checksum of the manifest itself
+    FOLDER/INSTANCE.NUMBER/manifest       JSON: where the job was, grid, size and checksum of every
+                                          part, and a checksum of the manifest itself
 
 A copy without a manifest is none: its writers were interrupted. A manifest appears all at once and
 only after all parts are there, so a copy with one is complete; whether it is still sound is found
@@ -18,8 +18,10 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from resize_lib.descriptors import DescriptorError, ProcessGrid
+from resize_lib.loops import Position
 from resize_lib.protection.partfile import checksum_of
 from resize_lib.protection.state import ProtectionError
 
@@ -32,7 +34,7 @@ class Copy:
     """A complete copy: `parts` are size and checksum of each rank's file."""
 
     folder: Path
-    step: int
+    loops: Position  # where the job was
     grid: ProcessGrid
     parts: tuple[tuple[int, int], ...]
 
@@ -57,6 +59,11 @@ class Copy:
         return ""
 
 
+def position_of(loops: Any) -> Position:
+    """As JSON has it. TypeError or ValueError for what is none."""
+    return tuple((int(number), int(turn)) for number, turn in loops)
+
+
 def name_of(instance: int, number: int) -> str:
     """Folder of the copy `number` that start `instance` of the job makes."""
     return f"{instance}.{number}"
@@ -70,7 +77,7 @@ def part_path(folder: Path, rank: int) -> Path:
 def write_manifest(copy: Copy, *, sync: bool) -> None:
     """Declare a copy complete. OSError if that is impossible."""
     grid = [copy.grid.rows, copy.grid.cols]
-    body = {"format": 1, "step": copy.step, "grid": grid, "parts": [list(p) for p in copy.parts]}
+    body = {"format": 2, "loops": copy.loops, "grid": grid, "parts": [list(p) for p in copy.parts]}
     text = json.dumps({**body, "sum": _sum(body)})
     draft = copy.folder / f".{MANIFEST}.{os.getpid()}"
     try:
@@ -97,7 +104,8 @@ def read_copy(folder: Path) -> Copy:
         if claimed != _sum(found):
             raise ProtectionError(f"{folder}: the manifest is damaged")
         parts = tuple((int(size), int(total)) for size, total in found["parts"])
-        copy = Copy(folder, int(found["step"]), ProcessGrid(*found["grid"]), parts)
+        loops = found["loops"] if found["format"] > 1 else [[0, found["step"]]]
+        copy = Copy(folder, position_of(loops), ProcessGrid(*found["grid"]), parts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DescriptorError) as e:
         raise ProtectionError(f"{folder}: the manifest is damaged: {e}") from e
     if len(parts) != copy.grid.size:

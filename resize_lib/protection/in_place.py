@@ -91,15 +91,17 @@ def _seen(memory: Memory, instance: int) -> dict[str, Any]:
                 parts.setdefault(folder.name, {})[host] = there
                 if folder.name not in manifests:
                     copy = generations.read_copy(folder)
-                    about = [copy.step, copy.grid.rows, copy.grid.cols, copy.parts]
+                    about = [copy.loops, copy.grid.rows, copy.grid.cols, copy.parts]
                     manifests[folder.name] = json.dumps(about)
     return {"manifests": manifests, "parts": parts}
 
 
 def _read(about: Any, folder: Path) -> Copy:
-    step, rows, cols, parts = about
+    loops, rows, cols, parts = about
     grid = ProcessGrid(rows, cols)
-    return Copy(folder, step, grid, tuple((size, total) for size, total in parts))
+    return Copy(
+        folder, generations.position_of(loops), grid, tuple((size, total) for size, total in parts)
+    )
 
 
 def _sound(

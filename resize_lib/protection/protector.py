@@ -23,6 +23,7 @@ from mpi4py import MPI
 from dq_client import messages as m
 from resize_lib.declarations import Array, Matrix, Parcel
 from resize_lib.descriptors import DescriptorError, ProcessGrid
+from resize_lib.loops import Position
 from resize_lib.protection import generations, in_place, partfile
 from resize_lib.protection.generations import Copy
 from resize_lib.protection.partners import fetch_for_partners, leaders
@@ -74,9 +75,9 @@ class Protector:
     def due(self, *, resizing: bool) -> bool:
         """On rank 0: whether a copy is to be made now, before the next turn or the resize."""
         s, job = self.state, self.session.job
-        if s.step == job.step:
+        if s.loops == job.loops:
             return False
-        if resizing or (self.memory and s.step >= 0 and s.resize_id != job.resize_id):
+        if resizing or (self.memory and s.loops and s.resize_id != job.resize_id):
             return True
         since_s = time.monotonic() - self._last_s
         if self.every_points is not None:
@@ -107,10 +108,10 @@ class Protector:
         self._last_s = time.monotonic()
         s.took_s, s.points = self._last_s - begin, 0
         if not error:
-            s.step, s.resize_id = session.job.step, session.job.resize_id
+            s.loops, s.resize_id = session.job.loops, session.job.resize_id
         if session.rank == 0:
             report = m.CopyMade(
-                step=session.job.step, took_s=s.took_s, nbytes=nbytes, error=error[:4000]
+                step=session.step, took_s=s.took_s, nbytes=nbytes, error=error[:4000]
             )
             session.server().report(report)
             if error and error != s.error:
@@ -138,7 +139,7 @@ class Protector:
         except Exception as e:  # an application's pack may raise anything
             error = _reason(e)
         parts = _agree(comm, error, f"{found[0]} {found[1]}")
-        copy = Copy(folder, session.step, grid, tuple(_two(text) for text in parts))
+        copy = Copy(folder, session.job.loops, grid, tuple(_two(text) for text in parts))
         error = fetch_for_partners(comm, hosts, copy) if self.memory else ""
         _agree(comm, error)
         error = ""
@@ -182,10 +183,12 @@ class Protector:
 
     def restore(self, copy: Copy) -> None:
         """Give everything declared its share of the copy; collective."""
-        self._fill(copy.step, copy.grid, parts_of(copy))
+        self._fill(copy.loops, copy.grid, parts_of(copy))
 
-    def restore_in_place(self) -> int:
-        """Go back to the newest copy in memory, on the session's new grid; collective. Its step.
+    def restore_in_place(self) -> Position:
+        """Go back to the newest copy in memory, on the session's new grid; collective.
+
+        Returns where the job was then.
 
         Raises:
             ProtectionError: on every rank; there is none, or it does not fit.
@@ -203,16 +206,16 @@ class Protector:
             if not parts.are_here():
                 parts.fetch([0])
                 parts.fetch(self._needed(comm, parts))
-            self._fill(chosen.copy.step, chosen.copy.grid, parts)
-        return chosen.copy.step
+            self._fill(chosen.copy.loops, chosen.copy.grid, parts)
+        return chosen.copy.loops
 
-    def _restore_from_disk(self, comm: MPI.Intracomm) -> int:
+    def _restore_from_disk(self, comm: MPI.Intracomm) -> Position:
         """What this start of the job began from, if it has not made a copy since."""
         copy = self.begin(comm)
         if copy is None:
             raise ProtectionError("no copy of its data has been made yet")
         self.restore(copy)
-        return copy.step
+        return copy.loops
 
     def _needed(self, comm: MPI.Intracomm, parts: Open) -> set[int]:
         """The parts that this rank's share comes from; collective."""
@@ -235,12 +238,12 @@ class Protector:
             why = _reason(e)
         together(comm, why)
 
-    def _fill(self, step: int, grid: ProcessGrid, parts: Open) -> None:
+    def _fill(self, loops: Position, grid: ProcessGrid, parts: Open) -> None:
         values = restore_all(self.session, grid, parts, VALUES)
         for name, value in values.items():
             if name in self.session.values:
                 self.session.values[name].value = value
-        self.state.step = step
+        self.state.loops = loops
         self._last_s = time.monotonic()
 
 

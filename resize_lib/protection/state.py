@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from resize_lib.loops import Position
+
 
 @dataclass(slots=True)
 class CopyState:
     """What all ranks know of the copies so far; joining ranks receive it."""
 
     number: int = 0  # attempts in this start of the job
-    step: int = -1  # that the last copy holds
+    loops: Position = ()  # where the job was when the last copy was made
     points: int = 0  # remap points since then
     resize_id: int = 0  # the last resize before it
     took_s: float = 0.0

@@ -82,6 +82,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.RemoteRun("run", job, 1, "nowhere", ["true"]),
         m.RemoteEnded("run", 0),
         m.LogAnswer(77, b"", 0, end=True),
+        m.AgentRetired(),
         m.AppStarted(job, 1, 1),
         m.Vacated(job, 1, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
         m.RankLost(job, 1, "one of them"),
@@ -102,6 +103,7 @@ USER = {
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
     m.RemoteRun, m.RemoteEnded, m.LogAnswer, m.Relay, m.SpawnRanks, m.WorldEnded,
+    m.AgentRetired,
 }  # fmt: skip
 JOB = {
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
@@ -172,7 +174,13 @@ def test_an_agent_that_has_not_reported_is_asked_to(served: Staged) -> None:
     """A good key alone is no node."""
     line = served.role("agent")
     for body in about(1):
-        if type(body) in AGENT - {m.Hello, m.AgentHello, m.RemoteEnded, m.LogAnswer}:
+        if type(body) in AGENT - {
+            m.Hello,
+            m.AgentHello,
+            m.RemoteEnded,
+            m.LogAnswer,
+            m.AgentRetired,
+        }:
             reply = line.ask(body)
             assert isinstance(reply, m.Error) and reply.code == "later", body
 
@@ -254,10 +262,23 @@ def test_odd_addresses_are_refused(address: str) -> None:
         refuse_exposed(address)
 
 
-@pytest.mark.parametrize("address", ["tcp://0.0.0.0:*", "tcp://*:*", "tcp://127.evil.example:1"])
+@pytest.mark.parametrize(
+    "address", ["tcp://10.0.0.1:*", "tcp://eth0:*", "tcp://127.evil.example:1"]
+)
 def test_root_serves_this_machine_only(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(UsageError, match="this machine only"):
+        refuse_exposed(address)
+
+
+def test_root_may_say_that_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    refuse_exposed("tcp://10.0.0.1:5555", as_root=True)
+
+
+@pytest.mark.parametrize("address", ["tcp://0.0.0.0:*", "tcp://*:*", "tcp://[::]:5555"])
+def test_an_address_that_nobody_could_use_elsewhere_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="one address of this machine"):
         refuse_exposed(address)
 
 

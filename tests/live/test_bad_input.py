@@ -94,7 +94,7 @@ def test_a_senseless_submission_is_refused_and_leaves_no_job(
             2,
             "--speed nan: give a number above",
         ),
-        (("agent", "start", "--node", "z", "--interface", "no0"), 2, "no0: this machine has"),
+        (("agent", "start", "--node", "z", "--interface", "no0"), 2, "no0 here: this machine has"),
         (("agent", "stop", "nosuch"), 5, "no agent nosuch runs here"),
         (("up", "--detach", "--heartbeat", -1), 2, "--heartbeat -1: give a number above 0"),
         (("server", "start", "--heartbeat", "nan"), 2, "--heartbeat nan"),

@@ -24,7 +24,7 @@ class Clocked:
         self.now = 1000.0
         self.server = Server(
             Journal(home.journal), Access(home.keys), lambda *_: None,
-            heartbeat_s=2.0, heartbeats_missed=3,
+            heartbeat_s=2.0,
             clock=lambda: self.now, monotonic=lambda: self.now,
         )  # fmt: skip
         hello = m.AgentHello(m.PROTOCOL, "a", [m.NodeInfo("n1", 1, "n1")])

@@ -130,11 +130,11 @@ def test_what_an_application_packs_itself(
             assert unpack_anew(desc, mine, old, new, rank) == numbers[rank :: new.size]
 
 
-def write_copy(folder: Path, number: int, *, step: int = 3) -> Copy:
+def write_copy(folder: Path, number: int) -> Copy:
     path = folder / generations.name_of(1, number)
     blocks: dict[str, Block] = {"A": ArrayBlock(Block1D(5), np.arange(5.0) + number)}
     part = write_part(generations.part_path(path, 0), ONE, 0, blocks, sync=True)
-    copy = Copy(path, step, ONE, (part,))
+    copy = Copy(path, ((0, 7), (2, 3)), ONE, (part,))
     generations.write_manifest(copy, sync=True)
     return copy
 
@@ -174,9 +174,9 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_manifest_that_was_changed_is_refused(tmp_path: Path) -> None:
-    copy = write_copy(tmp_path, 1, step=3)
+    copy = write_copy(tmp_path, 1)
     manifest = copy.folder / "manifest"
-    manifest.write_text(manifest.read_text().replace('"step": 3', '"step": 4'))
+    manifest.write_text(manifest.read_text().replace("[2, 3]", "[2, 4]"))
     with pytest.raises(ProtectionError, match="manifest is damaged"):
         generations.read_copy(copy.folder)
 

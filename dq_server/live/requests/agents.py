@@ -258,6 +258,13 @@ def world_ended(desk: Desk, call: Call[m.WorldEnded]) -> m.ReplyBody:
     return world_is_over(desk, link, job, body.world)
 
 
+@handles(m.AgentRetired)
+def retired(desk: Desk, call: Call[m.AgentRetired]) -> m.ReplyBody:
+    """An agent that was told to end does."""
+    desk.dismissed.pop(call.identity, None)
+    return m.Done()
+
+
 @handles(m.LogAnswer)
 def log_answer(desk: Desk, call: Call[m.LogAnswer]) -> m.ReplyBody:
     """A piece of output for the user who asked, from the agent that was asked."""
@@ -265,6 +272,12 @@ def log_answer(desk: Desk, call: Call[m.LogAnswer]) -> m.ReplyBody:
     link = desk.agents.of_identity(call.identity)
     query = None if link is None else desk.log_queries.pop(body.ticket, link.name)
     if query is not None:
-        piece = m.LogPiece(body.data, body.offset, body.end)
+        piece = m.LogPiece(
+            data=body.data,
+            offset=body.offset,
+            end=body.end,
+            home=body.home,
+            elsewhere=list(query.elsewhere),
+        )
         desk.reply(query.identity, query.request_id, piece)
     return m.Done()

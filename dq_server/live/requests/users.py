@@ -190,16 +190,18 @@ def reservations_query(desk: Desk, call: Call[m.ReservationsQuery]) -> m.ReplyBo
 
 @handles(m.LogsQuery)
 def logs_query(desk: Desk, call: Call[m.LogsQuery]) -> m.ReplyBody | None:
-    """Ask the agent that started the job; its answer becomes the reply."""
+    """Ask the agent that started the job, or the named node's; its answer becomes the reply."""
     body = call.body
     job = desk.job(body.job)
     if job.first_processor < 0:
-        return m.LogPiece(b"", body.offset, job.end_s is not None)
-    node = desk.state.processors.node_of[job.first_processor]
+        return m.LogPiece(data=b"", offset=body.offset, end=job.end_s is not None)
+    node = body.node or desk.state.processors.node_of[job.first_processor]
     link = desk.agents.by_node.get(node)
     if link is None:
         return m.Error("refused", f"the agent of node {node}, which has the output, is away")
-    ticket = desk.log_queries.add(LogQuery(call.identity, call.request_id, link.name))
+    others = desk.rank_hosts.of(job.id) - {node.name for node in link.nodes}
+    query = LogQuery(call.identity, call.request_id, link.name, tuple(sorted(others)))
+    ticket = desk.log_queries.add(query)
     order = m.ReadLog(ticket=ticket, job=job.id, stream=body.stream, offset=body.offset)
     desk.order(link, order)
     return None

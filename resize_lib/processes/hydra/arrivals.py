@@ -29,7 +29,7 @@ import struct
 import time
 from collections.abc import Sequence
 
-from dq_client.launch import INTERFACE_VARIABLE
+from dq_client.launch import INTERFACE_VARIABLE, PORTS_VARIABLE
 from resize_lib.processes.hydra import pmi
 from resize_lib.processes.interface import SpawnError
 
@@ -50,7 +50,7 @@ class Arrivals:
         self._started = False
         self._callers: dict[int, tuple[socket.socket, bytes]] = {}
         self._ready: socket.socket | None = None
-        self._listener = socket.create_server((own_address(), 0))
+        self._listener = listener()
 
     def environment(self) -> str:
         """The NAME=VALUE that tells a new rank whom to report to."""
@@ -168,6 +168,19 @@ def command_with(setting: str, command: Sequence[str]) -> list[str]:
     if "" in words:
         words = ["/bin/sh", "-c", f"exec {shlex.join(words)}"]
     return ["/usr/bin/env", "-u", "PMI_SPAWNED", setting, *words]
+
+
+def listener() -> socket.socket:
+    """Where new ranks report: on a port of the cluster's range, if it has one."""
+    low, _, high = os.environ.get(PORTS_VARIABLE, "0-0").partition("-")
+    address, last = own_address(), int(high)
+    for port in range(int(low), last + 1):
+        try:
+            return socket.create_server((address, port))
+        except OSError as e:
+            if port == last:
+                raise SpawnError(f"no free port of {low} to {high} for new ranks: {e}") from e
+    raise SpawnError(f"{PORTS_VARIABLE}: no range of ports: {low}-{high}")
 
 
 def own_address() -> str:

@@ -43,7 +43,7 @@ def write(root: Path, number: int) -> None:
             about = write_part(path, GRID, rank, {"A": block}, sync=False)
         found.append(about)
     for node in range(4):
-        copy = Copy(folder_on(root, node, number), 10 * number, GRID, tuple(found))
+        copy = Copy(folder_on(root, node, number), ((0, 10 * number),), GRID, tuple(found))
         generations.write_manifest(copy, sync=False)
 
 
@@ -90,7 +90,7 @@ def main() -> None:
     everything = comm.gather(found)
     if everything is None:
         return
-    step = chosen.copy.step if chosen is not None else None
+    step = chosen.copy.loops[0][1] if chosen is not None else None
     right = step is not None and all(
         items == [k + step / 20 for k in range(rank * 250, ITEMS)]
         for rank, (items, _, _) in enumerate(everything)

@@ -1,0 +1,149 @@
+"""Commands for node agents: in the background (start, stop, status), in the foreground (run)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+import psutil
+
+from dq_client import bringup
+from dq_client import messages as m
+from dq_client.cli.output import note, print_json, table
+from dq_client.cli.requests import json_option
+from dq_client.cli.values import parse_time, require_above_zero
+from dq_client.cluster import require_name, usable_cores
+from dq_client.errors import NotFound, Refused
+from dq_client.home import Home
+from dq_client.hosts import credentials, network
+
+
+@click.group()
+def agent() -> None:
+    """Node agents of this machine: each offers it as a node and runs the ranks of jobs there."""
+
+
+def _described(command: Any) -> Any:
+    for option in (
+        click.option("--node", help="Name of the node (default: this machine's host name)."),
+        click.option(
+            "--processors", type=click.IntRange(1, m.NODE_PROCESSORS_MAX),
+            help="Processors it offers (default: usable cores).",
+        ),
+        click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes."),
+        click.option(
+            "--interface",
+            help="Network shared with the other nodes: a name, an address or a network"
+            " (10.77.0.0/24).  [default: the one that leads to the server]",
+        ),
+        click.option(
+            "--leave-within",
+            help="How long it waits for jobs to leave when it is stopped: 90s, 10m."
+            "  [default: the server's, 30s]",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _node(
+    node: str | None, processors: int | None, speed: float, interface: str | None
+) -> m.NodeInfo:
+    """The node that the options describe; UsageError if it cannot be."""
+    name = require_name(node or os.uname().nodename)
+    require_above_zero("--speed", speed, m.NODE_SPEED_MAX)
+    if interface:
+        network.find(interface)  # UsageError
+    return m.NodeInfo(name, usable_cores() if processors is None else processors, name, speed)
+
+
+def _leave_within_s(text: str | None) -> float | None:
+    return None if text is None else parse_time("--leave-within", text)
+
+
+@agent.command("start")
+@_described
+def agent_start(
+    node: str | None,
+    processors: int | None,
+    speed: float,
+    interface: str | None,
+    leave_within: str | None,
+) -> None:
+    """Start an agent that offers this machine as a node."""
+    home = Home.default()
+    info = _node(node, processors, speed, interface)
+    credentials.of_agent(home, info.name)  # NoServer
+    if info.name in bringup.running_agents(home):
+        raise Refused(f"agent {info.name} is running already")
+    within_s = _leave_within_s(leave_within)
+    pid = bringup.start_agent(home, info.name, [info], interface or "", within_s)
+    bringup.wait_until(
+        lambda: info.name in bringup.running_agents(home) or not psutil.pid_exists(pid),
+        10.0,
+        f"agent {info.name} did not start",
+    )
+    note(f"agent {info.name} runs (pid {pid})")
+
+
+@agent.command("run")
+@_described
+@click.option(
+    "--credentials", "source", metavar="FILE",
+    help="What dq agent credentials printed, where the server's DQ_HOME is not shared; - reads it"
+    " from standard input.",
+)  # fmt: skip
+def agent_run(
+    node: str | None,
+    processors: int | None,
+    speed: float,
+    interface: str | None,
+    leave_within: str | None,
+    source: str | None,
+) -> None:
+    """Run an agent in the foreground, for systemd, batch jobs and containers.
+
+    SIGTERM ends it once the jobs have left, a second one at once.
+    """
+    from dq_client.agent.__main__ import serve
+
+    home = Home.default()
+    info = _node(node, processors, speed, interface)
+    given = None if source is None else credentials.read(source)
+    within_s = _leave_within_s(leave_within)
+    serve(home, info.name, [info], interface or "", given=given, leave_within_s=within_s)
+
+
+@agent.command("credentials")
+def agent_credentials() -> None:
+    """Print what an agent on a machine without this DQ_HOME needs. It is a secret."""
+    print(credentials.encode(credentials.of_home(Home.default())))
+
+
+@agent.command("stop")
+@click.argument("names", nargs=-1)
+@click.option("--now", "at_once", is_flag=True, help="With the processes of their jobs.")
+def agent_stop(names: tuple[str, ...], at_once: bool) -> None:
+    """Stop agents of this machine (all, or those named), once their jobs have left.
+
+    What has not left in time (dq agent start --leave-within) ends with the agent.
+    """
+    home = Home.default()
+    if missing := set(names) - bringup.running_agents(home).keys():
+        raise NotFound(f"no agent {min(missing)} runs here: dq agent status lists those that do")
+    if not at_once:
+        note("jobs may leave first; dq agent stop --now does not wait for that")
+    stopped = bringup.stop_agents(home, list(names) or None, at_once=at_once)
+    note(f"stopped: {' '.join(stopped) or 'none was running'}")
+
+
+@agent.command("status")
+@json_option
+def agent_status(as_json: bool) -> None:
+    """Show agents of this machine."""
+    found = bringup.running_agents(Home.default())
+    if as_json:
+        print_json(agents={name: {"pid": info["pid"]} for name, info in found.items()})
+        return
+    print(table(("AGENT", "PID"), [(name, int(info["pid"])) for name, info in found.items()]))

@@ -1,0 +1,131 @@
+"""Hosts over ssh, without machines: an `ssh` that runs its command here (real ones: tests/lab)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dq_client import bringup, keys
+from harness.live import Live
+
+pytestmark = pytest.mark.live
+
+SSH = """\
+#!/bin/sh
+# ssh OPTIONS HOST COMMAND
+while [ "$#" -gt 2 ]; do shift; done
+echo "a word from the login shell of $1"
+[ "$1" = away ] && { echo "ssh: connect to host away port 22: No route to host" >&2; exit 255; }
+exec sh -c "$2"
+"""
+
+
+@pytest.fixture
+def by_ssh(live: Live, tmp_path: Path) -> Live:
+    """Commands whose `ssh` is ours."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    live.env["PATH"] = f"{tmp_path}:{live.env['PATH']}"
+    return live
+
+
+def hosts(folder: Path, *groups: str) -> Path:
+    path = folder / "hosts.toml"
+    tables = "".join(f"[[nodes]]\nprocessors = 1\n{group}\n" for group in groups)
+    path.write_text(f'engine = "hosts"\n{tables}[network]\ninterface = "lo"\n')
+    return path
+
+
+def test_hosts_that_can_be_used_come_up_and_the_others_are_named(
+    by_ssh: Live, tmp_path: Path
+) -> None:
+    home = tmp_path / "beta-home"
+    file = hosts(tmp_path, 'names = "alpha"', f'names = "beta"\nhome = "{home}"', 'names = "away"')
+    found = json.loads(by_ssh.dq("up", "--cluster", file, "--detach", "--json"))
+    assert found["hosts"] == ["alpha", "beta"]
+    assert found["problems"] == [
+        "away: ssh fails: ssh: connect to host away port 22: No route to host (try ssh away)"
+    ]
+    states = {n["name"]: n["state"] for n in json.loads(by_ssh.dq("nodes", "--json"))["nodes"]}
+    assert states == {"alpha": "up", "beta": "up"}
+
+    # The secret halves are in files of mode 0600 only: on no command line, in no environment.
+    secret = keys.load(by_ssh.home.keys, "agent").secret
+    for process in psutil.process_iter():
+        try:
+            shown = [*process.cmdline(), *process.environ().values()]
+        except psutil.Error:
+            continue
+        assert not any(secret in text for text in shown), process
+    assert (home / "agents" / "beta" / "credentials").stat().st_mode & 0o777 == 0o600
+    assert not (home / "keys").exists()
+
+    # A server that is started again knows what kind of cluster it has.
+    by_ssh.dq("server", "stop")
+    by_ssh.dq("server", "start", "--detach")
+    assert json.loads(by_ssh.home.server_file.read_text())["network"]["interface"] == "lo"
+    (server,) = [p for p in psutil.process_iter() if p.pid == by_ssh.home.server()["pid"]]
+    assert "--lost-after" in server.cmdline()
+
+    # An agent that was killed is started again on its machine, with what it was given.
+    (agent,) = bringup.running_agents(type(by_ssh.home)(home)).values()
+    os.kill(int(agent["pid"]), signal.SIGKILL)
+    env = {**by_ssh.env, "DQ_HOME": str(home)}
+    words = [sys.executable, "-m", "dq_client.cli.main", "agent", "start", "--node", "beta"]
+    subprocess.run([*words, "--processors", "1"], env=env, check=True)
+
+    by_ssh.dq("down")
+    deadline = time.monotonic() + 5
+    while bringup.leftovers(type(by_ssh.home)(home)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not bringup.leftovers(type(by_ssh.home)(home))
+    assert not (home / "agents" / "beta" / "credentials").exists()
+
+
+def test_without_any_host_nothing_is_left(by_ssh: Live, tmp_path: Path) -> None:
+    file = hosts(tmp_path, 'names = "away"', 'names = "other"\npython = "/nowhere/python"')
+    done = by_ssh.run("up", "--cluster", file, "--detach")
+    assert done.returncode == 1
+    assert "other: no Python at /nowhere/python" in done.stderr
+    assert "none of the 2 hosts can be used" in done.stderr
+    assert not bringup.leftovers(by_ssh.home)
+
+
+def test_doctor_looks_and_starts_nothing(by_ssh: Live, tmp_path: Path) -> None:
+    file = hosts(tmp_path, 'names = "alpha"', 'names = "away"')
+    done = by_ssh.run("doctor", "--cluster", file)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("ok  alpha: 1 processors, lo (127.0.0.1), MPICH")
+    assert lines[1].startswith("NO  away: ssh fails")
+    assert not bringup.leftovers(by_ssh.home)
+
+
+def test_an_agent_in_the_foreground(live: Live, tmp_path: Path) -> None:
+    live.dq("server", "start", "--detach")
+    given = tmp_path / "credentials"
+    given.write_text(live.dq("agent", "credentials"))
+    given.chmod(0o600)
+    words = [sys.executable, "-m", "dq_client.cli.main", "agent", "run", "--node", "alpha"]
+    # In a home of its own, as on a machine that shares nothing.
+    other = {**live.env, "DQ_HOME": str(tmp_path / "there")}
+    process = subprocess.Popen([*words, "--processors", "2", "--credentials", given], env=other)
+    try:
+        deadline = time.monotonic() + 20
+        while '"up"' not in live.dq("nodes", "--json"):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()

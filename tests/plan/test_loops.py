@@ -1,0 +1,149 @@
+"""Loops one after and inside the other: who joins anywhere makes the turns that are left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resize_lib.loops import LoopError, Loops, Position
+
+# A program: what is in a turn, and how many turns; a number of turns after which `break` leaves.
+Body = list[Any]
+
+
+class Session:
+    """Keeps what a session is told."""
+
+    def __init__(self, target: Position | None = None) -> None:
+        self.loops = Loops(self, target)
+        self.points: list[Position] = []
+        self.lasts: list[bool] = []
+        self.arrivals = 0
+        self.made: list[tuple[int, ...]] = []  # innermost turns, by `run`
+        self.made_before: list[int] = []  # each remap point
+
+    def arrive(self) -> None:
+        self.arrivals += 1
+
+    def turn_begins(self) -> None:
+        pass
+
+    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+        assert elapsed_s >= 0
+        self.points.append(self.loops.position)
+        self.lasts.append(last)
+        self.made_before.append(len(self.made))
+
+
+def run(session: Session, body: Body, path: tuple[int, ...] = ()) -> None:
+    """Carry the program out."""
+    for number, (count, leave, inner) in enumerate(body):
+        for turn in session.loops.run(count):
+            here = (*path, number, turn)
+            if leave is not None and turn >= leave:
+                break
+            if inner:
+                run(session, inner, here)
+            elif session.loops.arrived:
+                session.made.append(here)
+
+
+def programs(depth: int = 2) -> st.SearchStrategy[Body]:
+    inner = st.just([]) if depth == 0 else st.just([]) | programs(depth - 1)
+    loop = st.tuples(st.integers(0, 3), st.none() | st.integers(0, 3), inner)
+    return st.lists(loop, min_size=1, max_size=3)
+
+
+@given(program=programs(), data=st.data())
+def test_a_rank_that_joins_makes_the_turns_that_are_left(program: Body, data: Any) -> None:
+    whole = Session()
+    run(whole, program)
+    assert whole.loops.position == ()
+    if not whole.points:
+        return
+    index = data.draw(st.integers(0, len(whole.points) - 1))
+    late = Session(whole.points[index])
+    run(late, program)
+    assert late.arrivals == 1
+    assert late.points == whole.points[index + 1 :]
+    assert late.lasts == whole.lasts[index + 1 :]
+    assert late.made == whole.made[whole.made_before[index] :]
+
+
+@given(program=programs())
+def test_every_remap_point_is_at_another_place(program: Body) -> None:
+    session = Session()
+    run(session, program)
+    assert len(set(session.points)) == len(session.points)
+
+
+def test_loops_in_sequence_make_all_their_turns() -> None:
+    session = Session()
+    assert (list(session.loops.run(50)), list(session.loops.run(30))) == (
+        list(range(50)),
+        list(range(30)),
+    )
+    assert session.points[49:51] == [((0, 50),), ((1, 1),)]
+    assert [k for k, last in enumerate(session.lasts) if last] == [49, 79]
+
+
+def test_nested_loops_have_turns_of_their_own_and_no_remap_point_twice() -> None:
+    session, made = Session(), []
+    for outer in session.loops.run(3):
+        made += [(outer, inner) for inner in session.loops.run(2)]
+    assert made == [(o, i) for o in range(3) for i in range(2)]
+    assert session.points == [((0, o), (0, i + 1)) for o in range(3) for i in range(2)]
+    assert not any(session.lasts), "the loop around may go on"
+
+
+def test_a_turn_without_an_inner_loop_is_a_remap_point() -> None:
+    session = Session()
+    for outer in session.loops.run(4):
+        if outer % 2:
+            list(session.loops.run(1))
+    assert session.points == [((0, 1),), ((0, 1), (0, 1)), ((0, 3),), ((0, 3), (0, 1))]
+
+
+def test_a_loop_left_by_break_whose_generator_lives_on() -> None:
+    session, kept = Session(), []
+    for _ in session.loops.run(2):
+        kept.append(session.loops.run(9))
+        next(kept[-1])
+    assert session.points == [((0, 1),), ((0, 2),)]
+    assert list(session.loops.run(1)) == [0]
+    assert session.points[-1] == ((1, 1),)
+
+
+def test_the_turn_stays_readable_after_the_loop() -> None:
+    session = Session()
+    assert session.loops.turn == 0
+    list(session.loops.run(5))
+    assert session.loops.turn == 5
+
+
+@pytest.mark.parametrize("target", [((0, 1), (0, 1)), ((0, 9), (0, 0))])
+def test_a_rank_that_does_not_come_to_the_place_says_so(target: Position) -> None:
+    session = Session(target)
+    with pytest.raises(LoopError, match="does not come there"):
+        for _ in session.loops.run(3):
+            pass
+        for _ in session.loops.run(3):
+            for _ in session.loops.run(3):
+                pass
+    assert session.arrivals <= 1
+
+
+def test_only_the_turn_of_the_innermost_loop_can_be_taken_back() -> None:
+    session = Session()
+    for outer in session.loops.run(4):
+        for inner in session.loops.run(4):
+            if (outer, inner) == (1, 2):
+                assert session.loops.can_go_back(((0, 1), (0, 0)))
+                assert not session.loops.can_go_back(((0, 0), (0, 3)))
+                assert not session.loops.can_go_back(((0, 1),))
+                session.loops.go_back(((0, 1), (0, 0)))
+                session.points.clear()
+    assert session.points[0] == ((0, 1), (0, 1))
