@@ -59,7 +59,7 @@ def _waiting(turn: Turn, job: Job) -> list[Reason]:
     if withheld:
         nodes = ", ".join(dict.fromkeys(state.processors.node_of[p] for p in sorted(withheld)))
         reasons.append(because("withheld", count=len(withheld), nodes=nodes))
-    return reasons
+    return reasons + [r for f in turn.features["under_way"] for r in f.under_way(turn, job)]
 
 
 def _running(job: Job, now: float) -> list[Reason]:

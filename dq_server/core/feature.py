@@ -122,6 +122,9 @@ class Feature:
         """Begin a scheduling pass: grant what waits, and return who starts, on what is idle."""
         return []
 
+    def passed(self, turn: Turn) -> None:
+        """A scheduling pass is over: what is still missing, and what is left over?"""
+
     def tick(self, turn: Turn) -> None:
         """Time has passed: what is due?"""
 
@@ -168,6 +171,9 @@ class Feature:
     def losing(self, turn: Turn, node: str, reason: Reason) -> None:
         """A node is about to be given up."""
 
+    def left(self, turn: Turn, node: str) -> None:
+        """A node that nothing was left on is no longer part of the cluster."""
+
     def vacated(self, turn: Turn) -> None:
         """Processors were confirmed to be empty, or are gone."""
 
@@ -178,6 +184,10 @@ class Feature:
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Why the job is where it is, as far as this feature is the cause."""
+        return []
+
+    def under_way(self, turn: Turn, job: Job) -> list[Reason]:
+        """What is being done for a job that waits in the queue for processors."""
         return []
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
@@ -200,6 +210,7 @@ class Features:
             hook: tuple(f for f in self.all if getattr(type(f), hook) is not getattr(Feature, hook))
             for hook in HOOKS
         }
+        self.handler_of: dict[type, Handler] = dict(self.handlers())
 
     def __getitem__(self, hook: str) -> tuple[Feature, ...]:
         return self._with[hook]

@@ -11,6 +11,7 @@ from math import nextafter
 
 from dq_server.core.model.fairness import Delay, DfsConfig
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.pool import prospect
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.planning import INF, StartPlan, plan_starts, running
 from dq_server.core.turn import Turn
@@ -82,7 +83,7 @@ class Outlook:
             return None
         taken = self.plan().taken if policy.measures else self.running()
         end_s = end_of(job, now)
-        capacity = self._turn.state.processors.capacity
+        capacity = prospect(self._turn.state)
         from_s = taken.last_excess_end(capacity - more, now, end_s)
         return None if from_s >= end_s else max(from_s, now)
 

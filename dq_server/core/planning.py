@@ -25,6 +25,7 @@ from math import nextafter
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fitting import ADAPTABLE
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.pool import arrivals, prospect
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
 from dq_server.core.model.stepfunction import StepFunction
@@ -73,6 +74,8 @@ def in_line(queue: Iterable[Job], drain_priority: int | None) -> list[Job]:
 def running(state: State, now: float, *, to_promise: bool = False) -> StepFunction:
     """Processors taken, over time from `now` on: held until a job's planned end, or promised.
 
+    Of all that are up or on their way (model/pool.py, `prospect`).
+
     What features have promised to somebody (`claims`) is taken; of an active job only counts what
     is not part of such a promise (`beyond`). To promise something new (`to_promise`) running jobs
     are looked at differently: what is being vacated is free, and a job past its planned end is
@@ -100,6 +103,11 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
     if gone > 0 and not to_promise:
         ends.insert(0, (soon, gone))
         known += gone
+    # Nodes on their way are taken until they are there. One that is late comes at any moment.
+    coming = arrivals(state)
+    if coming:
+        ends = sorted([*ends, *((max(at_s, soon), count) for at_s, count in coming)])
+        known += sum(count for _, count in coming)
     level = base + known
     segments = [(now, level)]
     for end_s, held in ends:
@@ -127,7 +135,7 @@ def free(state: State, now: float, until_s: float, job: Job | None = None) -> in
             if most_more is not None:
                 return min(idle, most_more)
     most = running(state, now).max(now, max(until_s, nextafter(now, INF)))
-    return max(0, min(idle, state.processors.capacity - int(most)))
+    return max(0, min(idle, prospect(state) - int(most)))
 
 
 def plan_starts(
@@ -141,7 +149,7 @@ def plan_starts(
     taken: StepFunction | None = None,
 ) -> StartPlan:
     """Plan the queue until `depth` jobs start later; `taken` (changed): instead of `running`."""
-    capacity = state.processors.capacity
+    capacity = prospect(state)
     taken = running(state, now) if taken is None else taken
     line = in_line(queue, drain_priority)
     planned: list[PlannedStart] = []

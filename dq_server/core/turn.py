@@ -24,8 +24,10 @@ from dq_server.core.model.actions import (
 )
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Ending, Start
+from dq_server.core.model.events import Event
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay
 from dq_server.core.model.options import Options
+from dq_server.core.model.pool import PoolOptions, possible
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
@@ -54,6 +56,18 @@ class Turn:
         """What the configuration says to a feature or a policy."""
         return self.config.of(kind)
 
+    @property
+    def capacity_max(self) -> int:
+        """Processors on the nodes that are up and on those that could be asked for."""
+        return possible(self.state, self.options(PoolOptions))
+
+    def perform(self, event: Event) -> None:
+        """Let an event happen that a feature brings about, as a part of this turn.
+
+        It is not journaled: a replay of the turn's own event brings it about again.
+        """
+        self.features.handler_of[type(event)](self, event)
+
     # --- the scheduling pass --------------------------------------------------------------------
 
     def schedule(self) -> None:
@@ -79,6 +93,8 @@ class Turn:
                 self.start(start)
         for job in policies.resize.calls(state, self.config, now):
             self.call(job)
+        for feature in self.features["passed"]:
+            feature.passed(self)
 
     def call(self, job: Job) -> None:
         """Ask the job to come to a remap point."""

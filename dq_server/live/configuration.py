@@ -54,6 +54,11 @@ def read_config(path: Path, required: bool, launcher: str | None = None) -> Sche
 def parse_config(data: dict[str, Any], where: str, launcher: str | None = None) -> SchedulerConfig:
     """A configuration from parsed TOML. The jobs of a server have sessions, so `farewells`."""
     launch = _launch(data.get("launch", {}), where)
+    if "pool" in data:
+        raise UsageError(
+            f"{where}: [pool]: a server has no engine yet that it could ask for nodes; take the"
+            " table out, or try it with `dq sim run --config`"
+        )
     if launcher is not None:
         launch["launcher"] = _word("launcher", launcher, f"--launcher {launcher}")
     try:

@@ -71,6 +71,8 @@ def carry_out(desk: Desk, action: act.Action) -> None:
             job = desk.scheduler.job(action.job)
             if job.resize is not None and job.resize.resize_id == action.answer.resize_id:
                 grow(desk, job)
+        case act.AskNodes() | act.GiveNode():
+            raise AssertionError("a server has no engine, and refuses a [pool]")
         case act.JobAccepted() | act.AnswerRequest() | act.AnswerSpawn():
             pass  # the handler of the request that caused it answers
         case _:

@@ -32,11 +32,14 @@ from dq_server.core.model.events import (
     Tick,
 )
 from dq_server.core.model.jobs import JobState
+from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.processors import AnonymousProcessors, Processors
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
+from dq_server.core.settings import configured
 from dq_server.sim.applications import OTHERS, Application, Asking
 from dq_server.sim.feedback import Feedback
+from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
 from dq_server.sim.workload import Workload
 
@@ -55,13 +58,19 @@ class Simulation:
         *,
         processors: Processors | None = None,
         reservations: Iterable[AdvanceReservation] = (),
+        pool: SimPool | None = None,
+        seed: int = 0,
     ) -> None:
+        """`pool`: the processors come from it, `nodes` is not used; `seed`: of its start-ups."""
         self.workload = workload
+        nodes = nodes if pool is None else pool.processors
         self.records = Records(workload, nodes)
         remembered = len(workload) if workload.follows else 0  # what others may come after
         config = replace(config, confirm_vacated=False, keep_ended=remembered, keep_decisions=0)
-        pool = AnonymousProcessors() if processors is None else processors
-        self.scheduler = Scheduler(config, State(processors=pool))
+        if processors is None:  # those of a pool come and go with their nodes, which have names
+            processors = AnonymousProcessors() if pool is None else Processors()
+        config = configured(config, pool=PoolOptions() if pool is None else pool.options)
+        self.scheduler = Scheduler(config, State(processors=processors))
         self.polls = self.scheduler.policies.resize.polls
         self.now = 0.0
         self._heap: list[tuple[float, int, Event]] = []
@@ -69,7 +78,7 @@ class Simulation:
         self._cancelled: set[int] = set()
         self._running: dict[int, Application] = {}
         self._feedback = Feedback(workload, self.records) if workload.follows else None
-        self._tick: tuple[float, int] = (INF, 0)  # the next one for profiles, and its number
+        self._tick: tuple[float, int] = (INF, 0)  # the next one that is due, and its number
         self._carry_out: dict[type, Callable[[Any], None]] = {
             act.JobAccepted: self._ignore,
             act.StartJob: self._start,
@@ -80,8 +89,22 @@ class Simulation:
             act.KillJob: self._kill,
             act.WarnJob: self._ignore,
         }
+        self._engine: PlayedEngine | None = None
+        if pool is not None:
+            self._engine = engine = PlayedEngine(pool, seed, self.at, self.cancel)
+            self._carry_out |= {
+                act.AskNodes: lambda action: engine.ask(action, self.now),
+                act.GiveNode: lambda action: engine.give(action, self.now),
+                act.NodeEmptied: lambda action: engine.emptied(action, self.now),
+            }
+            self.records.pool = engine.history
+            self._book(reservations)
+            return
         for action in self.scheduler.handle(NodeJoined("cluster", nodes), 0.0):
             raise AssertionError(f"an empty cluster has nothing to do: {action}")
+        self._book(reservations)
+
+    def _book(self, reservations: Iterable[AdvanceReservation]) -> None:
         for reservation in reservations:
             self.scheduler.handle(ReservationMade(reservation), 0.0)
             self.at(reservation.start_s, Tick())
@@ -117,6 +140,8 @@ class Simulation:
             if collecting:
                 gc.enable()
         state = self.scheduler.state
+        if self._engine is not None:
+            self._engine.history.close(self.records.last_end_s)
         left = sum(job.state is JobState.WAITING for job in state.jobs.values())
         self.records.close(len(state.queue) + left)
         return self.records
@@ -143,11 +168,11 @@ class Simulation:
                 self._take(batch)
                 for event in batch:
                     self._do(handle(event, now))
-            if Profiled.of(self.scheduler.state).jobs:
+            if self._engine is not None or Profiled.of(self.scheduler.state).jobs:
                 self._set_tick()
 
     def _set_tick(self) -> None:
-        """Make sure that a tick comes when the next step of a profile is due."""
+        """Make sure that a tick comes when the next step of a profile, or of the pool, is due."""
         wanted_s = self.scheduler.next_wakeup(self.now)
         at_s, number = self._tick
         if wanted_s is not None and (wanted_s != at_s or at_s <= self.now):

@@ -5,6 +5,7 @@ Only this module imports matplotlib, and it is imported only when a picture is w
 
 from __future__ import annotations
 
+import itertools
 from bisect import insort
 from pathlib import Path
 
@@ -23,10 +24,16 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
 def plot_runs(path: Path, runs: list[Run]) -> None:
-    """One panel with the processors in use under each policy; below, if it fits, a Gantt each."""
+    """One panel with the processors in use under each policy; below, if it fits, a Gantt each.
+
+    If nodes came from a pool, beside each: how many were paid for, up and busy; and the costs.
+    """
     records = runs[0].records
-    gantt = len(records.ran) <= GANTT_JOBS and records.nodes <= GANTT_NODES
-    rows = 1 + (len(runs) if gantt else 0)
+    most = max(run.records.nodes for run in runs)
+    gantt = all(len(run.records.ran) <= GANTT_JOBS for run in runs) and most <= GANTT_NODES
+    pooled = [run for run in runs if run.records.pool is not None]
+    above = 1 + (len(pooled) + 1 if pooled else 0)
+    rows = above + (len(runs) if gantt else 0)
     figure = Figure(figsize=(10, 2.6 * rows + 0.6), layout="constrained")
     panels = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     origin_s = float(records.submit.min()) if len(records.ran) else 0.0
@@ -39,12 +46,16 @@ def plot_runs(path: Path, runs: list[Run]) -> None:
         label = f"{run.policy}: {100 * run.metrics['utilization']:.1f} % used"
         at, level = _averaged(at, held) if len(at) > STEPS else (at, held)
         panels[0].step((at - origin_s) / unit_s, level, where="post", label=label, linewidth=1)
-    panels[0].set(ylabel="processors in use", ylim=(0, records.nodes * 1.05))
+    panels[0].set(ylabel="processors in use", ylim=(0, most * 1.05))
     panels[0].legend(loc="lower center", fontsize="small", ncols=min(3, len(runs)))
+    for run, panel in zip(pooled, panels[1:], strict=False):
+        _nodes(panel, run, origin_s, unit_s)
+    if pooled:
+        _costs(panels[above - 1], runs, origin_s, unit_s)
     if gantt:
-        for run, panel in zip(runs, panels[1:], strict=True):
+        for run, panel in zip(runs, panels[above:], strict=True):
             _gantt(panel, run.records, origin_s, unit_s)
-            panel.set(ylabel="processor", ylim=(0, records.nodes), title=run.policy)
+            panel.set(ylabel="processor", ylim=(0, run.records.nodes), title=run.policy)
     panels[-1].set_xlabel(f"time ({unit})")
     figure.savefig(path, dpi=120, metadata={"Software": None} if path.suffix == ".png" else None)
 
@@ -55,6 +66,46 @@ def _averaged(at: Floats, held: NDArray[np.int64]) -> tuple[Floats, Floats]:
     area = np.append(0.0, np.cumsum(np.diff(at) * held[:-1]))
     level = np.diff(np.interp(edges, at, area)) / np.diff(edges)
     return edges, np.append(level, level[-1])
+
+
+def _nodes(panel: Axes, run: Run, origin_s: float, unit_s: float) -> None:
+    """Nodes of the pool that were paid for, those of them that were up, and what was busy."""
+    pool = run.records.pool
+    assert pool is not None
+    for (at, level), label, colour in (
+        (pool.paid_over_time(), "asked for (paid)", "tab:red"),
+        (pool.up_over_time(), "up", "tab:blue"),
+    ):
+        x, y = _averaged(at, level) if len(at) > STEPS else (at, level)
+        panel.step((x - origin_s) / unit_s, y, where="post", label=label, color=colour, lw=1)
+    at, held = run.records.held_over_time()
+    x, y = _averaged(at, held) if len(at) > STEPS else (at, held)
+    busy = y / pool.processors
+    at_unit = (x - origin_s) / unit_s
+    panel.fill_between(at_unit, busy, step="post", color="tab:green", alpha=0.35, label="busy")
+    nodes = run.records.nodes / pool.processors
+    panel.axhline(nodes, color="grey", linestyle="--", linewidth=1, label="most that there may be")
+    panel.set(ylabel="nodes", ylim=(0, nodes * 1.3), title=run.policy)  # room for the legend
+    panel.legend(loc="upper right", fontsize="small", ncols=4)
+
+
+def _costs(panel: Axes, runs: list[Run], origin_s: float, unit_s: float) -> None:
+    """What was paid until each moment, by a run with a pool and by the one before it without."""
+    for on, run in itertools.pairwise(runs):
+        pool = run.records.pool
+        if pool is None:
+            continue
+        end_s = origin_s + on.records.makespan_s
+        span, paid = (0.0, on.records.makespan_s / unit_s), (0.0, on.metrics["cost"])
+        (line,) = panel.plot(span, paid, linestyle="--", label=f"{on.policy}, always on")
+        at, level = pool.paid_over_time()
+        hours = np.append(0.0, np.cumsum(np.diff(at) * level[:-1])) / HOUR_S
+        saved = f"{run.policy}: {run.metrics['saved_pct']:.1f} % saved"
+        x = np.append((at - origin_s) / unit_s, (max(end_s, at[-1]) - origin_s) / unit_s)
+        y = np.append(hours, hours[-1]) * pool.price
+        panel.plot(x, y, color=line.get_color(), label=saved)
+    panel.set(ylabel="cost so far", ylim=(0, None))
+    panel.legend(loc="upper left", fontsize="small")
 
 
 def _gantt(panel: Axes, records: Records, origin_s: float, unit_s: float) -> None:

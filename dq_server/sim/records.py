@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from dq_server.core.model.actions import StartJob
 from dq_server.core.model.jobs import JobState
 from dq_server.sim.workload import Workload
+
+if TYPE_CHECKING:
+    from dq_server.sim.pool import NodeHistory
 
 SLOWDOWN_BOUND_S = 10.0
 NAN = float("nan")
@@ -48,6 +52,7 @@ class Records:
         self.state = bytearray(n)  # index into STATES
         self.resizes: dict[int, list[Resize]] = {}
         self.backfilled = 0
+        self.pool: NodeHistory | None = None  # if the nodes came from one
         self.notes = Counter(workload.notes)
         self._of_id = array("q", [-1])  # job id -> k
         self._submitted_s: dict[int, float] = {}  # where not at its time in the workload
@@ -141,11 +146,16 @@ class Records:
         return held
 
     @property
+    def last_end_s(self) -> float:
+        """When the last job ended; 0 if none ran."""
+        return float(self._of_ran(self.end_s).max()) if len(self.ran) else 0.0
+
+    @property
     def makespan_s(self) -> float:
         """See the module's docstring; 0 if no job ran."""
         if not len(self.ran):
             return 0.0
-        return float(self._of_ran(self.end_s).max() - self.submit.min())
+        return float(self.last_end_s - self.submit.min())
 
     def metrics(self) -> dict[str, float | int]:
         """The figures of a run by name, as in `dq sim run --json`."""

@@ -13,6 +13,7 @@ import click
 from dq_server.core.evolution.rules import FIT_RULES
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError, SchedulerError
+from dq_server.core.model.pool import PoolOptions
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import check, configured, from_tables, named_config
 from dq_server.sim.engine import Simulation
@@ -20,6 +21,7 @@ from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, as_json, as_table, try_to_write, write_csv
+from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.swf import read_swf
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
@@ -71,6 +73,16 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     help=f"How profiles known in advance are placed: {', '.join(FIT_RULES)}.  [default: 2X+c]",
 )
 @click.option(
+    "--pool",
+    "pool_words",
+    metavar="WORDS",
+    help="Nodes that are asked for and given back, instead of --nodes that are always on, beside"
+    ' which the result is shown. As in "min=0,max=100,idle=5m,start=2m,spread=0.5,price=1.2":'
+    " nodes at least and at most [--nodes], given back after idle; how long a node takes to start,"
+    " drawn with --seed from (1 ± spread) times that; its price per hour [1]; also processors of a"
+    " node [1], depth, grow=on|off and gain as in [pool].",
+)
+@click.option(
     "--enforce-estimates", is_flag=True, help="Kill jobs that run longer than their estimate."
 )
 @click.option(
@@ -92,6 +104,7 @@ def run(
     overhead: float | None,
     iterations: int | None,
     fit: str | None,
+    pool_words: str | None,
     enforce_estimates: bool,
     dependencies: bool,
     json_wanted: bool,
@@ -112,10 +125,21 @@ def run(
         runs = []
         for policy, config in configs.items():
             records = Simulation(jobs, nodes, config, reservations=reserved).run()
-            runs.append(Run(policy, records, records.metrics()))
+            table = config.options.get(PoolOptions.table, {})
+            if pool_words is None and not table:
+                runs.append(Run(policy, records, records.metrics()))
+                continue
+            pool = read_pool(pool_words or "", table, nodes)
+            pooled = Simulation(
+                jobs, nodes, config, reservations=reserved, pool=pool, seed=seed
+            ).run()
+            for label, found in ((policy, records), (f"{policy} + pool", pooled)):
+                metrics = found.metrics() | costs(found, pool, records)
+                runs.append(Run(label, found, metrics))
     except (WorkloadError, SchedulerError) as error:
         raise InputError(str(error)) from error
-    for note, count in sorted(runs[0].records.notes.items()):
+    notes = dict.fromkeys(item for found in runs for item in sorted(found.records.notes.items()))
+    for note, count in notes:
         click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
     try:
         if csv is not None:

@@ -38,7 +38,8 @@ SUBJECTS = {
     "tests/sim/test_experiments.py": {
         f"experiments.{name}"
         for name in (
-            "dynamic_esp", "job_mixes", "klein_perez", "limited_horizon", "mebf", "probing",
+            "dynamic_esp", "job_mixes", "klein_perez", "limited_horizon", "mebf", "pool_costs",
+            "probing",
         )
     },
     "tests/sim/test_klein_perez.py": {"experiments.klein_perez"},

@@ -25,6 +25,12 @@ def test_other_settings_override_the_set() -> None:
     assert (config.start, config.resize, config.samples) == ("easy", "reshape", 5)
 
 
+def test_a_pool_is_refused_because_there_is_nobody_to_ask_for_nodes() -> None:
+    with pytest.raises(UsageError, match=r"^x\.toml: \[pool\]: a server has no engine") as caught:
+        parse_config({"pool": {"max": 4}}, "x.toml")
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_how_long_agents_wait_when_they_are_told_to_go() -> None:
     assert parse_config({}, "x").of(NodeOptions).leave_within_s == 30.0
     assert parse_config({"nodes": {"leave_within_s": 5}}, "x").of(NodeOptions).leave_within_s == 5

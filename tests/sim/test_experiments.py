@@ -10,7 +10,17 @@ import pytest
 
 from dq_server.core.evolution import FIT_RULES
 from dq_server.sim.generators.klein_perez import draw_tests
-from experiments import dynamic_esp, job_mixes, klein_perez, limited_horizon, mebf, probing
+from experiments import (
+    dynamic_esp,
+    job_mixes,
+    klein_perez,
+    limited_horizon,
+    mebf,
+    pool_costs,
+    probing,
+)
+from tests.sim.logs import WriteLog
+from tests.sim.test_swf import line
 
 
 @pytest.mark.parametrize(
@@ -23,6 +33,8 @@ from experiments import dynamic_esp, job_mixes, klein_perez, limited_horizon, me
         (limited_horizon, ["--csv", "."], ".: this is a folder"),
         (dynamic_esp, ["--walltime-factor", "nan"], "walltimes are at least SET"),
         (job_mixes, ["--csv", "/proc/x"], "/proc/x: cannot be written"),
+        (pool_costs, ["--nodes", "4", "--log", "x.swf"], "x.swf: No such file"),
+        (pool_costs, ["--nodes", "4", "--log", "x.swf", "--idle", "1y"], "idle=1y: not understood"),
         (probing, ["--csv", "nowhere/x"], "nowhere/x: no such folder"),
         (mebf, ["--nodes", "0", "--log", "x.swf"], "'0' is not a whole number from 1 on"),
         (mebf, ["--nodes", "9", "--log", "x.swf", "--malleable", "7"], "a share is from 0 to 1"),
@@ -133,3 +145,19 @@ def test_probing_tries_fewer_sizes_and_says_where_it_loses(
         assert model["total_s"] < chain["total_s"]
     assert "bumpy" in body["verdict"] and "matmul" not in body["verdict"]
     assert len(table.read_text().splitlines()) == 1 + len(runs)
+
+
+def test_what_a_pool_saves_on_a_log(log: WriteLog, tmp_path: Path, capsys: Any) -> None:
+    two = log(
+        line(1, submit=0, run=1000, asked=4, estimate=1000),
+        line(2, submit=7200, run=100, asked=2, estimate=100),
+    )
+    picture = tmp_path / "costs.png"
+    args = ["--log", str(two), "--nodes", "4", "--start", "2m", "--idle", "1m,5m"]
+    pool_costs.main([*args, "--plot", str(picture)])
+    out = capsys.readouterr().out
+    assert "always on" in out and "2 min" in out and picture.exists()
+    pool_costs.main([*args, "--json", "--jobs", "1"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["idle_s"] for row in rows] == [None, 60.0, 300.0]
+    assert rows[1]["node_hours"] < rows[2]["node_hours"]

@@ -12,6 +12,7 @@ from dq_server.core.features.dynamic_requests import Requests
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
 from dq_server.core.features.nodes import Nodes
+from dq_server.core.features.pool import Pooling
 from dq_server.core.features.profiles import Profiles
 from dq_server.core.features.protection import Protecting
 from dq_server.core.features.reservations import Reservations
@@ -32,5 +33,6 @@ FEATURES = Features(
         Draining(),
         Reservations(),
         Protecting(),
+        Pooling(),
     )
 )

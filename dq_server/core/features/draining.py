@@ -150,6 +150,8 @@ class Draining(Feature):
         state.processors.lose(node.name)
         drains.gone[node.name] = event.life
         _forget(drains, node.name, drain)
+        for feature in turn.features["left"]:
+            feature.left(turn, node.name)
 
     def _withhold(self, turn: Turn, node: Node) -> None:
         state = turn.state
@@ -302,6 +304,9 @@ def _check_request(state: State, node: Node, event: ev.DrainRequested, now: floa
     known = Drains.of(state).nodes.get(node.name)
     if known is None or (event.leaves and not known.leaves) or (event.life and not known.life):
         return
+    deadline_s = INF if event.within_s is None else now + event.within_s
+    if event.leaves and deadline_s < (INF if known.deadline_s is None else known.deadline_s):
+        return  # whoever it belongs to wants it back sooner
     is_now = state_of(state, node)
     told = f"node {node.name} is {is_now} already, asked for by {known.by or 'a user'}{known.why}"
     if known.leaves:

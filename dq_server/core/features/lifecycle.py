@@ -31,10 +31,11 @@ class Lifecycle(Feature):
             turn.actions.append(JobAccepted(known))
             return
         spec.validate()
-        capacity = state.processors.capacity
-        if spec.needed > capacity:
-            draining = len(state.processors.withheld)
+        if spec.needed > turn.capacity_max:
+            capacity, draining = state.processors.capacity, len(state.processors.withheld)
             more = f", and {draining} on nodes that drain" if draining else ""
+            if turn.capacity_max > capacity:
+                more += f"; with all nodes of the pool it would have {turn.capacity_max}"
             raise InfeasibleRequest(
                 f"the job asks for {spec.needed} processors, the cluster has {capacity}{more}"
             )

@@ -37,6 +37,7 @@ from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import ConfigError, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.options import Options
+from dq_server.core.model.pool import prospect
 from dq_server.core.model.profile import (
     EvolutionProfile,
     InfeasibleProfileError,
@@ -281,7 +282,7 @@ def _scheduled(job: Job) -> ScheduledProfile:
 
 def _place_waiting(turn: Turn) -> None:
     """Make and renew the promises of the waiting jobs, see the module's docstring."""
-    state, now, capacity = turn.state, turn.now, turn.state.processors.capacity
+    state, now, capacity = turn.state, turn.now, prospect(turn.state)
     rule = fit_rule(turn.options(ProfileOptions).fit)
     line = list(state.line(now))
     while line and not line[-1].spec.profile:  # who stands behind all profiles moves none
@@ -334,7 +335,7 @@ def _keep(turn: Turn, job: Job, taken: StepFunction) -> None:
             return
     booked = replace(promised, start_s=booked_s)
     booked.take_rest_from(taken)
-    if taken.max(taken.origin_s, booked.end_s) <= state.processors.capacity:
+    if taken.max(taken.origin_s, booked.end_s) <= prospect(state):
         promise.scheduled = replace(promised, start_s=now_s)
     else:
         booked.give_back(taken)

@@ -140,7 +140,7 @@ class Protecting(Feature):
         """Look again at the restarted jobs that wait: on what could they start now?"""
         for job in turn.state.queue.values():
             if job.restarts:
-                _prefer(turn.state, job)
+                _prefer(turn, job)
 
     def ended(self, turn: Turn, job: Job) -> None:
         """It is not restarted any more."""
@@ -235,16 +235,16 @@ def _requeue(turn: Turn, job: Job, why: Reason, protection: Protection) -> None:
     code = "restart" if copies.count else "restart_afresh"
     reason = because(code, restarts=job.restarts, limit=limit, step=copies.step, why=why.text)
     job.begin_again(reason)
-    _prefer(turn.state, job)
+    _prefer(turn, job)
     turn.enqueue(job)
     job.note(turn.now, "restart", reason)
     turn.actions.append(JobRestarts(job.id, job.instance, reason))
 
 
-def _prefer(state: State, job: Job) -> None:
+def _prefer(turn: Turn, job: Job) -> None:
     """Plan a restarted job on the largest size up to its last one that can ever fit."""
     last = job.configuration or job.spec.initial
     if job.spec.kind is JobKind.RIGID:
         return
-    room = min(last.size, state.processors.capacity)
+    room = min(last.size, turn.capacity_max)
     job.start_on = largest_at_most(job.spec.configurations, room) or job.spec.configurations[0]

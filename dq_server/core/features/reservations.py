@@ -31,6 +31,7 @@ from dq_server.core.model.errors import (
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.points import resizable
+from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
@@ -265,7 +266,7 @@ def _check(state: State, wanted: AdvanceReservation, now: float) -> None:
             f"the reservation asks for {count} processors, the cluster has {capacity}"
         )
     taken = running(state, now).max(max(now, wanted.start_s), wanted.end_s)
-    free = capacity - int(taken)
+    free = prospect(state) - int(taken)
     can_give = sum(job.size - job.spec.configurations[0].size for job in resizable(state))
     if count > free + can_give:
         raise InfeasibleRequest(
@@ -318,7 +319,7 @@ def _make_room(turn: Turn, job: Job, booked: Iterable[AdvanceReservation]) -> Ve
     near = [r for r in booked if r.start_s <= now + lead_s and r.end_s > now]
     for r in near:
         taken = int(running(state, now).max(max(now, r.start_s), r.end_s))
-        short = taken - state.processors.capacity - state.incoming()
+        short = taken - prospect(state) - state.incoming()
         if short <= 0:
             continue
         legal, size = job.chain, job.size

@@ -111,7 +111,7 @@ class Resizing(Feature):
         if job.spec.kind is not JobKind.MALLEABLE:
             raise InvalidTransition(f"job {job.id} is {job.spec.kind}, not malleable")
         target = _wanted(job, event)
-        capacity = turn.state.processors.capacity
+        capacity = turn.capacity_max
         if event.size > capacity:
             raise InfeasibleRequest(f"the cluster has {capacity} processors")
         job.wanted = target

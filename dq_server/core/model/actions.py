@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dq_server.core.model.jobs import Answer, JobState
+from dq_server.core.model.pool import Shape
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration
 
@@ -130,6 +131,28 @@ class NodeEmptied:
 
 
 @dataclass(frozen=True, slots=True)
+class AskNodes:
+    """Ask the engine for a node of this shape for each ticket."""
+
+    shape: Shape
+    tickets: tuple[int, ...]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class GiveNode:
+    """Let the engine have the ticket's node back, or withdraw the request for it.
+
+    Nothing of any job is on it. Then report TicketEnded.
+    node  its name; empty: it has none yet
+    """
+
+    ticket: int
+    node: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class JobFinished:
     """The job reached an end state."""
 
@@ -165,6 +188,8 @@ Action = (
     | CallRemap
     | VacateProcessors
     | NodeEmptied
+    | AskNodes
+    | GiveNode
     | JobFinished
     | JobRestarts
     | WarnJob

@@ -77,6 +77,47 @@ class NodeLeft:
 
 
 @dataclass(frozen=True, slots=True)
+class TicketPending:
+    """The engine has taken the request for a node in, and cannot say when it is granted."""
+
+    ticket: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TicketStarted:
+    """A node that was asked for is granted: it starts, and will join under this name."""
+
+    ticket: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class TicketRefused:
+    """A node that was asked for will not come."""
+
+    ticket: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TicketRevoked:
+    """The engine takes a node back: within so many seconds nothing may be left there."""
+
+    ticket: int
+    within_s: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TicketEnded:
+    """There is no node under this ticket any more: it was given back, or has gone by itself."""
+
+    ticket: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobSubmitted:
     """A new job. A spec whose `request_id` was seen before yields the same job again."""
 
@@ -369,6 +410,11 @@ Event = (
     | DrainRequested
     | ResumeRequested
     | NodeLeft
+    | TicketPending
+    | TicketStarted
+    | TicketRefused
+    | TicketRevoked
+    | TicketEnded
     | JobSubmitted
     | JobAttached
     | JobStarted

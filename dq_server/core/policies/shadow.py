@@ -2,7 +2,8 @@
 
 Shadow time: the earliest moment at which the processors that are idle then suffice for the head job
 if every running job ends as planned. Extra processors: those that are idle at that moment beyond
-what the head job needs. (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001, section 2.2.)
+what the head job needs. (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001, section 2.2.) Nodes of a pool
+that are on their way bring idle processors when they are expected.
 
 Choices where the text is silent: all jobs planned to end exactly at the shadow time count for the
 extra processors; a job that runs longer than planned is expected to end at any moment, hence now;
@@ -17,6 +18,7 @@ from bisect import bisect_right, insort
 from dataclasses import dataclass
 from math import nextafter
 
+from dq_server.core.model.pool import arrivals
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import Start
 
@@ -48,6 +50,9 @@ def reserve(state: State, starts: list[Start], idle: int, needed: int, now: floa
             size = start.configuration.size
             planned_s = start.job.spec.planned_on_s(size)
             insort(ends, (INF if planned_s is None else now + planned_s, start.job.id, size))
+    coming = arrivals(state)
+    if coming:  # as if jobs that nobody has submitted held them until then
+        ends = sorted([*ends, *((at_s, 0, count) for at_s, count in coming)])
     free = idle + state.processors.coming
     for k, (end_s, _, held) in enumerate(ends):
         free += held

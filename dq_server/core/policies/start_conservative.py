@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import because
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
@@ -46,7 +47,7 @@ class ConservativeStart(StartPolicy):
         """See StartPolicy."""
         line = in_line(queue, None)
         self.promised = dict(state.promised)
-        capacity = state.processors.capacity
+        capacity = prospect(state)
         taken = self._with_promises(state, line, now)
         if taken is None:  # the plan is broken
             self.promised.clear()
@@ -73,7 +74,7 @@ class ConservativeStart(StartPolicy):
             if start_s < now:
                 return None
             _take(taken, job, start_s, job.preferred.size)
-        return taken if taken.max(now, INF) <= state.processors.capacity else None
+        return taken if taken.max(now, INF) <= prospect(state) else None
 
     def _seen_from(self, now: float) -> StepFunction:
         """The last pass's view of the time from `now` on."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.pool import prospect
 from dq_server.core.model.reasons import because
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
@@ -77,7 +78,7 @@ def start_by_plan(
 
 def _backfill(state: State, plan: StartPlan, idle: int, now: float, moldable: bool) -> list[Start]:
     """Jobs behind the planned ones that start now and disturb no reservation."""
-    taken, capacity = plan.taken, state.processors.capacity
+    taken, capacity = plan.taken, prospect(state)
     starts: list[Start] = []
     for job in plan.rest:
         if idle <= 0:

@@ -1,0 +1,334 @@
+"""The pool policy: when to ask for nodes, and when to give them back.
+
+Ask when
+
+* fewer nodes are there or on their way than `min`;
+* waiting jobs need more processors than are idle or on their way. The queue is gone through in its
+  order. A job counts if it could start once all nodes that may still be asked for have come: for
+  one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
+  such a one count if the start policy backfills and EASY's rule (policies/shadow.py) lets them;
+* nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
+  measured there, predicted, or, where no other size was tried, if it scaled.
+
+Give back a node that has been idle for `idle_s` and that none of these would ask for again, nor the
+first job that has to wait for others to end.
+
+Nothing flaps. What is asked for and what is kept follow from the same figures, so no node is given
+back that would be asked for at once. Nodes for a reason that may turn out to be none (a job that
+was to pass, a job that was to grow) are asked for once per job, or per size that it has. A node is
+given back `idle_s` after it has joined at the earliest, and a request that still waits with the
+engine is withdrawn no earlier than after the time that this would have taken.
+
+This file reads the state and changes nothing; features/pool.py does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil
+
+from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.pool import (
+    AskedFor,
+    Growth,
+    Pool,
+    PoolOptions,
+    Ticket,
+    TicketState,
+    possible,
+)
+from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.scalability import RunTime
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
+from dq_server.core.planning import INF, free
+from dq_server.core.policies.shadow import Reservation, reserve
+
+declare(
+    pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"
+    " idle and {coming} on their way: {nodes} nodes more",
+    pool_min="{alive} nodes are there or on their way, min = {min}: {nodes} nodes more",
+    pool_for_growth="job {job} would gain {gain_pct:.1f} % on {next_size} instead of {size}"
+    " ({how}); {idle} are idle: {nodes} nodes more",
+    pool_idle="idle for {idle_s:.0f} s (idle_s = {wanted_s:g}), {spare} processors are not needed",
+    pool_withdrawn="not granted for {waited_s:.0f} s, and not needed any more",
+    pool_never_joined="granted {waited_s:.0f} s ago, and its node has not joined",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask for `nodes` nodes.
+
+    jobs     that they are for; empty: for nobody in particular
+    passing  those of them that are to pass the head of the queue
+    growth   the nodes are for a running job that is to grow
+    """
+
+    nodes: int
+    reason: Reason
+    jobs: tuple[Job, ...] = ()
+    passing: tuple[Job, ...] = ()
+    growth: Growth | None = None
+
+
+@dataclass(slots=True)
+class _Demand:
+    """Processors that the waiting jobs need which can start without waiting for others to end."""
+
+    processors: int = 0
+    kept: int = 0  # needed by the first of the others
+    jobs: list[Job] = field(default_factory=list)
+    passing: list[Job] = field(default_factory=list)
+
+
+class View:
+    """The figures that asking and giving back are decided by, at one moment."""
+
+    def __init__(
+        self, state: State, config: SchedulerConfig, options: PoolOptions, now: float
+    ) -> None:
+        self.state, self.config, self.options, self.now = state, config, options, now
+        self.pool = Pool.of(state)
+        self.per_node = options.shape.processors
+        self.room = max(0, options.max - len(self.pool.tickets))
+        # What is promised to somebody later is neither free to be used nor to be given back.
+        self.idle = free(state, now, INF)
+        self.coming = self.pool.on_the_way() + state.incoming()
+        self.supply = self.idle + self.coming
+        self.demand = self._demand()
+
+    def _demand(self) -> _Demand:
+        found = _Demand()
+        if not self.state.queue:
+            return found
+        reach = self.supply + self.room * self.per_node
+        ahead: Reservation | None = None
+        for job in self._line():
+            needed = job.needed
+            fits = found.processors + needed <= reach
+            if ahead is not None:
+                if fits and self._passes(job, ahead):
+                    found.passing.append(job)
+                    found.jobs.append(job)
+                    found.processors += needed
+            elif fits:
+                found.jobs.append(job)
+                found.processors += needed
+            elif needed > self.options.processors and needed > possible(self.state, self.options):
+                continue  # max was larger when it was submitted: it holds up nobody
+            else:
+                # What is idle is not enough for it, and is kept all the same: jobs end sooner than
+                # planned, and nodes that would then have to start put the job off again and again.
+                found.kept = needed
+                if self.config.start == "fcfs":
+                    break
+                # Of the machine as it would be with all nodes that may be asked for.
+                left = self.idle + self.room * self.per_node - found.processors
+                ahead = reserve(self.state, [], left, needed, self.now)
+        return found
+
+    def _line(self) -> Iterator[Job]:
+        """Waiting jobs that nothing is promised to, in order."""
+        excused = [
+            p for f in self.state.features["excused"] if (p := f.excused(self.state)) is not None
+        ]
+        line: Iterable[Job] = self.state.line(self.now)
+        if excused:
+            line = (job for job in line if not any(p(job) for p in excused))
+        return islice(line, self.options.depth)
+
+    def _passes(self, job: Job, ahead: Reservation) -> bool:
+        """Whether it may start before the job ahead, on nodes that are asked for now."""
+        if AskedFor.of(job).passing:
+            return False
+        planned_s = job.spec.planned_s
+        up_s = self.now + self.pool.start_takes_s(self.options)
+        if planned_s is not None and up_s + planned_s <= ahead.end_by(self.now):
+            return True
+        if job.needed > ahead.extra_nodes:
+            return False
+        ahead.extra_nodes -= job.needed
+        return True
+
+    @property
+    def spare(self) -> int:
+        """Processors, idle or on their way, that nobody needs."""
+        growth = self.pool.growth
+        needed = self.demand.processors + self.demand.kept
+        return self.supply - needed - (growth.more if growth else 0)
+
+    def alive(self) -> list[Ticket]:
+        """Tickets of nodes that are there to stay, or will be."""
+        gone = (TicketState.DRAINING, TicketState.LEFT)
+        return [t for t in self.pool.tickets.values() if t.state not in gone]
+
+
+def to_ask(view: View) -> Ask | None:
+    """What to ask the engine for now; None: nothing."""
+    if not view.room or view.now < view.pool.retry_s:
+        return None
+    demand, per_node = view.demand, view.per_node
+    missing = demand.processors - view.supply
+    if missing > 0:
+        nodes = min(view.room, ceil(missing / per_node))
+        reason = because(
+            "pool_for_queue",
+            count=len(demand.jobs),
+            head=demand.jobs[0].id,
+            needed=demand.processors,
+            idle=view.idle,
+            coming=view.coming,
+            nodes=nodes,
+        )
+        return Ask(nodes, reason, tuple(demand.jobs), tuple(demand.passing))
+    alive = len(view.alive())
+    if alive < view.options.min:
+        nodes = min(view.room, view.options.min - alive)
+        return Ask(nodes, because("pool_min", alive=alive, min=view.options.min, nodes=nodes))
+    return _growth(view)
+
+
+def _growth(view: View) -> Ask | None:
+    """Nodes for the running job that gains most by them; None: none does."""
+    state, config = view.state, view.config
+    if config.resize == "none" or not view.options.grow or view.coming or view.pool.growth:
+        return None
+    if state.head(view.now) is not None:
+        return None
+    least = max(view.options.gain, config.threshold)
+    best: tuple[float, Job, Configuration, str] | None = None
+    for job in _growable(state, config):
+        found = _next_size(job, job.size + view.idle + view.room * view.per_node, least)
+        if found is None or found[0].size - job.size <= view.idle:
+            continue  # what is idle is enough: that is for the resize policy to decide
+        target, gain, how = found
+        if best is None or gain > best[0]:
+            best = gain, job, target, how
+    if best is None:
+        return None
+    gain, job, target, how = best
+    more = target.size - job.size
+    nodes = ceil((more - view.idle) / view.per_node)
+    reason = because(
+        "pool_for_growth",
+        job=job.id,
+        size=job.size,
+        next_size=target.size,
+        gain_pct=100 * gain,
+        how=how,
+        idle=view.idle,
+        nodes=nodes,
+    )
+    return Ask(nodes, reason, (job,), growth=Growth(job.id, job.instance, job.size, more))
+
+
+def _growable(state: State, config: SchedulerConfig) -> Iterator[Job]:
+    """Running jobs that would grow if they could, and for which nobody has asked at this size."""
+    withheld = state.processors.withheld
+    for job in state.active.values():
+        if job.spec.kind is not JobKind.MALLEABLE or job.state is not JobState.RUNNING:
+            continue
+        if job.resize is not None or job.keeps_size or job.settle:
+            continue
+        if AskedFor.of(job).grown_from == job.size or not withheld.isdisjoint(job.allocation):
+            continue
+        if job.spec.scalability is not None or job.performance.measured(config.samples):
+            yield job
+
+
+def _next_size(job: Job, size_max: int, least: float) -> tuple[Configuration, float, str] | None:
+    """The smallest larger size that gains more than `least`, its gain, and how that is known."""
+    data, current = job.performance, job.configuration
+    assert current is not None
+    for target in job.chain:
+        if target.size <= current.size:
+            continue
+        if target.size > size_max or not data.allows(target):
+            return None
+        gain, how = _gain(job, current, target)
+        if gain > least:
+            return target, gain, how
+    return None
+
+
+def _gain(job: Job, current: Configuration, target: Configuration) -> tuple[float, str]:
+    """Relative fall of the time of an iteration from one size to a larger one."""
+    known, says = job.performance.known, job.spec.scalability
+    if current in known and target in known:
+        return 1 - known[target] / known[current], "measured"
+    if says is not None:
+        return 1 - says.ratio(target.size) / says.ratio(current.size), "as the job says"
+    times_s = {at.size: time_s for at, time_s in known.items()}
+    if len(times_s) < 2:
+        return 1 - current.size / target.size, "if it scales: no other size was tried"
+    model = RunTime.fitted(times_s)
+    gain = 1 - model.time_s(target.size) / model.time_s(current.size)
+    return gain, f"predicted from {len(times_s)} sizes"
+
+
+def to_give(view: View) -> list[tuple[int, Reason]]:
+    """Tickets to give back now, with the reasons. Their nodes are idle, or have not joined."""
+    given: list[tuple[int, Reason]] = []
+    options, now, spare, per_node = view.options, view.now, view.spare, view.per_node
+    alive, up = len(view.alive()), 0
+    idle: list[tuple[float, int, int, Ticket]] = []
+    takes_s = view.pool.start_takes_s(options)
+    for number, ticket in view.pool.tickets.items():
+        if ticket.state is TicketState.UP:
+            up += 1
+        if ticket.idle_s is not None and ticket.idle_s + options.idle_s <= now:
+            first = view.state.processors.nodes[ticket.node].processors[0]
+            # Jobs are packed on the first processors: the last ones stay idle the longest.
+            idle.append((ticket.idle_s, -first, number, ticket))
+        elif ticket.granted_s is not None and ticket.state is TicketState.STARTING:
+            if ticket.granted_s + options.start_within_s <= now:
+                waited_s = now - ticket.granted_s
+                given.append((number, because("pool_never_joined", waited_s=waited_s)))
+                alive, spare = alive - 1, spare - per_node
+        elif (
+            ticket.state is TicketState.ASKED
+            and _overdue(ticket, options, takes_s, now)
+            and spare >= per_node
+            and alive > options.min
+        ):
+            waited_s = now - ticket.asked_s
+            given.append((number, because("pool_withdrawn", waited_s=waited_s)))
+            alive, spare = alive - 1, spare - per_node
+    for since_s, _, number, ticket in sorted(idle, key=lambda found: found[:3]):
+        count = len(view.state.processors.nodes[ticket.node].processors)
+        if count > spare or up <= options.min:
+            continue
+        for_s = now - since_s
+        reason = because("pool_idle", idle_s=for_s, wanted_s=options.idle_s, spare=spare)
+        given.append((number, reason))
+        up, spare = up - 1, spare - count
+    return given
+
+
+def _overdue(ticket: Ticket, options: PoolOptions, takes_s: float, now: float) -> bool:
+    """Whether it is still asked for although a node would have come and gone meanwhile."""
+    return ticket.asked_s + max(takes_s, options.start_s) + options.idle_s <= now
+
+
+def decision_times(state: State, options: PoolOptions, now: float) -> Iterator[float]:
+    """When time alone may make something due; only times after `now`."""
+    pool = Pool.of(state)
+    takes_s = max(pool.start_takes_s(options), options.start_s)
+    for ticket in pool.tickets.values():
+        due_s = None
+        if ticket.idle_s is not None:
+            due_s = ticket.idle_s + options.idle_s
+        elif ticket.state is TicketState.ASKED:
+            due_s = ticket.asked_s + takes_s + options.idle_s
+        elif ticket.state is TicketState.STARTING and ticket.granted_s is not None:
+            due_s = ticket.granted_s + options.start_within_s
+        if due_s is not None and due_s > now:
+            yield due_s
+    if pool.retry_s > now:
+        yield pool.retry_s
+    if pool.growth is not None and pool.growth.until_s is not None and pool.growth.until_s > now:
+        yield pool.growth.until_s
