@@ -122,7 +122,7 @@ def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab
     write_hosts(machines)
     up(machines, "--lost-after", "4")
     machines.cut("beta")
-    until(lambda: nodes(machines)["beta"] == "down", "beta is not missed", 12)
+    until(lambda: nodes(machines)["beta"] == "lost", "beta is not missed", 12)
     time.sleep(6)  # TCP's own back-off would take as long again
     machines.heal("beta")
     assert until(lambda: nodes(machines)["beta"] == "up", "beta does not come back") < 4.0

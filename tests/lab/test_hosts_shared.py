@@ -30,7 +30,7 @@ def test_a_protected_job_outlives_a_machine(make_lab: LabMaker) -> None:
     until(lambda: (job(lab)["remap_points"] or 0) > 20, "it does not get on")
     lab.ok("alpha", "dq resize last 4")
     lab.kill("beta")
-    until(lambda: nodes(lab).get("beta") == "down", "beta is not missed", 15)
+    until(lambda: nodes(lab).get("beta") == "lost", "beta is not missed", 15)
     assert product(lab)
     assert job(lab)["restarts"] == 1
 
