@@ -86,7 +86,7 @@ def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> No
     ]
     assert found["server"]["address"].startswith("tcp://10.77.0.1:")
     assert nodes(machines) == {"alpha": "up", "beta": "up"}
-    for app in ("matmul --n 600 --iterations 400", "lu --n 400 --iterations 300"):
+    for app in ("matmul --n 600 --iterations 900", "lu --n 400 --iterations 700"):
         machines.ok("alpha", f"dq submit --sizes 1,2,4 -- python -m apps.{app} --check")
         until(lambda: job(machines)["state"] == "running", "it does not start")
         machines.ok("alpha", "dq resize last 4")
