@@ -15,7 +15,8 @@ from harness.ranks import OWN, Recipe, run_job
 PROGRAM = str(Path(__file__).with_name("programs") / "late_imports.py")
 # Not for ranks of keepers, or a program of its own.
 NOT_FOR_RANKS = (
-    "resize_lib.processes.attached",  # for ranks that mpiexec has started
+    "resize_lib.attach",  # and the next: for ranks that mpiexec has started
+    "resize_lib.processes.attached",
     "resize_lib.processes.hydra",
     "resize_lib.processes.probe",
     "resize_lib.emulation.probe",
