@@ -103,6 +103,13 @@ class Turn:
 
     # --- starts ---------------------------------------------------------------------------------
 
+    def accepted_before(self, spec: JobSpec) -> bool:
+        """Whether this is a submission said again: then its job is the answer once more."""
+        known = self.state.by_request.get(spec.request_id) if spec.request_id else None
+        if known is not None:
+            self.actions.append(JobAccepted(known))
+        return known is not None
+
     def accept(self, spec: JobSpec) -> Job:
         """A new job that is neither on hold nor queued yet; `spec` was checked."""
         state = self.state

@@ -9,7 +9,7 @@ from dq_client import codec, keys
 from dq_client import messages as m
 from dq_client.home import Home
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.core.model.jobs import Job
+from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
 from dq_server.live.access import Access, Principal
@@ -148,3 +148,12 @@ def refusal(reply: m.ReplyBody) -> tuple[str, str]:
     """Code and text of an error."""
     assert isinstance(reply, m.Error), reply
     return reply.code, reply.text
+
+
+def running(talk: Talking, *agents: str) -> Job:
+    """A rigid job on the nodes of these agents, started."""
+    job = talk.submit(len(agents))
+    for name in agents:
+        talk.say(name, m.AppStarted(job.id, 1, 7))
+    assert job.state is JobState.RUNNING
+    return job

@@ -9,10 +9,10 @@ import pytest
 
 from dq_client import messages as m
 from dq_server.core.features.draining import Drains
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import Job
 from dq_server.core.model.launching import Launching
 from dq_server.live.views import nodes_view
-from tests.live.talking import Talking, ended, held, refusal
+from tests.live.talking import Talking, ended, held, refusal, running
 
 
 @pytest.fixture
@@ -28,15 +28,6 @@ def talk(tmp_path: Path) -> Iterator[Talking]:
 
 def states(talk: Talking) -> str:
     return " ".join(node["state"] for node in nodes_view(talk.state, talk.server.desk.places))
-
-
-def running(talk: Talking, *agents: str) -> Job:
-    """A rigid job on the nodes of these agents, started."""
-    job = talk.submit(len(agents))
-    for name in agents:
-        talk.say(name, m.AppStarted(job.id, 1, 7))
-    assert job.state is JobState.RUNNING
-    return job
 
 
 def pass_time(talk: Talking, seconds: float, *agents: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dq_client import messages as m
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
-from tests.live.talking import Talking, ended, held, refusal
+from tests.live.talking import Talking, ended, held, refusal, running
 
 
 @pytest.fixture
@@ -21,15 +21,6 @@ def talk(tmp_path: Path) -> Iterator[Talking]:
         made.agent(name)
     yield made
     made.close()
-
-
-def running(talk: Talking, *agents: str) -> Job:
-    """A rigid job on the nodes of these agents, started."""
-    job = talk.submit(len(agents))
-    for name in agents:
-        talk.say(name, m.AppStarted(job.id, 1, 7))
-    assert job.state is JobState.RUNNING
-    return job
 
 
 def state(job: Job) -> JobState:

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from dq_server.core.settings import named_config
-from dq_server.sim.cli import sim
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.generators.kit import kit_like
@@ -19,15 +17,10 @@ from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.pool import read_pool
 from dq_server.sim.workload import RigidWorkload
 from tests.sim.logs import WriteLog
+from tests.sim.test_run_command import run
 from tests.sim.test_swf import line
 
 POLICIES = ("fcfs", "easy", "conservative", "mebf-intensive")
-
-
-def run(*args: Any) -> Any:
-    result = CliRunner().invoke(sim, ["run", *map(str, args)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.fixture

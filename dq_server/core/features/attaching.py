@@ -18,7 +18,6 @@ from typing import Any
 
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
-from dq_server.core.model.actions import JobAccepted
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InsufficientResources, InvalidSpec
 from dq_server.core.model.jobs import Job, JobState
@@ -46,9 +45,7 @@ class Attaching(Feature):
     def attached(self, turn: Turn, event: ev.JobAttached) -> None:
         """A program that runs becomes a job; the same request id again yields the same job."""
         spec, state = event.spec, turn.state
-        known = state.by_request.get(spec.request_id) if spec.request_id else None
-        if known is not None:
-            turn.actions.append(JobAccepted(known))
+        if turn.accepted_before(spec):
             return
         _validate(event)
         for feature in turn.features["admit"]:

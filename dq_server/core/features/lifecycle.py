@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
-from dq_server.core.model.actions import JobAccepted
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import ENDED, Job, JobState
@@ -26,9 +25,7 @@ class Lifecycle(Feature):
         """A new job enters the queue; the same request id again yields the same job."""
         spec, state = event.spec, turn.state
         # Before any check: a repeat must get its job, even if it would be refused by now.
-        known = state.by_request.get(spec.request_id) if spec.request_id else None
-        if known is not None:
-            turn.actions.append(JobAccepted(known))
+        if turn.accepted_before(spec):
             return
         spec.validate()
         if spec.needed > turn.capacity_max:
