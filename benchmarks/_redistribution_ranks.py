@@ -57,8 +57,7 @@ class Case:
     ) -> None:
         self.comm, self.layout, self.order = comm, layout, order
         self.old, self.new = (Placement.leading(grid) for grid in grids)
-        self.private, self.session = Arena(shared=False), Arena()
-        self.fresh = Arena(shared=False)
+        self.private, self.session, self.fresh = Arena(), Arena(), Arena()
         self.once: MPI.Intracomm | None = None
         self.extra: dict[str, int] = {}
         old_rank, new_rank = (side.grid_rank(comm.rank) for side in (self.old, self.new))
@@ -111,7 +110,7 @@ class Case:
         def copy() -> Local | None:
             if self.expected is None:
                 return None
-            target = cast(Local, self.fresh.empty_quick(self.expected.shape, np.float64))
+            target = cast(Local, self.fresh.empty(self.expected.shape, np.float64))
             np.copyto(target, self.expected)
             return target
 

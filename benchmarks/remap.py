@@ -1,8 +1,15 @@
-"""The remap round trip on loopback: from the application's question to the scheduler's answer.
+"""What remap points cost a program, and the server's answer at one of them.
 
-    python -m benchmarks.remap [--points 2000] [--jobs 200] [--json]
+    python -m benchmarks.remap [--ranks 1,2,4] [--ms 0.1,1,10] [--seconds 4] [--json]
+    python -m benchmarks.remap --round-trips [--points 2000] [--jobs 200] [--json]
 
-One application (its own key, its own connection) asks at 2,000 remap points in a row, journal
+The first: how fast turns of so many milliseconds are in `rs.iterations`, beside those of a plain
+loop in the same processes, alternately: a malleable job, one that the server resizes never
+(rigid), and the program without a server. Median and mean: of what lies between
+two turns.
+
+The second, the round trip on loopback from the application's question to the scheduler's answer:
+one application (its own key, its own connection) asks at 2,000 remap points in a row, journal
 committed before every answer, CURVE encrypted: once with nothing else registered, once with 200
 more jobs on the books. Beside it, in the same run: a bare echo over an unencrypted ROUTER/DEALER
 pair in two processes, which is what ZeroMQ and the two processes cost on this machine.
@@ -13,7 +20,10 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,6 +36,8 @@ from dq_client import messages as m
 from dq_client.cluster import local_cluster
 from dq_client.connection import Connection
 from dq_client.home import Home
+from dq_client.launch import MPI_TUNING, ONE_THREAD
+from harness.commands import ROOT, CommandLine
 from harness.live import asked
 
 ECHO_ADDRESS = "tcp://127.0.0.1:*"
@@ -91,6 +103,37 @@ def submit(connection: Connection, name: str, seconds: int) -> int:
     return reply.job
 
 
+def turns(ranks: list[int], lengths_ms: list[str], seconds: float) -> list[dict[str, Any]]:
+    """One row for each way to run the program, number of ranks, and length of a turn."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="dq-bench-") as folder:
+        home = Home(Path(folder) / "home")
+        bringup.bring_up(home, local_cluster(max(ranks)), [])
+        connection = bringup.connect(home)
+        dq = CommandLine(home.root)
+        try:
+            for n in ranks:
+                for way in ("malleable", "rigid", "no server"):
+                    out = Path(folder) / f"{way}-{n}"
+                    program = [sys.executable, "-m", "benchmarks._remap_app", out, seconds]
+                    words = [str(word) for word in (*program, *lengths_ms)]
+                    if way == "no server":
+                        started = [sys.executable, "-m", "dq_client.ranks", "-n", str(n), "--"]
+                        extra = {**ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT)}
+                        subprocess.run([*started, *words], env={**os.environ, **extra}, check=True)
+                    else:
+                        sizes = ["--sizes", str(n)] if way == "malleable" else ["--kind", "rigid"]
+                        job = dq.submit("-n", n, *sizes, "--", *words)
+                        while asked(connection, job)["state"] not in ("done", "failed"):
+                            time.sleep(0.2)
+                    found = json.loads(out.read_text())
+                    rows += [{"ranks": n, "way": way, "ms": ms, **found[ms]} for ms in lengths_ms]
+        finally:
+            connection.close()
+            bringup.bring_down(home, force=True)
+    return rows
+
+
 def measure(points: int, jobs: int) -> dict[str, Any]:
     """All figures of one run."""
     with tempfile.TemporaryDirectory(prefix="dq-bench-") as folder:
@@ -120,30 +163,55 @@ def measure(points: int, jobs: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--points", type=int, default=2000)
-    parser.add_argument("--jobs", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
-    o = parser.parse_args()
-    found = measure(o.points, o.jobs)
-    if o.json:
-        print(json.dumps({"schema": 1, **found}))
-        return
+def show_turns(rows: list[dict[str, Any]]) -> None:
+    """The table."""
+    print(f"{'ranks':>5}  {'job':10}{'turn ms':>8}{'speed / plain':>15}{'median':>10}{'mean':>10}")
+    for row in rows:
+        print(
+            f"{row['ranks']:5}  {row['way']:10}{row['ms']:>8}{row['speed']:15.3f}"
+            f"{row['median_us']:7.1f} µs{row['mean_us']:7.1f} µs"
+        )
+
+
+def show_round_trips(found: dict[str, Any]) -> None:
+    """The table."""
     print(f"{'':28}{'median µs':>12}{'p99 µs':>12}")
     names = {
         "echo": "bare ZeroMQ echo",
         "idle": "remap point, idle server",
-        "busy": f"remap point, {o.jobs} more jobs",
+        "busy": f"remap point, {found['other_jobs']} more jobs",
     }
     for key, text in names.items():
         print(f"{text:28}{found[key]['median_us']:12.0f}{found[key]['p99_us']:12.0f}")
     print(
         f"\nratio to the echo: {found['ratio_idle']:.2f} idle, {found['ratio_busy']:.2f} with"
-        f" {o.jobs} jobs. The echo is the floor: two context switches and four copies; the rest is"
-        "\nencryption, validation, the decision and one journal commit."
+        f" {found['other_jobs']} jobs. The echo is the floor: two context switches and four copies;"
+        "\nthe rest is encryption, validation, the decision and one journal commit."
     )
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", default="1,2,4")
+    parser.add_argument("--ms", default="0.1,1,10")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--round-trips", action="store_true")
+    parser.add_argument("--points", type=int, default=2000)
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--json", action="store_true")
+    o = parser.parse_args()
+    if o.round_trips:
+        found = measure(o.points, o.jobs)
+    else:
+        ranks = [int(n) for n in o.ranks.split(",")]
+        found = {"turns": turns(ranks, o.ms.split(","), o.seconds)}
+    if o.json:
+        print(json.dumps({"schema": 1, **found}))
+    elif o.round_trips:
+        show_round_trips(found)
+    else:
+        show_turns(found["turns"])
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psutil
@@ -22,7 +23,9 @@ from dq_client.agent import tree
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, Timeout, UsageError
+from dq_client.hardware import shared_out
 from dq_client.home import Home, is_alive, machine
+from dq_client.web import running
 
 if TYPE_CHECKING:
     from dq_client.emulation.enforcement import Enforcement
@@ -30,10 +33,10 @@ if TYPE_CHECKING:
 PATIENCE_S = 20.0
 
 
-def connect(home: Home) -> Connection:
-    """A user's connection to the running server of this home."""
+def connect(home: Home, role: str = "user") -> Connection:
+    """A connection to the running server of this home, with the key of a user or a viewer."""
     info = home.server()
-    pair = keys.load(home.keys, "user")
+    pair = keys.load(home.keys, role)
     return Connection(info["address"], keys.load(home.keys, "server").public, pair)
 
 
@@ -65,6 +68,27 @@ def start_server(home: Home, options: list[str]) -> dict[str, object]:
         process.terminate()
         raise
     return home.server()
+
+
+def start_page(home: Home, port: int) -> dict[str, Any]:
+    """Start the live page in the background; returns its file once it takes requests."""
+    process = _start(home, "web", ["-m", "dq_client.web.process", "--port", str(port)])
+
+    def ready() -> bool:
+        if process.poll() is not None:
+            raise _last_words(home, "web", process.returncode)
+        info = running.running(home)
+        return info is not None and info["pid"] == process.pid
+
+    try:
+        wait_until(ready, PATIENCE_S, f"the page did not start in {PATIENCE_S:g} s")
+    except BaseException:
+        process.terminate()
+        raise
+    info = running.running(home)
+    if info is None:
+        raise DQError("the page has ended at once: see log/web.err")
+    return info
 
 
 def start_agent(
@@ -166,6 +190,7 @@ def bring_up(
     Nodes that join for the first time are numbered in the cluster's order.
     `mechanism`: how emulated nodes are slowed (emulation.mechanism).
     """
+    cluster = replace(cluster, nodes=tuple(shared_out(cluster.nodes)))
     by_kernel = mechanism in ("contained", "governor")
     if by_kernel:
         from dq_client.emulation import contained

@@ -1,13 +1,16 @@
 """Cluster files: which nodes a cluster has, and which agents stand for them.
 
     name = "opteron36"
-    engine = "emulated"            # local | emulated | hosts
+    engine = "emulated"            # local | emulated | hosts | slurm
 
     [[nodes]]
     names = "n[01-36]"             # a name, a range, or a list of either
     processors = 1
     speed = 1.0                    # relative to the other nodes
     core_share = 0.05              # emulated: share of one core of this machine
+    memory = "64G"                 # default: what is found; a share of it where nodes are emulated
+    gpus = 2
+    features = ["ssd"]
 
     [link]                         # emulated: what every node's link carries
     rate_mbit = 1000
@@ -17,6 +20,7 @@
     [network]                      # hosts: dq_client/hosts/network.py
     interface = "eth0"
 
+A cluster with engine = "slurm" has no [[nodes]] but a [pool] and a [slurm] (docs/slurm.md).
 Hosts are machines that are reached by ssh under the names given; docs/cluster.md has what else
 their [[nodes]] may say. A local cluster is one machine whose processors each count as a node; it
 needs no file (`dq up --local N`), or one with `engine = "local"` and `processors = N`.
@@ -28,20 +32,23 @@ import os
 import re
 import sys
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from dq_client.errors import UsageError
+from dq_client.hardware import parse_bytes
 from dq_client.hosts.network import Network
-from dq_client.messages import NAME_MAX, NODE_PROCESSORS_MAX, NODE_SPEED_MAX, NodeInfo
+from dq_client.messages import GPUS_MAX, NAME_MAX, NODE_PROCESSORS_MAX, NODE_SPEED_MAX, NodeInfo
+from dq_client.slurm.settings import SlurmTable
 
-ENGINES = ("local", "emulated", "hosts")
+ENGINES = ("local", "emulated", "hosts", "slurm")
 INF = float("inf")
 NODES_MAX = 10_000
 _RANGE = re.compile(r"^(?P<head>[A-Za-z0-9_.-]*)\[(?P<low>\d+)-(?P<high>\d+)\](?P<tail>[\w.-]*)$")
+_FEATURE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
 
 
@@ -62,6 +69,9 @@ class NodeGroup(msgspec.Struct, forbid_unknown_fields=True):
     core_share: float | None = None
     python: str | None = None  # hosts: the interpreter there that has DQ
     home: str | None = None  # hosts: DQ_HOME there
+    memory: str | int | None = None  # 64G, or bytes; default: what is found
+    gpus: int | None = None  # default: what is found
+    features: list[str] = []
 
 
 class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -73,6 +83,8 @@ class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     nodes: list[NodeGroup] = []
     link: Link | None = None
     network: Network | None = None
+    pool: dict[str, Any] | None = None  # slurm; the server knows what may stand in it
+    slurm: SlurmTable | None = None
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -83,6 +95,9 @@ class Host(msgspec.Struct, frozen=True):
     home: str = ""  # empty: DQ_HOME as it is here, or the default there
     processors: int | None = None  # None: all that it has
     speed: float = 1.0
+    memory: int = 0  # bytes; 0: what is found there
+    gpus: int | None = None  # None: what is found there
+    features: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,9 @@ class Cluster:
     link: Link | None = None
     hosts: tuple[Host, ...] = ()
     network: Network = field(default_factory=Network)
+    pool: dict[str, Any] = field(default_factory=dict)
+    slurm: SlurmTable | None = None  # the nodes are asked of Slurm
+    where: str = ""  # the file, for messages
 
     @property
     def processors(self) -> int:
@@ -135,7 +153,7 @@ def read_cluster(path: Path) -> Cluster:
     except tomllib.TOMLDecodeError as e:
         raise UsageError(f"{path}: not TOML: {e}") from e
     try:
-        return _cluster(msgspec.convert(data, ClusterFile))
+        return replace(_cluster(msgspec.convert(data, ClusterFile)), where=str(path))
     except msgspec.ValidationError as e:
         raise UsageError(f"{path}: {e}") from e
     except UsageError as e:
@@ -147,6 +165,10 @@ def _cluster(file: ClusterFile) -> Cluster:
         raise UsageError(f"unknown engine {file.engine!r}; known: {', '.join(ENGINES)}")
     if file.link is not None:
         _check_link(file.link, file.engine)
+    if file.engine == "slurm":
+        return _of_slurm(file)
+    if file.pool is not None or file.slurm is not None:
+        raise UsageError('[pool] and [slurm] need engine = "slurm"')
     if file.engine == "local":
         if file.nodes:
             raise UsageError("a local cluster has `processors`, not [[nodes]]")
@@ -171,6 +193,17 @@ def _cluster(file: ClusterFile) -> Cluster:
     return Cluster(file.name, file.engine, nodes, file.link)
 
 
+def _of_slurm(file: ClusterFile) -> Cluster:
+    if file.nodes or file.processors is not None:
+        raise UsageError("the nodes of a cluster of Slurm are those of its [pool]: give no others")
+    if not file.pool or not file.pool.get("max"):
+        raise UsageError("a cluster of Slurm needs [pool] max: how many nodes it may have at most")
+    table, found = file.slurm or SlurmTable(), file.network or Network()
+    table.check()
+    found.port_range()  # UsageError
+    return Cluster(file.name, file.engine, network=found, pool=file.pool, slurm=table)
+
+
 def _check_link(link: Link, engine: str) -> None:
     if engine != "emulated":
         raise UsageError("[link] is for emulated nodes: real ones have a link already")
@@ -193,8 +226,23 @@ def _names(group: NodeGroup) -> list[str]:
     share = group.core_share
     if share is not None and not 0 < share <= 1:
         raise UsageError(f"nodes {group.names}: core_share = {share:g}, need above 0, at most 1")
+    _memory(group)  # UsageError
+    if group.gpus is not None and not 0 <= group.gpus <= GPUS_MAX:
+        raise UsageError(f"nodes {group.names}: gpus = {group.gpus}, need 0 to {GPUS_MAX}")
+    for word in group.features:
+        require_feature(f"nodes {group.names}: features", word)
     words = [group.names] if isinstance(group.names, str) else group.names
     return [name for word in words for name in expand_names(word)]
+
+
+def _memory(group: NodeGroup) -> int:
+    """Bytes; 0: not said."""
+    if group.memory is None:
+        return 0
+    found = parse_bytes(str(group.memory))
+    if found is None:
+        raise UsageError(f"nodes {group.names}: memory = {group.memory!r}, need 64G, 512M or bytes")
+    return found
 
 
 def _node(name: str, group: NodeGroup, link: Link | None) -> NodeInfo:
@@ -206,6 +254,9 @@ def _node(name: str, group: NodeGroup, link: Link | None) -> NodeInfo:
         host=name,
         speed=group.speed,
         core_share=group.core_share,
+        memory=_memory(group),
+        gpus=group.gpus or 0,
+        features=group.features,
         link_mbit=None if link is None else link.rate_mbit,
         link_latency_us=None if link is None else link.latency_us,
         link_duplex="full" if link is None else link.duplex,
@@ -223,6 +274,9 @@ def _host(name: str, group: NodeGroup) -> Host:
         home=group.home or "",
         processors=group.processors,
         speed=group.speed,
+        memory=_memory(group),
+        gpus=group.gpus,
+        features=group.features,
     )
 
 
@@ -230,6 +284,15 @@ def require_name(word: str) -> str:
     """The name of a node, which is one of a folder, too; UsageError if it cannot be one."""
     if not _NAME.fullmatch(word) or len(word) > NAME_MAX:
         raise UsageError(f"not a node name: {word!r} (letters, digits, '.', '_', '-')")
+    return word
+
+
+def require_feature(where: str, word: str) -> str:
+    """A feature's name; UsageError if it cannot be one."""
+    if not _FEATURE.fullmatch(word) or len(word) > NAME_MAX:
+        raise UsageError(
+            f"{where}: {word!r} is no feature's name (letters, digits, '.', '_', ':', '-')"
+        )
     return word
 
 

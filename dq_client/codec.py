@@ -10,6 +10,7 @@ from dq_client.messages import (
     FROM_SERVER_BYTES_MAX,
     FromServer,
     Ident,
+    JobWelcome,
     Request,
 )
 
@@ -65,3 +66,13 @@ def decode_from_server(frame: bytes) -> FromServer:
         return _from_server.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise MalformedMessage(str(e)) from e
+
+
+def welcome_text(welcome: JobWelcome) -> str:
+    """A welcome that travels as a variable of the environment."""
+    return msgspec.json.encode(welcome).decode()
+
+
+def welcome_of(text: str) -> JobWelcome:
+    """The welcome of such a variable, which this job's server has made."""
+    return msgspec.json.decode(text, type=JobWelcome)

@@ -84,11 +84,10 @@ class Connection:
 
     def send(self, body: RequestBody) -> str:
         """Send without waiting; returns the request's id."""
-        request = Request(next(self._ids), body)
-        self._send(request)
-        return request.id
+        return self._new(body).id
 
-    def _send(self, request: Request) -> None:
+    def send_request(self, request: Request) -> None:
+        """Send it for the first time or again; NoServer if nobody has read for long."""
         try:
             # Without NOBLOCK a full queue would stop an agent's loop while the server is away.
             self.socket.send(codec.encode(request), zmq.NOBLOCK)
@@ -110,21 +109,22 @@ class Connection:
 
     def ask(self, body: RequestBody, timeout_s: float = 5.0) -> ReplyBody:
         """Like `call`, but an Error reply is returned. NoServer when the time is up."""
-        request = Request(next(self._ids), body)
         deadline = time.monotonic() + timeout_s
-        resend = 0.0  # at once, the first time
+        question = self.begin(body)
         while (left := deadline - time.monotonic()) > 0:
-            if time.monotonic() >= resend:
-                self._send(request)
-                resend = time.monotonic() + RESEND_S
-            message = self.receive(min(left, 0.25))
-            if isinstance(message, Order):
-                self.orders.append(message)
-            # A reply with another id answers an earlier request whose time was up.
-            elif message is not None and message.id == request.id:
-                return message.body
-            self.check_refused()
+            reply = question.poll(min(left, 0.25))
+            if reply is not None:
+                return reply
         raise NoServer(f"the server at {self.address} does not answer ({timeout_s:g} s)")
+
+    def begin(self, body: RequestBody) -> Question:
+        """Ask without waiting. Whatever else is asked before its reply is there loses the reply."""
+        return Question(self, self._new(body))
+
+    def _new(self, body: RequestBody) -> Request:
+        request = Request(next(self._ids), body)
+        self.send_request(request)
+        return request
 
     def check_refused(self) -> None:
         """Raise Refused if the server has turned our key away."""
@@ -149,3 +149,31 @@ class Connection:
         self.monitor.close(0)
         self.socket.close()
         self._context.term()
+
+
+class Question:
+    """A request that was sent; it is sent again while its reply is awaited."""
+
+    def __init__(self, connection: Connection, request: Request) -> None:
+        self._connection, self._request = connection, request
+        self._resend_s = time.monotonic() + RESEND_S
+
+    def poll(self, timeout_s: float) -> ReplyBody | None:
+        """The reply, or None if it has not come when the time is up, or something else has.
+
+        Raises:
+            Refused: the server has turned our key away.
+            NoServer: nobody has read for so long that the queue is full.
+        """
+        connection = self._connection
+        if time.monotonic() >= self._resend_s:
+            connection.send_request(self._request)
+            self._resend_s = time.monotonic() + RESEND_S
+        message = connection.receive(timeout_s)
+        if isinstance(message, Order):
+            connection.orders.append(message)
+        # A reply with another id answers an earlier request whose time was up.
+        elif message is not None and message.id == self._request.id:
+            return message.body
+        connection.check_refused()
+        return None

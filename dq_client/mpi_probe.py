@@ -29,7 +29,7 @@ MARK_VARIABLE = "DQ_PROBE_MARK"
 OTHER_NODE = spelled_in_numbers("another-node")
 
 NO_JOBS = "no MPI job can run on this machine"
-FIXED_SIZE = "jobs keep the size they start with; everything else works"
+NO_JOINING = "no rank joins a running job: a resize ends them all and starts others (docs/mpi.md)"
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,20 @@ class ProbeResult:
     ok: bool
     detail: str
     consequence: str
+    trial: str = ""
 
 
 PROBES = (
     Probe("start two ranks", "start", 2, NO_JOBS),
-    Probe("spawn on a named host", "spawn", 1, FIXED_SIZE),
-    Probe("merge old and new ranks", "merge", 1, FIXED_SIZE),
-    Probe("disconnect", "disconnect", 1, FIXED_SIZE),
-    Probe("exit of one process", "exit", 2, FIXED_SIZE),
+    Probe("spawn on a named host", "spawn", 1, NO_JOINING),
+    Probe("merge old and new ranks", "merge", 1, NO_JOINING),
+    Probe("disconnect", "disconnect", 1, NO_JOINING),
+    Probe("exit of one process", "exit", 2, NO_JOINING),
     Probe(
         "release a spawned group, spawn again on its host",
         "release",
         1,
-        "jobs keep the size they start with: growing works, giving processors back does not",
+        NO_JOINING,
     ),
 )
 
@@ -124,7 +125,7 @@ def _judge(probe: Probe, argv: list[str], limit_s: float) -> ProbeResult:
         return ProbeResult(probe.name, False, detail, probe.consequence)
     said = [line for line in out.splitlines() if line.startswith(ANSWER_START)]
     if code == 0 and said:
-        return ProbeResult(probe.name, True, said[0].removeprefix(ANSWER_START), "")
+        return ProbeResult(probe.name, True, said[0].removeprefix(ANSWER_START), "", probe.trial)
     return ProbeResult(probe.name, False, _why(code, out, err), probe.consequence)
 
 

@@ -88,7 +88,9 @@ SCENARIOS = (
         ),
         "All policies beat EASY under both loads and are close together, closest with 5000 jobs,"
         " as in the paper; which one leads by a few points depends on the workload drawn. The"
-        " paper gains about 12 points more: how loaded its cut of the log is, it does not say.",
+        " paper gains more, not only for the load of its cut of the log, which it does not give:"
+        " part of it is a choice where its text is open, whether a job may be backfilled on fewer"
+        " processors than it prefers (backfill_smaller; experiments.mebf_rules).",
     ),
     Scenario(
         "2: scalability",

@@ -7,6 +7,8 @@
         for step in rs.iterations(100):
             work(rs.grid, A)
 
+`LoopError`, `Resized` and `TaskError` are here, too: docs/programs.md says who raises them.
+
 Importing the package does not initialise MPI; opening a session does.
 """
 
@@ -17,7 +19,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from resize_lib.farm_round import TaskError as TaskError
     from resize_lib.jobsession import Session
+    from resize_lib.loops import LoopError as LoopError
+    from resize_lib.solver import Resized as Resized
 
 # One rank per processor means one thread per rank. Counts only if numpy is not loaded yet.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -64,6 +69,7 @@ LATER = (
     "resize_lib.emulation.node",
     "resize_lib.jobsession",
     "resize_lib.processes.own",
+    "resize_lib.processes.restart",
     "resize_lib.processes.spawn",
     "resize_lib.protection.in_place",
     "resize_lib.protection.protector",
@@ -87,4 +93,49 @@ def imported() -> None:
     remember_start_folder()
 
 
-__all__ = ["attach", "imported", "preload", "session"]
+# Where the public classes and functions are. Imported when they are asked for: most need MPI.
+_PUBLIC = {
+    "Array": "declared.dense",
+    "Block1D": "descriptors",
+    "BlockCyclic": "descriptors",
+    "CSR": "declared.csr",
+    "Cartesian": "declared.cartesian",
+    "CartesianBlocks": "descriptors",
+    "Custom": "descriptors",
+    "CustomDataError": "redistribution",
+    "Cyclic1D": "descriptors",
+    "DescriptorError": "descriptors",
+    "Grid": "grid",
+    "GridError": "grid",
+    "Items": "declared.items",
+    "LegalSizesError": "legal",
+    "LocalState": "declared.local_state",
+    "LoopError": "loops",
+    "Matrix": "declared.dense",
+    "Mistake": "mistakes",
+    "Parcel": "declared.packed",
+    "ProcessGrid": "descriptors",
+    "RedistributionError": "redistribution",
+    "Resized": "solver",
+    "Retired": "session_end",
+    "Rows": "declared.csr",
+    "Session": "jobsession",
+    "TaskError": "farm_round",
+    "Value": "declared.packed",
+    "Weighted1D": "descriptors",
+    "balanced_dims": "descriptors",
+    "legal_sizes": "legal",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"resize_lib.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
+
+
+__all__ = ["attach", "imported", "preload", "session", *_PUBLIC]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from mpi4py import MPI
@@ -29,9 +30,10 @@ class GridError(ValueError):
 class Grid:
     """``rows`` x ``cols`` processes on ``comm``; collective over ``comm``.
 
-    ``comm`` stays the caller's; the row and column communicators are this object's own and go with
-    ``free()``. ``row_comm`` holds the ranks of my grid row (ranked by column), ``col_comm`` those
-    of my grid column (ranked by row).
+    ``comm`` stays the caller's; the row and column communicators, and those of ``cart`` and
+    ``ghost_comm``, are this object's own and go with ``free()``. ``row_comm`` holds the ranks of my
+    grid row (ranked by column), ``col_comm`` those of my grid column (ranked by row).
+    ``own_comm`` is the library's, for what must not meet the application's messages.
 
     ``wait`` says how ranks wait: "block" inside MPI (fastest, but polls), "nap" between tests
     (for more ranks than cores), "auto" naps exactly when this node has more ranks than
@@ -43,6 +45,10 @@ class Grid:
         DescriptorError: a side below 1.
     """
 
+    # Made when they are first asked for, which most programs never do.
+    _carts: Mapping[tuple[tuple[int, ...], tuple[bool, ...]], MPI.Cartcomm] = MappingProxyType({})
+    _ghost_comm: MPI.Intracomm | None = None
+
     def __init__(
         self, comm: MPI.Intracomm, rows: int, cols: int, *, wait: WaitMode = "auto"
     ) -> None:
@@ -53,6 +59,7 @@ class Grid:
                 f"the communicator has {comm.size}"
             )
         self.comm = comm
+        self.own_comm = MPI.Intracomm(comm).Dup()
         self.rank: int = comm.rank
         self.row, self.col = self.shape.coords(self.rank)
         self.row_comm = comm.Split(self.row, self.col)
@@ -94,6 +101,20 @@ class Grid:
         due_s = pacing.arrival_s(requests)
         return due_s == 0.0 or due_s <= time.monotonic()
 
+    def cart(self, dims: tuple[int, ...], periods: tuple[bool, ...]) -> MPI.Cartcomm:
+        """The same ranks as a Cartesian grid, ranks as here; the first time collective."""
+        key = dims, periods
+        if key not in self._carts:
+            self._carts = {**self._carts, key: self.comm.Create_cart(list(dims), list(periods))}
+        return self._carts[key]
+
+    @property
+    def ghost_comm(self) -> MPI.Intracomm:
+        """For ghosts alone, so that no receive of the program takes them; first time collective."""
+        if self._ghost_comm is None:
+            self._ghost_comm = cast(MPI.Intracomm, self.comm.Split(0, self.rank))
+        return self._ghost_comm
+
     def scratch(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
         """A column-major work array, its contents undefined, kept under ``name`` for the next call.
 
@@ -108,12 +129,17 @@ class Grid:
             self._scratch[name] = held
         return np.ndarray(shape, dtype=kind, buffer=held, order="F")
 
+    def __repr__(self) -> str:
+        return f"<Grid {self.shape}: rank {self.rank} at ({self.row}, {self.col})>"
+
     def free(self) -> None:
-        """Give the row and column communicators and the work arrays back (collective)."""
+        """Give this object's communicators and the work arrays back (collective)."""
         self._scratch.clear()
-        for comm in (self.row_comm, self.col_comm):
+        ghosts = [] if self._ghost_comm is None else [self._ghost_comm]
+        for comm in (self.row_comm, self.col_comm, self.own_comm, *self._carts.values(), *ghosts):
             if comm != MPI.COMM_NULL:
                 comm.Free()
+        self._carts, self._ghost_comm = {}, None
 
 
 def _naps(comm: MPI.Intracomm, wait: WaitMode) -> bool:

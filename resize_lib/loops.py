@@ -4,7 +4,9 @@ A loop is known by where it stands: it is the n-th that begins at its level, cou
 program's begin, or from the begin of the turn of the loop around it. So every rank counts alike,
 and so does a rank that joins later and runs the program from its start: loops that the job has left
 make no turn there, a loop that the job is in begins at the job's turn, and when the innermost of
-those is reached the rank has come to where the others are.
+those is reached the rank has come to where the others are. A name does not change that: it is for
+messages, and for whoever measures (`label`). A call of a solver that is started again after a
+resize (solver.py) and a task farm (taskfarm.py) are loops, too.
 
 A turn in which an inner loop has made remap points is none itself: the last turn of the inner one
 was, and times are those of innermost turns.
@@ -13,12 +15,23 @@ was, and times are those of innermost turns.
 from __future__ import annotations
 
 import time
+import zlib
+from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 # The loops that are running, outermost first: the number of each at its level, and its turn.
 Position: TypeAlias = tuple[tuple[int, int], ...]
+AWAITED: Position = ((-1, -1),)  # known once this rank has met the job (Turns.meet)
+
+# What a loop is: turns of the program; the call of a solver, or a task farm, in which no loop may
+# begin.
+Kind: TypeAlias = Literal["turns", "solve", "map"]
+
+
+LEFT_MAX = 64  # loops that are remembered for messages
 
 
 class LoopError(Exception):
@@ -28,22 +41,34 @@ class LoopError(Exception):
 class Turns(Protocol):
     """What a session does about turns."""
 
+    def meet(self) -> Position:
+        """Where the job is; asked at the first loop by a rank that does not know. Collective."""
+
     def arrive(self) -> None:
         """This rank is where the job is: take its share of the data. Collective."""
 
+    def has_arrived(self) -> None:
+        """It has its share."""
+
     def turn_begins(self) -> None:
-        """An innermost turn is about to begin, as far as one can know."""
+        """An innermost turn is about to begin, as far as one can know; its time runs from here."""
 
     def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
         """A remap point. `last`: no turn comes after this one, as far as one can know."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Loop:
     """One that is running. `turn`: the one that is running or comes next."""
 
     number: int
     turn: int = 0
+    # Which turns are of one kind, so that their times can be compared: the innermost name around
+    # them, or else the number of the outermost loop.
+    label: str = ""
+    name: str = ""
+    count: int | None = None  # of its turns; None: not known
+    kind: Kind = "turns"
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
 
@@ -56,6 +81,9 @@ class Loops:
         self._running: list[Loop] = []
         self._begun = 0  # loops of the outermost level
         self._latest = Loop(0)
+        # Since the last remap point: what this rank has begun and left, as a checksum and in words.
+        self._path = 0
+        self._left: deque[tuple[Loop, int | None]] = deque(maxlen=LEFT_MAX)  # and the turn around
 
     @property
     def position(self) -> Position:
@@ -67,12 +95,47 @@ class Loops:
         """Whether this rank is where the job is."""
         return self._target is None
 
+    def checksum(self, *, end: bool) -> int:
+        """Equal on all ranks that have made the same turns since the last remap point.
+
+        end: this rank makes no more, and may have left its loops in any way.
+        """
+        path = self._path
+        for loop in [self._latest] if end else self._running:
+            path = _with(path, loop)
+        return path
+
+    @property
+    def made(self) -> list[str]:
+        """What `checksum` is of, in words."""
+        left = [
+            _named([loop]) if outer is None else f"{_named([loop])} in turn {outer} around it"
+            for loop, outer in self._left
+        ]
+        running = self._running
+        around = running if self._latest not in running else running[:-1]
+        return [*left, _named([*around, self._latest])]
+
+    def agreed(self) -> None:
+        """All ranks are at the same remap point."""
+        self._path = 0
+        self._left.clear()
+
+    def _note(self) -> None:
+        """Another loop begins, or a turn around ends: keep what the loop before has come to."""
+        latest, around = self._latest, self._running[-1] if self._running else None
+        self._path = _with(self._path, latest, len(self._running))
+        if latest is not around and self._begun:
+            self._left.append((latest, around.turn if around else None))
+
     def give_up(self) -> None:
         """This rank joins nobody: the job does without it."""
         self._target = None
 
     def check_arrived(self) -> None:
         """LoopError if this rank has passed by where the job is."""
+        if self._target is AWAITED:
+            raise LoopError("this rank was to join the job, and its program has begun no loop")
         if self._target is not None:
             raise LoopError(_MISSED.format(_shown(self._target)))
 
@@ -80,6 +143,28 @@ class Loops:
     def turn(self) -> int:
         """Of the innermost loop that is running, or else of the one that ran last."""
         return self._latest.turn
+
+    @property
+    def label(self) -> str:
+        """Of the innermost loop that is running, or else of the one that ran last."""
+        return self._latest.label
+
+    @property
+    def next_label(self) -> str:
+        """Of the loop that begins next, if it has no name."""
+        return self._running[-1].label if self._running else str(self._begun + 1)
+
+    @property
+    def next_place(self) -> str:
+        """Of the loop that begins next; no other one has the same."""
+        around = "".join(f"{loop.number + 1}.{loop.turn}/" for loop in self._running)
+        begun = self._running[-1].begun_inside if self._running else self._begun
+        return f"{around}{begun + 1}"
+
+    @property
+    def innermost(self) -> Loop | None:
+        """The innermost loop that is running."""
+        return self._running[-1] if self._running else None
 
     def can_go_back(self, position: Position) -> bool:
         """Whether only the turn of the innermost loop lies between here and there."""
@@ -91,54 +176,87 @@ class Loops:
         """Go on from there; `can_go_back`."""
         self._running[-1].turn = position[-1][1]
 
-    def run(self, count: int | None) -> Iterator[int]:
+    def run(self, count: int | None, name: str = "") -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`."""
-        loop, around = self._begin(), list(self._running)
-        if loop is None:
-            return
-        try:
+        with self.inside(name, count) as loop:
+            if loop is None:
+                return
+            around, session = self._running[:-1], self._session
             while count is None or loop.turn < count:
                 self._is_innermost(around, loop)
                 loop.begun_inside, loop.points_inside = 0, False
+                if self._target is None:
+                    session.turn_begins()
                 begin_s = time.perf_counter()
-                if self.arrived:
-                    self._session.turn_begins()
                 yield loop.turn
                 elapsed_s = time.perf_counter() - begin_s
+                if loop.begun_inside:
+                    self._note()
                 self._is_innermost(around, loop)
-                self.check_arrived()
+                if self._target is not None:
+                    self.check_arrived()
                 loop.turn += 1
                 if loop.points_inside:
                     continue
                 for outer in around:
                     outer.points_inside = True
                 last = not around and count is not None and loop.turn >= count
-                self._session.turn_ends(elapsed_s, last=last)
+                session.turn_ends(elapsed_s, last=last)
+
+    @contextmanager
+    def inside(
+        self, name: str = "", count: int | None = None, *, kind: Kind = "turns"
+    ) -> Iterator[Loop | None]:
+        """The loop that begins here, while it is the innermost; None if the job has left it."""
+        loop, around = self._begin(name, count, kind), list(self._running)
+        if loop is None:
+            yield None
+            return
+        try:
+            self._running.append(loop)
+            self._latest = loop
+            yield loop
         finally:
+            # Those around only: one inside that was left by `break` may not have heard of it yet.
             self._running[:] = around
+
+    def running(self, loop: Loop | None, turn: int) -> bool:
+        """Whether that turn of this loop goes on; None: outside of all loops, which always does."""
+        return loop is None or (loop in self._running and loop.turn == turn)
+
+    def point_is_inside(self) -> None:
+        """The remap point that comes is none of the turns around the innermost loop."""
+        for outer in self._running[:-1]:
+            outer.points_inside = True
 
     def _is_innermost(self, around: list[Loop], loop: Loop) -> None:
         # A loop inside that was left by `break` may not have heard of it yet.
         self._running[:] = [*around, loop]
         self._latest = loop
 
-    def _begin(self) -> Loop | None:
+    def _begin(self, name: str, count: int | None, kind: Kind) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
+        label = name or self.next_label
         level = len(self._running)
+        if level and (outer := self._running[-1]).kind != "turns":
+            raise LoopError(_INSIDE[outer.kind])
+        self._note()
         if level:
             number = self._running[-1].begun_inside
             self._running[-1].begun_inside += 1
         else:
             number = self._begun
             self._begun += 1
+        if self._target is AWAITED:
+            self._target = self._session.meet()
         target = self._target
         if target is None:
-            return Loop(number)
+            return Loop(number, 0, label, name, count, kind)
         if level >= len(target) or number > target[level][0]:
             self.check_arrived()
         if number < target[level][0]:
             return None
-        loop = Loop(number, target[level][1])
+        loop = Loop(number, target[level][1], label, name, count, kind)
         if level == len(target) - 1:
             self._running.append(loop)
             try:
@@ -148,6 +266,7 @@ class Loops:
             self._target = None
             for outer in self._running:
                 outer.points_inside = True  # the one where this rank was taken in
+            self._session.has_arrived()
         return loop
 
 
@@ -155,6 +274,27 @@ def _shown(position: Position) -> str:
     return ", in it ".join(f"turn {turn} of loop {number + 1}" for number, turn in position)
 
 
+def _with(path: int, loop: Loop, level: int = 0) -> int:
+    """The checksum with where a loop is. Cheap, because inner loops may begin in every turn."""
+    count = -1 if loop.count is None else loop.count
+    path = zlib.crc32(b"%d %d %d %d" % (level, loop.number, loop.turn, count), path)
+    return zlib.crc32(loop.name.encode(), path) if loop.name else path
+
+
+def _named(loops: list[Loop]) -> str:
+    shown = []
+    for at in loops:
+        count = "" if at.count is None else f" of {at.count}"
+        name = f" {at.name!r}" if at.name else ""
+        shown.append(f"turn {at.turn}{count} of loop {at.number + 1}{name}")
+    return ", in it ".join(shown)
+
+
+_INSIDE = {
+    "solve": "no loop of remap points may begin inside of rs.solve: call rs.remap() there, or run"
+    " the loop without rs.solve",
+    "map": "a task of rs.map may not begin a loop of remap points: only one rank does the task",
+}
 _MISSED = (
     "this rank was to join the job in {}, and its program does not come there: which loops run must"
     " not depend on what only the ranks that were there before can know"

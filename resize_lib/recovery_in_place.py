@@ -21,6 +21,7 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
+from resize_lib import world_guard
 from resize_lib.processes.interface import Survivor
 from resize_lib.processes.link import LinkClosed, RankLink, own_link
 from resize_lib.protection.state import ProtectionError
@@ -127,7 +128,7 @@ class InPlace:
         it is settled.
         """
         job = self._session.job
-        counts = np.array([job.seq, job.copies.number, job.request, self._session.granted])
+        counts = np.array([job.seq, job.copies.number, job.request, self._session.points.granted])
         wait_all([comm.Iallreduce(MPI.IN_PLACE, counts, MPI.MAX)])
         granted = int(counts[3])
         # The dead may have been one further than all others.
@@ -168,10 +169,16 @@ class InPlace:
     def _restore(self) -> None:
         session = self._session
         assert session.protector is not None, "copies are for protected jobs"
+        before = [(item, getattr(item, "local", None)) for item in session.declared.values()]
         try:
             loops = session.protector.restore_in_place()
         except ProtectionError as e:
             self._give_up(session.comm, str(e))
+        replaced = [(item.name, old, getattr(item, "local", None)) for item, old in before]
+        before.clear()  # whether anybody else holds a part is counted
+        session.stale.retire_all(replaced)
+        session.stale.sent = False  # what replaces them is not under way
+        world_guard.refuse()
         if not session.loops.can_go_back(loops):
             self._give_up(session.comm, "the copy was made in another loop")
         session.loops.go_back(loops)

@@ -20,20 +20,20 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, NoReturn, assert_never
 
 import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.declarations import Move
+from resize_lib import world_guard
+from resize_lib.before_arrival import agree_to_join
+from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
-from resize_lib.emulation.node import LinkRate
-from resize_lib.loops import Position
+from resize_lib.jobposition import JobPosition as JobPosition
+from resize_lib.legal import shown
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
-from resize_lib.protection.state import CopyState
 from resize_lib.redistribution import (
     InvalidRedistributionError,
     MovingArray,
@@ -42,41 +42,12 @@ from resize_lib.redistribution import (
     redistribute,
 )
 from resize_lib.redistribution.agreement import gather_records
+from resize_lib.same_values import differing_value
+from resize_lib.server_link import say
 from resize_lib.waiting import watched
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
-
-
-@dataclass(slots=True)
-class JobPosition:
-    """Where the job is, equal on every rank. Joining ranks receive it before all else."""
-
-    rows: int  # of the process grid; rows x cols is the size of the communicator
-    cols: int
-    places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]; or empty
-    managed: bool = False  # a DQ server decides on resizes
-    loops: Position = ()  # at the last remap point
-    seq: int = 0  # remap points so far
-    resize_id: int = 0  # the last resize that was committed; 0 if there was none
-    request: int = 0  # dynamic requests and releases so far
-    asked: m.DynamicAnswer | None = None  # the latest answer to the latest of them
-    redistribution_s: float = 0.0  # of the last resize; 0 once it has been reported
-    old_rows: int = 0  # for joining ranks: the grid that holds the data
-    old_cols: int = 0
-    link: LinkRate | None = None  # None where links are not emulated
-    expanding: m.RemapAnswer | None = None  # the expansion whose ranks are starting, if one is
-    copies: CopyState = field(default_factory=CopyState)  # of a protected job
-
-    @property
-    def processors(self) -> list[int]:
-        """The server's numbers of the processors, in rank order."""
-        return [place.processor for place in self.places]
-
-    @property
-    def grid(self) -> ProcessGrid:
-        """The grid."""
-        return ProcessGrid(self.rows, self.cols)
 
 
 class Step(Enum):
@@ -88,6 +59,7 @@ class Step(Enum):
     EXPAND = auto()  # start new ranks, wait for them, merge
     SHRINK = auto()
     REGRID = auto()
+    RESTART = auto()  # all ranks end, others start on the new size
     GIVE_UP = auto()  # the resize is aborted: go on as before
 
 
@@ -113,19 +85,25 @@ def advise(
                 return answer, Step.COMPLETE if ready else Step.CONTINUE
             backend.cancel_expand()
         except ProcessError as e:
-            _aborted(session, begun, str(e))
+            aborted(session, begun, str(e))
             return answer, Step.GIVE_UP
         if last or answer.what == "continue":
-            _aborted(session, begun, "the server has withdrawn it")
+            aborted(session, begun, "the server has withdrawn it")
             return answer, Step.GIVE_UP
     if answer.what == "continue":
         return answer, Step.CONTINUE
-    can = backend.can_resize or answer.what == "regrid"
+    restarts = session.succession is not None and answer.what != "regrid"
+    can = backend.can_resize or restarts or answer.what == "regrid"
+    if session.legal_sizes and answer.rows * answer.cols not in session.legal_sizes:
+        aborted(session, answer, f"the program can run on {shown(session.legal_sizes)} ranks only")
+        return answer, Step.GIVE_UP
     if last or not can:
-        _aborted(session, answer, _LAST if last else backend.why_not)
+        aborted(session, answer, _LAST if last else backend.why_not)
         return answer, Step.GIVE_UP
     if answer.what == "regrid":
         return answer, Step.REGRID
+    if restarts:
+        return answer, Step.RESTART
     if answer.what == "shrink":
         return answer, Step.SHRINK
     if iteration_s >= PATIENT_FROM_S:
@@ -137,7 +115,7 @@ def advise(
             touch=_coming_bytes(session, answer),
         )
     except ProcessError as e:
-        _aborted(session, answer, str(e))
+        aborted(session, answer, str(e))
         return answer, Step.GIVE_UP
     return answer, Step.BEGIN
 
@@ -151,7 +129,7 @@ def give_up_at_end(session: Session) -> None:
     if begun is not None:
         with suppress(ProcessError):
             session.backend.cancel_expand()
-        _aborted(session, begun, _LAST)
+        aborted(session, begun, _LAST)
 
 
 def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
@@ -172,6 +150,9 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
             return shrink(session, answer)
         case Step.REGRID:
             regrid(session, answer)
+        case Step.RESTART:
+            assert session.succession is not None, "only then it is advised"
+            return session.succession.leave(answer)
         case Step.GIVE_UP:
             pass
         case _:
@@ -182,6 +163,14 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
 def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     """Merge with ranks on the granted processors; collective over the old ranks."""
     old = session.grid
+    values = {name: value.value for name, value in session.values.items()}
+    differs = differing_value(old.own_comm, values) if values else ""
+    if differs:
+        if session.rank == 0:
+            session.backend.cancel_expand()
+            say(differs)
+        aborted(session, answer, differs)
+        return
     try:
         if begun:
             comm = session.backend.complete_expand(old.comm)
@@ -193,7 +182,7 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
                 touch=_coming_bytes(session, answer) if session.rank == 0 else (),
             )
     except ProcessError as e:
-        _aborted(session, answer, str(e))
+        aborted(session, answer, str(e))
         return
     # The new ranks know nothing of losses yet: if one happens here, the job is restarted.
     with watched(None):
@@ -210,11 +199,17 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     idle_bcast(comm, job)  # new ranks wait for it in Session.__init__
     old.free()
     session.grid = session.make_grid(comm)
+    session.watch.rebase(job.seq)
+    why_not = agree_to_join(session.grid.own_comm)
+    if why_not:
+        _undo_expansion(session, answer, previous_id, why_not)
+        return
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError as e:
         _undo_expansion(session, answer, previous_id, str(e))
         return
+    world_guard.refuse()
     _committed(session, answer.resize_id, [])
 
 
@@ -236,13 +231,22 @@ def join(session: Session) -> None:
     """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
     job = session.job
     comm = session.grid.comm
+    if agree_to_join(session.grid.own_comm):
+        retreat(session)
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError:
-        session.grid.free()
-        session.backend.shrink(comm, range(job.old_rows * job.old_cols, comm.size))
-        session.loops.give_up()
-        session.backend.leave()
+        retreat(session)
+    session.watch.rebase(job.seq)
+
+
+def retreat(session: Session) -> NoReturn:
+    """A new rank's half of `_undo_expansion`: leave the job again, before the first turn."""
+    job, comm = session.job, session.grid.comm
+    session.grid.free()
+    session.backend.shrink(comm, range(job.old_rows * job.old_cols, comm.size))
+    session.loops.give_up()
+    session.backend.leave()
 
 
 def shrink(session: Session, answer: m.RemapAnswer) -> bool:
@@ -258,7 +262,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     try:
         _move(session, _everyone(job.rows, job.cols), after, old.comm)
     except RedistributionError as e:
-        _aborted(session, answer, str(e))
+        aborted(session, answer, str(e))
         return True
     with watched(None):  # from here on ranks have another communicator, or none
         session.grid.free()  # its row and column communicators would still connect the leavers
@@ -268,6 +272,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
         job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
         job.places = [job.places[r] for r in staying]
         session.grid = session.make_grid(comm)
+    world_guard.refuse()
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -279,7 +284,7 @@ def regrid(session: Session, answer: m.RemapAnswer) -> None:
     try:
         _move(session, _everyone(job.rows, job.cols), _everyone(answer.rows, answer.cols), comm)
     except RedistributionError as e:
-        _aborted(session, answer, str(e))
+        aborted(session, answer, str(e))
         return
     old.free()
     job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
@@ -301,12 +306,16 @@ def _everyone(rows: int, cols: int) -> Placement:
 def _move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
     """Redistribute everything declared; the session's data is untouched if that fails."""
     try:
-        _move_data(session, old, new, comm)
+        with session.stale.moving():
+            session.stale.retire_all(_move_data(session, old, new, comm))
     finally:  # after an error the arena holds the new parts that were given up
         session.arena.trim()
 
 
-def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
+def _move_data(
+    session: Session, old: Placement, new: Placement, comm: MPI.Intracomm
+) -> list[tuple[str, Any, Any]]:
+    """The names of what has moved, each with its old and its new part."""
     begin = time.perf_counter()
     # Joining ranks have the communicator of an emulated grid already, old ones not yet. On a plain
     # copy of the handle all make the same MPI calls.
@@ -315,7 +324,13 @@ def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intra
     items = list(session.declared.values())
     link = session.emulation.link if session.emulation is not None else None
     places = session.places
-    move = Move([places[r] for r in old.ranks], [places[r] for r in new.ranks], joining)
+    move = Move(
+        before=[places[r] for r in old.ranks],
+        after=[places[r] for r in new.ranks],
+        joining=joining,
+        old_ranks=old.ranks,
+        new_ranks=new.ranks,
+    )
     try:
         moving = [item.moving(move) for item in items]
     except DescriptorError as e:  # the same on every rank
@@ -339,13 +354,19 @@ def _move_data(session: Session, old: Placement, new: Placement, comm: MPI.Intra
         nodes_s = link.bulk_s(sent, received, outcome.panels)
         time.sleep(max(0.0, begin + nodes_s - time.perf_counter()))
         idle_barrier(comm)  # rank 0 reports the time of the slowest
+    replaced: list[tuple[str, Any, Any]] = []
     if comm.rank in new.ranks:
         for item, part in zip(items, outcome.arrays, strict=False):  # the values come last
+            before = getattr(item, "local", None)
             item.take(part)
+            # With ghosts, which may be all that there is here.
+            replaced.append((item.name, before, getattr(item, "local", None)))
+            del before  # whether anybody else holds it is counted
         if joining and values:
             for name, value in outcome.arrays[-1].items():
                 session.values[name].value = value
     session.job.redistribution_s = time.perf_counter() - begin
+    return replaced
 
 
 def _moving_values(
@@ -380,7 +401,8 @@ def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
         session.server().tell(m.Committed(resize_id, took_s, pids))
 
 
-def _aborted(session: Session, answer: m.RemapAnswer, why: str) -> None:
+def aborted(session: Session, answer: m.RemapAnswer, why: str) -> None:
+    """Tell the server that a resize does not happen."""
     if session.rank == 0:
         session.server().tell(m.Aborted(answer.resize_id, why[:4000]))
 
@@ -396,4 +418,4 @@ def _undo_expansion(session: Session, answer: m.RemapAnswer, previous_id: int, w
     job.rows, job.cols, job.resize_id = job.old_rows, job.old_cols, previous_id
     del job.places[old_size:]
     session.grid = session.make_grid(comm)
-    _aborted(session, answer, why)
+    aborted(session, answer, why)

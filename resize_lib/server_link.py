@@ -5,14 +5,31 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dq_client import messages as m
 from dq_client.errors import DQError, NoServer
 
+if TYPE_CHECKING:
+    from dq_client.connection import Question
+
 ANSWER_WITHIN_S = 3.0
 LOST_WITHIN_S = 10.0  # less than keepers give a job to go on in place (docs/ranks.md)
 FAREWELL_WITHIN_S = 60.0
+RESTART_WITHIN_S = 10.0  # unanswered, the job goes on, and the server hears of it at a remap point
 QUIET_S = 5.0  # after a time-out nothing is sent for so long: each attempt costs the job 3 s
+
+
+@dataclass(slots=True)
+class OpenRemap:
+    """A question at a remap point that the job has not heard the answer to."""
+
+    carry_on: m.RemapAnswer  # if there will be none
+    question: Question | None = None  # None: it was not sent
+    answer: m.RemapAnswer | None = None  # once it is known
+    until_s: float = field(default_factory=lambda: time.monotonic() + ANSWER_WITHIN_S)
 
 
 class ServerLink:
@@ -26,6 +43,7 @@ class ServerLink:
 
         self._connection = Connection(address, server_key, pair_of(secret))
         self._quiet_until = 0.0
+        self._open: OpenRemap | None = None
 
     @staticmethod
     def configured() -> bool:
@@ -43,38 +61,113 @@ class ServerLink:
         e = os.environ
         return cls(e["DQ_SERVER"], e["DQ_SERVER_KEY"], e["DQ_JOB_KEY"])
 
-    def hello(self, processors: int) -> m.JobWelcome | None:
-        """Report; None, with a note on standard error, if the server cannot be reached."""
+    def hello(self, processors: int, legal: Sequence[int] = ()) -> m.JobWelcome | None:
+        """Report; None, with a note on standard error, if the server cannot be reached.
+
+        legal: the sizes that the program can run on; empty: all.
+        """
         try:
-            reply = self._connection.call(m.JobHello(m.PROTOCOL, processors), 10.0)
+            hello = m.JobHello(m.PROTOCOL, processors, list(legal))
+            reply = self._call(hello, 10.0)
         except DQError as e:
             say(f"running without the DQ server: {e}")
             return None
         assert isinstance(reply, m.JobWelcome)
         return reply
 
+    def joining(self, resize_id: int) -> m.JobWelcome:
+        """Where ranks that were started for this resize will be in the job.
+
+        Raises:
+            DQError: the server is away, or does not wait for them any more.
+        """
+        reply = self._call(m.JobJoining(m.PROTOCOL, resize_id), 10.0)
+        assert isinstance(reply, m.JobWelcome)
+        return reply
+
+    def say_where(self, report: m.RankReport, within_s: float) -> None:
+        """Tell where a rank is.
+
+        Raises:
+            DQError: the server is away.
+        """
+        self._call(report, within_s)
+
     def remap(self, point: m.RemapPoint) -> m.RemapAnswer:
         """Ask what to do; if the server is away or refuses, the answer is: continue.
 
         Such an answer repeats the `preparing` of the question: an expansion under way goes on.
         """
-        carry_on = m.RemapAnswer(what="continue", resize_id=point.preparing)
+        self.begin_remap(point)
+        answer = self.remap_answer(wait=True)
+        assert answer is not None, "it waits"
+        return answer
+
+    def begin_remap(self, point: m.RemapPoint) -> None:
+        """Ask what to do, and go on; one question at a time."""
+        assert self._open is None, "the answer before has not been taken"
+        self._open = OpenRemap(m.RemapAnswer(what="continue", resize_id=point.preparing))
         if time.monotonic() < self._quiet_until:
-            return carry_on
+            self._open.answer = self._open.carry_on
+            return
         try:
-            reply = self._connection.call(point, ANSWER_WITHIN_S)
+            self._open.question = self._connection.begin(point)
         except NoServer:
-            self._quiet_until = time.monotonic() + QUIET_S
-            return carry_on
+            self._give_up(self._open)
+
+    def remap_word(self) -> str:
+        """What the answer to `begin_remap` says to do; empty if it has not come."""
+        asked = self._open
+        assert asked is not None, "something was asked"
+        self._look(asked, 0.0)
+        return "" if asked.answer is None else asked.answer.what
+
+    def remap_answer(self, *, wait: bool) -> m.RemapAnswer | None:
+        """Take the answer to `begin_remap`; None if it has not come.
+
+        wait: until it comes, or ANSWER_WITHIN_S since it was asked for are over.
+        """
+        asked = self._open
+        assert asked is not None, "something was asked"
+        self._look(asked, 0.0)
+        while wait and asked.answer is None:
+            self._look(asked, 0.25)
+        if asked.answer is not None:
+            self._open = None
+        return asked.answer
+
+    def _look(self, asked: OpenRemap, timeout_s: float) -> None:
+        if asked.answer is not None or asked.question is None:
+            return
+        try:
+            reply = asked.question.poll(timeout_s)
+        except NoServer:
+            self._give_up(asked)
+            return
         except DQError:
-            return carry_on
-        assert isinstance(reply, m.RemapAnswer)
-        return reply
+            asked.answer = asked.carry_on
+            return
+        if isinstance(reply, m.RemapAnswer):
+            asked.answer = reply
+        elif reply is not None:  # an error: it refuses
+            asked.answer = asked.carry_on
+        elif time.monotonic() > asked.until_s:
+            self._give_up(asked)
+
+    def _give_up(self, asked: OpenRemap) -> None:
+        self._quiet_until = time.monotonic() + QUIET_S
+        asked.answer = asked.carry_on
+
+    def _call(self, body: m.RequestBody, within_s: float) -> m.ReplyBody:
+        """Ask and wait; the reply to an earlier question is kept."""
+        while self._open is not None and self._open.answer is None:
+            self._look(self._open, 0.25)
+        return self._connection.call(body, within_s)
 
     def lost(self, processors: list[int]) -> m.RemapAnswer:
         """Ask on what to go on without these; `continue` if the job cannot, or nobody answers."""
         try:
-            reply = self._connection.call(m.RanksLost(processors), LOST_WITHIN_S)
+            reply = self._call(m.RanksLost(processors), LOST_WITHIN_S)
         except DQError as e:
             return m.RemapAnswer(what="continue", reason=str(e))
         assert isinstance(reply, m.RemapAnswer)
@@ -84,7 +177,7 @@ class ServerLink:
         """Ask for processors or give some back; any failure counts as rejected."""
         more = body.more if isinstance(body, m.DynamicRequest) else -body.count
         try:
-            reply = self._connection.call(body, ANSWER_WITHIN_S)
+            reply = self._call(body, ANSWER_WITHIN_S)
         except DQError as e:
             return m.DynamicAnswer(request=body.request, what="rejected", more=more, reason=str(e))
         assert isinstance(reply, m.DynamicAnswer)
@@ -93,16 +186,39 @@ class ServerLink:
     def tell(self, body: m.Committed | m.Aborted) -> None:
         """Report a resize's outcome. If it is lost, the next remap point makes up for it."""
         try:
-            self._connection.call(body, ANSWER_WITHIN_S)
+            self._call(body, ANSWER_WITHIN_S)
         except DQError as e:
             say(f"the server did not take note of a resize: {e}")
+
+    def resizes_by_restart(self) -> None:
+        """Tell that a resize ends all ranks: the server lets them end only if it knows."""
+        try:
+            self._connection.call(m.ResizesByRestart(), ANSWER_WITHIN_S)
+        except DQError as e:
+            say(f"this job keeps its size: the server does not know how it is resized: {e}")
+
+    def restart_ready(self, resize_id: int) -> str:
+        """All ranks would end for this resize now: why they must not; empty: they may."""
+        try:
+            self._connection.call(m.RestartReady(resize_id), RESTART_WITHIN_S)
+        except DQError as e:
+            return str(e)
+        return ""
+
+    def restarted(self, resize_id: int) -> bool:
+        """The new ranks have their data; whether the server knows it now."""
+        try:
+            self._connection.call(m.Committed(resize_id), ANSWER_WITHIN_S)
+        except DQError:  # it will, at the next remap point
+            return False
+        return True
 
     def report(self, body: m.CopyMade | m.GaveUp) -> None:
         """Report something that the job does not depend on, unless the server is away."""
         if time.monotonic() < self._quiet_until:
             return
         try:
-            self._connection.call(body, ANSWER_WITHIN_S)
+            self._call(body, ANSWER_WITHIN_S)
         except NoServer:
             self._quiet_until = time.monotonic() + QUIET_S
         except DQError as e:
@@ -111,7 +227,7 @@ class ServerLink:
     def farewell(self) -> None:
         """Report that the work is done: a job that was resized or protected is not done without."""
         try:
-            self._connection.call(m.WorkDone(), FAREWELL_WITHIN_S)
+            self._call(m.WorkDone(), FAREWELL_WITHIN_S)
         except DQError as e:
             say(f"the server does not know that the work is done: {e}")
 

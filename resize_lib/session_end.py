@@ -12,19 +12,26 @@ example, the keeper knows, or its node's agent finds the mark without its proces
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING, Protocol
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from mpi4py import MPI
 
 from dq_client import messages as m
+from resize_lib import same_turns
+from resize_lib.grid import Grid
 from resize_lib.loops import LoopError
+from resize_lib.mistakes import caller, described, place_of
 from resize_lib.processes.link import LinkMark, own_link
 from resize_lib.resize import give_up_at_end
-from resize_lib.server_link import say
+from resize_lib.server_link import ServerLink, say
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
+CAUGHT_MAX = 3  # of `Retired`, before the process ends at once
 LOST_THE_OTHERS = 75  # exit code: EX_TEMPFAIL; see dq_server/core/model/protection.py
 
 
@@ -59,6 +66,20 @@ class Retired(SystemExit):
         super().__init__(0)
 
 
+class LeftGrid(Grid):
+    """What a rank has in place of its grid when it has left the job: shape and place as they were.
+
+    Any use of a communicator calls `refuse`.
+    """
+
+    def __init__(self, grid: Grid, refuse: Callable[[], NoReturn]) -> None:
+        self.shape, self.rank, self.row, self.col = grid.shape, grid.rank, grid.row, grid.col
+        self._refuse = refuse
+
+    def __getattr__(self, name: str) -> Any:  # what `__init__` has not set
+        self._refuse()
+
+
 class SessionEnd:
     """The end of one session; `session` is still usable when a method is called.
 
@@ -68,13 +89,32 @@ class SessionEnd:
     def __init__(self, session: Session, mark: Mark) -> None:
         self._session = session
         self._mark = mark
+        self._told = False  # the server has been told why this rank ends
+        self._caught: int | None = None  # how often `Retired` was; None: this rank has not left
+        self._show = sys.excepthook
+        sys.excepthook = self._uncaught
         atexit.register(self._without_block)
 
     def retired(self) -> Retired:
         """What is raised in a rank that leaves the job; it reports nothing more to the server."""
         atexit.unregister(self._without_block)
         self._mark.remove()
+        self._caught = 0
+        self._session.grid = LeftGrid(self._session.grid, self._still_here)
         return Retired()
+
+    def _still_here(self) -> NoReturn:
+        """The program has caught `Retired` and goes on as if this rank were in the job."""
+        s = self._session
+        self._caught = (self._caught or 0) + 1
+        if self._caught == 1:
+            say(
+                f"{caller()}: this rank has left the job, and its program has caught the SystemExit"
+                " that ends it: let that pass"
+            )
+        if self._caught > CAUGHT_MAX:
+            s.backend.leave()
+        raise Retired
 
     def leave(self, error: BaseException | None) -> None:
         """The `with` block ends, with this error if any. Does not return where it aborts.
@@ -83,55 +123,124 @@ class SessionEnd:
         """
         atexit.unregister(self._without_block)
         s = self._session
-        if error is None:
-            s.loops.check_arrived()
+        if self._caught is not None:
+            if error is not None and not isinstance(error, Retired):
+                self._show(type(error), error, error.__traceback__)
+            if s.link is not None:
+                s.link.close()
+            s.backend.leave()
+        self._check_joined(error)
         well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if s.job.managed and not isinstance(error, Retired):
-            if not well and error is not None and s.protector is not None:
+        if s.job.managed:
+            if not well and error is not None:
                 self._say_why(error)
             elif well:
+                self._check_turns(self._why(error))
                 self._farewell()
         if s.link is not None:
             s.link.close()
             s.link = None
         self._mark.remove()
-        if isinstance(error, Retired):
-            s.backend.leave()
         if isinstance(error, SystemExit) and error.code:
             # The others would wait for this rank for ever.
             if isinstance(error.code, str):
                 say(error.code)
             s.backend.abort(error.code if isinstance(error.code, int) else 1)
 
+    def give_up(self, why: str) -> NoReturn:
+        """End the job for a mistake of its program; also in the midst of anything."""
+        s = self._session
+        say(f"rank {s.rank}: {why}")
+        self._report(why)
+        s.backend.abort(1)
+
+    def _uncaught(
+        self, kind: type[BaseException], error: BaseException, where: TracebackType | None
+    ) -> None:
+        """An exception has left the program: tell why, then do what is always done."""
+        s = self._session
+        if self._caught is not None:  # no concern of the job any more
+            self._show(kind, error, where)
+            s.backend.leave()
+        self._check_joined(error)
+        if s.job.managed and not self._told and not isinstance(error, MPI.Exception):
+            self._report(self._why(error))
+        self._show(kind, error, where)
+
+    def _check_joined(self, error: BaseException | None) -> None:
+        """Does not return in a rank that was to join and has not."""
+        joining = self._session.joining
+        if joining is not None:
+            joining.check(self._why(error), error)
+
+    def _why(self, error: BaseException | None) -> str:
+        """What an end means for those who wait for this rank."""
+        s = self._session
+        resized = s.job.resize_id > 0
+        if error is not None and not isinstance(error, SystemExit):
+            return described(error, resized=resized)
+        if error is None:
+            where, how = caller(), "its program left the session"
+        else:
+            where, how = place_of(error) or caller(), f"sys.exit({error.code or 0!r})"
+        if s.loops.arrived:
+            return f"{where}: {how}"
+        try:
+            s.loops.check_arrived()
+        except LoopError as e:
+            how = f"{how}: {e}"
+        return f"{where}: {how}"
+
+    def _report(self, why: str) -> None:
+        """Tell the server why this rank ends, by a link of its own: the session's may be in use."""
+        self._told = True
+        if not ServerLink.configured():
+            return
+        link = ServerLink.from_environment()
+        try:
+            link.report(m.GaveUp(f"{why} (rank {self._session.rank})"[:4000]))
+        finally:
+            link.close()
+
     def _without_block(self) -> None:
         """The interpreter ends: an uncaught exception has aborted the job before."""
-        try:
-            self._session.loops.check_arrived()
-        except LoopError as e:
-            say(str(e))
-            self._session.backend.abort(1)
-        if self._session.job.managed:
+        s = self._session
+        self._check_joined(None)
+        if s.job.managed:
+            self._check_turns("its program has ended")
             self._farewell()
+
+    def _check_turns(self, where: str) -> None:
+        """All ranks come to their end, after the same turns; else the job fails."""
+        s = self._session
+        comm, numbers = s.grid.own_comm, same_turns.bounds(s.loops, end=True)
+        together = s.watch.leave(comm, where, numbers)
+        # Ranks that are never resized may do as they like.
+        if together and s.points.active and same_turns.differ(numbers):
+            s.give_up(str(same_turns.mistake(comm, s.loops)))
 
     def _farewell(self) -> None:
         """Report that the work is done, where exit code 0 alone would not tell the server."""
         s = self._session
         if s.rank == 0:
+            s.points.end()
             give_up_at_end(s)
-        owed = s.job.seq > 0 if s.protector is not None else s.job.resize_id > 0
+        owed = s.job.resize_id > 0 or (s.protects and s.job.seq > 0)
         if s.rank == 0 and owed:
             s.server().farewell()
 
     def _say_why(self, error: BaseException) -> None:
-        """In a protected job: report whether the program failed or this rank lost the others."""
+        """Report why the program failed; in a protected job this rank may have lost the others."""
         s = self._session
-        if isinstance(error, MPI.Exception):
+        if isinstance(error, MPI.Exception) and s.protects:
             say(f"rank {s.rank} has lost the others: {error}")
             s.backend.abort(LOST_THE_OTHERS)
         if not isinstance(error, SystemExit):
-            why = f"{type(error).__name__}: {error}"
-        elif error.code:
-            why = error.code if isinstance(error.code, str) else f"exit code {error.code}"
+            why = described(error, resized=s.job.resize_id > 0)
+        elif isinstance(error.code, str):
+            why = error.code
+        elif error.code and s.protects:
+            why = f"exit code {error.code}"
         else:
-            return
-        s.server().report(m.GaveUp(f"{why} (rank {s.rank})"[:4000]))
+            return  # the exit code tells it
+        self._report(why)

@@ -17,8 +17,10 @@ import zmq
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.applications import Applications, Launcher
+from dq_client.agent.beats import counted_from, phase_of
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
+from dq_client.agent.handover import Handover
 from dq_client.agent.holdings import Holdings
 from dq_client.agent.own_ranks import OwnRanks
 from dq_client.agent.vacancies import Vacancies
@@ -57,10 +59,12 @@ class Agent:
     ranks: Ranks
     own: OwnRanks
     copies: CopyKeeper
+    handover: Handover
     rsh: RshSocket | None = None
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
     each_beat: Callable[[], object] = field(default=lambda: None)
+    phase: float = 1.0  # when in the period its heartbeats are sent; 1: as it is welcomed
     leave_within_s: float = LEAVE_WITHIN_S
     life: str = field(default_factory=lambda: os.urandom(8).hex())
     # Told to the server: here ranks can be taken in (dq_client/ranks/adoption.py).
@@ -73,6 +77,7 @@ class Agent:
     _hello: str = ""  # id of a hello that is not answered yet
     _ending: bool = False  # a tree is being ended, or has ended and is being cleared
     _last_beat: float = 0.0
+    _welcomed: bool = False  # the next heartbeat is the first of its session
     _beat_ids: set[str] = field(default_factory=set)
 
     @property
@@ -121,6 +126,8 @@ class Agent:
         if now >= self._leaves_by_s:
             log.warning("told to go %g s ago: ending with what is here", self.leave_within_s)
             self.retired = True
+        elif self.handover.begun:
+            pass  # it ends by itself
         elif not self.context.holdings.trees and now - self._heard_s > 2 * self.heartbeat_s:
             log.info("told to go: nothing is here, and no server answers")
             self.retired = True
@@ -139,6 +146,9 @@ class Agent:
         self.context.reports.send(self.context.clock(), self.context.send)
         self._heartbeat()
         self._watch_leaving()
+        if self.handover.begun:
+            self.handover.look()
+            self.retired |= not self.handover.under_way
 
     def _patience_s(self) -> float:
         """How long the loop may sleep unless something wakes it.
@@ -237,7 +247,8 @@ class Agent:
         if self._hello:  # no welcome yet: the server was away
             self._say_hello()
             return
-        self._last_beat = now
+        self._last_beat = counted_from(self.phase, now, self.heartbeat_s, first=self._welcomed)
+        self._welcomed = False
         self.each_beat()
         self.ranks.look()
         beat = m.Heartbeat(
@@ -260,7 +271,7 @@ class Agent:
             if isinstance(message.body, m.Welcome):
                 self._hello, self.session = "", message.body.session
                 # A heartbeat at once: only what it says of jobs is relied upon (live/agents.py).
-                self._last_beat = float("-inf")
+                self._last_beat, self._welcomed = float("-inf"), True
                 log.info("welcomed by the server, epoch %d", message.body.epoch)
             elif isinstance(message.body, m.Error) and message.body.code != "later":
                 raise WrongServer(message.body.text)
@@ -275,6 +286,7 @@ class Agent:
             return  # not saved, or we are not known yet: it is sent again
         self.proxies.answered(message)
         self.own.answered(message)
+        self.handover.answered(message)
         for held in self.context.reports.acknowledged(message):
             if held.record.ranks:
                 self.own.acknowledged(held)
@@ -317,7 +329,8 @@ class Agent:
         self.dismissed = not names
         if names:  # the cluster goes on, and may need the copies that this agent was to save
             self.copies.finish()
-        self.retired = True
+            self.handover.begin()
+        self.retired = not self.handover.under_way
 
     # --- what happens to processes ----------------------------------------------------------
 
@@ -389,9 +402,11 @@ def make_agent(
         ranks=ranks,
         own=own,
         copies=copies,
+        handover=Handover(home, names[0] if names else name, context.send, context.clock),
         rsh=rsh,
         wake=wake,
         heartbeat_s=heartbeat_s,
+        phase=phase_of(name),
         leave_within_s=leave_within_s,
         each_beat=each_beat,
         # Nodes that are slowed from outside (the governor, control groups) cannot slow ranks that

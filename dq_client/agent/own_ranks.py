@@ -20,12 +20,13 @@ from typing import Any
 import zmq
 
 from dq_client import messages as m
-from dq_client.agent import keepers
+from dq_client.agent import keepers, output_files
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
 from dq_client.agent.keepers import KeeperLine
 from dq_client.agent.kept import Kept, joins
 from dq_client.agent.starters import Starter, Starters
+from dq_client.hardware import cuda_visible
 from dq_client.home import is_alive
 from dq_client.launch import NOT_STARTED, LaunchError, check_program, rank_environment
 
@@ -81,6 +82,7 @@ class OwnRanks:
         try:
             for argv in order.programs:
                 check_program(argv, order.cwd, order.env)
+            output_files.place(context.home, order.job, {"out": order.out, "err": order.err})
             if kept is None:
                 kept = self._make(order)
                 self._jobs[of] = kept
@@ -241,6 +243,8 @@ class OwnRanks:
             "joins": joins(order),
             "keys": order.keys,
             "adopted": order.adopted,
+            # Keepers that an earlier version has made do not know it.
+            **({"gpus": [cuda_visible(gpus) for gpus in order.gpus]} if order.gpus else {}),
         }
 
     def _name(self, order: m.StartRanks) -> str:

@@ -157,7 +157,8 @@ class Starters:
     def _start(self, name: str, python: str, env: Mapping[str, str]) -> Starter:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = [python, str(Path(boot.__file__).resolve()), "starter", str(its.fileno())]
-        clean = {k: v for k, v in env.items() if not k.startswith(("PMI_", "DQ_"))}
+        # Only what names it: other jobs' ranks are forked of it, and show what it was started with.
+        clean = {k: v for k, v in env.items() if k.startswith(READ_AT_IMPORT)}
         began = subprocess.Popen(
             [*words, "x" * process.PADDING_BYTES],
             env={**clean, **self._marks, **process.padding()},

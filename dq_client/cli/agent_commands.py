@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import click
@@ -12,9 +13,10 @@ from dq_client import bringup
 from dq_client import messages as m
 from dq_client.cli.output import note, print_json, table
 from dq_client.cli.requests import json_option
-from dq_client.cli.values import parse_time, require_above_zero
-from dq_client.cluster import require_name, usable_cores
+from dq_client.cli.values import parse_memory, parse_time, require_above_zero
+from dq_client.cluster import require_feature, require_name, usable_cores
 from dq_client.errors import NotFound, Refused
+from dq_client.hardware import gpu_count, memory_bytes
 from dq_client.home import Home
 from dq_client.hosts import credentials, network
 
@@ -30,6 +32,18 @@ def _described(command: Any) -> Any:
         click.option(
             "--processors", type=click.IntRange(1, m.NODE_PROCESSORS_MAX),
             help="Processors it offers (default: usable cores).",
+        ),
+        click.option(
+            "--memory", metavar="SIZE",
+            help="Memory that jobs there may ask for: 64G, 512M.  [default: what it has]",
+        ),
+        click.option(
+            "--gpus", type=click.IntRange(0, m.GPUS_MAX),
+            help="GPUs that jobs there may ask for.  [default: what it has]",
+        ),
+        click.option(
+            "--features", metavar="NAME,NAME", default="",
+            help="What else jobs may ask for there (dq submit --constraint).",
         ),
         click.option("--speed", type=float, default=1.0, help="Speed relative to the other nodes."),
         click.option(
@@ -47,15 +61,24 @@ def _described(command: Any) -> Any:
     return command
 
 
-def _node(
-    node: str | None, processors: int | None, speed: float, interface: str | None
-) -> m.NodeInfo:
+def _node(o: dict[str, Any]) -> m.NodeInfo:
     """The node that the options describe; UsageError if it cannot be."""
-    name = require_name(node or os.uname().nodename)
-    require_above_zero("--speed", speed, m.NODE_SPEED_MAX)
-    if interface:
-        network.find(interface)  # UsageError
-    return m.NodeInfo(name, usable_cores() if processors is None else processors, name, speed)
+    name = require_name(o["node"] or os.uname().nodename)
+    require_above_zero("--speed", o["speed"], m.NODE_SPEED_MAX)
+    if o["interface"]:
+        network.find(o["interface"])  # UsageError
+    words = [word.strip() for word in o["features"].split(",")] if o["features"] else []
+    return m.NodeInfo(
+        name,
+        usable_cores() if o["processors"] is None else o["processors"],
+        name,
+        o["speed"],
+        memory=memory_bytes() if o["memory"] is None else parse_memory("--memory", o["memory"]),
+        gpus=gpu_count() if o["gpus"] is None else o["gpus"],
+        features=[require_feature("--features", word) for word in words],
+        until_s=time.time() + parse_time("--lasts", o["lasts"]) if o.get("lasts") else None,
+        ticket=o.get("holder", 0),  # these two are options of `run` only
+    )
 
 
 def _leave_within_s(text: str | None) -> float | None:
@@ -64,21 +87,15 @@ def _leave_within_s(text: str | None) -> float | None:
 
 @agent.command("start")
 @_described
-def agent_start(
-    node: str | None,
-    processors: int | None,
-    speed: float,
-    interface: str | None,
-    leave_within: str | None,
-) -> None:
+def agent_start(**o: Any) -> None:
     """Start an agent that offers this machine as a node."""
     home = Home.default()
-    info = _node(node, processors, speed, interface)
+    info = _node(o)
     credentials.of_agent(home, info.name)  # NoServer
     if info.name in bringup.running_agents(home):
         raise Refused(f"agent {info.name} is running already")
-    within_s = _leave_within_s(leave_within)
-    pid = bringup.start_agent(home, info.name, [info], interface or "", within_s)
+    within_s = _leave_within_s(o["leave_within"])
+    pid = bringup.start_agent(home, info.name, [info], o["interface"] or "", within_s)
     bringup.wait_until(
         lambda: info.name in bringup.running_agents(home) or not psutil.pid_exists(pid),
         10.0,
@@ -94,14 +111,10 @@ def agent_start(
     help="What dq agent credentials printed, where the server's DQ_HOME is not shared; - reads it"
     " from standard input.",
 )  # fmt: skip
-def agent_run(
-    node: str | None,
-    processors: int | None,
-    speed: float,
-    interface: str | None,
-    leave_within: str | None,
-    source: str | None,
-) -> None:
+@click.option("--lasts", help="The node is there for so long only: jobs leave before. 90m, 12h.")
+# From a batch script of ours: the pool's ticket under which Slurm was asked for this node.
+@click.option("--holder", type=int, hidden=True, default=0)
+def agent_run(source: str | None, **o: Any) -> None:
     """Run an agent in the foreground, for systemd, batch jobs and containers.
 
     SIGTERM ends it once the jobs have left, a second one at once.
@@ -109,10 +122,15 @@ def agent_run(
     from dq_client.agent.__main__ import serve
 
     home = Home.default()
-    info = _node(node, processors, speed, interface)
+    if o["holder"]:
+        from dq_client.slurm import holder as slurm
+
+        home = slurm.own_home(home)
+        o["node"] = slurm.free_name(home)
+    info = _node(o)
     given = None if source is None else credentials.read(source)
-    within_s = _leave_within_s(leave_within)
-    serve(home, info.name, [info], interface or "", given=given, leave_within_s=within_s)
+    within_s = _leave_within_s(o["leave_within"])
+    serve(home, info.name, [info], o["interface"] or "", given=given, leave_within_s=within_s)
 
 
 @agent.command("credentials")

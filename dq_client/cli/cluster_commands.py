@@ -22,14 +22,19 @@ from dq_client.errors import NoServer, UsageError
 from dq_client.examples import cluster_file
 from dq_client.home import Home, is_alive
 from dq_client.hosts.filesystem import network_kind
+from dq_client.slurm import settings
+from dq_client.web import running
 
 HEARTBEAT_S_MAX = 3600.0
+SLURM = "slurm"
 
 
 def cluster_of(file: str | None, local: int | None) -> Cluster:
     """The cluster that --cluster or --local names; this machine's cores otherwise."""
     if file is not None and local is not None:
         raise UsageError("give either --cluster or --local")
+    if file == SLURM and not Path(file).is_file():
+        return Cluster(SLURM, SLURM)  # the allocation that this runs in
     if file is not None:
         return read_cluster(cluster_file(file))
     return local_cluster(usable_cores() if local is None else local)
@@ -107,14 +112,20 @@ def up(
     address: str | None,
     **others: Any,
 ) -> None:
-    """Start server and agents; without --detach, stop them again at Ctrl-C."""
+    """Start server and agents; without --detach, stop them again at Ctrl-C.
+
+    --cluster slurm, inside of salloc or sbatch, takes the nodes of the allocation.
+    """
     home = Home.default()
     cluster = cluster_of(file, local)
     options = server_options(others)
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
+    settings.refuse_other(home, on_slurm=cluster.slurm is not None)
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
+    elif cluster.engine == SLURM:
+        _up_slurm(home, cluster, options, address, as_json=as_json)
     else:
         _up_here(home, cluster, [*options, *_at(address)], fidelity, as_json=as_json)
     if not detach:
@@ -172,6 +183,32 @@ def _up_hosts(
     )
 
 
+def _up_slurm(
+    home: Home, cluster: Cluster, options: list[str], address: str | None, *, as_json: bool
+) -> None:
+    from dq_client.slurm import allocation
+    from dq_client.slurm import bringup as holders
+
+    if cluster.slurm is None:
+        nodes = allocation.nodes_here()
+        processors, words = sum(nodes.values()), f"{len(nodes)} nodes of this allocation"
+        note(f"starting on {words}")
+        info = allocation.bring_up(home, options, address)
+    else:
+        nodes, processors = {}, 0
+        most = cluster.pool["max"]
+        words = f"{cluster.pool.get('min', 0)} to {most} nodes, which Slurm is asked for"
+        info = holders.bring_up(home, cluster, options, address)
+    if as_json:
+        print_json(
+            server={"pid": info["pid"], "address": info["address"]},
+            nodes=len(nodes),
+            processors=processors,
+            pool=cluster.pool or None,
+        )
+    note(f"the cluster is up: {words} (server {info['pid']} at {info['address']})")
+
+
 def _until_interrupted(home: Home) -> None:
     note("Ctrl-C stops it")
     try:
@@ -194,6 +231,21 @@ def down(force: bool) -> None:
 
 
 def _bring_down(home: Home, *, force: bool) -> None:
+    try:
+        _bring_cluster_down(home, force=force)
+    except NoServer:
+        running.stop(home)
+        raise
+    running.stop(home)  # not before: it stays if the cluster does
+
+
+def _bring_cluster_down(home: Home, *, force: bool) -> None:
+    noted = settings.noted(home)
+    if noted is not None:
+        from dq_client.slurm import bringup as holders
+
+        holders.bring_down(home, noted, force=force, say=note)
+        return
     from dq_client.hosts import bringup as hosts
 
     hosts.bring_down(home, force=force, say=note)
@@ -220,7 +272,8 @@ def server_start(
     home = Home.default()
     warn_of_network_disk(home)
     options = server_options(others)
-    if hosts.noted_hosts(home):  # the server of hosts that are there already
+    # The server of machines that are there already.
+    if hosts.noted_hosts(home) or settings.noted(home) is not None:
         options = hosts.with_patience(options)
     info = bringup.start_server(home, [*options, *_at(address)])
     if as_json:

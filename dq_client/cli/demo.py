@@ -15,7 +15,7 @@ from typing import Any
 import click
 import psutil
 
-from dq_client import bringup
+from dq_client import bringup, environment
 from dq_client import messages as m
 from dq_client.cli.job_commands import output_of
 from dq_client.cli.job_views import sizes_table
@@ -112,7 +112,7 @@ class Demo:
             cwd=str(Path.cwd()),
             sizes=m.Sizes(listed=[*self.sizes]),
             env=self.environment,
-            inherited=dict(os.environ),
+            inherited=environment.inherited(os.environ)[0],
         )
         reply = connection.call(body)
         assert isinstance(reply, m.Submitted)

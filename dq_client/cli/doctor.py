@@ -17,7 +17,7 @@ from dq_client.cluster import read_cluster, usable_cores
 from dq_client.errors import DQError, UsageError
 from dq_client.examples import cluster_file
 from dq_client.home import Home
-from dq_client.mpi_probe import ProbeResult, can_resize, probe_mpi
+from dq_client.mpi_probe import ProbeResult, probe_mpi
 
 FEW_FILES = 4096  # mpiexec leaks about three descriptors at every spawn
 
@@ -147,23 +147,25 @@ def doctor(
     clean: bool,
     as_json: bool,
 ) -> int:
-    """Try what this machine and its MPI can do. Exit code 1 if jobs cannot be resized here."""
+    """Try what this machine and its MPI can do. Exit code 1 if no job can be resized here."""
     if clean:
         return clean_up(as_json)
     if hosts is not None:
         return check_hosts(hosts, as_json)
     if cluster is not None:
         return measure_emulation(cluster, fidelity, numbers_of_nodes(busy), as_json)
-    from dq_client.cli.doctor_ranks import rank_facts
+    from dq_client.cli.doctor_mpi import Way, said, way_of
+    from dq_client.cli.doctor_ranks import c_fact, rank_facts
 
     facts = machine_facts()
     note("starting ranks, and trying what this MPI can do, each trial in processes of its own")
     ranks = rank_facts(limit)
     results = probe_mpi(limit)
-    facts += [*ranks, *(as_fact(r) for r in results)]
-    good = can_resize(results) and ranks[0]["ok"]
+    facts += [*ranks, *(as_fact(r) for r in results), c_fact(limit)]
+    way = way_of(ranks, results)
+    good = way is not Way.NONE
     if as_json:
-        print_json(ok=good, checks=facts)
+        print_json(ok=good, resize=str(way), checks=facts)
         return 0 if good else 1
     width = max(len(f["name"]) for f in facts)
     for fact in facts:
@@ -171,10 +173,5 @@ def doctor(
         if fact["consequence"]:
             print(f"    {'':{width}}  → {fact['consequence']}")
     print()
-    if good:
-        print("Jobs can grow and shrink here.")
-    else:
-        print(
-            "Jobs cannot be resized here: pip install 'dq-mpi[mpich]' brings an MPI that can do it."
-        )
+    print(said(way, ranks))
     return 0 if good else 1

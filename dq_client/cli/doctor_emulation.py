@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dq_client import bringup
+from dq_client import bringup, environment
 from dq_client import messages as m
 from dq_client.cli.output import table
 from dq_client.cluster import Cluster, Link
@@ -98,7 +98,7 @@ def _probe(home: Home, what: str, count: int) -> dict[str, Any]:
             argv=[*PROBE, what],
             cwd="/",
             sizes=m.Sizes([count]),
-            inherited=dict(os.environ),
+            inherited=environment.inherited(os.environ)[0],
         )
         submitted = connection.call(body, timeout_s=10.0)
         assert isinstance(submitted, m.Submitted)

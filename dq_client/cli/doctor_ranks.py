@@ -43,11 +43,26 @@ def rank_facts(limit_s: float) -> list[dict[str, Any]]:
     return [*facts, fact]
 
 
+def c_fact(limit_s: float) -> dict[str, Any]:
+    """Whether libdq can be built here; jobs in Python need none of it."""
+    words = [sys.executable, "-m", "resize_lib.c", "check"]
+    why = ""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=limit_s, check=False)
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    except subprocess.TimeoutExpired:
+        why = f"no answer within {limit_s:g} s"
+    detail = why.removeprefix("dq: ") or "libdq can be built (python -m resize_lib.c build)"
+    otherwise = "programs in C and Fortran cannot be built for DQ (docs/c.md)" if why else ""
+    return {"name": "C and Fortran", "ok": not why, "detail": detail, "consequence": otherwise}
+
+
 def _fact(name: str, took_s: float | None, why: str, otherwise: str) -> dict[str, Any]:
     if took_s is None:
         return {"name": name, "ok": False, "detail": why, "consequence": otherwise}
     detail = f"{RANKS} ranks compute {1e3 * took_s:.0f} ms after they are wanted"
-    return {"name": name, "ok": True, "detail": detail, "consequence": ""}
+    return {"name": name, "ok": True, "detail": detail, "consequence": "", "start_s": took_s}
 
 
 def measured(how: list[str], limit_s: float) -> tuple[float | None, str]:

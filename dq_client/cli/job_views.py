@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from dq_client import messages as m
-from dq_client.cli.output import clock, duration, print_json, table
-from dq_client.cli.requests import JobId, ask, json_option, server
-from dq_client.report.growth import NOT_STARTED
+from dq_client.cli.job_commands import output_of
+from dq_client.cli.output import (
+    clock,
+    coloured,
+    duration,
+    note,
+    print_json,
+    table,
+    terminal_width,
+)
+from dq_client.cli.requests import JobId, ask, json_option, records
+from dq_client.cli.values import parse_time
+from dq_client.connection import Connection
+from dq_client.errors import DQError, UsageError
+from dq_client.report.growth import ENDED, NOT_STARTED
+
+STATES = ("held", "waiting", "queued", "starting", "running", "killing", "restarting", *ENDED)
+ERROR_LINES, ERROR_BYTES = 10, 4 << 20  # shown of a failed job; read of it at most
 
 
 @click.command()
-@click.option("--active", is_flag=True, help="Leave out jobs that have ended.")
+@click.option("--active/--all", help="Leave out jobs that have ended.")
+@click.option("--state", metavar="STATE,...", help="Only jobs in these states, as failed,killed.")
+@click.option("--user", help="Only this user's jobs.")
+@click.option("--since", metavar="TIME", help="Only jobs submitted so long ago: 30m, 2h, 1d.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the last N of them.")
 @json_option
-def jobs(active: bool, as_json: bool) -> None:
+def jobs(active: bool, as_json: bool, limit: int | None, **which: str | None) -> None:
     """List jobs, oldest first."""
-    with server() as connection:
-        found = ask(connection, m.JobsQuery(active))
+    wanted = _chosen(**which)
+    with records() as connection:
+        found = [j for j in ask(connection, m.JobsQuery(active)) if wanted(j)]
+    found = found[-limit:] if limit is not None else found
     if as_json:
         print_json(jobs=found)
         return
@@ -29,39 +52,120 @@ def jobs(active: bool, as_json: bool) -> None:
         end = j["end_s"] or now
         took = duration(end - j["start_s"]) if j["start_s"] else "-"
         size = j["processors"] if j["state"] not in NOT_STARTED else None
-        spot = j["sweet_spot"]
-        rows.append((j["id"], j["name"], j["kind"], j["state"], size, spot, took))
-    print(table(("ID", "NAME", "KIND", "STATE", "PROCS", "SWEET SPOT", "RAN"), rows))
+        name = j["name"] if j.get("array") is None else f"{j['name']}[{j['array_index']}]"
+        rows.append((j["id"], name, j["kind"], j["state"], size, j["sweet_spot"], took))
+    head = ("ID", "NAME", "KIND", "STATE", "PROCS", "SWEET SPOT", "RAN")
+    lines = table(head, rows, width=terminal_width(), shortened="NAME").split("\n")
+    shown = [coloured(line, row[3]) for line, row in zip(lines[1:], rows, strict=True)]
+    print("\n".join([lines[0], *shown]))
+
+
+def _chosen(
+    state: str | None, user: str | None, since: str | None
+) -> Callable[[dict[str, Any]], bool]:
+    """Which jobs the options choose."""
+    states = state.split(",") if state is not None else []
+    for word in states:
+        if word not in STATES:
+            raise UsageError(f"--state {word}: one or more of {', '.join(STATES)}")
+    oldest_s = time.time() - parse_time("--since", since) if since is not None else 0.0
+
+    def wanted(job: dict[str, Any]) -> bool:
+        mine = user is None or job["user"] == user
+        return mine and (not states or job["state"] in states) and job["submit_s"] >= oldest_s
+
+    return wanted
 
 
 @click.command()
 @click.argument("job_id", type=JobId(), metavar="ID")
 @json_option
 def job(job_id: int, as_json: bool) -> None:
-    """Show one job and the sizes it has run on."""
-    with server() as connection:
+    """Show one job and the sizes it has run on; or an array and what became of its jobs."""
+    with records() as connection:
         view = ask(connection, m.JobQuery(job_id))
+        failed = view["state"] == "failed" and "jobs" not in view and not as_json
+        errors = _last_errors(connection, view["id"]) if failed else []
     if as_json:
         # Twice, at the top level and under `job`: scripts read both, so both stay until schema 2.
         print_json(**view, job=view)
         return
+    if "jobs" in view:
+        _show_array(view)
+    else:
+        _show_job(view)
+    if errors:
+        print("\nits last lines on stderr:")
+        print("\n".join(f"  {line}" for line in errors))
+    if failed:
+        note(f"all it wrote: dq logs {view['id']} and dq logs --err {view['id']}; its story:"
+             f" dq why {view['id']}")  # fmt: skip
+
+
+def _show_job(view: dict[str, Any]) -> None:
     for key in ("id", "name", "kind", "state", "processors", "nodes", "legal_sizes", "reason"):
         value = "-" if view[key] is None else view[key]
-        print(f"{key + ':':14}{' '.join(map(str, value)) if isinstance(value, list) else value}")
+        _line(key, " ".join(map(str, value)) if isinstance(value, list) else value)
     if len(view.get("legal_grids", ())) > len(view["legal_sizes"]):  # a size has several
-        print(f"{'legal_grids:':14}{' '.join(map(grid_word, view['legal_grids']))}")
+        _line("legal_grids", " ".join(map(grid_word, view["legal_grids"])))
     for key in ("submit_s", "start_s", "end_s"):
-        print(f"{key[:-2] + ':':14}{clock(view[key])}")
+        _line(key[:-2], clock(view[key]))
+    _line("user", view["user"] or "-")
+    _line("command", shlex.join(view["argv"]))
+    # A job that ended under an earlier version is shown as that version has kept it.
+    for key, name in (("cwd", "folder"), ("output", "output"), ("error", "errors")):
+        if view.get(key):
+            _line(name, view[key])
+    if view["exit_code"] is not None:
+        _line("exit code", view["exit_code"])
+    if view.get("array") is not None:
+        _line("array", f"index {view['array_index']} of array {view['array']}")
+    if view.get("retries_max"):
+        _line("retries", f"{view['retries']} of {view['retries_max']}")
     if view.get("attached"):
-        print(f"{'attached:':14}its first ranks were started by mpiexec, and write to its terminal")
+        _line("attached", "its first ranks were started by mpiexec, and write to its terminal")
     if view["protection"]:
-        print(f"{'protection:':14}{protection_line(view)}")
+        _line("protection", protection_line(view))
     if view["scheduled"]:
         print()
         print(scheduled_table(view["scheduled"]))
     if view["sizes"]:
         print()
         print(sizes_table(view["sizes"]))
+
+
+def _show_array(view: dict[str, Any]) -> None:
+    ids = view["jobs"]
+    _line("id", f"{view['id']} (an array: jobs {ids[0]} to {ids[-1]})")
+    for key in ("name", "kind", "state", "processors"):
+        _line(key, view[key])
+    _line("jobs", ", ".join([f"{view['left']} not ended", *(
+        f"{count} {end}" for end, count in view["ended"].items()
+    )]))  # fmt: skip
+    if view["at_most"]:
+        _line("at once", f"at most {view['at_most']}")
+    for key in ("submit_s", "start_s", "end_s"):
+        _line(key[:-2], clock(view[key]))
+    _line("user", view["user"] or "-")
+    _line("command", shlex.join(view["argv"]))
+    _line("folder", view["cwd"])
+
+
+def _line(name: str, value: object) -> None:
+    print(f"{name + ':':14}{value}".rstrip())
+
+
+def _last_errors(connection: Connection, job_id: int) -> list[str]:
+    """What a failed job wrote last to stderr; nothing where that cannot be read."""
+    text, read = b"", 0
+    try:
+        for piece in output_of(connection, job_id, "err"):
+            text, read = (text + piece)[-1 << 16 :], read + len(piece)
+            if read > ERROR_BYTES:
+                return []
+    except DQError:
+        return []  # it is on a node that is away: `dq logs` says so
+    return text.decode(errors="replace").splitlines()[-ERROR_LINES:]
 
 
 def protection_line(view: dict[str, Any]) -> str:
@@ -112,7 +216,7 @@ def sizes_table(sizes: list[dict[str, Any]]) -> str:
 @json_option
 def why(job_id: int, as_json: bool) -> None:
     """Explain why a job is where it is, and how it got there."""
-    with server() as connection:
+    with records() as connection:
         view = ask(connection, m.WhyQuery(job_id))
     if as_json:
         print_json(**view)

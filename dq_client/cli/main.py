@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "agent": ("agent_commands", "agent", "Node agents alone: start, run, stop, status."),
     "doctor": ("doctor", "doctor", "Try what this machine and its MPI can do."),
     "submit": ("submit", "submit", "Submit a job."),
+    "check": ("check", "check", "Find habits in a program that a resize would break."),
     "jobs": ("job_views", "jobs", "List jobs."),
     "job": ("job_views", "job", "Show one job."),
     "nodes": ("node_commands", "nodes", "List nodes."),
@@ -34,10 +35,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "hold": ("job_commands", "hold", "Keep a queued job from starting."),
     "release": ("job_commands", "release", "Let a held job start."),
     "resize": ("job_commands", "resize", "Bring a job to a size at its next remap point."),
+    "pool": ("pool_command", "pool", "Nodes that are asked for and given back, and why."),
     "reserve": ("reserve_commands", "reserve", "Keep processors for later, or cancel that."),
     "reservations": ("reserve_commands", "reservations", "List reservations."),
     "watch": ("watch", "watch", "Follow jobs as they grow and shrink."),
     "top": ("watch", "top", "Follow nodes and jobs on the whole screen."),
+    "web": ("web", "web", "Show the cluster live in a browser."),
     "report": ("report", "report", "Write a report as one HTML file."),
 }
 PLUGIN_HELP = {"sim": "Simulate: the same scheduler on a workload, a plan, a journal."}
@@ -61,6 +64,21 @@ class Commands(click.Group):
                 plugin: click.Command = entry.load()
                 return plugin
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As of every group; the error names the commands that may have been meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as e:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], self.list_commands(ctx), n=3)
+            if not close:
+                raise
+            words = " or ".join(f"dq {name}" for name in close)
+            raise click.UsageError(f"{e.format_message()} Did you mean {words}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list in `dq --help`, from the table above: importing every command would be slow."""

@@ -10,9 +10,10 @@ import click
 
 from dq_client import messages as m
 from dq_client.cli.output import clock, duration, note, print_json, table
-from dq_client.cli.requests import ask, json_option, server
+from dq_client.cli.requests import ask, json_option, records, server
 from dq_client.cli.values import parse_time
 from dq_client.errors import DQError
+from dq_client.hardware import shown_bytes
 
 
 @click.command()
@@ -20,7 +21,7 @@ from dq_client.errors import DQError
 @json_option
 def nodes(everything: bool, as_json: bool) -> None:
     """List nodes: up, draining, empty (drained), lost or left."""
-    with server() as connection:
+    with records() as connection:
         found = ask(connection, m.NodesQuery())
     if as_json:
         print_json(nodes=found)
@@ -33,16 +34,34 @@ def nodes(everything: bool, as_json: bool) -> None:
 
 
 def nodes_table(found: list[dict[str, Any]], now: float) -> str:
-    """The table of `dq nodes`; with a column for what drains only if something does."""
-    head: tuple[str, ...] = ("NODE", "STATE", "PROCS", "IDLE", "JOBS")
+    """The table of `dq nodes`; with columns for what nodes have and what drains where any does."""
+    head: tuple[str, ...] = ("NODE", "STATE", "PROCS", "IDLE", "MEMORY", "JOBS")
     rows: list[tuple[object, ...]] = [
-        (n["name"], n["state"], n["processors"], n["idle"], " ".join(map(str, n["jobs"])) or "-")
+        (
+            n["name"],
+            n["state"],
+            _processors(n),
+            n["idle"],
+            shown_bytes(n["memory"]),
+            " ".join(map(str, n["jobs"])) or "-",
+        )
         for n in found
     ]
+    if any(n["gpus"] or n["features"] for n in found):
+        head = (*head, "GPUS", "FEATURES")
+        rows = [
+            (*row, n["gpus"], ",".join(n["features"]) or "-")
+            for row, n in zip(rows, found, strict=True)
+        ]
     if any(n["drain"] for n in found):
         head = (*head, "DRAINED")
         rows = [(*row, drain_words(n["drain"], now)) for row, n in zip(rows, found, strict=True)]
     return table(head, rows)
+
+
+def _processors(node: dict[str, Any]) -> str:
+    had = node["processors"] + node["processors_gone"]
+    return f"{node['processors']} (had {had})" if node["processors_gone"] else str(had)
 
 
 def drain_words(drain: dict[str, Any] | None, now: float) -> str:

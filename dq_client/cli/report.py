@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dq_client.cli.output import print_json
-from dq_client.cli.requests import JobId, json_option, server
+from dq_client.cli.requests import JobId, json_option, records
 from dq_client.errors import NotFound, UsageError
 
 DEFAULT_FILE = "report.html"
@@ -36,7 +36,7 @@ def report(what: str | None, output: Path | None, as_json: bool) -> None:
     if what is not None and job_id is None:
         data = load(_saved(what))
     else:
-        with server() as connection:
+        with records() as connection:
             data = collect(connection, job_id)
     if str(output) == "-":
         if as_json:

@@ -11,7 +11,7 @@ import click
 
 from dq_client import messages as m
 from dq_client.cli.output import clock, note, print_json, table
-from dq_client.cli.requests import ask, json_option, server
+from dq_client.cli.requests import ask, json_option, records, server
 from dq_client.cli.values import parse_time
 from dq_client.errors import UsageError
 
@@ -100,7 +100,7 @@ def reserve(
 @json_option
 def reservations(as_json: bool) -> None:
     """List reservations that are not over, the earliest first."""
-    with server() as connection:
+    with records() as connection:
         found = ask(connection, m.ReservationsQuery())
     if as_json:
         print_json(reservations=found)

@@ -10,14 +10,19 @@ from typing import Any
 
 import click
 
+from dq_client import environment
 from dq_client import messages as m
+from dq_client.cli.arrays import parse_array
 from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import ask, json_option, server
+from dq_client.cli.script_options import runnable, with_script_options
 from dq_client.cli.values import (
     name_of,
     parse_env,
+    parse_folder,
     parse_input,
     parse_jobs,
+    parse_memory,
     parse_parts,
     parse_profile,
     parse_protection,
@@ -59,7 +64,38 @@ from dq_client.report.growth import ENDED
 @click.option("--walltime", help="Limit on the run time: 90s, 10m, 2h.")
 @click.option("--estimate", help="Expected run time, for planning: 90s, 10m, 2h.")
 @click.option("--name", help="A name for people.")
-@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
+@click.option(
+    "--env", "env", multiple=True, metavar="NAME[=VALUE]",
+    help="Set a variable; NAME alone: as it is here, even if it is one that is left out otherwise.",
+)  # fmt: skip
+@click.option(
+    "--clean-env", is_flag=True,
+    help="Take nothing along of the environment but PATH, HOME, the language and a few more.",
+)  # fmt: skip
+@click.option(
+    "--array", metavar="INDICES[%N]",
+    help="One job for each index, as 0-99, 1,3,7-9 or 0-20:5; %8 behind it: at most 8 at once."
+    " DQ_ARRAY_INDEX tells a job its own.",
+)  # fmt: skip
+@click.option(
+    "--each-line", type=click.Path(path_type=Path), metavar="FILE",
+    help="One job for each line of a file that is not blank; DQ_ARRAY_LINE has it.",
+)  # fmt: skip
+@click.option(
+    "--chdir", type=click.Path(path_type=Path), metavar="FOLDER", help="Run there, not here."
+)
+@click.option(
+    "--output", default="", metavar="PATTERN",
+    help="A file for the output, also made of %j (job), %A, %a (array, index), %n (name). dq logs"
+    " shows it all the same.",
+)  # fmt: skip
+@click.option(
+    "--error", default="", metavar="PATTERN", help="The same for what is written to stderr."
+)
+@click.option(
+    "--retry", type=click.IntRange(0, 1000), default=0, metavar="N",
+    help="Start again when it has failed, up to N times.",
+)  # fmt: skip
 @click.option(
     "--priority", type=click.IntRange(-(10**9), 10**9), default=0,
     help="Added to the job's score under order = \"priority\"; the highest score is first.",
@@ -93,6 +129,18 @@ from dq_client.report.growth import ENDED
     "--app-name", default="",
     help="Program and problem by name: what earlier jobs of it have measured is not probed again.",
 )  # fmt: skip
+@click.option(
+    "--memory", metavar="SIZE",
+    help="Memory of its node for each rank: 4G, 512M. It is counted, and not enforced.",
+)  # fmt: skip
+@click.option(
+    "--gpus", type=click.IntRange(0, m.GPUS_MAX), default=0,
+    help="GPUs of its node for each rank; CUDA_VISIBLE_DEVICES says which.",
+)  # fmt: skip
+@click.option(
+    "--constraint", metavar="FEATURES", default="",
+    help='Features of the nodes: "a&b|c" is (a and b) or c.',
+)  # fmt: skip
 @click.option("--reservation", default="", help="Run inside this reservation (dq reserve).")
 @click.option(
     "--input", "input_file", type=click.Path(path_type=Path), metavar="FILE",
@@ -106,29 +154,59 @@ from dq_client.report.growth import ENDED
     "--mpmd", is_flag=True,
     help="Several programs, as with mpirun: dq submit --mpmd -- -n 2 PROG A : -n 1 OTHER B.",
 )  # fmt: skip
+@click.option(
+    "--watch", type=click.Choice(["warn", "abort", "kill"]), default=None,
+    help="When a rank is missing for longer than [watch] allows: tell it, give up the resize whose"
+    " ranks do not come, or kill the job.  [default: as the cluster says, else abort]",
+)  # fmt: skip
 @click.option("--hold", is_flag=True, help="Do not start before dq release.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if the job failed.")
 @json_option
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
-    """Submit PROGRAM (after --) as a job; prints the job's id.
+@click.pass_context
+def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> int:
+    """Submit PROGRAM (after --) as a job; prints the job's id, of an array the array's.
 
+    A script may begin with lines such as #DQ --sizes 1,2,4; what stands here holds instead.
     The program runs under MPI, one rank per processor, in the current folder. One that mpiexec has
     started becomes a job, too: DQ_ATTACH=1 mpiexec -n 4 python app.py (docs/attach.md).
     """
+    o = with_script_options(ctx, program, options)
+    body, left_out = _submission(program, o)
+    if left_out:
+        note(left_out)
+    with server() as connection:
+        reply = connection.call(body, timeout_s=10.0)
+        assert isinstance(reply, m.Submitted)
+        if o["as_json"] and body.array is not None:
+            print_json(job={"id": reply.job}, jobs=reply.jobs)
+        elif o["as_json"]:
+            print_json(job={"id": reply.job})
+        else:
+            print(reply.job, flush=True)
+        return wait_for(connection, reply.job) if o["wait"] else 0
+
+
+def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, str]:
+    """The message, and a note about what of the environment it cannot hold."""
     parts = parse_parts(program) if o["mpmd"] else []
     if parts:
         _make_rigid(o, parts)
+    folder = parse_folder(o["chdir"]) if o["chdir"] is not None else Path.cwd()
+    argv = list(program) if parts else runnable(program, folder)
+    inherited, left_out = environment.inherited(os.environ, clean=o["clean_env"])
+    env = parse_env(o["env"])
+    environment.check_size(inherited | env)
     body = m.Submit(
         request=uuid.uuid4().hex,
-        name=o["name"] or name_of(parts[0].argv if parts else program),
-        argv=list(program),
-        cwd=str(Path.cwd()),
+        name=o["name"] or name_of(parts[0].argv if parts else argv),
+        argv=argv,
+        cwd=str(folder),
         kind=o["kind"] or ("evolving" if o["profile"] else "malleable"),
         initial=o["initial"],
         sizes=_sizes(o),
-        env=parse_env(o["env"]),
-        inherited=dict(os.environ),
+        env=env,
+        inherited=inherited,
         walltime_s=parse_time("--walltime", o["walltime"]) if o["walltime"] else None,
         estimate_s=parse_time("--estimate", o["estimate"]) if o["estimate"] else None,
         group=o["group"],
@@ -147,15 +225,16 @@ def submit(program: tuple[str, ...], as_json: bool, **o: Any) -> int:
         label=o["label"],
         exec_only=o["executed"],
         parts=parts,
+        watch=o["watch"] or "",
+        memory=parse_memory("--memory", o["memory"]) if o["memory"] is not None else 0,
+        gpus=o["gpus"],
+        constraint=o["constraint"],
+        output=o["output"],
+        error=o["error"],
+        retry=o["retry"],
+        array=parse_array(o["array"], o["each_line"]),
     )
-    with server() as connection:
-        reply = connection.call(body, timeout_s=10.0)
-        assert isinstance(reply, m.Submitted)
-        if as_json:
-            print_json(job={"id": reply.job})
-        else:
-            print(reply.job, flush=True)
-        return wait_for(connection, reply.job) if o["wait"] else 0
+    return body, left_out
 
 
 def _make_rigid(o: dict[str, Any], parts: list[m.Part]) -> None:

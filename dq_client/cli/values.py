@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dq_client.errors import UsageError
+from dq_client.hardware import parse_bytes
 from dq_client.messages import COUNT_MAX, SECONDS_MAX, Part, Protect
 
 TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
@@ -19,6 +20,7 @@ GRID = re.compile(r"[0-9]{1,6}x[0-9]{1,6}")
 SIZE = re.compile(rf"[0-9]{{1,8}}|{GRID.pattern}")
 JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
 RANKS_MAX = 100_000  # of one program
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -106,6 +108,14 @@ def _is_count(value: Any) -> bool:
     return number and 1 <= value <= COUNT_MAX and int(value) == value
 
 
+def parse_memory(option: str, text: str) -> int:
+    """`4G` in bytes; units count by 1024."""
+    found = parse_bytes(text)
+    if found is None:
+        raise UsageError(f"{option} {text}: give 4G, 512M, 1.5G or a number of bytes")
+    return found
+
+
 def parse_jobs(option: str, text: str | None) -> list[int]:
     """`12,13` as numbers; `last` is 0."""
     words = text.split(",") if text is not None else []
@@ -116,13 +126,15 @@ def parse_jobs(option: str, text: str | None) -> list[int]:
 
 
 def parse_env(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`NAME=value` pairs."""
+    """`NAME=value`, or `NAME` alone for the value that it has here."""
     env = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--env {pair}: give NAME=value")
-        env[name] = value
+        if not name:
+            raise UsageError(f"--env {pair}: give NAME=value, or NAME")
+        if not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: it is not set here; give --env {name}=value")
+        env[name] = value if equals else os.environ[name]
     return env
 
 
@@ -190,6 +202,13 @@ def parse_parts(words: tuple[str, ...]) -> list[Part]:
     return parts
 
 
+def parse_folder(path: Path) -> Path:
+    """A folder to run in: its absolute path."""
+    if not path.is_dir():
+        raise UsageError(f"--chdir {path}: no such folder")
+    return path.absolute()
+
+
 def parse_input(path: Path) -> str:
     """A file for rank 0's standard input, which can be read: its absolute path."""
     found = path.absolute()
@@ -202,11 +221,13 @@ def parse_input(path: Path) -> str:
 
 def name_of(program: Sequence[str]) -> str:
     """The default name of a job: its script or module, not the interpreter."""
-    return Path(_script(list(program))).stem
+    return Path(script_of(list(program))).stem
 
 
-def _script(words: list[str]) -> str:
-    if Path(words[0]).name.startswith("python"):
+def script_of(words: list[str]) -> str:
+    """What of a command line is the program: the script or module, not the interpreter."""
+    interpreter = Path(words[0]).name
+    if interpreter.startswith("python") or interpreter in SHELLS:
         for i, word in enumerate(words[1:], 1):
             if word == "-m" and i + 1 < len(words):
                 return words[i + 1].rpartition(".")[2]

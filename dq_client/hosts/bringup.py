@@ -187,7 +187,7 @@ def bring_up(
     if address is None:
         place = network.server_place(cluster.network, [h.name for h in cluster.hosts])
         wanted = cluster.network
-        port = _last_port(home, wanted, place.address) or network.free_port(wanted, place.address)
+        port = last_port(home, wanted, place.address) or network.free_port(wanted, place.address)
         address = endpoint(str(place.address), port)
     elif not is_remote(address) and cluster.network.interface != network.LOOPBACK:
         raise UsageError(f"--address {address}: the hosts do not reach it")
@@ -212,7 +212,7 @@ def _require(up: int, hosts: int, *, need_all: bool) -> None:
         raise DQError(f"{hosts - up} of {hosts} hosts cannot be used: the cluster is not up")
 
 
-def _last_port(home: Home, wanted: network.Network, address: network.IP) -> int | None:
+def last_port(home: Home, wanted: network.Network, address: network.IP) -> int | None:
     """The port of this home's last server, which agents that are still there look for."""
     try:
         text = (home.root / "address").read_text().strip()
@@ -245,6 +245,9 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
                     processors=found.facts.processors,
                     speed=host.speed,
                     credentials=secret,
+                    memory=host.memory,
+                    gpus=host.gpus,
+                    features=host.features,
                 )
                 session.ask(begin, Begun)
                 _wait_for_report(session, names_up, reported)

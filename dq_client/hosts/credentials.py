@@ -91,6 +91,11 @@ def _kept(home: Home, agent: str) -> Path:
     return home.agent(agent) / "credentials"
 
 
+def write(path: Path, credentials: Credentials) -> None:
+    """Into a file for `read`, which its owner alone can open."""
+    write_private(path, encode(credentials))
+
+
 def keep(home: Home, agent: str, credentials: Credentials) -> None:
     """For the agent's next start."""
     write_private(_kept(home, agent), encode(credentials))

@@ -47,6 +47,9 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     processors: int
     speed: float
     credentials: Credentials
+    memory: int = 0  # bytes; 0: what is found
+    gpus: int | None = None  # None: what is found
+    features: list[str] = []
 
 
 class Keep(msgspec.Struct, frozen=True, tag="keep"):
@@ -165,6 +168,12 @@ def start(begin: Begin) -> subprocess.Popen[bytes]:
         )
     words = ["agent", "run", "--node", begin.name, "--processors", str(begin.processors)]
     words += ["--speed", repr(begin.speed), "--credentials", "-"]
+    if begin.memory:
+        words += ["--memory", str(begin.memory)]
+    if begin.gpus is not None:
+        words += ["--gpus", str(begin.gpus)]
+    if begin.features:
+        words += ["--features", ",".join(begin.features)]
     with _errors(begin).open("wb") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "dq_client.cli.main", *words],

@@ -19,7 +19,10 @@ from dq_client.messages.base import (
     NODE_PROCESSORS_MAX,
     NODE_SPEED_MAX,
     Argv,
+    Bytes,
     Env,
+    Feature,
+    Gpus,
     Id,
     Ident,
     Name,
@@ -33,7 +36,13 @@ from dq_client.messages.base import (
 
 
 class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
-    """A node an agent stands for."""
+    """A node an agent stands for.
+
+    memory     in bytes; 0: not known
+    gpus       how many it offers, and the number of its first one: nodes of one machine share them
+    until_s  its time ends then (seconds since the epoch): it drains before; None: that is not known
+    ticket   of the pool, under which it was asked for; 0: it was not asked for
+    """
 
     name: Name
     processors: Annotated[int, Meta(ge=1, le=NODE_PROCESSORS_MAX)]
@@ -43,6 +52,12 @@ class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
     link_mbit: float | None = None  # emulated by pacing: rate of its link
     link_latency_us: float | None = None
     link_duplex: str = "full"
+    memory: Bytes = 0
+    gpus: Gpus = 0
+    first_gpu: Gpus = 0
+    features: Annotated[list[Feature], Meta(max_length=1000)] = []
+    until_s: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    ticket: Id = 0
 
 
 class Holding(Struct, frozen=True, forbid_unknown_fields=True):
@@ -223,6 +238,21 @@ class LogAnswer(RequestBody, tag="loganswer", frozen=True):
     home: Text = ""  # Home.identity: agents with the same one read the same files
 
 
+@sent_by(AGENT)
+class KeepLog(RequestBody, tag="keeplog", frozen=True):
+    """What ranks of a job have written on a node that leaves: a piece, for the server to keep.
+
+    Answered by Done, or by Error if it is not wanted; said again until one of them comes.
+    """
+
+    job: Id
+    node: Name
+    stream: Name  # "out" or "err"
+    offset: Id
+    data: Annotated[bytes, Meta(max_length=FRAME_BYTES_MAX)]
+    last: bool  # there is no more of it
+
+
 class Launch(OrderBody, tag="launch", frozen=True):
     """Start the application: `places` in rank order."""
 
@@ -256,6 +286,9 @@ class StartRanks(OrderBody, tag="startranks", frozen=True):
     spawned: bool = False  # by MPI_Comm_spawn
     keys: dict[str, str] = {}  # of MPI_Comm_spawn, for the new world
     adopted: list[int] = []  # its ranks run already, with these pids: they are taken in (Attach)
+    out: str = ""  # the file for what the ranks write; empty: in the job's folder
+    err: str = ""
+    gpus: list[list[int]] = []  # rank r may use gpus[r] of its machine; empty: nothing was granted
 
 
 class Relayed(OrderBody, tag="relayed", frozen=True):

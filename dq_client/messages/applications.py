@@ -1,10 +1,13 @@
-"""Requests of running applications (rank 0; GaveUp from any rank), and their replies."""
+"""Requests of running applications, and their replies.
+
+Rank 0 sends them; GaveUp and RankReport come from any rank, JobJoining from ranks that will join.
+"""
 
 # ruff: noqa: RUF012 - msgspec copies a mutable default for every message
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -33,10 +36,25 @@ class Place(Struct, frozen=True, forbid_unknown_fields=True):
 
 @sent_by(JOB)
 class JobHello(RequestBody, tag="jobhello", frozen=True):
-    """The application's first rank reports."""
+    """The application's first rank reports.
+
+    `legal`: the sizes that its program can run on, ascending; empty: all.
+    """
 
     protocol: int
     processors: Count
+    legal: Numbers = []
+
+
+@sent_by(JOB)
+class JobJoining(RequestBody, tag="jobjoining", frozen=True):
+    """Ranks that were started for the resize `resize_id` ask where they will be in the job.
+
+    Answered by a JobWelcome with the grid and the places that the job has once they have joined.
+    """
+
+    protocol: int
+    resize_id: Id
 
 
 class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
@@ -51,11 +69,12 @@ class JobWelcome(ReplyBody, tag="jobwelcome", frozen=True):
     link_mbit: float | None = None
     link_latency_us: float | None = None
     link_duplex: str = "full"
+    reports: bool = True  # False: nobody needs the remap points of this job
 
 
 @sent_by(JOB)
 class RemapPoint(RequestBody, tag="remap", frozen=True):
-    """An iteration is done. See dq_server.core.model.events.RemapPoint for the fields.
+    """Iterations are done. See dq_server.core.model.events.RemapPoint for the fields.
 
     step  turns of the loop that are done; for people who watch the wire, the server does not use it
     """
@@ -68,6 +87,7 @@ class RemapPoint(RequestBody, tag="remap", frozen=True):
     step: Id = 0
     preparing: Id = 0  # a granted expansion whose ranks are still starting
     iterations: Count = 1
+    loop: Text = ""
 
 
 @sent_by(JOB)
@@ -131,6 +151,18 @@ class Committed(RequestBody, tag="committed", frozen=True):
 
 
 @sent_by(JOB)
+class ResizesByRestart(RequestBody, tag="byrestart", frozen=True):
+    """No rank can join this program or leave it: a resize ends all of them (docs/mpi.md)."""
+
+
+@sent_by(JOB)
+class RestartReady(RequestBody, tag="restartready", frozen=True):
+    """What is declared is in a complete copy; if that is accepted, all ranks end for the resize."""
+
+    resize_id: Id
+
+
+@sent_by(JOB)
 class CopyMade(RequestBody, tag="copymade", frozen=True):
     """The data of a protected job was copied. See dq_server.core.model.events.CopyMade."""
 
@@ -153,9 +185,26 @@ class RanksLost(RequestBody, tag="rankslost", frozen=True):
 
 @sent_by(JOB)
 class GaveUp(RequestBody, tag="gaveup", frozen=True):
-    """A rank of a protected job says why it ends: the program's own failure, not a loss."""
+    """A rank says why it ends: the program's own failure, not a loss."""
 
     why: Text
+
+
+@sent_by(JOB)
+class RankReport(RequestBody, tag="rankreport", frozen=True):
+    """A rank that does not get on, or has left the others, says where it is.
+
+    See dq_server.core.model.events.RankReported for the fields.
+    """
+
+    rank: Id
+    what: Literal["left", "stays", "goes on"]
+    turns: Id = 0
+    where: Text = ""
+    waits: bool = False
+    for_s: Seconds = 0.0
+    usual_s: Seconds = 0.0
+    over: bool = False
 
 
 @sent_by(JOB)

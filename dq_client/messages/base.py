@@ -19,6 +19,8 @@ FROM_SERVER_BYTES_MAX = 64 << 20  # lists of many jobs are long
 NAME_MAX = 200  # characters
 COUNT_MAX, SECONDS_MAX = 10_000_000, 1e10
 NODE_PROCESSORS_MAX, NODE_SPEED_MAX = 100_000, 1e9
+MEMORY_BYTES_MAX, GPUS_MAX = 2**50, 1024
+KEPT_OUTPUT_BYTES_MAX = 17 << 20  # of one job on one node that has left
 
 # Every string, list and number of a request is bounded here, because a request comes from outside:
 # what passes the decoder cannot fill the server's memory or overflow its arithmetic.
@@ -31,6 +33,9 @@ Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_le
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 GridText = Annotated[str, Meta(max_length=13, pattern=r"\A[0-9]{1,6}x[0-9]{1,6}\Z")]
 Id = Annotated[int, Meta(ge=0, le=2**53)]
+Bytes = Annotated[int, Meta(ge=0, le=MEMORY_BYTES_MAX)]
+Gpus = Annotated[int, Meta(ge=0, le=GPUS_MAX)]
+Feature = Annotated[str, Meta(max_length=NAME_MAX, pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")]
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 Jobs = Annotated[list[Id], Meta(max_length=1000)]
 Numbers = Annotated[list[Count], Meta(max_length=100_000)]
@@ -52,7 +57,8 @@ class OrderBody(Body, frozen=True):
     """From the server to an agent, unasked."""
 
 
-USER, AGENT, JOB = ROLES = ("user", "agent", "job")
+# A viewer may look at what a user sees, and change nothing (docs/web.md).
+USER, AGENT, JOB, VIEWER = ROLES = ("user", "agent", "job", "viewer")
 REQUESTS: dict[type[RequestBody], frozenset[str]] = {}  # every request -> roles that may send it
 R = TypeVar("R", bound=RequestBody)
 
@@ -69,7 +75,7 @@ def sent_by(*roles: str) -> Callable[[type[R]], type[R]]:
     return declare
 
 
-@sent_by(USER, AGENT, JOB)
+@sent_by(USER, AGENT, JOB, VIEWER)
 class Hello(RequestBody, tag="hello", frozen=True):
     """First message: which protocol the client speaks."""
 

@@ -10,9 +10,12 @@ from msgspec import Meta, Struct
 
 from dq_client.messages.base import (
     USER,
+    VIEWER,
     Argv,
+    Bytes,
     Count,
     Env,
+    Gpus,
     GridText,
     Id,
     Ident,
@@ -61,6 +64,20 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
     argv: Argv
 
 
+ArrayIndices = Annotated[list[Count], Meta(min_length=1, max_length=10_000)]
+
+
+class Array(Struct, frozen=True, forbid_unknown_fields=True):
+    """An array of jobs: one for each index, at most so many at once (0: any number).
+
+    `lines`: what each job is given besides, in the order of the indices; empty: nothing.
+    """
+
+    indices: ArrayIndices
+    at_most: Count = 0
+    lines: Annotated[list[Text], Meta(max_length=10_000)] = []
+
+
 @sent_by(USER)
 class Submit(RequestBody, tag="submit", frozen=True):
     """A new job. `request` makes repeats harmless."""
@@ -93,12 +110,21 @@ class Submit(RequestBody, tag="submit", frozen=True):
     label: bool = False  # the rank before each line of output
     exec_only: bool = False  # ranks are executed, not forked from a starter
     parts: Annotated[list[Part], Meta(max_length=1000)] = []  # several programs; `argv`: all words
+    watch: Text = ""  # what is done when a rank is missing; empty: as the cluster says
+    memory: Bytes = 0  # of its node, for each rank
+    gpus: Gpus = 0  # of its node, for each rank
+    constraint: Text = ""  # features of the nodes: a&b|c
+    output: Path_ = ""  # pattern of the file for its output; empty: in the job's folder
+    error: Path_ = ""  # the same for its errors
+    retry: Annotated[int, Meta(ge=0, le=1000)] = 0  # how often it starts again when it has failed
+    array: Array | None = None
 
 
 class Submitted(ReplyBody, tag="submitted", frozen=True):
-    """The job is safe in the journal."""
+    """The job is safe in the journal; of an array its id, and those of its `jobs`."""
 
     job: int
+    jobs: list[int] = []
 
 
 @sent_by(USER)
@@ -129,23 +155,28 @@ class Attached(ReplyBody, tag="attached", frozen=True):
     agents: dict[str, str]
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class JobQuery(RequestBody, tag="job", frozen=True):
     """One job; 0 stands for the last one submitted."""
 
     job: Id
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class JobsQuery(RequestBody, tag="jobs", frozen=True):
     """All jobs the server remembers; `active_only` leaves out the ended ones."""
 
     active_only: bool = False
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class NodesQuery(RequestBody, tag="nodes", frozen=True):
     """All nodes."""
+
+
+@sent_by(USER, VIEWER)
+class PoolQuery(RequestBody, tag="pool", frozen=True):
+    """The pool: what it may have, its tickets, its last decisions. Error if there is none."""
 
 
 @sent_by(USER)
@@ -169,21 +200,41 @@ class ResumeNode(RequestBody, tag="resume", frozen=True):
     node: Name
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class WhyQuery(RequestBody, tag="why", frozen=True):
     """Why is the job where it is?"""
 
     job: Id
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class StatusQuery(RequestBody, tag="status", frozen=True):
     """The server itself."""
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class TimelineQuery(RequestBody, tag="timeline", frozen=True):
     """Sizes of all jobs over time, for reports."""
+
+
+@sent_by(USER, VIEWER)
+class Since(RequestBody, tag="since", frozen=True):
+    """What has changed: jobs, nodes and decisions. Answered by Data (dq_server/live/feed.py).
+
+    A client asks with what the last answer told it, so that nothing is missed and nothing is sent
+    twice; at first, and when the server is another one (epoch), it gets everything.
+
+    epoch   of the last answer; 0: there was none
+    seq     of the last answer: the number of the last change
+    event   of the last answer: the last event of the journal whose decisions are known; None: only
+            the latest decisions are wanted
+    wait_s  how long the answer may wait until there is something to say
+    """
+
+    epoch: Id = 0
+    seq: Id = 0
+    event: Id | None = None
+    wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
 
 
 class Data(ReplyBody, tag="data", frozen=True):
@@ -215,11 +266,30 @@ class Release(RequestBody, tag="release", frozen=True):
 
 @sent_by(USER)
 class Resize(RequestBody, tag="resize", frozen=True):
-    """Bring a job to this size at its next remap point; `rows`: of the grid, 0: any."""
+    """Bring a job to this size at its next remap point; `rows`: of the grid, 0: any.
+
+    `hold`: it stays there until ReleaseSize, or until the next Resize. Answered by Ordered.
+    """
 
     job: Id
     size: Count
     rows: Count = 0
+    hold: bool = False
+
+
+class Ordered(ReplyBody, tag="ordered", frozen=True):
+    """A Resize was accepted. `replaces`: the size of an order that was not carried out yet;
+    `held`: the size that the job was held at so far; 0 each: there was none."""
+
+    replaces: int = 0
+    held: int = 0
+
+
+@sent_by(USER)
+class ReleaseSize(RequestBody, tag="releasesize", frozen=True):
+    """The size that a job is held at may change again."""
+
+    job: Id
 
 
 @sent_by(USER)
@@ -245,12 +315,12 @@ class CancelReservation(RequestBody, tag="unreserve", frozen=True):
     name: Ident
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class ReservationsQuery(RequestBody, tag="reservations", frozen=True):
     """All reservations that are not over."""
 
 
-@sent_by(USER)
+@sent_by(USER, VIEWER)
 class LogsQuery(RequestBody, tag="logs", frozen=True):
     """A piece of a job's output from `offset` on.
 

@@ -1,6 +1,7 @@
 """The command line and the environment that start an MPI job on DQ's nodes with mpiexec.
 
-For MPICH's mpiexec (hydra); docs/mpiexec.md has the experiments behind each part:
+For MPICH's mpiexec (hydra), and Open MPI's on one machine (open_mpi.py). docs/mpiexec.md has the
+experiments behind each part for hydra:
 
 * nodes are named by DQ's own names, spelled in numbers so that nobody looks them up: with
   `-launcher rsh` hydra only hands a name on to the launcher, here `dq-rsh`, which asks the node's
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dq_client.launch import INTERFACE_VARIABLE, MPI_TUNING, ONE_THREAD, LaunchError
-from dq_client.mpiexec import dq_rsh
+from dq_client.mpiexec import dq_rsh, open_mpi
 from dq_client.mpiexec.dq_rsh import spelled_in_numbers
 
 RSH_NAME = "dq-rsh"
@@ -59,8 +60,12 @@ def launch_command(
     check_placement(placement)
     hosts = ",".join(f"{spelled_in_numbers(node)}:{count}" for node, count in placement)
     ranks = sum(count for _, count in placement)
+    mpiexec = mpiexec or find_mpiexec()
+    if open_mpi.is_open_mpi(mpiexec):
+        argv = open_mpi.words(mpiexec, ranks, program, interface)
+        return Launch(argv, open_mpi.environment())
     launcher = ["-launcher", "rsh", "-launcher-exec", str(rsh), "-iface", interface]
-    argv = [mpiexec or find_mpiexec(), *launcher, "-hosts", hosts, "-n", str(ranks), *program]
+    argv = [mpiexec, *launcher, "-hosts", hosts, "-n", str(ranks), *program]
     env = {**ONE_THREAD, **MPI_TUNING, dq_rsh.SOCKET_VARIABLE: str(rsh_socket)}
     env[INTERFACE_VARIABLE] = interface
     if transports is not None:

@@ -119,7 +119,10 @@ class Dialogue:
         elif isinstance(effect, pmi.Abort):
             for stream in list(rank.streams):
                 stream.drain()
-            self._fail(effect.code & 0xFF or 1, "")
+            if world.is_part:
+                self._fail(effect.code & 0xFF or 1, "")
+            else:  # the job does without this world
+                self._kill(rank)
         elif isinstance(effect, pmi.Publish):
             answer = pmi.answer_publish(effect)
             self.exchange.publish(
@@ -162,12 +165,15 @@ class Dialogue:
         elif "free" in said:
             self.losses.freed(rank, said)
         elif "arrived" in said:
-            self.exchange.arrive(world, rank, str(said["arrived"]))
+            touched = bool(said.get("touched"))
+            self.exchange.arrive(world, rank, str(said["arrived"]), touched=touched)
         elif "await" in said:
             self._send({"await": {**said, "node": rank.node}})
             self.exchange.wait_for(rank, said)
         elif "go" in said:
             self.exchange.decide("go", int(said["go"]))
+        elif "why" in said:
+            rank.why = str(said["why"])[:1000]
         elif "cancel" in said:
             self.exchange.decide("cancel", int(said["cancel"]))
 

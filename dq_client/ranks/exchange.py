@@ -30,7 +30,7 @@ class Awaited:
     failed: str = ""
     told: bool = False
     touch: list[int] = field(default_factory=list)  # sizes of memory that its ranks will need
-    touched: set[str] = field(default_factory=set)  # nodes whose ranks have been told of it
+    touched: dict[str, int] = field(default_factory=dict)  # ranks that have it, by node
 
 
 @dataclass
@@ -66,6 +66,7 @@ class Exchange:
         self._send, self._say, self._carry, self._cancel = send, say, carry, cancel
         self.losses: Optional[Losses] = None  # set by the keeper
         self._awaited: dict[int, Awaited] = {}
+        self._decided: dict[int, str] = {}  # world -> "go" or "cancel"
         self.names: dict[str, str] = {}  # of MPI_Publish_name
         self._publishing: dict[int, Publishing] = {}
         self._published = 0
@@ -111,9 +112,14 @@ class Exchange:
             world = self._worlds.get(data["fenced"])
             if world is not None:
                 self._carry(world, world.machine.fenced(data["seq"], data["keys"]))
+        elif "arrived" in data and data["arrived"] in self._decided:
+            # Said after the decision: its ranks did not hear of that, and would wait for ever.
+            number = data["arrived"]
+            self.relay(data["from"], {self._decided[number]: number})
         elif "arrived" in data:
             known = self._awaited.setdefault(data["arrived"], Awaited())
             known.here[data["from"]] = data["count"]
+            known.touched[data["from"]] = data["touched"]
             known.port = data["port"] or known.port
             self._tell_touch(data["arrived"], known)
             self._tell_rank_0(data["arrived"], known)
@@ -186,9 +192,14 @@ class Exchange:
 
     # --- worlds that join -----------------------------------------------------------------------
 
-    def arrive(self, world: World, rank: Rank, port: str) -> None:
-        """A rank here is up and waits to join; the world's rank 0 gives an MPI port."""
+    def arrive(self, world: World, rank: Rank, port: str, *, touched: bool) -> None:
+        """A rank here is up and waits to join; the world's rank 0 gives an MPI port.
+
+        touched: it has reserved the memory that it was told of.
+        """
         world.arrived.add(rank.number)
+        if touched:
+            world.touched.add(rank.number)
         world.port = port or world.port
         self._tell_arrived(world)
 
@@ -203,6 +214,7 @@ class Exchange:
 
     def decide(self, what: str, number: int) -> None:
         """Rank 0 of the job says: join now (`go`), or end (`cancel`)."""
+        self._decided[number] = what
         self._to_all(number, {what: number})
         self._awaited.pop(number, None)
 
@@ -215,6 +227,7 @@ class Exchange:
         data = {
             "arrived": world.start.world,
             "count": len(world.arrived),
+            "touched": len(world.touched),
             "port": world.port,
             "from": self._nodes[0],
         }
@@ -225,19 +238,24 @@ class Exchange:
             return
         if known.failed:
             answer: Json = {"failed": number, "why": known.failed}
-        elif known.port and sum(known.here.values()) >= known.size:
+        elif known.port and sum(self._ready(known).values()) >= known.size:
             answer = {"ready": number, "port": known.port}
         else:
             return
         known.told = True
         self._say(known.rank, json.dumps(answer))
 
+    @staticmethod
+    def _ready(known: Awaited) -> dict[str, int]:
+        """How many ranks could be taken in without a wait, by node."""
+        return known.touched if known.touch else known.here
+
     def _tell_touch(self, number: int, known: Awaited) -> None:
-        """Once a node: nothing depends on it, so it is not repeated."""
+        """To the nodes where ranks are up that do not have their memory yet."""
         if known.touch:
-            for node in set(known.here) - known.touched:
-                known.touched.add(node)
-                self.relay(node, {"touch": known.touch, "world": number})
+            for node, count in known.here.items():
+                if known.touched[node] < count:
+                    self.relay(node, {"touch": known.touch, "world": number})
 
     def _touch(self, number: int, sizes: list[int]) -> None:
         world = self._worlds.get(number)

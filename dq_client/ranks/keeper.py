@@ -369,7 +369,8 @@ class Keeper:
 
     def _fails_to_join(self, world: World, rank: Rank, code: int) -> None:
         """A rank ended before it joined: the job goes on without its world."""
-        why = f"{world.called(rank)}, which was to join, ended with {process.names(code)}"
+        how = f": {rank.why}" if rank.why else f", ended with {process.names(code)}"
+        why = f"{world.called(rank)}, which was to join{how}"
         data = {"failed": world.start.world, "why": why}
         self._dialogue.exchange.relay(world.start.root or self.nodes[0], data)
         self._cancel(world.start.world)

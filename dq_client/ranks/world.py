@@ -39,6 +39,7 @@ class Start:
     joins: bool = False
     keys: dict[str, str] = field(default_factory=dict)
     adopted: list[int] = field(default_factory=list)  # pids of ranks that run already
+    gpus: list[str] = field(default_factory=list)  # CUDA_VISIBLE_DEVICES of each rank
 
     def argv_of(self, rank: int) -> list[str]:
         """What a rank runs."""
@@ -60,6 +61,7 @@ class Rank:
     left: bool = False  # it was in a session and left it in order
     retired: bool = False  # the job goes on without it: how it ends does not matter
     lost: bool = False  # it died, and the job may go on without it (loss.py)
+    why: str = ""  # it does not join, in its own words
     free: bool = False  # it has left what it waited for, after another one was lost
     code: Optional[int] = None
     closed: bool = False  # its sockets are
@@ -90,6 +92,9 @@ class World:
         self.local: dict[int, Rank] = {}
         self.expected: set[int] = set()  # ranks here that run, and have not been taken in yet
         self.arrived: set[int] = set()  # ranks that are up and wait to join
+        self.touched: set[int] = (
+            set()
+        )  # of these: ranks that have reserved the memory they were told
         self.port = ""
         self.gone = False  # they have been told to join
         self.ending = False  # they are being ended: how does not matter
@@ -155,6 +160,8 @@ class World:
             "DQ_WORLD": str(start.world),
             "DQ_NODE": start.nodes[number],
         }
+        if start.gpus:
+            env["CUDA_VISIBLE_DEVICES"] = start.gpus[number]
         if start.spawned:
             env["PMI_SPAWNED"] = "1"
         if start.joins:

@@ -66,8 +66,11 @@ class Feature:
         """A new job has its id. True: it begins on hold."""
         return False
 
-    def holds_back(self, turn: Turn, job: Job) -> bool:
-        """Move a job that would enter the queue to where it has to wait before; False: it may."""
+    def holds_back(self, state: State, job: Job) -> bool:
+        """Whether a job that would enter the queue has to be WAITING before.
+
+        Who stops holding it back calls `turn.let_in`: a job that nobody holds back does not wait.
+        """
         return False
 
     def queued(self, turn: Turn, job: Job) -> None:
@@ -112,6 +115,12 @@ class Feature:
     def resize_committed(self, turn: Turn, job: Job) -> None:
         """The job runs on its new size."""
 
+    def carried_out(self, turn: Turn, job: Job, resize_id: int) -> None:
+        """The application says that this resize is done, which is pending no more."""
+
+    def succeeded(self, turn: Turn, job: Job) -> None:
+        """All ranks have ended for others on another size: a new start, with what the job has."""
+
     def changes_size(self, state: State, job: Job) -> bool:
         """Whether the running job is about to get another size, as far as this feature knows."""
         return False
@@ -131,6 +140,13 @@ class Feature:
     def deadline(self, turn: Turn) -> Iterable[float]:
         """Times (s) at which `tick`, or a scheduling pass, must not come late."""
         return ()
+
+    def where(self, turn: Turn, job: Job, count: int) -> tuple[int, ...] | None:
+        """The idle processors on which the job is to start; fewer than `count`: not now.
+
+        None: that is not for this feature to say.
+        """
+        return None
 
     def claiming(self, state: State) -> bool:
         """Whether processors that are idle now may be promised to somebody later."""

@@ -25,6 +25,7 @@ from math import nextafter
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fitting import ADAPTABLE
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.placing import room
 from dq_server.core.model.pool import arrivals, prospect
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
@@ -126,7 +127,7 @@ def free(state: State, now: float, until_s: float, job: Job | None = None) -> in
 
     With `job`: what that job may take, which a feature may say (`may_take`).
     """
-    idle = state.idle
+    idle = state.idle if job is None else room(state, job)
     if not idle or not state.spoken_for:
         return idle
     if job is not None:

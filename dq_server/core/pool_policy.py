@@ -7,6 +7,8 @@ Ask when
   order. A job counts if it could start once all nodes that may still be asked for have come: for
   one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
   such a one count if the start policy backfills and EASY's rule (policies/shadow.py) lets them;
+* a waiting job needs nodes that last longer than those that are there (features/node_ends.py);
+* jobs that can be moved have processors on nodes whose time ends soon (pool_renewal.py);
 * nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
   measured there, predicted, or, where no other size was tried, if it scaled.
 
@@ -30,6 +32,7 @@ from itertools import islice
 from math import ceil
 
 from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.ends import Ends, can_move, held_on
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.pool import (
     AskedFor,
@@ -46,6 +49,7 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.shadow import Reservation, reserve
+from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
 
 declare(
     pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"
@@ -54,6 +58,8 @@ declare(
     pool_for_growth="job {job} would gain {gain_pct:.1f} % on {next_size} instead of {size}"
     " ({how}); {idle} are idle: {nodes} nodes more",
     pool_idle="idle for {idle_s:.0f} s (idle_s = {wanted_s:g}), {spare} processors are not needed",
+    pool_early="its time ends in {left_s:.0f} s, and so does that of others that jobs are on; the"
+    " pool is full: one more can come when it has left",
     pool_withdrawn="not granted for {waited_s:.0f} s, and not needed any more",
     pool_never_joined="granted {waited_s:.0f} s ago, and its node has not joined",
 )
@@ -96,7 +102,8 @@ class View:
         self.per_node = options.shape.processors
         self.room = max(0, options.max - len(self.pool.tickets))
         # What is promised to somebody later is neither free to be used nor to be given back.
-        self.idle = free(state, now, INF)
+        self.renewal: Renewal = renewal(state, config, options, now)
+        self.idle = max(0, free(state, now, INF) - self.renewal.idle)
         self.coming = self.pool.on_the_way() + state.incoming()
         self.supply = self.idle + self.coming
         self.demand = self._demand()
@@ -158,7 +165,7 @@ class View:
     def spare(self) -> int:
         """Processors, idle or on their way, that nobody needs."""
         growth = self.pool.growth
-        needed = self.demand.processors + self.demand.kept
+        needed = self.demand.processors + self.demand.kept + self.renewal.needed
         return self.supply - needed - (growth.more if growth else 0)
 
     def alive(self) -> list[Ticket]:
@@ -185,6 +192,11 @@ def to_ask(view: View) -> Ask | None:
             nodes=nodes,
         )
         return Ask(nodes, reason, tuple(demand.jobs), tuple(demand.passing))
+    renew = view.renewal
+    missing += renew.needed
+    if renew.reason is not None and missing > 0:
+        nodes = min(view.room, ceil(missing / per_node))
+        return Ask(nodes, renew.reason, renew.jobs)
     alive = len(view.alive())
     if alive < view.options.min:
         nodes = min(view.room, view.options.min - alive)
@@ -232,7 +244,7 @@ def _growable(state: State, config: SchedulerConfig) -> Iterator[Job]:
     for job in state.active.values():
         if job.spec.kind is not JobKind.MALLEABLE or job.state is not JobState.RUNNING:
             continue
-        if job.resize is not None or job.keeps_size or job.settle:
+        if job.resize is not None or job.fixed_size or job.settle:
             continue
         if AskedFor.of(job).grown_from == job.size or not withheld.isdisjoint(job.allocation):
             continue
@@ -281,6 +293,8 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
         if ticket.state is TicketState.UP:
             up += 1
         if ticket.idle_s is not None and ticket.idle_s + options.idle_s <= now:
+            if ticket.node in view.renewal.nodes:
+                continue  # it leaves soon anyway
             first = view.state.processors.nodes[ticket.node].processors[0]
             # Jobs are packed on the first processors: the last ones stay idle the longest.
             idle.append((ticket.idle_s, -first, number, ticket))
@@ -300,13 +314,41 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
             alive, spare = alive - 1, spare - per_node
     for since_s, _, number, ticket in sorted(idle, key=lambda found: found[:3]):
         count = len(view.state.processors.nodes[ticket.node].processors)
-        if count > spare or up <= options.min:
+        useless = ticket.node in view.renewal.useless
+        if (count > spare and not useless) or up <= options.min:
             continue
         for_s = now - since_s
         reason = because("pool_idle", idle_s=for_s, wanted_s=options.idle_s, spare=spare)
         given.append((number, reason))
-        up, spare = up - 1, spare - count
+        up, spare = up - 1, spare - (0 if useless else count)
     return given
+
+
+def to_renew(view: View) -> list[tuple[int, Reason]]:
+    """The ticket of a node to give up early, so that there is room for one that lasts longer.
+
+    One at a time, and only if the jobs there can go on without it.
+    """
+    renew, tickets = view.renewal, view.pool.tickets
+    if view.room or not renew.needed or renew.useless or view.supply >= renew.needed:
+        return []
+    if any(t.state is not TicketState.UP for t in tickets.values()):
+        return []  # there is room soon
+    node_of, ends = view.state.processors.node_of, Ends.of(view.state)
+    for name in sorted(renew.nodes, key=lambda name: (ends.until_s[name], name)):
+        found = view.pool.of_node(name)
+        if found is None or name in ends.drained:
+            continue
+        held = held_on(view.state, [name])
+        jobs = [view.state.active[job] for job in held]
+        fits = (
+            can_move(job) and job.spec.configurations[0].size <= job.size - held[job.id]
+            for job in jobs
+        )
+        if all(fits) and all(node_of[p] != name for job in jobs for p in job.spawned):
+            left_s = ends.until_s[name] - view.now
+            return [(found[0], because("pool_early", left_s=left_s))]
+    return []
 
 
 def _overdue(ticket: Ticket, options: PoolOptions, takes_s: float, now: float) -> bool:
@@ -314,10 +356,13 @@ def _overdue(ticket: Ticket, options: PoolOptions, takes_s: float, now: float) -
     return ticket.asked_s + max(takes_s, options.start_s) + options.idle_s <= now
 
 
-def decision_times(state: State, options: PoolOptions, now: float) -> Iterator[float]:
+def decision_times(
+    state: State, options: PoolOptions, lead_s: float, now: float
+) -> Iterator[float]:
     """When time alone may make something due; only times after `now`."""
     pool = Pool.of(state)
     takes_s = max(pool.start_takes_s(options), options.start_s)
+    yield from renewal_times(state, options, lead_s, now)
     for ticket in pool.tickets.values():
         due_s = None
         if ticket.idle_s is not None:

@@ -9,7 +9,7 @@ done. Only who has to know what the queue took before going on asks for it at on
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from dq_server.core.feature import Features
@@ -24,11 +24,16 @@ from dq_server.core.model.actions import (
 )
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Ending, Start
+from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.events import Event
+from dq_server.core.model.fitting import adapts
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay
+from dq_server.core.model.needs import Needs
 from dq_server.core.model.options import Options
+from dq_server.core.model.placing import claim, spots
 from dq_server.core.model.pool import PoolOptions, possible
 from dq_server.core.model.reasons import Reason
+from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.policies.base import Policies
@@ -110,6 +115,21 @@ class Turn:
             self.actions.append(JobAccepted(known))
         return known is not None
 
+    def admit(self, spec: JobSpec) -> None:
+        """Raise a SchedulerError if a job of this description can never run. Changes nothing."""
+        spec.validate()
+        if spec.needed > self.capacity_max:
+            processors = self.state.processors
+            capacity, draining = processors.capacity, len(processors.withheld)
+            more = f", and {draining} on nodes that drain" if draining else ""
+            if self.capacity_max > capacity:
+                more += f"; with all nodes of the pool it would have {self.capacity_max}"
+            raise InfeasibleRequest(
+                f"the job asks for {spec.needed} processors, the cluster has {capacity}{more}"
+            )
+        for feature in self.features["admit"]:
+            feature.admit(self, spec)
+
     def accept(self, spec: JobSpec) -> Job:
         """A new job that is neither on hold nor queued yet; `spec` was checked."""
         state = self.state
@@ -122,6 +142,24 @@ class Turn:
             state.by_request[spec.request_id] = job.id
         self.actions.append(JobAccepted(job.id))
         return job
+
+    def enter(self, job: Job) -> None:
+        """A job that was just accepted: into the queue, or where it has to wait before."""
+        held = job.spec.hold
+        for feature in self.features["entered"]:
+            held |= feature.entered(self, job)
+        if not held and self.let_in(job):
+            self.schedule()
+
+    def let_in(self, job: Job) -> bool:
+        """A job that is not on hold any more: into the queue; False: a feature holds it back."""
+        if any(feature.holds_back(self.state, job) for feature in self.features["holds_back"]):
+            if job.state is not JobState.WAITING:
+                job.move(JobState.WAITING)
+            return False
+        job.move(JobState.QUEUED)
+        self.enqueue(job)
+        return True
 
     def enqueue(self, job: Job) -> None:
         """The job, which has just become QUEUED, enters the queue."""
@@ -136,17 +174,30 @@ class Turn:
             feature.withdrawn(self, job)
 
     def start(self, start: Start) -> None:
-        """Give a queued job its processors."""
+        """Give a queued job its processors.
+
+        One that needs certain nodes may not find them any more after other starts of this pass:
+        then it waits.
+        """
         job, configuration, state, now = start.job, start.configuration, self.state, self.now
+        if job.spec.needs is not None:
+            placed = self._placed(start, job.spec.needs)
+            if placed is None:
+                return
+            start = placed
+            configuration = start.configuration
         if job.restarts:  # it has found out already which grid is the best of this size
             configuration = job.on_best_grid(configuration)
+        places = start.processors or self._where(job, configuration.size)
+        if places is not None and len(places) < configuration.size:
+            return  # idle are others than it can use
         job.move(JobState.STARTING)
         del state.queue[job.id]
         state.active[job.id] = job
         job.instance += 1
-        if start.processors:
-            state.processors.claim(start.processors)
-        job.allocation = list(start.processors or state.processors.take(configuration.size))
+        if places:
+            claim(state, job, places)
+        job.allocation = list(places or state.processors.take(configuration.size))
         job.first_processor = job.allocation[0]
         job.launching = start.launching or self.config.launching
         job.configuration = configuration
@@ -161,6 +212,27 @@ class Turn:
         self.actions.append(
             StartJob(job.id, job.instance, tuple(job.allocation), configuration, start.reason)
         )
+
+    def _placed(self, start: Start, needs: Needs) -> Start | None:
+        """The start on processors that the job can use, smaller if it may; None: there are none."""
+        job, state = start.job, self.state
+        lasting = self._where(job, state.idle)
+        usable = [p for p in spots(state, job, needs) if lasting is None or p in lasting]
+        target: Configuration | None = start.configuration
+        if len(usable) < start.configuration.size:
+            may = adapts(job, self.config.moldable)
+            target = largest_at_most(job.spec.configurations, len(usable)) if may else None
+        if target is None:
+            return None
+        return replace(start, configuration=target, processors=tuple(usable[: target.size]))
+
+    def _where(self, job: Job, count: int) -> tuple[int, ...] | None:
+        """The processors that a feature wants the job to start on; None if any will do."""
+        for feature in self.features["where"]:
+            places: tuple[int, ...] | None = feature.where(self, job, count)
+            if places is not None:
+                return places
+        return None
 
     # --- ends -----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import zmq
@@ -21,9 +22,12 @@ from dq_client import keys
 from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, machine, write_private
-from dq_server.core.features.nodes import NodeOptions
+from dq_client.hosts import credentials
+from dq_client.slurm import settings
+from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
-from dq_server.live.configuration import read_config
+from dq_server.live.configuration import Engine, read_config
+from dq_server.live.engines.link import EngineLink
 from dq_server.live.front import Front
 
 # A full collection of a million objects takes 0.2 s, in which nobody is answered, and finds
@@ -77,7 +81,10 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     refuse_exposed(address, as_root=options.yes_as_root)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
-    config = read_config(file, required, options.launcher)
+    noted = settings.noted(home)
+    slurm = None if noted is None or noted.allocated else noted
+    pool = None if slurm is None else Engine(slurm.pool, slurm.where)
+    config = read_config(file, required, options.launcher, pool)
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
         filename=home.log / "server.log",
@@ -87,6 +94,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     if not config.launching.by_agents:
         logging.getLogger("dq.server").warning("%s", OPEN_PORT)
         print(f"dq: {OPEN_PORT}", file=sys.stderr)  # noqa: T201
+    engine = None if slurm is None else _slurm(home, slurm)
     try:
         front = Front(
             home,
@@ -95,6 +103,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
             heartbeat_s=options.heartbeat,
             lost_after_s=options.lost_after,
             expected=options.expected,
+            engine=engine,
         )
     except zmq.ZMQError as e:
         raise UsageError(f"cannot listen on {address}: {_why_not(e)}") from e
@@ -111,6 +120,9 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "leave_within_s": config.of(NodeOptions).leave_within_s,
         "network": _network_of(home, options.network),
     }
+    if slurm is not None and engine is not None:
+        _hand_over(home, slurm, info)  # before a node can start that needs it
+        engine.start()
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: front.stop())
@@ -125,6 +137,25 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     home.server_file.unlink(missing_ok=True)
     os.close(lock)
     return 0
+
+
+def _slurm(home: Home, slurm: settings.Noted) -> EngineLink:
+    """Slurm as the engine of the pool; most servers have none, and start sooner without it."""
+    from dq_server.live.engines.driver import Thread
+    from dq_server.live.engines.slurm import SlurmEngine
+
+    return EngineLink(Thread(SlurmEngine(home, slurm, sys.executable)))
+
+
+def _hand_over(home: Home, slurm: settings.Noted, info: dict[str, Any]) -> None:
+    """Put what nodes need to report where they can read it."""
+    path = slurm.folder(home) / "credentials"
+    try:
+        credentials.write(path, credentials.of_server(home, info))
+    except OSError as e:
+        raise UsageError(
+            f"{path} cannot be written ({e.strerror}): give another [slurm] folder"
+        ) from e
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ class Access:
     def __init__(self, folder: Path) -> None:
         self.server = keys.load(folder, "server")
         self._principals = {
-            keys.load(folder, name).public: Principal(name) for name in ("user", "agent")
+            keys.load(folder, name).public: Principal(name) for name in ("user", "agent", "viewer")
         }
         self._of_job: dict[int, str] = {}
 

@@ -5,12 +5,13 @@ One table is not the scheduler's:
     [launch]
     launcher = "dq"     # dq: the agents start the ranks (docs/ranks.md); mpiexec: MPI does
     growth = "join"     # new ranks start beside the application, which takes them in when they are
-                        # up; spawn: it waits for them in MPI_Comm_spawn
+                        # up; spawn: it waits for them in MPI_Comm_spawn;
+                        # restart: all ranks end, the job starts on its new size (docs/mpi.md)
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,42 @@ from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.launching import Launching
 from dq_server.core.settings import from_tables
 
-LAUNCH = {"launcher": ("dq", "mpiexec"), "growth": ("join", "spawn")}  # the default first
+# The default first.
+LAUNCH = {"launcher": ("dq", "mpiexec"), "growth": ("join", "spawn", "restart")}
 LAUNCHING = {
     ("dq", "join"): Launching.JOIN,
     ("dq", "spawn"): Launching.SPAWN,
     ("mpiexec", "join"): Launching.MPIEXEC,
     ("mpiexec", "spawn"): Launching.MPIEXEC_SPAWN,
+    ("dq", "restart"): Launching.RESTART,
+    ("mpiexec", "restart"): Launching.MPIEXEC_RESTART,
 }
 
 
-def read_config(path: Path, required: bool, launcher: str | None = None) -> SchedulerConfig:
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What a cluster file says of its pool. `where`: the file."""
+
+    pool: dict[str, Any]
+    where: str
+
+
+def read_config(
+    path: Path,
+    required: bool,
+    launcher: str | None = None,
+    engine: Engine | None = None,
+) -> SchedulerConfig:
     """Read and check; UsageError with one line saying what is wrong where.
 
-    `launcher`: overrides the file's.
+    `launcher`: overrides the file's. `engine`: None if there is none that nodes could be asked of.
     """
     try:
         text = path.read_text()
     except FileNotFoundError:
         if required:
             raise UsageError(f"{path}: no such configuration file") from None
-        return parse_config({}, str(path), launcher)
+        return parse_config({}, str(path), launcher, engine)
     except OSError as e:
         raise UsageError(f"{path}: {e.strerror}") from e
     import tomllib  # most servers have no such file, and start sooner without it
@@ -48,16 +65,21 @@ def read_config(path: Path, required: bool, launcher: str | None = None) -> Sche
         data: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise UsageError(f"{path}: not TOML: {e}") from e
-    return parse_config(data, str(path), launcher)
+    return parse_config(data, str(path), launcher, engine)
 
 
-def parse_config(data: dict[str, Any], where: str, launcher: str | None = None) -> SchedulerConfig:
+def parse_config(
+    data: dict[str, Any],
+    where: str,
+    launcher: str | None = None,
+    engine: Engine | None = None,
+) -> SchedulerConfig:
     """A configuration from parsed TOML. The jobs of a server have sessions, so `farewells`."""
     launch = _launch(data.get("launch", {}), where)
     if "pool" in data:
         raise UsageError(
-            f"{where}: [pool]: a server has no engine yet that it could ask for nodes; take the"
-            " table out, or try it with `dq sim run --config`"
+            f"{where}: [pool] belongs into the cluster file, beside the engine that nodes are asked"
+            " of (docs/slurm.md); to try it without one: dq sim run --config"
         )
     if launcher is not None:
         launch["launcher"] = _word("launcher", launcher, f"--launcher {launcher}")
@@ -66,6 +88,11 @@ def parse_config(data: dict[str, Any], where: str, launcher: str | None = None) 
         config = from_tables(tables, farewells=True)
     except ConfigError as e:
         raise UsageError(f"{where}: {e}") from e
+    if engine is not None:
+        try:
+            config = from_tables({**tables, "pool": engine.pool}, farewells=True)
+        except ConfigError as e:
+            raise UsageError(f"{engine.where}: {e}") from e
     return replace(config, launching=LAUNCHING[launch["launcher"], launch["growth"]])
 
 

@@ -11,20 +11,22 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from dq_client import messages as m
+from dq_server.core.features.arrays import Array, array_of
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
-from dq_server.core.model.errors import UnknownJob
+from dq_server.core.model.errors import InvalidTransition, UnknownJob
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.live.access import Access
 from dq_server.live.agents import AgentLink, Agents
+from dq_server.live.feed import Feed
 from dq_server.live.job_nodes import JobNodes
+from dq_server.live.kept_output import KeptOutput
 from dq_server.live.rank_reports import RankReports
 from dq_server.live.translate import Places
 
 LOG_QUERIES_MAX = 1000
-RANK_HOSTS_MAX = 10_000  # jobs
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class Desk:
     archived: Callable[[int], bytes | None]
     now: Callable[[], float]  # seconds since the epoch; never goes back
     monotonic: Callable[[], float]
+    feed: Feed  # what has changed
 
     # --- what is known ------------------------------------------------------------------------
 
@@ -57,7 +60,7 @@ class Desk:
     draining: bool = False  # a stop waits for its jobs to end: no new ones
     # Agents that were told to end and have not confirmed it, by their connections.
     dismissed: dict[bytes, str] = field(default_factory=dict)
-    rank_hosts: RankHosts = field(default_factory=lambda: RankHosts())
+    kept_output: KeptOutput = field(default_factory=KeptOutput)
     log_queries: LogQueries = field(default_factory=lambda: LogQueries())
     # (job, processor) -> pid of the rank that is about to leave it. Not journaled: orders.vacate
     # does without when a server has died meanwhile.
@@ -81,9 +84,21 @@ class Desk:
         """The scheduler's state: to be read; changes are events."""
         return self.scheduler.state
 
+    def array(self, asked: int) -> Array | None:
+        """The array a user names, 0 for the last submission; None if that is no array."""
+        state = self.state
+        if asked == 0 and state.jobs:
+            element = state.jobs[max(state.jobs)].spec.element
+            asked = element.array if element is not None else 0
+        return array_of(state, asked)
+
     def job(self, job_id: int) -> Job:
         """The job a user names, 0 for the last one submitted; UnknownJob if there is none."""
         jobs = self.state.jobs
+        array = self.array(job_id)
+        if array is not None:
+            ids = f"{array.jobs[0]} to {array.jobs[-1]}"
+            raise InvalidTransition(f"{array.id} is an array: name one of its jobs, {ids}")
         if job_id == 0:
             if not jobs:
                 raise UnknownJob("no job has been submitted yet")
@@ -99,27 +114,6 @@ class LogQuery:
     request_id: str
     agent: str  # who was asked
     elsewhere: tuple[str, ...] = ()  # nodes of other agents with ranks of the job
-
-
-class RankHosts:
-    """Which nodes were ordered to start ranks of a job: there may be output of theirs.
-
-    One node for each agent. Not journaled: a server that starts again knows only of jobs that start
-    or grow from then on.
-    """
-
-    def __init__(self) -> None:
-        self._nodes: dict[int, set[str]] = {}
-
-    def add(self, job: int, node: str) -> None:
-        """Its agent gets the order."""
-        self._nodes.setdefault(job, set()).add(node)
-        if len(self._nodes) > RANK_HOSTS_MAX:
-            del self._nodes[next(iter(self._nodes))]
-
-    def of(self, job: int) -> set[str]:
-        """The nodes of a job."""
-        return self._nodes.get(job, set())
 
 
 class LogQueries:

@@ -17,6 +17,7 @@ import zmq
 from dq_client.home import Home
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.live import access
+from dq_server.live.engines.link import EngineLink
 from dq_server.live.guard import Guard
 from dq_server.live.journal import Journal
 from dq_server.live.rate_limited_log import RateLimitedLog
@@ -44,6 +45,8 @@ class Front:
         lost_after_s: float | None = None,
         expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
+        engine: EngineLink | None = None,
+        reads: bool = False,
     ) -> None:
         admitted = access.Access(home.keys)
         self.tick_s = min(TICK_S, heartbeat_s / 8)
@@ -61,8 +64,11 @@ class Front:
                 user=pwd.getpwuid(os.getuid()).pw_name,
                 heartbeat_s=heartbeat_s,
                 lost_after_s=lost_after_s,
+                home=home,
                 expected=expected,
                 clock=clock,
+                engine=engine,
+                reads=reads,
             )
             self.router = access.bind_router(self._context, self._authenticator, admitted, address)
             self.guard = Guard(self._context, self.router)
@@ -86,7 +92,7 @@ class Front:
             # Rounded up: a wait of less than a millisecond would otherwise be a busy loop.
             poller.poll(int(1000 * wait_s) + (wait_s > 0))
             self.guard.watch()
-            self._read_messages()
+            self.read_messages()
             if time.monotonic() >= next_tick or wait_s == 0:
                 next_tick = time.monotonic() + self.tick_s
                 server.tick()
@@ -94,7 +100,8 @@ class Front:
             server.finish_turn()
         self.close()
 
-    def _read_messages(self) -> None:
+    def read_messages(self) -> None:
+        """Hand on what has arrived, as much as a turn may have."""
         for _ in range(BATCH_MAX):
             if self.server.outbox_bytes > TURN_BYTES_MAX:
                 return
@@ -141,6 +148,8 @@ class Front:
         """Give everything back."""
         self.server.finish_turn()
         self.server.take_snapshot()
+        if self.server.engine is not None:
+            self.server.engine.stop()
         self.guard.close()
         self.router.close()
         self._authenticator.stop()

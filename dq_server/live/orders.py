@@ -12,6 +12,7 @@ from itertools import islice
 from typing import assert_never
 
 from dq_client import messages as m
+from dq_server.core.features.arrays import environment_of
 from dq_server.core.features.attaching import Attached
 from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.spawning import world_to_start
@@ -20,11 +21,15 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
+from dq_server.core.model.succession import Succession
+from dq_server.core.model.watch import WatchOptions
 from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
 from dq_server.live.configuration import launching_words
 from dq_server.live.desk import Desk
+from dq_server.live.output_paths import output_paths
+from dq_server.live.welcome import welcome_variable
 
 log = logging.getLogger("dq.server")
 
@@ -72,8 +77,8 @@ def carry_out(desk: Desk, action: act.Action) -> None:
             if job.resize is not None and job.resize.resize_id == action.answer.resize_id:
                 grow(desk, job)
         case act.AskNodes() | act.GiveNode():
-            raise AssertionError("a server has no engine, and refuses a [pool]")
-        case act.JobAccepted() | act.AnswerRequest() | act.AnswerSpawn():
+            pass  # the engine goes by the tickets, once they are safe (engines/link.py)
+        case act.JobAccepted() | act.ArrayAccepted() | act.AnswerRequest() | act.AnswerSpawn():
             pass  # the handler of the request that caused it answers
         case _:
             assert_never(action)
@@ -103,7 +108,7 @@ def launch(desk: Desk, job: Job) -> None:
 
 def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) -> None:
     """Order the agents of the job's nodes (or those of them in `links`) to start its ranks."""
-    spec = job.spec
+    spec, (out, err) = job.spec, output_paths(job)
     order = m.StartRanks(
         job=job.id,
         instance=job.instance,
@@ -117,7 +122,10 @@ def start_ranks(desk: Desk, job: Job, links: Sequence[AgentLink] | None = None) 
         input=spec.input,
         label=spec.label,
         exec_only=spec.exec_only,
+        out=out,
+        err=err,
         adopted=list(Attached.of(job).pids),
+        gpus=desk.places.gpus(tuple(job.allocation), desk.state),
     )
     _to_all(desk, job.allocation, order, links)
 
@@ -135,11 +143,14 @@ def start_world(desk: Desk, job: Job, world: int, links: Sequence[AgentLink] | N
     If a rank spawns those of an expansion (Launching.SPAWN), too, it is done when it does.
     """
     spec, spawned, pending = job.spec, world_to_start(job, world), job.resize
+    out, err = output_paths(job)
     if spawned is not None:
         processors, cwd = spawned.processors, spawned.cwd or spec.cwd
         programs = [list(words) for words in spawned.programs]
+        env = _environment(desk, job)
     elif job.launching is Launching.JOIN and pending is not None and pending.resize_id == world:
         processors, cwd, programs = pending.processors, spec.cwd, [list(spec.argv)]
+        env = _environment(desk, job) | welcome_variable(desk, job)
     else:
         return
     order = m.StartRanks(
@@ -149,13 +160,16 @@ def start_world(desk: Desk, job: Job, world: int, links: Sequence[AgentLink] | N
         programs=programs,
         program_of=[] if spawned is None else list(spawned.program_of),
         cwd=cwd,
-        env=_environment(desk, job),
+        env=env,
         places=desk.places.of(processors),
         root=desk.state.processors.node_of[job.allocation[0]],
         label=spec.label,
         exec_only=spec.exec_only,
+        out=out,
+        err=err,
         spawned=spawned is not None,
         keys={} if spawned is None else spawned.keys,
+        gpus=desk.places.gpus(processors, desk.state),
     )
     _to_all(desk, processors, order, links)
 
@@ -171,15 +185,16 @@ def _to_all(
     for link in desk.agents.of_processors(processors, desk.state):
         if links is None or link in links:
             said.ordered.add(link.name)
-            desk.rank_hosts.add(order.job, link.nodes[0].name)
             desk.order(link, order)
 
 
 def _environment(desk: Desk, job: Job) -> dict[str, str]:
     """All variables that the ranks of this start of the job are given."""
-    env = {**job.spec.env, **told(desk, job)}
+    env = {**environment_of(desk.state, job), **told(desk, job)}
     if job.spec.protection is not None:
-        env |= translate.protecting(job, desk.access.server.public)[1]
+        env |= translate.protecting(job, desk.access.server.public)
+    if inherits := Succession.of(job).inherits:
+        env["DQ_RESTART"] = str(inherits)
     return env
 
 
@@ -188,6 +203,7 @@ def told(desk: Desk, job: Job) -> dict[str, str]:
     # Before the order leaves: the application's key must be known when it connects.
     pair = desk.access.admit_job(job.id, job.instance)
     words = launching_words(job.launching)
+    watch = desk.scheduler.config.of(WatchOptions)
     return {
         "DQ_SERVER": desk.address,
         "DQ_SERVER_KEY": desk.access.server.public,
@@ -196,7 +212,19 @@ def told(desk: Desk, job: Job) -> dict[str, str]:
         "DQ_JOB_KEY": pair.secret,
         "DQ_LAUNCHER_KIND": words["launcher"],
         "DQ_GROWTH": words["growth"],
+        "DQ_WATCH": job.spec.watch or watch.action,
+        "DQ_WATCH_S": f"{watch.limit_s:g}",
+        **_of_array(job),
     }
+
+
+def _of_array(job: Job) -> dict[str, str]:
+    """What a job of an array is told of its place in it."""
+    element = job.spec.element
+    if element is None:
+        return {}
+    told = {"DQ_ARRAY_ID": str(element.array), "DQ_ARRAY_INDEX": str(element.index)}
+    return told | ({"DQ_ARRAY_LINE": element.line} if element.line else {})
 
 
 def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:
@@ -205,7 +233,7 @@ def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:
     job = state.jobs.get(job_id)  # None: ended, and forgotten since (keep_ended)
     goes_on = job_id in state.active
     save = None
-    if job is not None and job.state is JobState.RESTARTING:
+    if job is not None and _has_copies_to_save(job):
         save = _copy_places(desk, job)
     for link in desk.agents.of_processors(processors, state):
         names = {n.name for n in link.nodes}
@@ -285,10 +313,14 @@ def _save_copies(desk: Desk, link: AgentLink) -> None:
             desk.order(link, m.SaveCopies(job.id, job.instance, _copy_places(desk, job)))
 
 
+def _has_copies_to_save(job: Job) -> bool:
+    return job.state is JobState.RESTARTING and job.spec.protection is not None
+
+
 def _save_elsewhere(desk: Desk, action: act.VacateProcessors) -> None:
     """Nodes that an interrupted job had left before may still hold copies of its data."""
     job = desk.state.jobs.get(action.job)
-    if job is None or job.state is not JobState.RESTARTING:
+    if job is None or not _has_copies_to_save(job):
         return
     asked = desk.agents.of_processors(action.processors, desk.state)
     for link in desk.agents.by_name.values():
@@ -298,7 +330,7 @@ def _save_elsewhere(desk: Desk, action: act.VacateProcessors) -> None:
 
 def _forget_copies(desk: Desk, job_id: int) -> None:
     job = desk.state.jobs.get(job_id)
-    if job is not None and job.spec.protection is not None:
+    if job is not None and (job.spec.protection is not None or job.launching.restarts):
         for link in desk.agents.by_name.values():
             desk.order(link, m.ForgetCopies(job.id, _copy_places(desk, job)))
 
@@ -313,4 +345,4 @@ def forget_copies_on(desk: Desk, link: AgentLink) -> None:
 
 
 def _copy_places(desk: Desk, job: Job) -> m.CopyPlaces:
-    return translate.protecting(job, desk.access.server.public)[0]
+    return translate.copy_places(job, desk.access.server.public)

@@ -13,6 +13,7 @@ from dq_server.core.features.spawning import Spawns, spawned_in
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.state import State
+from dq_server.live import translate
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
 from dq_server.live.job_ranks import ranks_run
@@ -44,7 +45,7 @@ def reconcile(desk: Desk, link: AgentLink) -> None:
     leave(desk, link)
     # Last: what has been ended above must not be taken for a reason to keep the nodes out.
     if link.leaving_s is None:
-        join(desk, link, [n for n in link.nodes if not _is_up(state, n.name)])
+        join(desk, link, [n for n in link.nodes if not _is_up_to_date(state, n)])
 
 
 def _over(state: State, holding: m.Holding) -> bool:
@@ -65,7 +66,7 @@ def _reconcile_first(
         if holding is None:  # never started here, or forgotten: nobody else will tell
             desk.apply(ev.JobEnded(job.id, job.instance, -9))
         return
-    if holding is not None or job.start_s is None or now - job.start_s < REPEAT_AFTER_S:
+    if holding is not None or now - _since_s(job) < REPEAT_AFTER_S:
         return
     if job.state is JobState.STARTING:
         launch(desk, job)
@@ -110,14 +111,18 @@ def _expected(job: Job, nodes: set[str], node_of: list[str], now: float) -> list
 def _miss(desk: Desk, link: AgentLink, job: Job, now: float) -> None:
     """The agent does not hold the job, of which its nodes have processors."""
     # Its heartbeat may be older than the ranks of an expansion that has just been committed.
-    since_s = max(job.start_s or 0.0, job.stays[-1].since_s if job.stays else 0.0)
-    if now - since_s < REPEAT_AFTER_S:
+    if now - _since_s(job) < REPEAT_AFTER_S:
         return
     if job.state is JobState.STARTING:
         start_ranks(desk, job, [link])
     else:
         error = f"agent {link.name} has lost the job's processes"
         desk.apply(ev.JobEnded(job.id, job.instance, -9, error))
+
+
+def _since_s(job: Job) -> float:
+    """When the job's present ranks were ordered, the latest of them."""
+    return max(job.start_s or 0.0, job.stays[-1].since_s if job.stays else 0.0)
 
 
 def _reconcile_vacating(desk: Desk, mine: set[int]) -> None:
@@ -143,13 +148,18 @@ def join_new(desk: Desk, link: AgentLink) -> None:
     join(desk, link, [node for node in link.nodes if node.name not in known])
 
 
-def _is_up(state: State, name: str) -> bool:
-    node = state.processors.nodes.get(name)
-    return node is not None and node.up
+def _is_up_to_date(state: State, said: m.NodeInfo) -> bool:
+    """Whether the node is up, and is known to have what its agent says."""
+    node = state.processors.nodes.get(said.name)
+    if node is None or not node.up:
+        return False
+    now = translate.node_joined(said)
+    known = (len(node.processors), node.speed, node.memory, node.gpus, node.features)
+    return known == (now.processors, now.speed, now.memory, now.gpus, now.features)
 
 
 def join(desk: Desk, link: AgentLink, nodes: list[m.NodeInfo]) -> None:
-    """Let nodes join that are new, or were lost, once nothing runs there that has ended."""
+    """Let nodes join that are new, were lost or have changed, once nothing ended runs there."""
     state = desk.state
     # An agent that was lost comes back with processes of jobs that ended for its absence. They are
     # killed first: their processors must not be granted while they still run.
@@ -170,4 +180,4 @@ def join_due(desk: Desk) -> None:
 
 
 def _join(desk: Desk, node: m.NodeInfo) -> None:
-    desk.apply(ev.NodeJoined(node.name, node.processors, node.speed))
+    desk.apply(translate.node_joined(node))

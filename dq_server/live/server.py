@@ -22,6 +22,7 @@ import msgspec
 from dq_client import codec
 from dq_client import messages as m
 from dq_client.errors import DQError
+from dq_client.home import Home
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
@@ -29,7 +30,10 @@ from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, orders, views
 from dq_server.live.agents import AgentLink, Agents
 from dq_server.live.desk import Desk
+from dq_server.live.engines.link import EngineLink
+from dq_server.live.feed import Feed, Sources
 from dq_server.live.journal import JournalError, Store, event_as_json
+from dq_server.live.kept_output import KeptOutput
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_due
 from dq_server.live.recovery import replay, restored
@@ -60,16 +64,23 @@ class Server:
         user: str = "",
         heartbeat_s: float = 2.0,
         lost_after_s: float | None = None,
+        home: Home | None = None,
         expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        engine: EngineLink | None = None,
+        reads: bool = False,
     ) -> None:
+        """reads: it shows what the journal holds, and nothing happens any more (reader.py)."""
+        self.engine = engine
         self.journal, self.access, self._outlet = journal, admitted, outlet
         config = config or SchedulerConfig()
         # Noticed within three heartbeats, counted from the last one and with a turn to spare.
         self.lost_after_s = 2.75 * heartbeat_s if lost_after_s is None else lost_after_s
         self._monotonic, self._clock = monotonic, clock
         self._now = 0.0  # what `now` returned last
+        # When the scheduler was last told something: only what is due later is a time to wake it.
+        self._applied_s = 0.0
         self._ahead_s = 0.0  # how far we are ahead of a system clock that was set back
         self._seq = 0  # number of the last event
         self._snapshots = SnapshotPolicy(journal, monotonic)
@@ -83,7 +94,9 @@ class Server:
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None  # why this turn cannot be saved
+        self.feed = Feed(Sources(journal.entries, monotonic, self.epoch))
         self.desk = Desk(
+            feed=self.feed,
             apply=self.apply,
             reply=self.reply,
             order=self.order,
@@ -98,8 +111,11 @@ class Server:
             epoch=self.epoch,
             user=user,
             started_s=started_s,
+            kept_output=KeptOutput(home),
         )
         self.rebuild()
+        if reads:
+            return
         if self.scheduler.config != config:
             self.apply(ev.Configured(config))
         if any(node.up for node in self.scheduler.state.processors.nodes.values()):
@@ -125,8 +141,10 @@ class Server:
             count += 1
         scheduler.state.check()
         self._now = max(self._now, last_s)
+        self._applied_s = last_s
         self._snapshots.kept, self._seq = kept, kept + count
         self.desk.use(scheduler)
+        self.feed.restart(self._seq)
         # Before any connection is looked at: a running job whose key is unknown is turned away.
         for job in scheduler.state.active.values():
             self.access.admit_job(job.id, job.instance)
@@ -155,11 +173,13 @@ class Server:
         """
         now, body = self.now(), event_as_json(event)
         actions = self.scheduler.handle(event, now)
+        self._applied_s = now
         try:
             self.journal.append(now, event, body, actions)
         except JournalError as e:
             self._unsaved = self._unsaved or e  # this turn will be refused as a whole
         self._seq += 1
+        self.feed.note(self._seq, now, event, actions)
         for action in actions:
             orders.carry_out(self.desk, action)
         return actions
@@ -197,7 +217,8 @@ class Server:
         """How long the next turn may wait for messages."""
         if self._dismissed_s is not None and not self.desk.dismissed:
             return 0.0  # nothing is waited for any more
-        deadline = self.scheduler.next_wakeup(self._now)
+        longest_s = self.feed.wait_s(longest_s)
+        deadline = self.scheduler.next_wakeup(self._applied_s)
         return longest_s if deadline is None else min(longest_s, max(0.0, deadline - self.now()))
 
     def receive(self, identity: bytes, principal: access.Principal, frame: bytes) -> None:
@@ -231,7 +252,9 @@ class Server:
         """What is due by time alone: time-outs, lost agents, nodes that waited to join."""
         now = self._monotonic()
         self._extend_patience(now)  # first: who seemed silent below may only have waited for us
-        deadline = self.scheduler.next_wakeup(self._now)
+        if self.engine is not None:
+            self.engine.take_in(self.desk)
+        deadline = self.scheduler.next_wakeup(self._applied_s)
         if deadline is not None and deadline <= self.now():
             self.apply(ev.Tick())
         for link in self.agents.silent(now, self.lost_after_s):
@@ -256,6 +279,8 @@ class Server:
                 self.order(link, m.Retire())
                 for node in self.agents.forget(link):  # the next server does not wait for it
                     self.lose(node, "its agent was stopped with the cluster")
+            if self.engine is not None:
+                self.engine.dismiss(self.desk)
         if not self.desk.dismissed or now - self._dismissed_s > DISMISSED_WITHIN_S:
             self.stopping = True
 
@@ -299,6 +324,10 @@ class Server:
         except JournalError as e:
             log.error("%s", e)  # noqa: TRY400 - the line says it all
             self._refuse_turn(str(e))
+        else:
+            if self.engine is not None:
+                self.engine.tell(self.scheduler.state)
+            self.feed.answer_waiting(self.scheduler.state, self.desk.places, self.reply)
         for identity, frame in self._outbox:
             self._outlet(identity, frame)
         self._outbox.clear()

@@ -4,9 +4,10 @@ Driven by the type hints of `State` and of the features' records: a field added 
 without a word here. Only some kinds of fields need translation: the indexes over `jobs` (queue,
 active, ...) become lists of ids, because the jobs in them must be the very same objects again;
 ordered dictionaries and deques become lists, because msgspec knows neither; what the scheduler
-wires in is left out, and so is `changes`, which counts refused events, too, and matters only to
-what policies have worked out and hold in memory. A field that is missing takes its default, so that
-a newer version reads an older snapshot; one of another FORM is not read: the journal tells all.
+wires in is left out, and so are what is `derived` of the rest, and `changes`, which counts refused
+events, too, and matters only to what policies have worked out and hold in memory. A field that is
+missing takes its default, so that a newer version reads an older snapshot; one of another FORM is
+not read: the journal tells all.
 
 Records that equal their defaults are left out: a query may have made them, an event has not.
 """
@@ -60,7 +61,7 @@ def _kind(owner: type, name: str) -> str:
     """How a field is translated: own (in a place of its own), index, ordered, deque or plain."""
     hint = _hints(owner)[name]
     origin, args = get_origin(hint), get_args(hint)
-    if owner is State and name in ("jobs", "records", "changes"):
+    if owner is State and name in ("jobs", "records", "changes", "derived"):
         return "own"
     if origin is Callable or hint is Hooks:
         return "own"

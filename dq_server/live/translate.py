@@ -6,9 +6,10 @@ An event that has the fields of its message is made in the handler (requests/).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
+from dq_client import environment
 from dq_client import messages as m
 from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
@@ -16,6 +17,8 @@ from dq_server.core.model.actions import RequestAnswer
 from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.needs import Needs
+from dq_server.core.model.placing import gpus_of
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.model.protection import Protection
@@ -27,21 +30,24 @@ from dq_server.core.model.sizes import (
     nearest_square,
     size_chain,
 )
+from dq_server.core.model.state import State
+from dq_server.live import output_paths
 
 SIZES_MAX = 10_000
 MEMORY = "/dev/shm"  # noqa: S108 - files in memory; below it a folder of our own
 
-# What a job inherits without being asked to: enough to find programs and to behave the same.
-ENV_ALLOWED = ("PATH", "HOME", "USER", "LANG", "TZ", "TERM", "SHELL", "VIRTUAL_ENV", "TMPDIR")
-ENV_ALLOWED_PREFIXES = ("PYTHON", "LC_", "OMP_", "OPENBLAS_", "MKL_", "UCX_", "MPIR_", "FI_")
-# What belongs to DQ and to MPI's process manager; nobody sets it from outside.
-ENV_FORBIDDEN_PREFIXES = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "MPIEXEC_", "HYDI_")
-
 
 def submission(
-    message: m.Submit, user: str, capacity: int, launching: Launching = Launching.JOIN
-) -> ev.JobSubmitted:
-    """A submission as an event; InvalidSpec says in one line what contradicts itself."""
+    message: m.Submit,
+    user: str,
+    capacity: int,
+    launching: Launching = Launching.JOIN,
+    secrets: tuple[str, ...] = (),
+) -> JobSpec:
+    """What a submission asks for; InvalidSpec says in one line what contradicts itself.
+
+    secrets  patterns of variables that no job inherits (core/features/environment.py)
+    """
     try:
         kind = JobKind(message.kind)
     except ValueError:
@@ -65,7 +71,7 @@ def submission(
         other_grids=other_grids,
         argv=tuple(message.argv),
         cwd=message.cwd,
-        env=_inherited(message.inherited) | message.env,
+        env=_inherited(message.inherited, secrets) | message.env,
         walltime_s=message.walltime_s,
         estimate_s=message.estimate_s,
         user=user,
@@ -86,11 +92,58 @@ def submission(
         label=message.label,
         exec_only=message.exec_only,
         parts=tuple((part.ranks, tuple(part.argv)) for part in message.parts),
+        watch=message.watch,
+        needs=_needs(message),
+        output=message.output,
+        error=message.error,
+        retry=message.retry,
     )
     spec.validate()
     if spec.needs_agents and not launching.by_agents:
         raise InvalidSpec(needs_agents(spec))
-    return ev.JobSubmitted(spec)
+    return spec
+
+
+def submitted(message: m.Submit, spec: JobSpec) -> ev.JobSubmitted | ev.ArraySubmitted:
+    """The event that brings the job, or the array, into being."""
+    asked = message.array
+    if asked is None:
+        return ev.JobSubmitted(spec)
+    return ev.ArraySubmitted(spec, tuple(asked.indices), asked.at_most, tuple(asked.lines))
+
+
+def rank_report(message: m.RankReport, job: int, instance: int) -> ev.RankReported:
+    """The event."""
+    return ev.RankReported(
+        job=job,
+        instance=instance,
+        rank=message.rank,
+        what=message.what,
+        turns=message.turns,
+        where=message.where,
+        waits=message.waits,
+        for_s=message.for_s,
+        usual_s=message.usual_s,
+        over=message.over,
+    )
+
+
+def _needs(message: m.Submit) -> Needs | None:
+    asked = Needs(message.memory, message.gpus, message.constraint.strip())
+    return None if asked == Needs() else asked
+
+
+def node_joined(node: m.NodeInfo) -> ev.NodeJoined:
+    """What an agent says of a node as an event."""
+    return ev.NodeJoined(
+        node.name,
+        node.processors,
+        node.speed,
+        memory=node.memory,
+        gpus=node.gpus,
+        features=tuple(dict.fromkeys(node.features)),
+        until_s=node.until_s,
+    )
 
 
 def needs_agents(spec: JobSpec) -> str:
@@ -105,26 +158,38 @@ def _protection(asked: m.Protect | None) -> Protection | None:
     return Protection(asked.how, *every, asked.folder, asked.restarts, asked.budget)
 
 
-def protecting(job: Job, cluster: str) -> tuple[m.CopyPlaces, dict[str, str]]:
-    """Where a protected job's copies go, and what its ranks are told; `cluster`: the server's key.
+def copy_places(job: Job, cluster: str) -> m.CopyPlaces:
+    """Where a job's copies go; `cluster`: the server's key.
 
     The key's short form keeps the jobs of two clusters apart that use the same folder or machine.
     """
     wanted = job.spec.protection
-    assert wanted is not None, "asked for protected jobs only"
+    if wanted is None:  # copies for resizes by restart, in the job's folder
+        return m.CopyPlaces("", "")
     tag = hashlib.sha256(cluster.encode()).hexdigest()[:12]
     memory = f"{MEMORY}/dq-{tag}" if wanted.how == "partner" else ""
     folder = f"{wanted.folder}/dq-{tag}-job-{job.id}" if wanted.folder else ""
-    env = {"DQ_PROTECT": wanted.how, "DQ_PROTECT_MEMORY": memory, "DQ_PROTECT_DIR": folder}
+    return m.CopyPlaces(memory, folder)
+
+
+def protecting(job: Job, cluster: str) -> dict[str, str]:
+    """What the ranks of a protected job are told of its copies."""
+    wanted, places = job.spec.protection, copy_places(job, cluster)
+    assert wanted is not None, "asked for protected jobs only"
+    env = {
+        "DQ_PROTECT": wanted.how,
+        "DQ_PROTECT_MEMORY": places.memory,
+        "DQ_PROTECT_DIR": places.folder,
+    }
     if wanted.every_points is not None:
         env["DQ_PROTECT_POINTS"] = str(wanted.every_points)
     if wanted.every_s is not None:
         env["DQ_PROTECT_SECONDS"] = str(wanted.every_s)
     if wanted.budget is not None:
         env["DQ_PROTECT_BUDGET"] = str(wanted.budget)
-    if job.restarts:
+    if job.instance > 1:
         env["DQ_COPIES_MADE"] = str(Copies.of(job).count)
-    return m.CopyPlaces(memory, folder), env
+    return env
 
 
 def copy_made(message: m.CopyMade, job: int, instance: int) -> ev.CopyMade:
@@ -144,11 +209,19 @@ def _refuse_unrunnable(message: m.Submit) -> None:
         if "=" in name:
             raise InvalidSpec(f"{name!r} cannot be the name of a variable")
     for name in message.env:
-        if name.startswith(ENV_FORBIDDEN_PREFIXES):
+        if name.startswith(environment.RESERVED):
             raise InvalidSpec(f"the variable {name} belongs to DQ and cannot be set by a job")
+    if environment.size_of(message.env | message.inherited) > environment.ENVIRONMENT_BYTES_MAX:
+        raise InvalidSpec(
+            f"an environment of more than {environment.ENVIRONMENT_BYTES_MAX} bytes: --clean-env"
+            " leaves nearly all of it out"
+        )
+    output_paths.check("--output", message.output)
+    output_paths.check("--error", message.error)
     variables = (word for env in (message.env, message.inherited) for word in (*env, *env.values()))
     words = (*message.argv, *(word for part in message.parts for word in part.argv))
-    if any("\0" in word for word in (*words, message.cwd, message.input, *variables)):
+    words = (*words, message.cwd, message.input, message.output, message.error)
+    if any("\0" in word for word in (*words, *variables, *_lines(message))):
         raise InvalidSpec("a NUL character in the program, its folder or its environment")
     if not message.cwd.startswith("/"):
         raise InvalidSpec(f"the folder to run in must be absolute, not {message.cwd!r}")
@@ -156,6 +229,10 @@ def _refuse_unrunnable(message: m.Submit) -> None:
         raise InvalidSpec(f"the path of the standard input must be absolute: {message.input!r}")
     if not message.name.isprintable():
         raise InvalidSpec(f"a name of printable characters is needed, not {message.name!r}")
+
+
+def _lines(message: m.Submit) -> list[str]:
+    return message.array.lines if message.array is not None else []
 
 
 def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[Configuration]]:
@@ -201,10 +278,22 @@ def _sizes_of_chain(message: m.Submit, kind: JobKind, capacity: int) -> list[int
     return legal
 
 
-def _inherited(asked: dict[str, str]) -> dict[str, str]:
-    """What of a client's environment a job inherits."""
+def declared_sizes(legal: Sequence[int], spec: JobSpec) -> tuple[int, ...]:
+    """What a program says that it can run on, as far as its job can come: a rule has thousands."""
+    found = sorted(set(legal))
+    if spec.kind is JobKind.EVOLVING:  # its sizes are a range, or none were given
+        return tuple(found)
+    largest = max(spec.configurations[-1].size, spec.initial.size)
+    within = tuple(size for size in found if size <= largest)
+    return within or tuple(found[:1])
+
+
+def _inherited(asked: dict[str, str], secrets: tuple[str, ...]) -> dict[str, str]:
+    """What of a client's environment a job inherits: before the journal sees any of it."""
     return {
-        k: v for k, v in asked.items() if k in ENV_ALLOWED or k.startswith(ENV_ALLOWED_PREFIXES)
+        name: value
+        for name, value in asked.items()
+        if environment.travels(name) and not environment.is_secret(name, secrets)
     }
 
 
@@ -220,6 +309,7 @@ def remap_point(message: m.RemapPoint, job: int, instance: int) -> ev.RemapPoint
         message.redistribution_time_s,
         message.preparing,
         message.iterations,
+        message.loop,
     )
 
 
@@ -304,6 +394,14 @@ class Places:
             speed = self._processors.nodes[name].speed
             found.append(m.Place(processor=p, node=name, host=host, speed=speed, core_share=share))
         return found
+
+    def gpus(self, processors: tuple[int, ...], state: State) -> list[list[int]]:
+        """Which GPUs of its machine each rank may use; empty: none was granted any."""
+        granted, first = gpus_of(state, processors), []
+        for p in processors if granted else ():
+            info = self._nodes.get(self._processors.node_of[p])
+            first.append(info.first_gpu if info else 0)
+        return [[k + gpu for gpu in mine] for k, mine in zip(first, granted, strict=True)]
 
 
 def grid(configuration: Configuration) -> list[int]:

@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drain, Drains, holders, state_of
+from dq_server.core.features.places import Places as JobPlaces
 from dq_server.core.features.reservations import Booked, Inside
 from dq_server.core.model.jobs import Job, JobState, Stay
+from dq_server.core.model.placing import in_use
 from dq_server.core.model.processors import Node
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
+from dq_server.live.output_paths import output_paths
+from dq_server.live.pool_view import coming_view, until_s
 from dq_server.live.translate import Places, grid
+
+# What features say of a job, and lists leave out.
+LONG = ("places", "ran_on", "profile", "scheduled")
+STAYS_FOLLOWED = 200
 
 
 def job_view(job: Job, state: State) -> dict[str, Any]:
     """One job, times in seconds since the epoch; `processors`: held now, last held or asked for."""
+    spec = job.spec
+    output, error = output_paths(job)
+    legal = sorted((*spec.configurations, *spec.other_grids), key=attrgetter("size"))
+    return {
+        **_short(job, state),
+        "sizes": stays_view(job),
+        "legal_sizes": [c.size for c in spec.configurations],
+        "legal_grids": [grid(c) for c in legal],
+        "argv": list(spec.argv),
+        "cwd": spec.cwd,
+        "output": output or None,
+        "error": error or None,
+        **_by_features(job, state),
+    }
+
+
+def listed_view(job: Job, state: State) -> dict[str, Any]:
+    """The same as lists have it: without what may be long."""
+    by_features = _by_features(job, state)
+    return {**_short(job, state), **{k: v for k, v in by_features.items() if k not in LONG}}
+
+
+def _short(job: Job, state: State) -> dict[str, Any]:
     configuration = job.configuration or job.spec.initial
     sweet_spot = job.performance.sweet_spot
     node_of = state.processors.node_of
@@ -31,31 +63,43 @@ def job_view(job: Job, state: State) -> dict[str, Any]:
         "end_s": job.end_s,
         "processors": configuration.size,
         "grid": grid(configuration),
-        "sizes": [stay_view(stay) for stay in job.stays],
         "sweet_spot": sweet_spot.size if sweet_spot else None,
-        "legal_sizes": [c.size for c in job.spec.configurations],
-        "legal_grids": [
-            grid(c)
-            for c in sorted(
-                (*job.spec.configurations, *job.spec.other_grids), key=attrgetter("size")
-            )
-        ],
         "nodes": sorted({node_of[p] for p in job.allocation}),
         "user": job.spec.user,
         "walltime_s": job.spec.walltime_s,
         "remap_points": job.remap_points,
         "exit_code": job.exit_code,
         "reason": job.end_reason.text if job.end_reason else None,
-        "argv": list(job.spec.argv),
-        **{key: value for f in state.features["view"] for key, value in f.view(state, job).items()},
     }
 
 
-def stay_view(stay: Stay) -> dict[str, Any]:
-    """One stay at one size."""
+def _by_features(job: Job, state: State) -> dict[str, Any]:
+    return {key: value for f in state.features["view"] for key, value in f.view(state, job).items()}
+
+
+def followed_view(job: Job, state: State) -> dict[str, Any]:
+    """What those who follow all jobs get of one: what lists have, and its latest stays."""
+    row = listed_view(job, state)
+    row["sizes"] = stays_view(job)[-STAYS_FOLLOWED:]
+    row["places"] = [
+        {"since_s": span.since_s, "until_s": span.until_s, "nodes": span.nodes}
+        for span in JobPlaces.of(job).spans[-STAYS_FOLLOWED:]
+    ]
+    return row
+
+
+def stays_view(job: Job) -> list[dict[str, Any]]:
+    """All stays of a job, each with the slots of nodes that it had."""
+    places = {span.since_s: span.nodes for span in JobPlaces.of(job).spans}
+    return [stay_view(stay, places.get(stay.since_s, {})) for stay in job.stays]
+
+
+def stay_view(stay: Stay, nodes: Mapping[str, str]) -> dict[str, Any]:
+    """One stay at one size; `nodes`: slots by node, {} if that was not recorded."""
     return {
         "processors": stay.configuration.size,
         "grid": grid(stay.configuration),
+        "nodes": dict(nodes),
         "since_s": stay.since_s,
         "iterations": stay.iterations,
         "iteration_time_s": stay.iteration_time_s,
@@ -67,37 +111,73 @@ def stay_view(stay: Stay) -> dict[str, Any]:
 
 def jobs_view(state: State, *, active_only: bool) -> list[dict[str, Any]]:
     """All jobs, oldest first, without their stories."""
-    short = []
-    for job in state.jobs.values():
-        if active_only and job.end_s is not None:
-            continue
-        view = job_view(job, state)
-        for long in ("sizes", "argv", "legal_sizes", "legal_grids", "profile", "scheduled"):
-            del view[long]
-        short.append(view)
-    return short
+    return [
+        listed_view(job, state)
+        for job in state.jobs.values()
+        if job.end_s is None or not active_only
+    ]
 
 
 def nodes_view(state: State, places: Places) -> list[dict[str, Any]]:
-    """All nodes with what their processors do."""
-    holder, idle = _holders(state), set(state.processors.idle)
-    return [_node_view(state, places, n, holder, idle) for n in state.processors.nodes.values()]
+    """All nodes with what their processors do, and those that the pool has asked for."""
+    now = _Now.of(state)
+    coming = coming_view(state)
+    expected = {row["name"] for row in coming}
+    nodes = [
+        _node_view(state, places, n, now)
+        for n in state.processors.nodes.values()
+        if n.up or n.name not in expected
+    ]
+    return nodes + coming
+
+
+def nodes_known(state: State, places: Places) -> dict[str, dict[str, Any]]:
+    """Of each node what changes seldom: all but who has its processors, which jobs tell."""
+    drains, rows = Drains.of(state).nodes, {}
+    for node in state.processors.nodes.values():
+        info, drain = places.node(node.name), drains.get(node.name)
+        rows[node.name] = {
+            "name": node.name,
+            "state": str(state_of(state, node)),
+            "processors": len(node.processors),
+            "speed": node.speed,
+            "memory": node.memory or None,
+            "gpus": node.gpus,
+            "features": list(node.features),
+            "host": info.host if info else node.name,
+            "drain": drain_view(drain) if drain else None,
+            "until_s": until_s(state, node.name) if node.up else None,
+        }
+    return rows
 
 
 def node_view(state: State, places: Places, name: str) -> dict[str, Any]:
     """The row of one node; UnknownNode if there is none."""
-    idle = set(state.processors.idle)
-    return _node_view(state, places, state.processors.node(name), _holders(state), idle)
+    return _node_view(state, places, state.processors.node(name), _Now.of(state))
 
 
-def _holders(state: State) -> dict[int, int]:
-    return {p: job.id for job in state.active.values() for p in job.holds()}
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What all nodes are asked for.
+
+    holder  job that holds a processor; `idle`: processors
+    used    memory and GPUs that jobs were granted, by node
+    """
+
+    holder: Mapping[int, int]
+    idle: Set[int]
+    used: Mapping[str, tuple[int, int]]
+
+    @staticmethod
+    def of(state: State) -> _Now:
+        holder = {p: job.id for job in state.active.values() for p in job.holds()}
+        return _Now(holder, set(state.processors.idle), in_use(state))
 
 
-def _node_view(
-    state: State, places: Places, node: Node, holder: Mapping[int, int], idle: Set[int]
-) -> dict[str, Any]:
+def _node_view(state: State, places: Places, node: Node, now: _Now) -> dict[str, Any]:
     info, drain = places.node(node.name), Drains.of(state).nodes.get(node.name)
+    holder, idle = now.holder, now.idle
+    memory_used, gpus_used = now.used.get(node.name, (0, 0))
     jobs = sorted({holder[p] for p in node.processors if p in holder})
     if drain is not None:  # all that keep it from being empty
         jobs = sorted(job.id for job in holders(state, node))
@@ -107,10 +187,18 @@ def _node_view(
         "processors": len(node.processors),
         "idle": sum(p in idle for p in node.processors),
         "speed": node.speed,
+        "memory": node.memory or None,
+        "gpus": node.gpus,
+        "features": list(node.features),
+        "memory_used": memory_used,
+        "gpus_used": gpus_used,
+        "processors_gone": len(node.former),
+        "kept": sum(p in state.processors.kept for p in node.processors),
         "host": info.host if info else node.name,
         "jobs": jobs,
         "owners": [holder.get(p, 0) for p in node.processors],  # 0: nobody
         "drain": drain_view(drain) if drain else None,
+        "until_s": until_s(state, node.name) if node.up else None,
     }
 
 

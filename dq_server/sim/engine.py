@@ -14,7 +14,7 @@ on the jobs that wait or run, beside some numbers per job in Records.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
@@ -38,13 +38,23 @@ from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
 from dq_server.sim.applications import OTHERS, Application, Asking
+from dq_server.sim.errors import WorkloadError
 from dq_server.sim.feedback import Feedback
 from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
-from dq_server.sim.workload import Workload
+from dq_server.sim.workload import ListedWorkload, Workload
 
 INF = float("inf")
 _RANK = 1 << 48  # the rank is the high part of an event's sequence number
+
+
+def _check_nodes(joining: Sequence[NodeJoined], processors: int, pool: SimPool | None) -> None:
+    """WorkloadError unless the nodes of the workload are those that are simulated."""
+    have = sum(node.processors for node in joining)
+    if pool is not None:
+        raise WorkloadError("the workload has nodes of its own: it cannot be run on a pool")
+    if have != processors:
+        raise WorkloadError(f"the workload's nodes have {have} processors, not {processors}")
 
 
 class Simulation:
@@ -67,6 +77,10 @@ class Simulation:
         self.records = Records(workload, nodes)
         remembered = len(workload) if workload.follows else 0  # what others may come after
         config = replace(config, confirm_vacated=False, keep_ended=remembered, keep_decisions=0)
+        joining = workload.nodes if isinstance(workload, ListedWorkload) else ()
+        if joining:
+            _check_nodes(joining, nodes, pool)
+            processors = processors or Processors()
         if processors is None:  # those of a pool come and go with their nodes, which have names
             processors = AnonymousProcessors() if pool is None else Processors()
         config = configured(config, pool=PoolOptions() if pool is None else pool.options)
@@ -100,8 +114,9 @@ class Simulation:
             self.records.pool = engine.history
             self._book(reservations)
             return
-        for action in self.scheduler.handle(NodeJoined("cluster", nodes), 0.0):
-            raise AssertionError(f"an empty cluster has nothing to do: {action}")
+        for node in joining or (NodeJoined("cluster", nodes),):
+            for action in self.scheduler.handle(node, 0.0):
+                raise AssertionError(f"an empty cluster has nothing to do: {action}")
         self._book(reservations)
 
     def _book(self, reservations: Iterable[AdvanceReservation]) -> None:

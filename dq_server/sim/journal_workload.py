@@ -45,12 +45,15 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
     """The workload, and the most processors that were there at one time."""
     lives: dict[int, _Life] = {}
     most = 0
+    nodes: list[ev.NodeJoined] = []  # when there were most
     scheduler = Scheduler()
     for entry in entries:
         event, now = entry.event, entry.time
         actions = scheduler.handle(event, now)
         if isinstance(event, ev.NodeJoined):
-            most = max(most, scheduler.state.processors.capacity)
+            if scheduler.state.processors.capacity > most:
+                most = scheduler.state.processors.capacity
+                nodes = _up(scheduler)
         elif isinstance(event, ev.JobSubmitted | ev.JobAttached):  # as if it had been submitted
             for action in actions:
                 if isinstance(action, JobAccepted):
@@ -61,10 +64,30 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
         raise WorkloadError(f"{path}: no node ever joined")
     whole = {number: life for number, life in lives.items() if _ran(life)}
     jobs = [_job(number, life, whole) for number, life in whole.items()]
-    workload = ListedWorkload(path.name, jobs)
+    # Nodes matter only to jobs that ask for certain ones; processors that are alike are faster.
+    asked = any(job.spec.needs is not None for job in jobs)
+    if asked:
+        most = sum(node.processors for node in nodes)
+    workload = ListedWorkload(path.name, jobs, nodes=nodes if asked else ())
     if len(lives) > len(whole):
         workload.notes["left out: did not run to an end"] = len(lives) - len(whole)
     return workload, most
+
+
+def _up(scheduler: Scheduler) -> list[ev.NodeJoined]:
+    """The nodes that are up, as if they joined now."""
+    return [
+        ev.NodeJoined(
+            node.name,
+            len(node.processors),
+            node.speed,
+            memory=node.memory,
+            gpus=node.gpus,
+            features=node.features,
+        )
+        for node in scheduler.state.processors.nodes.values()
+        if node.up
+    ]
 
 
 def _live_on(

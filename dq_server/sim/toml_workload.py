@@ -25,6 +25,7 @@ two of its remap points (default: it comes when it is called), and `redistributi
 `reservation` names a [[reservation]] of the file to run in (features/reservations.py); such a table
 has name, processors, start_s, duration_s, and perhaps user. All are known from the beginning.
 Jobs with the same `application` learn from each other's runs (core/features/history.py).
+What nodes have, and what jobs ask of them: sim/node_tables.py.
 Also: estimate_s, walltime_s, user, group, account, class, qos, priority.
 """
 
@@ -43,6 +44,7 @@ from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import Configuration, grids
 from dq_server.core.model.sizes import configuration as parsed
+from dq_server.sim import node_tables
 from dq_server.sim.applications import Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving
@@ -52,9 +54,20 @@ from dq_server.sim.workload import ListedJob, ListedWorkload
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
 _NUMBERS |= {"granted_s", "timeout_s", "remap_s"}
 _WHOLE = {"processors", "min", "max", "iterations", "priority", "more"}
-_TEXTS = {"reservation", "application", "name", "kind", "user", "group", "account", "class", "qos"}
+_TEXTS = {
+    "reservation",
+    "constraint",
+    "application",
+    "name",
+    "kind",
+    "user",
+    "group",
+    "account",
+    "class",
+    "qos",
+}
 _KNOWN = _NUMBERS | _WHOLE | _TEXTS | {"sizes", "times_s", "ask_at_s", "profile"}
-_KNOWN |= {"after", "after_any"}
+_KNOWN |= {"after", "after_any"} | node_tables.KEYS
 _ASKING = {"more", "ask_at_s", "granted_s", "timeout_s"}
 DEFAULT_ITERATIONS = 100
 
@@ -86,7 +99,16 @@ def read_toml(path: Path) -> ListedWorkload:
         reservations = [_reservation(table) for table in data.get("reservation", [])]
     except (ValueError, TypeError) as error:
         raise WorkloadError(f"{path}: [[reservation]]: {error}") from error
-    return ListedWorkload(path.name, jobs, reservations)
+    try:
+        nodes = node_tables.nodes(data.get("node", []))
+    except ValueError as error:
+        raise WorkloadError(f"{path}: [[node]]: {error}") from error
+    asking = next((job.number for job in jobs if job.spec.needs is not None), None)
+    if asking is not None and not nodes:
+        raise WorkloadError(
+            f"{path}: job {asking} asks for certain nodes, and there is no [[node]]"
+        )
+    return ListedWorkload(path.name, jobs, reservations, nodes)
 
 
 def _reservation(table: dict[str, Any]) -> AdvanceReservation:
@@ -150,6 +172,7 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
         application=table.get("application", ""),
         scalability=known,
         profile=profile,
+        needs=node_tables.needs(table),
     )
     spec.validate()
     after, after_any = (_numbers(table, name) for name in ("after", "after_any"))

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.events import AdvanceReservation, NodeJoined
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import Configuration, nearest_square
@@ -94,15 +94,19 @@ class ListedJob:
 
 
 class ListedWorkload:
-    """A few jobs, each described by itself, and what is reserved beside them. See Workload."""
+    """A few jobs, each described by itself, and what is reserved beside them. See Workload.
+
+    nodes  what they run on, if that matters to them; empty: processors that are all alike
+    """
 
     def __init__(
         self,
         name: str,
         jobs: Sequence[ListedJob],
         reservations: Sequence[AdvanceReservation] = (),
+        nodes: Sequence[NodeJoined] = (),
     ) -> None:
-        self.name, self.reservations = name, tuple(reservations)
+        self.name, self.reservations, self.nodes = name, tuple(reservations), tuple(nodes)
         self.jobs = sorted(jobs, key=lambda job: job.submit_s)
         self.submit_s = [job.submit_s for job in self.jobs]
         self.notes: dict[str, int] = {}

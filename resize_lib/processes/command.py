@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 from resize_lib.processes.interface import SpawnError
+from resize_lib.processes.sources import check_sources
 
 _start_folder = str(Path.cwd())
+_command: list[str] = []  # of a program that is not a Python program
 
 
 def start_folder() -> str:
@@ -27,8 +29,17 @@ def remember_start_folder() -> None:
     _start_folder = str(Path.cwd())
 
 
+def remember_command(command: list[str]) -> None:
+    """This process is a program that has Python inside; `command` is what started it."""
+    global _command
+    _command = command
+    remember_start_folder()
+
+
 def program_command() -> list[str]:
     """This program's own argv: interpreter, its flags, script or module, arguments."""
+    if _command:
+        return _command
     if not sys.executable:
         raise SpawnError("cannot tell which Python runs this program (sys.executable is empty)")
     return [sys.executable, *sys.orig_argv[1:]]
@@ -37,7 +48,8 @@ def program_command() -> list[str]:
 def check_command(command: list[str], folder: str) -> None:
     """Refuse a command that cannot start: spawning a missing program hangs an MPI job.
 
-    Only what this node can see is checked; another node's file system is its agent's business.
+    So does this program in another version (see `check_sources`). Only what this node can see is
+    checked; another node's file system is its agent's business.
     """
     if not command:
         raise SpawnError("the command to spawn is empty")
@@ -49,6 +61,8 @@ def check_command(command: list[str], folder: str) -> None:
     script = _script_of(command)
     if script is not None and not Path(folder, script).exists():
         raise SpawnError(f"the script to spawn is missing: {Path(folder, script)}")
+    if command == program_command():
+        check_sources()
 
 
 def _script_of(command: list[str]) -> str | None:

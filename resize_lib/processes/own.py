@@ -33,10 +33,14 @@ from resize_lib.processes.departure import (
 from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
 from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
 from resize_lib.processes.link import LinkClosed, Message, RankLink
+from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_barrier, idle_bcast, look_for_losses, wait_until
+from resize_lib.watch import ACTION_VARIABLE, limit_s
+from resize_lib.world_guard import bare
 
 JOINS_VARIABLE = "DQ_JOINS"
-ARRIVAL_LIMIT_S = 120.0
+ARRIVAL_LIMIT_S = 120.0  # without [watch]
+ARRIVAL_LIMIT_S_MAX = 3600.0  # where [watch] is to warn only
 SURVIVORS_TAG = 7400
 END_LIMIT_S = 10.0
 COMMAND_BYTES_MAX = 32 << 10  # a keeper takes lines of twice that
@@ -49,6 +53,7 @@ class Awaited:
     world: int
     size: int
     until_s: float  # time.monotonic
+    same_program: bool  # as this rank runs
     port: str = ""  # known when they are ready
     failed: str = ""
 
@@ -111,9 +116,10 @@ class OwnBackend:
         abort_on_uncaught_exception(self.abort)
 
     def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
+        remember_sources()
         if self.spawned:
             return self.join(reserve)
-        comm = MPI.COMM_WORLD.Dup()
+        comm = bare().Dup()
         remove_shared_memory_names()
         return self._now(comm)
 
@@ -122,7 +128,7 @@ class OwnBackend:
             raise ProcessError("this rank was not started for a running job, or has joined it")
         self._joined = True
         self._exit.alone()
-        world = MPI.COMM_WORLD
+        world = bare()
         idle_barrier(world)  # then nobody needs the names any more
         remove_shared_memory_names()
         port = MPI.Open_port() if world.rank == 0 else ""
@@ -137,17 +143,19 @@ class OwnBackend:
 
     def _told_to_join(self, port: str, reserve: Reserve | None) -> bool:
         """Report and sleep; False if the job does without this rank, or is gone."""
-        arrived = False
+        touched = False
         try:
+            self._link.say(arrived=port)
             while True:
-                # What memory this rank will need it has mostly been told by now.
-                message = self._link.wait() if arrived else self._link.poll()
+                message = self._link.wait()
                 if message is None:
-                    if not arrived:
-                        self._link.say(arrived=port)
-                    arrived = True
-                elif "touch" in message and reserve is not None:
-                    reserve([n for n in message["touch"] if isinstance(n, int)])
+                    continue
+                if "touch" in message:
+                    # Before the others wait for this rank: fresh memory takes its time.
+                    if not touched and reserve is not None:
+                        reserve([n for n in message["touch"] if isinstance(n, int)])
+                    touched = True
+                    self._link.say(arrived=port, touched=True)
                 elif "go" in message:
                     return True
         except LinkClosed:
@@ -191,8 +199,8 @@ class OwnBackend:
             {"await": world, "size": len(hosts), "touch": list(touch), "hosts": list(hosts)}
             | self._program(command, where)
         )
-        until_s = time.monotonic() + ARRIVAL_LIMIT_S
-        self._awaited = Awaited(world, len(hosts), until_s)
+        until_s = time.monotonic() + _arrival_limit_s()
+        self._awaited = Awaited(world, len(hosts), until_s, command == program_command())
         if not self._cancels_at_exit:
             self._cancels_at_exit = True
             atexit.register(self.cancel_expand)
@@ -246,7 +254,10 @@ class OwnBackend:
 
     def _is_ready(self, awaited: Awaited) -> bool:
         if not awaited.port and not awaited.failed and time.monotonic() > awaited.until_s:
-            awaited.failed = f"{awaited.size} new ranks are not ready after {ARRIVAL_LIMIT_S:g} s"
+            awaited.failed = (
+                f"the {awaited.size} new ranks have not come to their loop in"
+                f" {_arrival_limit_s():g} s ([watch] limit_s); see their output"
+            )
         if awaited.failed:
             self.cancel_expand()  # of several nodes' ranks some may have come up
             raise SpawnError(awaited.failed)
@@ -268,11 +279,14 @@ class OwnBackend:
             try:
                 self._wait_until_ready()
                 assert self._awaited is not None, "it is ready"
+                if self._awaited.same_program:
+                    check_sources()  # again: they have loaded it since
                 port = self._awaited.port
                 self._say({"go": self._awaited.world})  # they wake up while the ranks here do
                 self._awaited = None
             except SpawnError as error:
                 refused = str(error)
+                self.cancel_expand()
         port, refused = idle_bcast(comm, (port, refused))
         if refused:
             raise SpawnError(f"the job stays at {comm.size} ranks: {refused}")
@@ -325,3 +339,11 @@ class OwnBackend:
             self._link.say(**message)
         except LinkClosed as e:
             raise SpawnError(str(e)) from e
+
+
+def _arrival_limit_s() -> float:
+    """How long new ranks may take to start and to come to the loop."""
+    action = os.environ.get(ACTION_VARIABLE, "")
+    if not action:
+        return ARRIVAL_LIMIT_S
+    return ARRIVAL_LIMIT_S_MAX if action == "warn" else limit_s()

@@ -22,6 +22,7 @@ from resize_lib.processes.interface import (
     SpawnError,
     check_hosts,
 )
+from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_bcast
 
 
@@ -61,6 +62,7 @@ class SpawnBackend:
         self._wanted: Call | None = None
 
     def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
+        remember_sources()
         return self.join() if self.spawned else self._launcher.start(reserve)
 
     def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
@@ -120,6 +122,11 @@ class SpawnBackend:
         call, self._wanted = self._wanted, None
         if comm.rank != 0:
             call = None
+        elif call is not None and call.command == program_command():
+            try:
+                check_sources()  # again: they load it now
+            except SpawnError as error:
+                refused = str(error)
         refused = idle_bcast(comm, refused)
         if refused:
             raise SpawnError(f"the job stays at {comm.size} ranks: {refused}")

@@ -9,6 +9,7 @@ from mpi4py import MPI
 
 from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
 from resize_lib.processes.interface import ProcessError, Reserve, ResizeUnsupportedError
+from resize_lib.world_guard import bare
 
 
 class StaticBackend:
@@ -20,11 +21,11 @@ class StaticBackend:
 
     def __init__(self, why_not: str) -> None:
         self.why_not = why_not
-        if MPI.COMM_WORLD.size > 1:
+        if bare().size > 1:
             abort_on_uncaught_exception()
 
     def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
-        return MPI.COMM_WORLD.Dup()
+        return bare().Dup()
 
     def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:  # noqa: ARG002
         raise ProcessError("this rank was not spawned by a running job: there is none to join")

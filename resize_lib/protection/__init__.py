@@ -4,3 +4,32 @@
 complete one counts · `partners` who holds whose part in memory, and how it gets there · `recovery`
 all ranks at a restart, on any grid · `protector` what a session does at remap points.
 """
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+    from resize_lib.protection.protector import Protector
+    from resize_lib.recovery_in_place import InPlace
+
+
+def protector_of(session: Session) -> Protector | None:
+    """As the launch said; None if the job is neither protected nor resized by restart."""
+    restarts = session.backend.name == "restart" and session.job.managed
+    if not os.environ.get("DQ_PROTECT") and not restarts:
+        return None
+    from resize_lib.protection.protector import Protector  # most jobs do without
+
+    return Protector(session)
+
+
+def recovery_of(session: Session) -> InPlace | None:
+    """For jobs that can go on without ranks that they have lost."""
+    if session.protector is None:
+        return None
+    from resize_lib.recovery_in_place import in_place
+
+    return in_place(session)

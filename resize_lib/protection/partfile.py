@@ -26,7 +26,14 @@ import numpy as np
 from numpy.lib.format import descr_to_dtype, dtype_to_descr
 from numpy.typing import NDArray
 
-from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, ProcessGrid, Weighted1D
+from resize_lib.descriptors import (
+    Block1D,
+    BlockCyclic,
+    CartesianBlocks,
+    Cyclic1D,
+    ProcessGrid,
+    Weighted1D,
+)
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.types import Order
 
@@ -34,9 +41,9 @@ MAGIC = b"DQCOPY1\n"
 ALIGNMENT = 64
 READ_BYTES = 1 << 22
 HEADER_BYTES_MAX = 64 << 20
-Layout: TypeAlias = BlockCyclic | Block1D | Cyclic1D | Weighted1D
+Layout: TypeAlias = BlockCyclic | Block1D | Cyclic1D | Weighted1D | CartesianBlocks
 LAYOUTS: dict[str, type[Layout]] = {
-    kind.__name__: kind for kind in (BlockCyclic, Block1D, Cyclic1D, Weighted1D)
+    kind.__name__: kind for kind in (BlockCyclic, Block1D, Cyclic1D, Weighted1D, CartesianBlocks)
 }
 
 

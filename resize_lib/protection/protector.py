@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib.declarations import Array, Matrix, Parcel
+from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.loops import Position
 from resize_lib.protection import generations, in_place, partfile
@@ -57,12 +57,15 @@ class Protector:
         own = Path(e.get("DQ_HOME", "."), "jobs", str(self.job), "copies")
         self.disk = Path(e.get("DQ_PROTECT_DIR") or own)
         self.memory = e.get("DQ_PROTECT_MEMORY", "")
+        self.protects = bool(e.get("DQ_PROTECT"))  # else there are copies for restarts only
         points, seconds = e.get("DQ_PROTECT_POINTS"), e.get("DQ_PROTECT_SECONDS")
         self.every_points = int(points) if points else None
         self.every_s = float(seconds) if seconds else None
         self.share = float(e.get("DQ_PROTECT_BUDGET") or SHARE_OF_TIME)
         made = e.get("DQ_COPIES_MADE")  # only after a restart
         self.made = None if made is None else int(made)
+        if session.job.resize_id:  # this start of the job is to go on from a copy
+            self.made = max(1, self.made or 0)
         self._last_s = time.monotonic()
 
     @property
@@ -72,39 +75,57 @@ class Protector:
 
     # --- making copies ----------------------------------------------------------------------
 
-    def due(self, *, resizing: bool) -> bool:
-        """On rank 0: whether a copy is to be made now, before the next turn or the resize."""
+    def due(self, *, resizing: bool, turns: int) -> bool:
+        """On rank 0, `turns` after the last remap point: whether a copy is to be made now, before
+        the next turn or the resize."""
         s, job = self.state, self.session.job
-        if s.loops == job.loops:
+        if s.loops == job.loops or not self.protects:
             return False
         if resizing or (self.memory and s.loops and s.resize_id != job.resize_id):
             return True
         since_s = time.monotonic() - self._last_s
         if self.every_points is not None:
-            return s.points + 1 >= self.every_points
+            return s.points + turns >= self.every_points
         if self.every_s is not None:
             return since_s >= self.every_s
         return since_s >= s.took_s * (1 / self.share - 1)
 
-    def remap_point(self, *, make: bool) -> None:
+    def turns_left(self, *, copy: bool, turns: int) -> int | None:
+        """On rank 0, where a copy is made now or not: until the next has to be; None: any."""
+        if self.every_points is None:
+            return None
+        return max(1, self.every_points - (0 if copy else self.state.points + turns))
+
+    def remap_point(self, *, make: bool, turns: int) -> None:
         """At every remap point, collective: make a copy if rank 0 said so."""
-        self.state.points += 1
+        self.state.points += turns
         if make:
             self.make()
+
+    def make_for_restart(self) -> str:
+        """Copy everything declared where all ranks of the next start find it; collective.
+
+        Returns what went wrong, the same on every rank; empty if nothing did.
+        """
+        # Flushed only where a copy has to outlive its machine: this one is read at once.
+        return self._try(self.disk, in_memory=False, sync=self.protects)[0]
+
+    def _try(self, parent: Path, *, in_memory: bool, sync: bool) -> tuple[str, int]:
+        """The next copy: what went wrong, and its size; collective."""
+        self.state.number += 1
+        folder = parent / generations.name_of(self.instance, self.state.number)
+        try:
+            return "", self._make(folder, in_memory=in_memory, sync=sync)
+        except ProtectionError as e:  # on every rank
+            shutil.rmtree(folder, ignore_errors=True)
+            return str(e), 0
 
     def make(self) -> None:
         """Copy everything declared; collective. Never raises for what a disk may do."""
         session, s = self.session, self.state
         begin = time.monotonic()
-        s.number += 1
-        name = generations.name_of(self.instance, s.number)
-        folder = self._folder() / name
-        error, nbytes = "", 0
-        try:
-            nbytes = self._make(folder)
-        except ProtectionError as e:  # on every rank
-            error = str(e)
-            shutil.rmtree(folder, ignore_errors=True)
+        in_memory = bool(self.memory)
+        error, nbytes = self._try(self._folder(), in_memory=in_memory, sync=not in_memory)
         self._last_s = time.monotonic()
         s.took_s, s.points = self._last_s - begin, 0
         if not error:
@@ -123,10 +144,10 @@ class Protector:
             return self.disk
         return Path(self.memory, self.session.places[self.session.rank].host, str(self.job))
 
-    def _make(self, folder: Path) -> int:
+    def _make(self, folder: Path, *, in_memory: bool, sync: bool) -> int:
         session = self.session
         comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.job.grid
-        hosts = [place.host if self.memory else "" for place in session.places]
+        hosts = [place.host if in_memory else "" for place in session.places]
         leads = rank in leaders(hosts)
         found, error = (0, 0), ""
         try:
@@ -135,21 +156,21 @@ class Protector:
                 generations.make_room(folder.parent, coming=folder.name)
             blocks = self._blocks()
             path = generations.part_path(folder, rank)
-            found = partfile.write_part(path, grid, rank, blocks, sync=not self.memory)
+            found = partfile.write_part(path, grid, rank, blocks, sync=sync)
         except Exception as e:  # an application's pack may raise anything
             error = _reason(e)
         parts = _agree(comm, error, f"{found[0]} {found[1]}")
         copy = Copy(folder, session.job.loops, grid, tuple(_two(text) for text in parts))
-        error = fetch_for_partners(comm, hosts, copy) if self.memory else ""
+        error = fetch_for_partners(comm, hosts, copy) if in_memory else ""
         _agree(comm, error)
         error = ""
         try:
             if leads:
-                generations.write_manifest(copy, sync=not self.memory)
+                generations.write_manifest(copy, sync=sync)
         except OSError as e:
             error = _reason(e)
         _agree(comm, error)
-        if rank == 0 and self.memory:
+        if rank == 0 and in_memory:
             generations.make_room(self.disk, kept=0)  # what an earlier start left there
         return copy.nbytes
 
@@ -158,12 +179,11 @@ class Protector:
         grid, rank = session.job.grid, session.rank
         blocks: dict[str, partfile.Block] = {}
         for name, item in session.declared.items():
-            if isinstance(item, Parcel):
-                pieces = pack_for_itself(item.desc, item.value, grid, rank)
+            if isinstance(item, Packed):
+                pieces = pack_for_itself(item.desc, item.held, grid, rank)
                 blocks[name] = partfile.BytesBlock(pieces)
             else:
-                order = item.order if isinstance(item, Matrix) else "C"
-                blocks[name] = partfile.ArrayBlock(item.desc, item.local, order)
+                blocks[name] = partfile.ArrayBlock(item.desc, item.owned, item.order)
         if rank == 0:
             values = {name: held.value for name, held in session.values.items()}
             blocks[VALUES] = partfile.BytesBlock([MPI.pickle.dumps(values)])
@@ -232,8 +252,7 @@ class Protector:
         why = ""
         try:
             for item in self.session.declared.values():
-                if isinstance(item, Array):
-                    item.lay_out(self.session.places)
+                item.lay_out(self.session.places)
         except Exception as e:  # an application's weights may raise anything
             why = _reason(e)
         together(comm, why)

@@ -19,7 +19,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from resize_lib.declarations import Matrix, Parcel
+from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import Custom, Distributed, ProcessGrid
 from resize_lib.protection import generations
 from resize_lib.protection.generations import Copy
@@ -27,8 +27,9 @@ from resize_lib.protection.partfile import Layout, Part, open_part
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.redistribution.blocks import Part as Items
-from resize_lib.redistribution.blocks import copy_runs
+from resize_lib.redistribution.blocks import copy_box
 from resize_lib.redistribution.plan import plan_redistribution
+from resize_lib.redistribution.runs import Box
 from resize_lib.redistribution.types import Order
 from resize_lib.waiting import idle_bcast
 
@@ -104,7 +105,7 @@ def needed(session: Session, open_old: Open) -> set[int]:
     first, grid = open_old(0), session.job.grid
     found = {0}
     for name, item in session.declared.items():
-        if isinstance(item, Parcel):
+        if isinstance(item, Packed):
             return set(range(first.grid.size))
         old = first.layout(name)
         plan = plan_redistribution(old, first.grid, item.desc, grid, item.dtype.itemsize)
@@ -126,12 +127,12 @@ def restore_all(
     packed: dict[str, list[list[tuple[int, bytes]]]] = {}
     try:
         for name, item in session.declared.items():
-            if isinstance(item, Parcel):
+            if isinstance(item, Packed):
                 packed[name] = repack(name, item.desc, open_old, old_ranks, grid)
                 continue
-            order = item.order if isinstance(item, Matrix) else "C"
-            what = (item.desc, item.dtype, order)
-            item.local = restore_array(name, open_old, *what, grid, rank, session.arena.empty)
+            what = (item.desc, item.dtype, item.order)
+            part = restore_array(name, open_old, *what, grid, rank, session.arena.empty)
+            item.restore(part)
         values = MPI.pickle.loads(open_old(0).pieces(values_name)[0])
     except Exception as e:  # an application's unpack may raise anything
         why = str(e) if isinstance(e, ProtectionError) else f"{type(e).__name__}: {e}"
@@ -141,9 +142,9 @@ def restore_all(
     try:
         for name, pieces in arrived.items():
             parcel = session.declared[name]
-            assert isinstance(parcel, Parcel)
+            assert isinstance(parcel, Packed)
             mine = [piece for of_rank in pieces for piece in of_rank]
-            parcel.value = unpack_anew(parcel.desc, mine, old_grid, grid, rank)
+            parcel.held = unpack_anew(parcel.desc, mine, old_grid, grid, rank)
     except Exception as e:
         why = f"{type(e).__name__}: {e}"
     together(comm, why)
@@ -185,18 +186,18 @@ def restore_array(
         transfer = plan.transfer(old_rank, rank)
         if transfer.items:
             source = open_old(old_rank).array(name)
-            _copy(transfer.rows, transfer.cols, source, local, layout, order)
+            _copy(transfer.box, source, local, layout, order)
     return local
 
 
 def _copy(
-    rows: Any, cols: Any, source: NDArray[Any], local: NDArray[Any], layout: Distributed, order: str
+    box: Box, source: NDArray[Any], local: NDArray[Any], layout: Distributed, order: Order
 ) -> None:
-    turned = layout.dimensions == 2 and order == "F"
+    turned = layout.dimensions >= 2 and order == "F"
     parts = [
         Items.of(part, dimensions=layout.dimensions, transposed=turned) for part in (source, local)
     ]
-    copy_runs(*((cols, rows) if turned else (rows, cols)), *parts)
+    copy_box(box[::-1] if turned else box, *parts)
 
 
 def pack_for_itself(desc: Custom, value: Any, grid: ProcessGrid, rank: int) -> list[bytes]:

@@ -8,8 +8,9 @@ In reading order: ``types`` what goes in and comes out, errors · ``runs`` index
 axis · ``plan`` what moves between grid ranks · ``routes`` all arrays' plans, between processes ·
 ``collective`` the steps of a redistribution · ``agreement`` one error for all ranks · ``handshake``
 where the ranks' parts are · ``arrays`` old and new parts of this process · ``messages`` and
-``shared_memory`` the two ways for data · ``replicated_custom`` data without a distribution ·
-``blocks`` strided copies · ``checksums`` · ``arena`` memory for parts and buffers.
+``direct_copies`` the two ways for data, the second by ``peer_memory`` · ``replicated_custom`` data
+without a distribution · ``blocks`` strided copies · ``checksums`` · ``arena`` memory for parts and
+buffers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Memory that is kept between redistributions, and that other processes of the node can read.
+"""Memory that is kept between redistributions.
 
-The first touch of fresh pages costs more than the move itself, so an arena keeps freed memory and
-reuses it. Shared segments are memfds: another process opens them as /proc/PID/fd/N, which needs no
-/dev/shm, works across spawned and merged communicators (where MPI's own shared windows fail), and
-leaves nothing behind when a process dies.
+The first touch of fresh pages costs more than the move itself, so an arena takes huge pages where
+the system has them, keeps freed memory and reuses it.
 
 The memory of an array from ``empty`` returns to the arena when the last reference to it is gone.
 """
@@ -11,18 +9,15 @@ The memory of an array from ``empty`` returns to the arena when the last referen
 from __future__ import annotations
 
 import mmap
-import os
-import secrets
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from resize_lib.redistribution.blocks import Array, RawBytes, address_of, byte_bounds
+from resize_lib.redistribution.blocks import Array, RawBytes, address_of
 from resize_lib.redistribution.types import Order
 
 PAGE_BYTES = mmap.PAGESIZE
@@ -31,40 +26,11 @@ MADV_POPULATE_WRITE = 23  # <linux/mman.h>, since Linux 5.14; Python has no name
 KEPT_BYTES_MIN = 64 << 20  # free memory that is kept whatever is in use
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where another process finds an array: a segment's descriptor and name, and a byte offset."""
-
-    fd: int
-    name: str
-    offset: int
-
-
-def open_segment(pid: int, location: Location, *, writing: bool) -> mmap.mmap:
-    """Map the shared memory of process ``pid``.
-
-    Raises:
-        OSError: it cannot be opened, or is not the segment named.
-    """
-    path = f"/proc/{pid}/fd/{location.fd}"
-    fd = os.open(path, (os.O_RDWR if writing else os.O_RDONLY) | os.O_CLOEXEC)
-    try:
-        # In another pid namespace the same pid is another process: believe only the name.
-        if not Path(path).readlink().name.startswith(f"memfd:{location.name}"):
-            raise OSError(f"{path} is not the segment {location.name}")
-        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writing else 0)
-        return mmap.mmap(fd, os.fstat(fd).st_size, prot=protection)
-    finally:
-        os.close(fd)
-
-
 @dataclass(slots=True, eq=False)
 class Segment:
-    """One mapping; ``fd`` and ``name`` let others open it (fd is -1 for private memory)."""
+    """One mapping."""
 
     memory: mmap.mmap
-    fd: int
-    name: str
     start: int = field(init=False)  # address
 
     def __post_init__(self) -> None:
@@ -75,56 +41,32 @@ class Segment:
         """Bytes."""
         return len(self.memory)
 
-    def shrink(self, nbytes: int) -> bool:
-        """Give whole pages of the last ``nbytes`` back; False if a view of the memory is alive."""
-        keep = (self.capacity - nbytes) // PAGE_BYTES * PAGE_BYTES
+    def resize(self, nbytes: int) -> bool:
+        """Take only the difference from the system, or give it back; False if that cannot be."""
         try:
-            self.memory.resize(keep)
+            self.memory.resize(nbytes)
             self.start = address_of(np.frombuffer(self.memory, dtype=np.uint8))
         except (BufferError, OSError, ValueError, SystemError):
             return False
         return True
 
-    def close(self) -> None:
-        """Give the memory back to the system; views that are still alive keep the mapping."""
-        if self.fd >= 0:
-            os.close(self.fd)
-        # Not memory.close(): that raises while a view is alive; dropping the reference unmaps.
-
 
 class Arena:
-    """Keeps and hands out memory for local parts and exchange buffers of one process.
+    """Keeps and hands out memory for local parts and exchange buffers of one process."""
 
-    ``shared``: parts lie in memory that other processes can read; otherwise in private huge pages.
-    Falls back to private memory where the system has no memfd.
-    """
-
-    def __init__(self, *, shared: bool = True) -> None:
-        self.shared = shared and hasattr(os, "memfd_create")
+    def __init__(self) -> None:
         self._free: list[Segment] = []
         self._used: dict[int, Segment] = {}  # by address
         self._scratch: dict[str, RawBytes] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> Array:
-        """A new array with any content, as ``numpy.empty``; shared if the arena is.
+        """A new array with any content, as ``numpy.empty``.
 
         Raises:
             MemoryError: the system has none left.
         """
-        return self._array(shape, np.dtype(dtype), order, fresh_shared=self.shared)
-
-    def empty_quick(self, shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> Array:
-        """As ``empty``, but never in fresh shared pages: kept memory, or private huge pages.
-
-        A first touch of shared pages takes several times as long as one of huge pages. The price:
-        a part in private memory may have to move by messages the next time.
-        """
-        return self._array(shape, np.dtype(dtype), order, fresh_shared=False)
-
-    def _array(
-        self, shape: tuple[int, ...], dtype: np.dtype[np.generic], order: Order, fresh_shared: bool
-    ) -> Array:
-        segment = self._take(max(prod(shape) * dtype.itemsize, 1), fresh_shared=fresh_shared)
+        dtype = np.dtype(dtype)
+        segment = self._take(max(prod(shape) * dtype.itemsize, 1))
         try:
             array: Array = np.ndarray(shape, dtype, buffer=segment.memory, order=order)
         except BaseException:
@@ -144,7 +86,7 @@ class Arena:
         if buffer is None or buffer.size < nbytes:
             self._scratch.pop(name, None)  # first, so that never both exist
             size = -(-max(nbytes, 1) // PAGE_BYTES) * PAGE_BYTES
-            segment = _new_segment(size, shared=False)
+            segment = _new_segment(size)
             buffer = self._scratch[name] = np.frombuffer(segment.memory, dtype=np.uint8)
         return buffer[:nbytes]
 
@@ -155,19 +97,11 @@ class Arena:
         """
         for nbytes in sizes:
             try:
-                segment = _new_segment(_round_up(max(nbytes, 1)), shared=self.shared)
+                segment = _new_segment(_round_up(max(nbytes, 1)))
                 segment.memory.madvise(MADV_POPULATE_WRITE)
             except (MemoryError, OSError):
                 return
             self._free.append(segment)
-
-    def locate(self, array: Array) -> Location | None:
-        """Where others find ``array``'s first item; None if it is not in shared memory."""
-        low, high = byte_bounds(array)
-        for start, segment in self._used.items():
-            if segment.fd >= 0 and start <= low and high <= start + segment.capacity:
-                return Location(segment.fd, segment.name, address_of(array) - start)
-        return None
 
     def trim(self, keep_bytes: int | None = None) -> None:
         """Give free memory beyond ``keep_bytes`` back to the system, smallest segments first.
@@ -179,9 +113,11 @@ class Arena:
             keep_bytes = max(self.used_bytes, KEPT_BYTES_MIN)
         self._free.sort(key=lambda segment: segment.capacity)
         while self._free and (surplus := self.free_bytes - keep_bytes) > 0:
-            if surplus < self._free[0].capacity and self._free[0].shrink(surplus):
+            smallest = self._free[0]
+            left = (smallest.capacity - surplus) // PAGE_BYTES * PAGE_BYTES
+            if left > 0 and smallest.resize(left):
                 break
-            self._free.pop(0).close()
+            del self._free[0]  # unmaps; views that are still alive keep the mapping
 
     @property
     def used_bytes(self) -> int:
@@ -193,14 +129,20 @@ class Arena:
         """Memory kept for later."""
         return sum(segment.capacity for segment in self._free)
 
-    def _take(self, nbytes: int, *, fresh_shared: bool) -> Segment:
-        """The smallest free segment that fits, a shared one first; or a new one."""
+    def _take(self, nbytes: int) -> Segment:
+        """The smallest free segment that fits, the largest made larger, or a new one."""
+        size = _round_up(nbytes)
         fitting = [segment for segment in self._free if segment.capacity >= nbytes]
-        if fresh_shared:
-            fitting = [segment for segment in fitting if segment.fd >= 0]
-        if not fitting:
-            return _new_segment(_round_up(nbytes), shared=fresh_shared)
-        segment = min(fitting, key=lambda segment: (segment.fd < 0, segment.capacity))
+        if fitting:
+            segment = min(fitting, key=lambda segment: segment.capacity)
+        else:
+            # One without huge pages would not get them by being made larger.
+            large = [segment for segment in self._free if segment.capacity >= HUGE_PAGE_BYTES]
+            if not large:
+                return _new_segment(size)
+            segment = max(large, key=lambda segment: segment.capacity)
+            if not segment.resize(size):
+                return _new_segment(size)
         self._free.remove(segment)
         return segment
 
@@ -214,21 +156,12 @@ def _round_up(nbytes: int) -> int:
     return -(-nbytes // unit) * unit
 
 
-def _new_segment(size: int, *, shared: bool) -> Segment:
+def _new_segment(size: int) -> Segment:
     """``size``: whole pages."""
     try:
-        if not shared:
-            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            if size >= HUGE_PAGE_BYTES:
-                memory.madvise(mmap.MADV_HUGEPAGE)
-            return Segment(memory, -1, "")
-        name = f"dq-{secrets.token_hex(8)}"  # random: it proves that a reader has the right one
-        fd = os.memfd_create(name, os.MFD_CLOEXEC)
-        try:
-            os.ftruncate(fd, size)
-            return Segment(mmap.mmap(fd, size), fd, name)
-        except BaseException:
-            os.close(fd)
-            raise
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if size >= HUGE_PAGE_BYTES:
+            memory.madvise(mmap.MADV_HUGEPAGE)
     except OSError as error:
         raise MemoryError(f"no memory for a segment of {size} bytes: {error}") from error
+    return Segment(memory)

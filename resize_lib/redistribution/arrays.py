@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
 from resize_lib.descriptors import Distributed
-from resize_lib.redistribution.blocks import Array, Part, copy_runs, is_item_contiguous
+from resize_lib.redistribution.blocks import Array, Part, copy_box, is_item_contiguous
 from resize_lib.redistribution.messages import SLOTS, MessageExchange, PeerPieces, buffer_bytes
-from resize_lib.redistribution.routes import Pairs, Routes, is_transposed, routes_of
+from resize_lib.redistribution.routes import Form, Pairs, Routes, is_transposed, routes_of
+from resize_lib.redistribution.runs import Box
 from resize_lib.redistribution.types import MovingArray, Order, Site
+
+Copy: TypeAlias = Callable[[Box, Part, Part], None]  # as blocks.copy_box
 
 
 def layouts(array: MovingArray) -> tuple[Distributed, Distributed]:
@@ -44,7 +47,8 @@ class DistributedArrays:
         for position, array in self.arrays.items():
             old, new = layouts(array)
             item = np.dtype(array.dtype).itemsize * prod(old.shape[old.dimensions :])
-            legs.append((position, old, new, item, is_transposed(array)))
+            form = Form(is_transposed(array), array.allocate is not None)
+            legs.append((position, old, new, item, form))
         self.routes = routes_of(tuple(legs), site.old, site.new)
         for position, array in self.arrays.items():
             if site.old_rank is not None:
@@ -54,17 +58,22 @@ class DistributedArrays:
         self.contiguous = all(
             part.keeper.flags[_in_one(self.arrays[position].order)]
             for position, part in self.old_parts.items()
+            if not self.routes.forms[position].has_gaps  # those are gathered in any case
         )
 
     def _allocate(self, position: int, array: MovingArray, new_rank: int) -> None:
         old_rank = self.site.old_rank
         plan = self.routes.plans[position]
         unchanged = old_rank is not None and plan.is_unchanged(old_rank, new_rank)
-        if unchanged and array.local.flags[_in_one(array.order)]:
+        if unchanged and (array.allocate or array.local.flags[_in_one(array.order)]):
             self.results[position] = array.local
             return
         shape = layouts(array)[1].local_shape(self.site.new.grid, new_rank)
-        part = self.site.arena.empty_quick(shape, array.dtype, array.order)
+        if array.allocate is not None:
+            part = array.allocate(self.site.arena, self.site.new.grid, new_rank)
+            assert part.shape == shape, (array.name, part.shape, shape)
+        else:
+            part = self.site.arena.empty(shape, array.dtype, array.order)
         self.results[position] = part
         self.new_parts[position] = self._part(position, part)
 
@@ -81,24 +90,14 @@ class DistributedArrays:
         for position, target in self.new_parts.items():
             piece = self.routes.piece(position, old_rank, new_rank)
             if piece.nbytes:
-                copy_runs(piece.rows, piece.cols, self.old_parts[position], target)
+                copy_box(piece.box, self.old_parts[position], target)
 
-    def read(self, old_rank: int, parts: Mapping[int, Part]) -> int:
+    def read(self, old_rank: int, parts: Mapping[int, Part], copy: Copy) -> int:
         """Copy what comes from old grid rank ``old_rank`` out of its ``parts``; returns bytes."""
         assert self.site.new_rank is not None
-        return self._copy(old_rank, self.site.new_rank, parts, self.new_parts)
-
-    def write(self, new_rank: int, parts: Mapping[int, Part]) -> int:
-        """Copy what goes to new grid rank ``new_rank`` into its ``parts``; returns bytes."""
-        assert self.site.old_rank is not None
-        return self._copy(self.site.old_rank, new_rank, self.old_parts, parts)
-
-    def _copy(
-        self, old_rank: int, new_rank: int, sources: Mapping[int, Part], targets: Mapping[int, Part]
-    ) -> int:
         nbytes = 0
-        for piece in self.routes.pieces(old_rank, new_rank):
-            copy_runs(piece.rows, piece.cols, sources[piece.array], targets[piece.array])
+        for piece in self.routes.pieces(old_rank, self.site.new_rank):
+            copy(piece.box, parts[piece.array], self.new_parts[piece.array])
             nbytes += piece.nbytes
         return nbytes
 

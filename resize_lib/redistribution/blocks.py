@@ -1,21 +1,23 @@
-"""Blocks of items in local parts and messages, copied by one strided numpy copy per pair of runs.
+"""Boxes of items in local parts and messages: one strided numpy copy for each choice of runs.
 
 Items are moved as raw bytes: an item is ``itemsize`` times whatever stays whole, and adjacent
 items of a row that stay adjacent are moved as one wide item. The dtype plays no part, so any dtype
-without references moves bit by bit. Rows are the outer dimension everywhere; a part in Fortran
-order is seen transposed (``Part.of``).
+without references moves bit by bit. The outermost dimension of memory comes first everywhere; a
+part in Fortran order is seen transposed (``Part.of``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.redistribution.runs import Run, Runs, items_of
+from resize_lib.redistribution.runs import Box, Run
 
 Array = NDArray[np.generic]
 RawBytes = NDArray[np.uint8]
@@ -25,18 +27,6 @@ def address_of(array: Array) -> int:
     """Address of the first item of ``array``."""
     address: int = array.__array_interface__["data"][0]
     return address
-
-
-def byte_bounds(array: Array) -> tuple[int, int]:
-    """First address of ``array``'s memory and the one after the last, whatever its strides."""
-    low = high = address_of(array)
-    if array.size:
-        steps = [
-            (extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True)
-        ]
-        low += sum(step for step in steps if step < 0)
-        high += sum(step for step in steps if step > 0) + array.itemsize
-    return low, high
 
 
 def is_item_contiguous(array: Array, dimensions: int) -> bool:
@@ -52,33 +42,34 @@ def is_item_contiguous(array: Array, dimensions: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One rank's local part as raw items: an address and two strides in bytes.
+    """One rank's local part as raw items: an address and the strides of its axes.
 
-    ``keeper`` keeps the memory alive. A 1-D array is one column of items, each as wide as its
-    trailing dimensions.
+    ``keeper`` keeps the memory alive. An item is as wide as the trailing dimensions.
     """
 
     address: int
     item: int  # bytes
-    row_stride: int
-    col_stride: int
+    strides: tuple[int, ...]  # bytes; of the distributed axes, outermost in memory first
     keeper: Array
 
     @classmethod
     def of(cls, array: Array, *, dimensions: int, transposed: bool) -> Part:
-        """See a local array with ``dimensions`` (1 or 2) distributed axes as raw items.
+        """See a local array with ``dimensions`` distributed axes as raw items.
 
-        Trailing dimensions must be contiguous. ``transposed``: rows and columns change places,
-        which the runs used with this part must do as well.
+        Trailing dimensions must be contiguous. ``transposed``: the axes are seen in reverse, which
+        the boxes used with this part must be as well.
         """
         item = array.itemsize * prod(array.shape[dimensions:])
-        strides = (*array.strides[:dimensions], item)
-        row_stride, col_stride = (strides[1], strides[0]) if transposed else strides[:2]
-        return cls(address_of(array), item, row_stride, col_stride, array)
+        strides = array.strides[:dimensions]
+        return cls(address_of(array), item, strides[::-1] if transposed else strides, array)
 
-    def at(self, row: int, col: int) -> int:
-        """Address of the item at local (``row``, ``col``)."""
-        return self.address + row * self.row_stride + col * self.col_stride
+    def at(self, starts: Iterable[int]) -> int:
+        """Address of the item at local indices ``starts``."""
+        offset: int = sum(map(mul, starts, self.strides))
+        return self.address + offset
+
+
+NOTHING: Array = np.empty(0, np.uint8)  # kept alive for a part in another process
 
 
 class _Memory:
@@ -98,83 +89,90 @@ class _Memory:
         }
 
 
-Strides4 = tuple[int, int, int, int]
+# numpy counts the bytes of an item in 32 bits.
+ITEM_BYTES_MAX = 1 << 30
+Side = tuple[int, Sequence[int]]  # address, and two strides in bytes for each run
 
 
-def _views(
-    row: Run, col: Run, item: int, source: tuple[int, Strides4], destination: tuple[int, Strides4]
-) -> tuple[Array, Array]:
-    """One row run x one column run of both sides, which are (address, strides in bytes).
-
-    Returns where to copy to, and what.
-    """
+def _views(runs: Sequence[Run], item: int, source: Side, destination: Side) -> tuple[Array, Array]:
+    """The product of one run per axis, on both sides: where to copy to, and what."""
     (source_at, source_strides), (destination_at, destination_strides) = source, destination
-    shape: tuple[int, ...] = (row.count, row.length, col.count, col.length)
-    dimensions = 4
+    shape: list[int] = []
+    for run in runs:
+        shape += (run.count, run.length)
     # Items that are adjacent on both sides are one wide item: numpy copies fewer and longer items.
-    if source_strides[3] == destination_strides[3] == item:
-        item, dimensions = item * col.length, 3
-        if source_strides[2] == destination_strides[2] == item:
-            item, dimensions = item * col.count, 2
-    shape = shape[:dimensions]
+    dimensions = len(shape)
+    while dimensions > 2:
+        inner = dimensions - 1
+        adjacent = source_strides[inner] == destination_strides[inner] == item
+        if not (shape[inner] == 1 or (adjacent and item * shape[inner] < ITEM_BYTES_MAX)):
+            break
+        item *= shape[inner]
+        dimensions = inner
+    kept = tuple(shape[:dimensions])
     return (
-        np.asarray(_Memory(destination_at, item, shape, destination_strides[:dimensions])),
-        np.asarray(_Memory(source_at, item, shape, source_strides[:dimensions])),
+        np.asarray(_Memory(destination_at, item, kept, tuple(destination_strides[:dimensions]))),
+        np.asarray(_Memory(source_at, item, kept, tuple(source_strides[:dimensions]))),
     )
 
 
-def _source_strides(part: Part, row: Run, col: Run) -> Strides4:
-    rows, cols = part.row_stride, part.col_stride
-    return row.source_stride * rows, rows, col.source_stride * cols, cols
+# Written out, twice: there may be very many choices of runs, and each costs a copy only little.
 
 
-def _destination_strides(part: Part, row: Run, col: Run) -> Strides4:
-    rows, cols = part.row_stride, part.col_stride
-    return row.destination_stride * rows, rows, col.destination_stride * cols, cols
+def _source_side(part: Part, runs: Sequence[Run]) -> Side:
+    at = part.address
+    strides: list[int] = []
+    for run, stride in zip(runs, part.strides, strict=True):
+        at += run.source * stride
+        strides += (run.source_stride * stride, stride)
+    return at, strides
 
 
-def _message_strides(row: Run, col: Run, item: int) -> Strides4:
-    width = col.items * item
-    return row.length * width, width, col.length * item, item
+def _destination_side(part: Part, runs: Sequence[Run]) -> Side:
+    at = part.address
+    strides: list[int] = []
+    for run, stride in zip(runs, part.strides, strict=True):
+        at += run.destination * stride
+        strides += (run.destination_stride * stride, stride)
+    return at, strides
 
 
-def contiguous_address(rows: Runs, cols: Runs, part: Part, *, old: bool) -> int | None:
+def _message_strides(runs: Sequence[Run], item: int) -> tuple[list[int], int]:
+    """Strides of these runs in a message, where they lie without gaps; and their bytes."""
+    strides: list[int] = []
+    width = item
+    for run in reversed(runs):
+        strides += width, width * run.length
+        width *= run.items
+    return strides[::-1], width
+
+
+def contiguous_address(box: Box, part: Part, *, old: bool) -> int | None:
     """Address of the items in ``part`` if they lie there as in a message: contiguous.
 
     ``old``: ``part`` is the old one. None if they must be gathered. A share of contiguous rows is
     contiguous.
     """
-    if len(rows) != 1 or len(cols) != 1 or rows[0].count != 1 or cols[0].count != 1:
+    if any(len(runs) != 1 or runs[0].count != 1 for runs in box):
         return None
-    row, col = rows[0], cols[0]
-    whole_row = part.col_stride == part.item or col.length == 1
-    adjoining = row.length == 1 or part.row_stride == col.length * part.item
-    if not whole_row or not adjoining:
-        return None
-    return part.at(row.source, col.source) if old else part.at(row.destination, col.destination)
+    width = part.item
+    for (run,), stride in zip(reversed(box), reversed(part.strides), strict=True):
+        if run.length > 1 and stride != width:
+            return None
+        width *= run.length
+    return part.at(runs[0].source if old else runs[0].destination for runs in box)
 
 
-def views_of(
-    rows: Runs, cols: Runs, source: Part, destination: Part
-) -> Iterator[tuple[Array, Array]]:
-    """For each pair of runs: where to copy to, and what. The views keep no memory alive."""
-    for row in rows:
-        for col in cols:
-            yield _views(
-                row,
-                col,
-                source.item,
-                (source.at(row.source, col.source), _source_strides(source, row, col)),
-                (
-                    destination.at(row.destination, col.destination),
-                    _destination_strides(destination, row, col),
-                ),
-            )
+def views_of(box: Box, source: Part, destination: Part) -> Iterator[tuple[Array, Array]]:
+    """For each choice of runs: where to copy to, and what. The views keep no memory alive."""
+    for runs in product(*box):
+        sides = _source_side(source, runs), _destination_side(destination, runs)
+        yield _views(runs, source.item, *sides)
 
 
-def copy_runs(rows: Runs, cols: Runs, source: Part, destination: Part) -> None:
-    """Copy between two parts: of this process, or one of another process's memory."""
-    copy_views(views_of(rows, cols, source, destination))
+def copy_box(box: Box, source: Part, destination: Part) -> None:
+    """Copy between two parts of this process."""
+    copy_views(views_of(box, source, destination))
 
 
 def copy_views(views: Iterable[tuple[Array, Array]]) -> None:
@@ -183,43 +181,21 @@ def copy_views(views: Iterable[tuple[Array, Array]]) -> None:
         np.copyto(to, what)
 
 
-def packing_views(
-    rows: Runs, cols: Runs, source: Part, message: RawBytes
-) -> Iterator[tuple[Array, Array]]:
-    """How items are gathered into ``message`` (``message_bytes`` long): see ``views_of``."""
+def packing_views(box: Box, source: Part, message: RawBytes) -> Iterator[tuple[Array, Array]]:
+    """How a box is gathered into ``message``, which is as long: see ``views_of``."""
     at = address_of(message)
-    for row in rows:
-        for col in cols:
-            yield _views(
-                row,
-                col,
-                source.item,
-                (source.at(row.source, col.source), _source_strides(source, row, col)),
-                (at, _message_strides(row, col, source.item)),
-            )
-            at += row.items * col.items * source.item
+    for runs in product(*box):
+        strides, nbytes = _message_strides(runs, source.item)
+        yield _views(runs, source.item, _source_side(source, runs), (at, strides))
+        at += nbytes
 
 
 def unpacking_views(
-    rows: Runs, cols: Runs, message: RawBytes, destination: Part
+    box: Box, message: RawBytes, destination: Part
 ) -> Iterator[tuple[Array, Array]]:
     """How ``message``, gathered as above, is scattered to its places."""
     at = address_of(message)
-    for row in rows:
-        for col in cols:
-            yield _views(
-                row,
-                col,
-                destination.item,
-                (at, _message_strides(row, col, destination.item)),
-                (
-                    destination.at(row.destination, col.destination),
-                    _destination_strides(destination, row, col),
-                ),
-            )
-            at += row.items * col.items * destination.item
-
-
-def message_bytes(rows: Runs, cols: Runs, item: int) -> int:
-    """Length of the message that these runs make."""
-    return items_of(rows) * items_of(cols) * item
+    for runs in product(*box):
+        strides, nbytes = _message_strides(runs, destination.item)
+        yield _views(runs, destination.item, (at, strides), _destination_side(destination, runs))
+        at += nbytes

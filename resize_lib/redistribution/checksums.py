@@ -1,10 +1,10 @@
 """Checksums of arrays before and after a move, compared by all ranks.
 
 The checksum of a distributed array does not depend on how it is distributed. It is the sum of
-word(i, j) x f(i) x g(j) modulo 2**64 over all items, with f and g odd 64-bit mixes of the global
-indices: the parts' sums add up to the whole's, and an item that is changed, lost, duplicated or
-misplaced changes it (chance of missing one: about 2**-63). Source of the mix: SplitMix64 (Steele,
-Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+word(i, j) x f(i) x f(j) modulo 2**64 over all items (a factor for each axis), with f an odd 64-bit
+mix of the global index: the parts' sums add up to the whole's, and an item that is changed, lost,
+duplicated or misplaced changes it (chance of missing one: about 2**-63). Source of the mix:
+SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ def _weights(indices: Indices) -> Words:
     return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
 
 
-def _sum(part: Array, row_weights: Words, col_weights: Words) -> int:
-    """Weighted sum of the words of a part of shape (rows, cols, ...)."""
-    width = part.itemsize * prod(part.shape[2:])
+def _sum(part: Array, weights: Sequence[Words]) -> int:
+    """Weighted sum of the words of a part, with the weights of its first axes."""
+    rows, *inner = weights
+    width = part.itemsize * prod(part.shape[len(weights) :])
     if part.size == 0 or width == 0:
         return 0
     word = next(size for size in (8, 4, 2, 1) if width % size == 0)
-    words_per_item = width // word
-    weights = np.multiply.outer(col_weights, _weights(np.arange(words_per_item)[::-1])).ravel()
+    of_row = np.ones(1, np.uint64)
+    for weight in (*inner, _weights(np.arange(width // word)[::-1])):
+        of_row = np.multiply.outer(of_row, weight).ravel()
     total = np.uint64(0)
-    step = max(1, CHUNK_BYTES // (len(col_weights) * width))
+    step = max(1, CHUNK_BYTES // (len(of_row) * word))
     for start in range(0, len(part), step):
-        rows = np.ascontiguousarray(part[start : start + step])
-        words = rows.reshape(-1).view(np.uint8).view(f"u{word}").reshape(len(rows), -1)
-        sums = words.astype(np.uint64, copy=False) @ weights
-        total += np.uint64((sums * row_weights[start : start + step]).sum(dtype=np.uint64))
+        some = np.ascontiguousarray(part[start : start + step])
+        words = some.reshape(-1).view(np.uint8).view(f"u{word}").reshape(len(some), -1)
+        sums = words.astype(np.uint64, copy=False) @ of_row
+        total += np.uint64((sums * rows[start : start + step]).sum(dtype=np.uint64))
     return int(total)
 
 
 def checksum(part: Array, descriptor: Distributed, grid: ProcessGrid, rank: int) -> int:
     """This part's share of the array's checksum: add all shares modulo 2**64."""
-    rows, cols = descriptor.axes(grid)
-    row, col = descriptor.place(grid, rank)
-    items = part if descriptor.dimensions == 2 else part[:, np.newaxis]
+    held = zip(descriptor.axes(grid), descriptor.place(grid, rank), strict=True)
     with np.errstate(over="ignore"):
-        return _sum(items, _weights(rows.indices(row)), _weights(cols.indices(col)))
+        return _sum(part, [_weights(axis.indices(coord)) for axis, coord in held])
 
 
 def checksum_replicated(part: Array) -> int:
     """Checksum of an array that is not distributed."""
-    flat = part.reshape(-1)[:, np.newaxis]
+    flat = part.reshape(-1)
     with np.errstate(over="ignore"):
-        return _sum(flat, _weights(np.arange(len(flat))), _weights(np.arange(1)))
+        return _sum(flat, [_weights(np.arange(len(flat)))])
 
 
 def old_checksums(site: Site, arrays: Sequence[MovingArray]) -> list[int]:

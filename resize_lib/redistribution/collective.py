@@ -5,10 +5,10 @@ Each step ends with an agreement: an error anywhere is the same exception everyw
 arrays stay unchanged.
 
 1. Check, plan, allocate the new parts, let the application pack its own data.
-2. Find out which parts processes of one node can copy directly (shared memory).
+2. Find out which parts processes of one node can copy directly.
 3. Allocate exchange buffers for the rest (in step 1 where all goes by message).
-4. Move: exchange messages, copy what stays and what is shared.
-5. Let the application unpack. If a process could not open another one's memory, which is rare and
+4. Move: exchange messages, copy what stays and what is near.
+5. Let the application unpack. If a process could not read another one's memory, which is rare and
    is known only now, that goes by message after all.
 6. Compare checksums.
 """
@@ -26,11 +26,11 @@ from resize_lib.redistribution.agreement import agree
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.checksums import compare_checksums, old_checksums
+from resize_lib.redistribution.direct_copies import DirectCopies
 from resize_lib.redistribution.handshake import Records, read_records, record_of
 from resize_lib.redistribution.messages import MessageExchange
 from resize_lib.redistribution.replicated_custom import CustomValues, ReplicatedArrays
 from resize_lib.redistribution.routes import Pairs
-from resize_lib.redistribution.shared_memory import SharedMemoryCopies
 from resize_lib.redistribution.types import (
     InvalidRedistributionError,
     MovingArray,
@@ -41,7 +41,7 @@ from resize_lib.redistribution.types import (
     statement_of,
 )
 
-TRANSPORTS = ("auto", "messages", "shared")
+TRANSPORTS = ("auto", "messages", "direct")
 
 
 def redistribute(
@@ -61,8 +61,8 @@ def redistribute(
     arrays move in one exchange. Old arrays are only read. A part that nothing changed is not
     copied: the old array is the new one.
 
-    ``transport``: ``messages``; ``shared``: processes of one node copy straight from part to part;
-    ``auto``: shared where possible. It needs old or new parts that lie in a shared ``arena``.
+    ``transport``: ``messages``; ``direct``: processes of one node copy straight from part to part;
+    ``auto``: direct where possible (see peer_memory).
     ``max_extra_bytes``: limit of the exchange buffers of one process, beside old and new parts
     (default: a quarter of its parts, at least 1 MiB). ``checksums``: compare a checksum of every
     array before and after. ``arena``: keeps memory between calls and holds the new parts.
@@ -72,15 +72,15 @@ def redistribute(
         CorruptDataError: the same on every rank; nothing has changed.
     """
     options = _Options(transport, max_extra_bytes, checksums)
-    work, before, known = _begin(comm, arrays, (old, new), arena or Arena(shared=False), options)
-    shared = SharedMemoryCopies.open(work.distributed, known, transport)
-    by_message = work.distributed.routes.crossing & ~shared.pairs
+    work, before, known = _begin(comm, arrays, (old, new), arena or Arena(), options)
+    near = DirectCopies.open(work.distributed, known, transport)
+    by_message = work.distributed.routes.crossing & ~near.pairs
     exchange = work.early or _exchange(work, by_message, max_extra_bytes)
-    sent, received, copied = work.transfer(exchange, shared)
-    reached = _finish(work, shared, transport)
+    sent, received, copied = work.transfer(exchange, near)
+    reached = _finish(work, near, transport)
     exchanges = [exchange] if exchange else []
     if not reached:
-        exchanges.append(_by_message_after_all(work, shared.pairs, max_extra_bytes))
+        exchanges.append(_by_message_after_all(work, near.pairs, max_extra_bytes))
         sent, received = (
             count + more for count, more in zip((sent, received), exchanges[-1].moved, strict=True)
         )
@@ -88,7 +88,7 @@ def redistribute(
         agree(comm, compare_checksums(work.site, arrays, before, work.results()))
     return Redistribution(
         arrays=work.results(),
-        shared=reached and bool(shared.pairs.any()),
+        direct=reached and bool(near.pairs.any()),
         bytes_sent=sent,
         bytes_received=received,
         bytes_copied=copied,
@@ -167,13 +167,13 @@ class _Work:
             self.early = None  # a rank whose parts have gaps cuts its messages in another way
 
     def transfer(
-        self, exchange: MessageExchange | None, shared: SharedMemoryCopies
+        self, exchange: MessageExchange | None, near: DirectCopies
     ) -> tuple[int, int, int]:
         """Move everything; returns the bytes sent and received by message, and copied."""
         if exchange is not None:
             exchange.start()
         self.distributed.copy_staying()  # while messages are under way
-        copied = shared.run()
+        copied = near.run()
         counts = [self.replicated.transfer(), self.custom.transfer()]
         if exchange is not None:
             exchange.finish()
@@ -226,19 +226,19 @@ def _exchange(
     return exchange
 
 
-def _finish(work: _Work, shared: SharedMemoryCopies, transport: Transport) -> bool:
+def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
     """Step 5: no rank touches its old parts again before every other rank has what it needs.
 
-    Returns whether all copies through shared memory were made, the same on every rank.
+    Returns whether all direct copies were made, the same on every rank.
     """
     error: Exception | None = None
     try:
         work.custom.finish()
     except Exception as raised:
         error = raised
-    if shared.failure is not None and transport == "shared" and error is None:
-        error = InvalidRedistributionError(f"transport shared: {shared.failure}")
-    told = agree(work.site.comm, error, extra=bytes([shared.failure is None]))
+    if near.failure is not None and transport == "direct" and error is None:
+        error = InvalidRedistributionError(f"transport direct: {near.failure}")
+    told = agree(work.site.comm, error, extra=bytes([near.failure is None]))
     return bool(told.all())
 
 

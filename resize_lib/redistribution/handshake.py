@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.agreement import gather_records
-from resize_lib.redistribution.arena import Location
 from resize_lib.redistribution.arrays import DistributedArrays
-from resize_lib.redistribution.blocks import Array, Part, RawBytes
+from resize_lib.redistribution.blocks import Array, RawBytes, address_of
 
 HOST_BYTES = 16
 # Locations of so many arrays fit into the record: few enough that it stays below a kilobyte. Where
@@ -27,19 +27,21 @@ HOST_BYTES = 16
 # number of arrays: ranks that declared different numbers must still be able to tell each other.
 LOCATIONS = 4
 
-# One row per array: where the part lies and its first two strides (bytes; 0 where there is none).
-LOCATION = np.dtype(
-    [("fd", "i8"), ("name", "S32"), ("offset", "i8"), ("stride0", "i8"), ("stride1", "i8")]
-)
+# Strides that a location has room for. Parts with more axes travel by message.
+AXES = 6
+
+# One row per array: where the part lies (0: this rank has none) and its first strides (bytes; 0
+# where there is none).
+LOCATION = np.dtype([("address", "<i8"), ("strides", "<i8", (AXES,))])
 RECORD = np.dtype(
     [
         ("host", f"V{HOST_BYTES}"),
         ("pid", "<i8"),
-        ("readable", "?"),  # all old parts lie in shared memory
-        ("writable", "?"),  # all new parts lie in shared memory
+        ("token", f"V{peer_memory.TOKEN_BYTES}"),
+        ("token_at", "<i8"),
+        ("readable", "?"),  # others may read this process's memory, and know where
         ("contiguous", "?"),  # all old parts lie in memory without gaps
         ("old", LOCATION, (LOCATIONS,)),
-        ("new", LOCATION, (LOCATIONS,)),
     ]
 )
 Table = NDArray[np.void]  # of LOCATION, one row per array
@@ -58,36 +60,21 @@ def _host_key(_pid: int) -> bytes:  # by pid: a forked child may be in another n
     return hashlib.blake2b(boot + space, digest_size=HOST_BYTES).digest()
 
 
-def table_of(
-    locate: Callable[[Array], Location | None], parts: Sequence[Array | None]
-) -> Table | None:
-    """Where others find ``parts`` (None: this rank has none); None if one is not shared."""
+def table_of(parts: Sequence[Array | None]) -> Table | None:
+    """Where others find ``parts`` (None: this rank has none); None if one has too many axes."""
     table = np.zeros(len(parts), dtype=LOCATION)
     for row, part in enumerate(parts):
-        if part is None or part.size == 0:
-            continue
-        location = locate(part)
-        if location is None:
-            return None
-        strides = (*part.strides, 0, 0)[:2]
-        table[row] = (location.fd, location.name.encode(), location.offset, *strides)
+        if part is not None and part.size:
+            if part.ndim > AXES:
+                return None
+            table[row] = (address_of(part), (*part.strides, *[0] * AXES)[:AXES])
     return table
 
 
 def old_table(arrays: DistributedArrays) -> Table | None:
-    """Where others find this rank's old parts; None if one of them is not in shared memory."""
-    return _table(arrays, arrays.old_parts)
-
-
-def new_table(arrays: DistributedArrays) -> Table | None:
-    """Where others find this rank's new parts; None if one of them is not in shared memory."""
-    return _table(arrays, arrays.new_parts)
-
-
-def _table(arrays: DistributedArrays, parts: Mapping[int, Part]) -> Table | None:
-    count = max(arrays.arrays, default=-1) + 1
-    keepers = [parts[k].keeper if k in parts else None for k in range(count)]
-    return table_of(arrays.site.arena.locate, keepers)
+    """Where others find this rank's old parts; None if one has too many axes."""
+    parts, count = arrays.old_parts, max(arrays.arrays, default=-1) + 1
+    return table_of([parts[k].keeper if k in parts else None for k in range(count)])
 
 
 def record_of(arrays: DistributedArrays | None) -> bytes:
@@ -95,13 +82,13 @@ def record_of(arrays: DistributedArrays | None) -> bytes:
     record = np.zeros((), dtype=RECORD)
     record["host"] = np.void(host_key())
     record["pid"] = os.getpid()
+    record["token"], record["token_at"] = peer_memory.token().tobytes(), peer_memory.token_at()
     if arrays is not None:
         record["contiguous"] = arrays.contiguous
-        tables = ("old", "readable", old_table(arrays)), ("new", "writable", new_table(arrays))
-        for side, possible, table in tables:
-            if table is not None:
-                record[possible] = True
-                record[side][: len(table)] = table[:LOCATIONS]
+        table = old_table(arrays)
+        if table is not None:
+            record["readable"] = peer_memory.permitted()
+            record["old"][: len(table)] = table[:LOCATIONS]
     return record.tobytes()
 
 
@@ -111,15 +98,14 @@ def read_records(records: RawBytes) -> Records:
     return known
 
 
-def tables_of_all(arrays: DistributedArrays, known: Records, *, new: bool) -> Sequence[Table]:
-    """Every rank's table of its new or old parts; collective if there are more than LOCATIONS."""
-    count = max(arrays.arrays) + 1
-    if count <= LOCATIONS:
-        told: Table = known["new" if new else "old"]
+def old_tables_of_all(arrays: DistributedArrays, known: Records) -> Sequence[Table]:
+    """Every rank's table of its old parts; collective if there are more than LOCATIONS."""
+    if max(arrays.arrays) < LOCATIONS:
+        told: Table = known["old"]
         return list(told)
-    table = new_table(arrays) if new else old_table(arrays)
-    if table is None:  # then no rank uses this rank's parts
-        table = np.zeros(count, dtype=LOCATION)
+    table = old_table(arrays)
+    if table is None:  # then no rank reads this rank's parts
+        table = np.zeros(max(arrays.arrays) + 1, dtype=LOCATION)
     raw = np.frombuffer(table.tobytes(), dtype=np.uint8)
     records = gather_records(arrays.site.comm, raw)
     return [np.frombuffer(row.tobytes(), dtype=LOCATION) for row in records]

@@ -1,6 +1,6 @@
 """Moving parts by messages: gathered pieces, one message per pair of processes and panel.
 
-A panel is one share of the rows of every transfer (columns of parts in Fortran order): all ranks
+A panel is one share of the rows of every transfer: of its outermost dimension: all ranks
 take part in every panel, whatever the grids. While one panel is on its way the next one is packed.
 Two slots of buffers are all the memory beside the old and new parts, so the number of panels
 follows from the memory allowed.
@@ -24,11 +24,10 @@ from resize_lib.redistribution.blocks import (
     RawBytes,
     contiguous_address,
     copy_views,
-    message_bytes,
     packing_views,
     unpacking_views,
 )
-from resize_lib.redistribution.runs import Run, Runs, share_of, stretches_in
+from resize_lib.redistribution.runs import Box, Run, items_in, share_of, stretches_in
 from resize_lib.waiting import wait_all, wait_until
 
 TAG = 7301  # any tag: nothing else is on its way on this communicator during a redistribution
@@ -42,11 +41,10 @@ ALIGNMENT = 64  # bytes; every piece in a message starts at a multiple
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one array contributes to the messages between two processes (outer runs = rows)."""
+    """What one array contributes to the messages between two processes."""
 
     array: int  # position in the list of arrays
-    rows: Runs
-    cols: Runs
+    box: Box  # by dimension of memory, outermost first: its rows
     item: int  # bytes
     in_place: bool = False  # its stretches travel one by one, contiguous on both sides
 
@@ -54,25 +52,26 @@ class Piece:
         """The part of this piece that travels in ``panel``."""
         if panels == 1:
             return self
-        rows = share_of(self.rows, panel, panels)
-        return Piece(self.array, rows, self.cols, self.item, self.in_place)
+        rows = share_of(self.box[0], panel, panels)
+        return Piece(self.array, (rows, *self.box[1:]), self.item, self.in_place)
 
     def stretches(self, panel: int, panels: int) -> Iterator[Piece]:
         """The stretches of rows that travel in ``panel``, each by itself."""
-        count, passed = stretches_in(self.rows), 0
+        rows, *inner = self.box
+        count, passed = stretches_in(rows), 0
         low, high = count * panel // panels, count * (panel + 1) // panels
-        for row in self.rows:
+        for row in rows:
             for k in range(max(low - passed, 0), min(high - passed, row.count)):
                 source = row.source + k * row.source_stride
                 destination = row.destination + k * row.destination_stride
                 stretch = Run(source, destination, row.length, 1, 0, 0)
-                yield Piece(self.array, (stretch,), self.cols, self.item, self.in_place)
+                yield Piece(self.array, ((stretch,), *inner), self.item, self.in_place)
             passed += row.count
 
     @property
     def nbytes(self) -> int:
         """Bytes that move."""
-        return message_bytes(self.rows, self.cols, self.item)
+        return items_in(self.box) * self.item
 
 
 PeerPieces: TypeAlias = Mapping[int, Sequence[Piece]]  # communicator rank -> pieces to or from it
@@ -106,7 +105,7 @@ class Message:
         if len(self.pieces) != 1:
             return None
         piece = self.pieces[0][1]
-        address = contiguous_address(piece.rows, piece.cols, parts[piece.array], old=old)
+        address = contiguous_address(piece.box, parts[piece.array], old=old)
         return None if address is None else MPI.buffer.fromaddress(address, self.nbytes)
 
 
@@ -239,6 +238,6 @@ def _views(
     for start, piece in message.pieces:
         part, there = parts[piece.array], memory[start:]
         if side == 0:
-            yield from packing_views(piece.rows, piece.cols, part, there)
+            yield from packing_views(piece.box, part, there)
         else:
-            yield from unpacking_views(piece.rows, piece.cols, there, part)
+            yield from unpacking_views(piece.box, there, part)

@@ -2,7 +2,7 @@
 
 A plan depends on descriptors and grids only; every rank computes the same one, and the scheduler
 or a simulator can ask it for bytes and cost without a running job. A pair of grid ranks exchanges
-the product of its row runs and its column runs (see ``runs``).
+the product of its runs on every axis (see ``runs``), so a plan is one small table per axis.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resize_lib.descriptors import Distributed, ProcessGrid
-from resize_lib.redistribution.runs import Runs, axis_runs, items_of
+from resize_lib.redistribution.runs import Box, Runs, axis_runs, items_in, items_of
 from resize_lib.redistribution.types import InvalidRedistributionError
 
 Matrix = NDArray[np.int64]
@@ -23,23 +23,23 @@ Matrix = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one old grid rank hands to one new grid rank: ``rows`` x ``cols`` of local indices."""
+    """What one old grid rank hands to one new grid rank: a ``box`` of local indices, by axis."""
 
-    rows: Runs
-    cols: Runs
+    box: Box
 
     @property
     def items(self) -> int:
         """Number of array items (of all trailing dimensions together: one)."""
-        return items_of(self.rows) * items_of(self.cols)
+        return items_in(self.box)
 
 
 @dataclass(frozen=True, slots=True)
 class RedistributionPlan:
     """Every transfer of one array from ``old`` on ``old_grid`` to ``new`` on ``new_grid``.
 
-    ``itemsize``: bytes of one array item. ``rows_per_pair``, ``cols_per_pair`` and
-    ``bytes_per_pair``: what goes from old grid rank (row) to new grid rank (column); read-only.
+    ``itemsize``: bytes of one array item. By axis ``axis_runs``, between old and new coordinates,
+    and ``extents_per_pair``, how many of the axis's indices go from old grid rank (row) to new grid
+    rank (column); ``bytes_per_pair``: all of them together. Read-only.
     Ranks are grid ranks everywhere; where a method takes ``old_ranks`` and ``new_ranks`` these name
     the process behind each grid rank (left out: grid rank r is process r on both sides).
     """
@@ -49,19 +49,19 @@ class RedistributionPlan:
     new: Distributed
     new_grid: ProcessGrid
     itemsize: int
-    row_runs: Mapping[tuple[int, int], Runs] = field(repr=False, compare=False)
-    col_runs: Mapping[tuple[int, int], Runs] = field(repr=False, compare=False)
-    rows_per_pair: Matrix = field(repr=False, compare=False)
-    cols_per_pair: Matrix = field(repr=False, compare=False)
+    axis_runs: tuple[Mapping[tuple[int, int], Runs], ...] = field(repr=False, compare=False)
+    extents_per_pair: tuple[Matrix, ...] = field(repr=False, compare=False)
     bytes_per_pair: Matrix = field(repr=False, compare=False)
 
     def transfer(self, old_rank: int, new_rank: int) -> Transfer:
         """What ``old_rank`` of the old grid hands to ``new_rank`` of the new grid."""
-        row, col = self.old.place(self.old_grid, old_rank)
-        new_row, new_col = self.new.place(self.new_grid, new_rank)
-        rows = self.row_runs.get((row, new_row), ())
-        cols = self.col_runs.get((col, new_col), ())
-        return Transfer(rows, cols) if rows and cols else Transfer((), ())
+        pairs = zip(
+            self.old.place(self.old_grid, old_rank),
+            self.new.place(self.new_grid, new_rank),
+            strict=True,
+        )
+        box = tuple(runs.get(pair, ()) for runs, pair in zip(self.axis_runs, pairs, strict=True))
+        return Transfer(box if all(box) else ((),) * len(box))
 
     @property
     def bytes_total(self) -> int:
@@ -101,15 +101,13 @@ class RedistributionPlan:
             return False
         if 0 in shape:
             return True
-        transfer = self.transfer(old_rank, new_rank)
-        held = (shape[0], shape[1] if self.old.dimensions == 2 else 1)
-        both = (transfer.rows, held[0]), (transfer.cols, held[1])
+        box = self.transfer(old_rank, new_rank).box
         return all(
             items_of(runs) == extent
             and all(
                 r.source == r.destination and r.source_stride == r.destination_stride for r in runs
             )
-            for runs, extent in both
+            for runs, extent in zip(box, shape, strict=False)  # trailing dimensions stay whole
         )
 
     def _ranks(
@@ -129,7 +127,7 @@ class RedistributionPlan:
 
 
 def places_of(layout: Distributed, grid: ProcessGrid) -> Matrix:
-    """Coordinates of each grid rank on the two axes, one row per rank."""
+    """Coordinates of each grid rank on the axes, one row per rank."""
     return np.array([layout.place(grid, rank) for rank in range(grid.size)])
 
 
@@ -184,14 +182,15 @@ def _plan(
         )
     if itemsize < 0:
         raise InvalidRedistributionError(f"an item of {itemsize} bytes")
-    (old_rows, old_cols), (new_rows, new_cols) = old.axes(old_grid), new.axes(new_grid)
-    row_runs, col_runs = axis_runs(old_rows, new_rows), axis_runs(old_cols, new_cols)
+    if len(old.axes(old_grid)) != len(new.axes(new_grid)):
+        raise InvalidRedistributionError(f"{old} and {new} are cut along other dimensions")
+    runs_by_axis = tuple(map(axis_runs, old.axes(old_grid), new.axes(new_grid)))
     at = places_of(old, old_grid), places_of(new, new_grid)
-    rows, cols = (
+    extents = tuple(
         pair_values(runs, lambda _i, _j, shared: items_of(shared), *at, axis)
-        for axis, runs in enumerate((row_runs, col_runs))
+        for axis, runs in enumerate(runs_by_axis)
     )
-    matrices = rows, cols, rows * cols * itemsize
-    for matrix in matrices:  # the plan is cached: a caller that wrote to it would spoil later ones
+    nbytes: Matrix = np.prod(extents, axis=0) * itemsize
+    for matrix in (*extents, nbytes):  # plans are cached: what one caller wrote, others would read
         matrix.setflags(write=False)
-    return RedistributionPlan(old, old_grid, new, new_grid, itemsize, row_runs, col_runs, *matrices)
+    return RedistributionPlan(old, old_grid, new, new_grid, itemsize, runs_by_axis, extents, nbytes)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.descriptors import Distributed
+from resize_lib.descriptors import Axis, Distributed
 from resize_lib.redistribution.messages import (
     ALIGNMENT,
     MESSAGE_BYTES_MAX,
@@ -41,17 +41,29 @@ STRETCH_BYTES_MIN = 1 << 16  # shorter ones are gathered: a message each would c
 Pairs = NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the parts of an array lie in memory, on all ranks.
+
+    ``transposed``: the last axis is the outermost. ``has_gaps``: every part is the inner of a
+    larger array, so that no stretch of it is longer than an inner row.
+    """
+
+    transposed: bool
+    has_gaps: bool = False
+
+
 @dataclass(frozen=True)
 class Routes:
     """All distributed arrays between two placements, by position in the list.
 
-    ``transposed``: columns are the outer dimension. ``crossing``: pairs (old grid rank, new grid
+    ``crossing``: pairs (old grid rank, new grid
     rank) on two processes that have bytes to exchange. ``contiguous``, a parameter of all methods
     about messages: no old part of any rank has gaps, so long stretches can travel in place.
     """
 
     plans: dict[int, RedistributionPlan]
-    transposed: dict[int, bool]
+    forms: dict[int, Form]
     old: Placement
     new: Placement
     crossing: Pairs = field(init=False)
@@ -63,12 +75,16 @@ class Routes:
     @cached_property
     def stretches(self) -> dict[int, NDArray[np.int64]]:
         """By position, how many stretches each pair exchanges one by one (``Piece.in_place``)."""
-        found: dict[tuple[int, bool], NDArray[np.int64]] = {}  # arrays laid out alike: one plan
+        found: dict[tuple[int, Form], NDArray[np.int64]] = {}  # arrays laid out alike: one plan
         for position, plan in self.plans.items():
-            key = id(plan), self.transposed[position]
-            if key not in found:
-                found[key] = stretches_of(plan, transposed=key[1])
-        return {k: found[id(plan), self.transposed[k]] for k, plan in self.plans.items()}
+            key = id(plan), self.forms[position]
+            if key in found:
+                continue
+            if key[1].has_gaps:
+                found[key] = np.zeros_like(plan.bytes_per_pair)
+            else:
+                found[key] = stretches_of(plan, transposed=key[1].transposed)
+        return {k: found[id(plan), self.forms[k]] for k, plan in self.plans.items()}
 
     def _bytes(self) -> NDArray[np.int64]:
         total = np.zeros((self.old.grid.size, self.new.grid.size), dtype=np.int64)
@@ -79,11 +95,8 @@ class Routes:
     def piece(self, position: int, old_rank: int, new_rank: int) -> Piece:
         """What array ``position`` moves from old to new grid rank, outer runs first."""
         plan = self.plans[position]
-        transfer = plan.transfer(old_rank, new_rank)
-        rows, cols = transfer.rows, transfer.cols
-        if self.transposed[position]:
-            rows, cols = cols, rows
-        return Piece(position, rows, cols, plan.itemsize)
+        box = plan.transfer(old_rank, new_rank).box
+        return Piece(position, box[::-1] if self.forms[position].transposed else box, plan.itemsize)
 
     def pieces(self, old_rank: int, new_rank: int) -> list[Piece]:
         """What every array moves from old to new grid rank; empty pieces left out."""
@@ -169,8 +182,7 @@ class Routes:
 
     def _rows(self, position: int) -> NDArray[np.int64]:
         """Rows (outer items) of each pair's transfer of one array."""
-        plan = self.plans[position]
-        return plan.cols_per_pair if self.transposed[position] else plan.rows_per_pair
+        return self.plans[position].extents_per_pair[-1 if self.forms[position].transposed else 0]
 
     def _per_process(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Two rows: what each communicator rank gives and gets, from a value per pair."""
@@ -180,8 +192,8 @@ class Routes:
         return values
 
 
-# Position, old and new descriptor, bytes of an item, and whether columns are outer.
-Leg: TypeAlias = tuple[int, Distributed, Distributed, int, bool]
+# Position, old and new descriptor, bytes of an item, and how the parts lie in memory.
+Leg: TypeAlias = tuple[int, Distributed, Distributed, int, Form]
 
 
 @lru_cache(maxsize=64)
@@ -199,34 +211,35 @@ def routes_of(legs: tuple[Leg, ...], old: Placement, new: Placement) -> Routes:
 
 
 def is_transposed(array: MovingArray) -> bool:
-    """Whether columns are the outer dimension of ``array``: 2-D in Fortran order."""
-    return array.order == "F" and getattr(array.descriptor, "dimensions", 0) == 2
+    """Whether the last axis of ``array`` is the outermost in memory: Fortran order."""
+    return array.order == "F" and getattr(array.descriptor, "dimensions", 0) >= 2
 
 
 def stretches_of(plan: RedistributionPlan, *, transposed: bool) -> NDArray[np.int64]:
     """How many long stretches each pair (old grid rank, new grid rank) of ``plan`` exchanges.
 
-    0 where what it exchanges is not made up of long stretches. ``transposed``: columns are the
-    outer dimension of the parts.
+    0 where what it exchanges is not made up of long stretches. ``transposed``: the last axis is the
+    outermost in memory.
     """
     old, new = plan.old.axes(plan.old_grid), plan.new.axes(plan.new_grid)
-    outer, inner = (1, 0) if transposed else (0, 1)
-    runs = plan.row_runs, plan.col_runs
-
-    def whole(i: int, j: int, shared: Runs) -> int:
-        """Length of an inner row if either side holds nothing else; otherwise 0."""
-        if len(shared) != 1 or shared[0].count != 1:
-            return 0
-        extents = {old[inner].count(i), new[inner].count(j)}
-        return shared[0].length if extents == {shared[0].length} else 0
+    at = places_of(plan.old, plan.old_grid), places_of(plan.new, plan.new_grid)
+    outer, *inner = reversed(range(len(old))) if transposed else range(len(old))
 
     def longest(_i: int, _j: int, shared: Runs) -> int:
         return max(run.length for run in shared)
 
-    at = places_of(plan.old, plan.old_grid), places_of(plan.new, plan.new_grid)
-    width = pair_values(runs[inner], whole, *at, inner)
-    length = pair_values(runs[outer], longest, *at, outer)
-    nbytes = width * length * plan.itemsize
+    nbytes = pair_values(plan.axis_runs[outer], longest, *at, outer) * plan.itemsize
+    for axis in inner:
+        whole = partial(_whole, old[axis], new[axis])
+        nbytes = nbytes * pair_values(plan.axis_runs[axis], whole, *at, axis)
     long = (nbytes >= STRETCH_BYTES_MIN) & (nbytes <= MESSAGE_BYTES_MAX)
-    counts = pair_values(runs[outer], lambda _i, _j, shared: stretches_in(shared), *at, outer)
+    runs = plan.axis_runs[outer]
+    counts = pair_values(runs, lambda _i, _j, shared: stretches_in(shared), *at, outer)
     return np.where(long, counts, 0)
+
+
+def _whole(old: Axis, new: Axis, i: int, j: int, shared: Runs) -> int:
+    """Length of what two coordinates share if neither holds anything else; otherwise 0."""
+    if len(shared) != 1 or shared[0].count != 1:
+        return 0
+    return shared[0].length if {old.count(i), new.count(j)} == {shared[0].length} else 0

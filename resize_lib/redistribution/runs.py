@@ -48,6 +48,14 @@ class Run:
 WHOLE_STRETCHES = 16
 
 Runs: TypeAlias = tuple[Run, ...]
+# What two processes share of an array of several axes: the product of the runs of each axis, in the
+# order of the axes, or of the dimensions of memory from the outermost (plan, routes).
+Box: TypeAlias = tuple[Runs, ...]
+
+
+def items_in(box: Box) -> int:
+    """Number of array items in ``box``; none if one axis shares nothing."""
+    return math.prod(map(items_of, box)) if box else 0
 
 
 def items_of(runs: Runs) -> int:

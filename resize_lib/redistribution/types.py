@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from resize_lib.descriptors import ArrayDescriptor, Custom, ProcessGrid, Replicated
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resize_lib.redistribution.arena import Arena
 
 Order: TypeAlias = Literal["C", "F"]
-Transport: TypeAlias = Literal["auto", "messages", "shared"]
+Transport: TypeAlias = Literal["auto", "messages", "direct"]
 
 
 class RedistributionError(Exception):
@@ -101,7 +101,9 @@ class MovingArray:
     ``local``: this rank's part (for ``Custom`` any value), None on a joining rank. ``dtype``: any
     numpy dtype without Python objects; ignored for ``Custom``. ``new_descriptor``: the layout
     after the move where it is not ``descriptor``. ``order``: memory order of the new parts (C for
-    1-D arrays with trailing dimensions); old parts may have any strides.
+    1-D arrays with trailing dimensions); old parts may have any strides. ``allocate`` makes the new
+    part (from an arena, for a new grid and grid rank) where it shall be the inner of a larger
+    array, which has gaps then; all ranks give one, or none.
     """
 
     name: str
@@ -110,6 +112,7 @@ class MovingArray:
     local: Any = None
     new_descriptor: ArrayDescriptor | None = None
     order: Order = "C"
+    allocate: Callable[[Arena, ProcessGrid, int], NDArray[Any]] | None = None
 
     @property
     def target(self) -> ArrayDescriptor:
@@ -122,7 +125,8 @@ class MovingArray:
             return f"{self.name!r}: {self.descriptor}"
         dtype = np.dtype(self.dtype)
         kind = dtype.descr if dtype.names else dtype.str
-        text = f"{self.name!r}: {self.descriptor} of {kind}, order {self.order}"
+        gaps = ", with gaps" if self.allocate is not None else ""
+        text = f"{self.name!r}: {self.descriptor} of {kind}, order {self.order}{gaps}"
         return text if self.new_descriptor is None else f"{text}, then {self.new_descriptor}"
 
     def check(self, old: ProcessGrid, old_rank: int | None) -> None:
@@ -198,7 +202,7 @@ class Redistribution:
     """
 
     arrays: tuple[Any, ...]
-    shared: bool  # whether processes of one node copied straight from part to part
+    direct: bool  # whether processes of one node copied straight from part to part
     bytes_sent: int  # to other processes, by message
     bytes_received: int
     bytes_copied: int  # by this process, from or to another one's memory

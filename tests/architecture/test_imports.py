@@ -34,12 +34,13 @@ SUBJECTS = {
     "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
     "tests/live/test_load.py": {"benchmarks.load"},
     "tests/live/test_loss.py": {"benchmarks.loss"},
+    "tests/plan/test_porting_cost.py": {"benchmarks.porting"},
     "tests/sim/test_dynamic_esp.py": {"experiments.dynamic_esp"},
     "tests/sim/test_experiments.py": {
         f"experiments.{name}"
         for name in (
-            "dynamic_esp", "job_mixes", "klein_perez", "limited_horizon", "mebf", "pool_costs",
-            "probing",
+            "dynamic_esp", "job_mixes", "klein_perez", "limited_horizon", "mebf", "mebf_rules",
+            "pool_costs", "probing",
         )
     },
     "tests/sim/test_klein_perez.py": {"experiments.klein_perez"},
@@ -55,6 +56,16 @@ DOORS = {
     "dq_server/sim/replay_command.py": {"click"},
     # figures: matplotlib is imported only when one is asked for
     "dq_server/sim/plots.py": {"matplotlib"},
+    # the live page, an extra; its command imports them only to serve
+    "dq_client/web/site.py": {"starlette"},
+    "dq_client/web/process.py": {"uvicorn"},
+    "dq_client/web/metrics.py": {"prometheus_client"},
+    # building libdq: an extra, for programs in C
+    "resize_lib/c/build.py": {"cffi"},
+    # programs that declare sparse matrices get them as scipy's where that is installed
+    "resize_lib/declared/csr.py": {"scipy.sparse"},
+    # programs that keep parts on a GPU have cupy
+    "resize_lib/declared/device.py": {"cupy"},
 }
 # What the core must never touch: clocks, sockets, files, randomness, processes.
 IMPURE = {

@@ -161,3 +161,21 @@ def test_what_cannot_be_run_without_exec(tmp_path: Path) -> None:
 )
 def test_how_a_process_ended_in_words(code: int, told: str) -> None:
     assert names(code) == told
+
+
+def test_a_starter_is_given_what_names_it_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ranks of other jobs are forked of it, and /proc shows what it was started with."""
+    given: dict[str, str] = {}
+
+    def begin(_words: object, env: dict[str, str], **_: object) -> object:
+        given.update(env)
+        raise OSError("enough")
+
+    monkeypatch.setattr("dq_client.agent.starters.subprocess.Popen", begin)
+    env = {**ENV, "MY_OWN": "word", "LD_LIBRARY_PATH": "/opt/lib"}
+    with pytest.raises(OSError, match="enough"):
+        Starters().wanted([sys.executable, "app.py"], env, "/")
+    assert given["LD_LIBRARY_PATH"] == "/opt/lib"
+    assert "MY_OWN" not in given

@@ -48,9 +48,9 @@ def dq(*words: Any) -> Any:
 @pytest.mark.parametrize(
     ("unknown", "words"),
     [
-        ("--array", ["--array", "0-9", "--", "true"]),
-        ("--array", ["--array=0-9", "--", "true"]),
-        ("--array", ["-n", "2", "--array", "0-9", "python", "app.py"]),
+        ("--sise", ["--sise", "1,2", "--", "true"]),
+        ("--sise", ["--sise=1,2", "--", "true"]),
+        ("--sise", ["-n", "2", "--sise", "1,2", "python", "app.py"]),
         ("-x", ["-x", "true"]),
         ("-5", ["-5", "--", "true"]),
     ],

@@ -21,11 +21,12 @@ from dq_client import messages as m
 # (`example` below), once with its optional fields left out.
 BYTES = {
     "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
-    "Submit": ("9fe66aaa35bdac34", "e97136214dd2091e"),
-    "Attach": ("702e45aa8cf5bd4e", "cb27716f67fa3503"),
+    "Submit": ("22ff99ea634c4f56", "7d42212b76dc8d08"),
+    "Attach": ("4bf13bed58646522", "0638ee10da8effc3"),
     "JobQuery": ("5c0efcfa5ec23ef7", "5c0efcfa5ec23ef7"),
     "JobsQuery": ("23258d4436b4e965", "72b63e826edb4a71"),
     "NodesQuery": ("678e554821213a53", "678e554821213a53"),
+    "PoolQuery": ("cbc8dc6d5b2640b3", "cbc8dc6d5b2640b3"),
     "DrainNode": ("b5071f25d38c9b90", "96aa8bf0d23938db"),
     "ResumeNode": ("47f640ba9bb7e3d7", "47f640ba9bb7e3d7"),
     "WhyQuery": ("88067a9d8e68dc6d", "88067a9d8e68dc6d"),
@@ -34,23 +35,25 @@ BYTES = {
     "Kill": ("54e80548427f3bd6", "54e80548427f3bd6"),
     "Hold": ("dfae03e37099aef9", "dfae03e37099aef9"),
     "Release": ("3e9e03257e23d1de", "3e9e03257e23d1de"),
-    "Resize": ("60d654fe27ebab6d", "20b283204d5ea867"),
+    "Resize": ("3b2df41af87a004a", "e350545fbcc01038"),
     "Reserve": ("479a3b10a267834f", "7e355d243bf31194"),
     "CancelReservation": ("fd76e1cc43f064dc", "fd76e1cc43f064dc"),
     "ReservationsQuery": ("dd31f733f85836ea", "dd31f733f85836ea"),
     "LogsQuery": ("59664e1849213463", "40045a6f1bf8618d"),
     "Stop": ("4367c4b48f369ff4", "22e7f89d2d310f74"),
-    "JobHello": ("63b235e6bcd035dd", "63b235e6bcd035dd"),
-    "RemapPoint": ("f5ca4bf3bd44555e", "ab6c03b6d70fa325"),
+    "JobHello": ("632ee2bdb714df1e", "f91f3f1bc4f49c7a"),
+    "RemapPoint": ("3b965bcbbdd422af", "db49f9a888378b14"),
     "Committed": ("de18ff7edebe7e98", "7337edfa934f5c4a"),
     "Aborted": ("fb8edcbf7727f612", "fb8edcbf7727f612"),
     "CopyMade": ("bb765d95e722f130", "e9529584b6b76ec5"),
+    "RestartReady": ("0aa70ec06387a660", "0aa70ec06387a660"),
+    "ResizesByRestart": ("7c768ec025e6a352", "7c768ec025e6a352"),
     "RanksLost": ("26e1c4ec9a94a07e", "26e1c4ec9a94a07e"),
     "GaveUp": ("028b88fdc2175f42", "028b88fdc2175f42"),
     "WorkDone": ("3a502c722110bbf5", "3a502c722110bbf5"),
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
-    "AgentHello": ("bc7aaf087184c46e", "8909b5a9dedc70d4"),
+    "AgentHello": ("91bfe49db69839c8", "60b93a958199086f"),
     "Heartbeat": ("5cd6ea641899646e", "ab2ebb049b642960"),
     "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
     "AppEnded": ("36a4e9ec7dae6f52", "9bea9251aae3929e"),
@@ -62,19 +65,20 @@ BYTES = {
     "Relay": ("32e2249bdd0016c3", "32e2249bdd0016c3"),
     "SpawnRanks": ("b32a5eb56d6c5382", "3df403e29774d0f1"),
     "AgentRetired": ("3b8a38560defaad0", "3b8a38560defaad0"),
+    "KeepLog": ("d3714f4be1db6355", "d3714f4be1db6355"),
     "LogAnswer": ("c858cfd1d03fbc14", "40624a760b671bac"),
     "Welcome": ("696de8c7198e0e74", "1aecd5be6d044ce6"),
-    "Submitted": ("eb7615cbfcd86445", "eb7615cbfcd86445"),
+    "Submitted": ("34ea67019aec252c", "73045bbad4699195"),
     "Attached": ("807700e5b5369cbc", "807700e5b5369cbc"),
     "Data": ("7801531189dc1a6d", "7801531189dc1a6d"),
     "Done": ("4ae631edb0461bc1", "4ae631edb0461bc1"),
     "Error": ("fee831eb84f1fea6", "fee831eb84f1fea6"),
     "LogPiece": ("cd5acee05db13997", "1d8ae18c8a525e7b"),
-    "JobWelcome": ("2e9cb4fc6bc72320", "a216229f2f58aae7"),
+    "JobWelcome": ("3483426775281e73", "7b633bd30790b678"),
     "RemapAnswer": ("0354f371bfeb0da4", "c80a1d891b27dc2d"),
     "DynamicAnswer": ("0134e0eb1f5e954a", "f85dd37fb59938ee"),
     "Launch": ("c44b0c0de5903231", "42652f2773b19e74"),
-    "StartRanks": ("00781badc68417fd", "3a282cc87a15ad25"),
+    "StartRanks": ("a481dd71da9ce14a", "a692f8449fe8f7a2"),
     "Relayed": ("ac744215b962f856", "ac744215b962f856"),
     "KillTree": ("9cf2c9ae17051954", "9cf2c9ae17051954"),
     "Vacate": ("df94f0814919bd31", "d7bf20d1c2a41c66"),
@@ -84,6 +88,11 @@ BYTES = {
     "ProxyEnded": ("5b50bdb26aa3d092", "26ba196d088b4495"),
     "ReadLog": ("f35d11d7301d0531", "f35d11d7301d0531"),
     "Retire": ("5d4bb98bda7b743a", "17c3351cd36d0c07"),
+    "JobJoining": ("fccd2d57c0349a1d", "fccd2d57c0349a1d"),
+    "RankReport": ("94ee92336660692a", "0580eab159fd5af8"),
+    "ReleaseSize": ("49034e88ec8e3761", "49034e88ec8e3761"),
+    "Since": ("8720b0671ef2faa6", "e9ccf393625408e5"),
+    "Ordered": ("b16ab54a4ebba3f8", "de237c2bdcdb9fd2"),
 }
 
 
@@ -111,6 +120,8 @@ def example(kind: mi.Type, *, full: bool) -> object:
             return tuple(example(t, full=full) for t in kind.item_types)
         case mi.DictType():
             return {"key": example(kind.value_type, full=full)}
+        case mi.LiteralType():
+            return kind.values[0]
         case mi.AnyType():
             return {"any": [1, 2.5, None, "text"]}
     raise AssertionError(f"no example of {kind}")
@@ -151,7 +162,7 @@ def test_every_message_is_in_the_table_above() -> None:
 
 @pytest.mark.parametrize("roles", [(), ("root",), ("user", "root")])
 def test_a_role_that_does_not_exist_cannot_be_declared(roles: tuple[()] | tuple[str, ...]) -> None:
-    with pytest.raises(TypeError, match="one or more of user, agent, job"):
+    with pytest.raises(TypeError, match="one or more of user, agent, job, viewer"):
         m.sent_by(*roles)
 
 

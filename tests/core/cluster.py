@@ -62,13 +62,14 @@ class Cluster:
         accepted = self.do(ev.JobSubmitted(job))
         return self.scheduler.job(next(a.job for a in accepted if isinstance(a, JobAccepted)))
 
-    def point(self, job: Job, time_s: float, *, carry_out: bool = True) -> Answer:
+    def point(self, job: Job, time_s: float, *, carry_out: bool = True, loop: str = "") -> Answer:
         """One iteration of `time_s` and its remap point; a resize is carried out at once."""
         self.now += time_s
         self.seq[job.id] = self.seq.get(job.id, 0) + 1
         point = ev.RemapPoint(
-            job.id, job.instance, self.seq[job.id], job.size, self.done.get(job.id, 0), time_s
-        )
+            job.id, job.instance, self.seq[job.id], job.size, self.done.get(job.id, 0), time_s,
+            loop=loop,
+        )  # fmt: skip
         answer = next(a.answer for a in self.do(point) if isinstance(a, AnswerRemap))
         if carry_out and answer.what != "continue":
             self.done[job.id] = answer.resize_id

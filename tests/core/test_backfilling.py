@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dq_server.core.model.events import JobEnded, ProcessorsVacated
 from dq_server.core.model.jobs import JobState
 from tests.core.cluster import MakeCluster
 
@@ -48,3 +49,31 @@ def test_a_job_of_unknown_length_that_starts_now_is_not_expected_back(cluster: M
     unknown, head, long = c.submit(2), c.submit(4, estimate_s=10.0), c.submit(1, estimate_s=5.0)
     c.end(whole)
     assert (unknown.size, head.size, long.size) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(("processors", "spare"), [(4, 0), (5, 1)])
+def test_a_head_that_waits_for_vacating_processors_alone_is_not_delayed(
+    cluster: MakeCluster, processors: int, spare: int
+) -> None:
+    """They are back at any moment, before any job ends: only what it leaves then is for others."""
+    c = cluster(processors, start="easy", resize="none")
+    c.submit(1, estimate_s=1000.0)
+    ending = c.submit(2, estimate_s=1000.0)
+    c.do(JobEnded(ending.id, ending.instance, 0), vacate=False)
+    head = c.submit(3, estimate_s=10.0)
+    others = [c.submit(1, estimate_s=500.0) for _ in range(2)]
+    assert (head.size, sum(job.size for job in others)) == (0, spare)
+    c.do(ProcessorsVacated(ending.id))
+    assert head.size == 3
+
+
+@pytest.mark.parametrize(("smaller", "size"), [(True, 2), (False, 0)])
+def test_backfilling_on_less_than_preferred_is_a_setting(
+    cluster: MakeCluster, smaller: bool, size: int
+) -> None:
+    c = cluster(4, start="easy", resize="none", moldable=True, backfill_smaller=smaller)
+    c.submit(2, estimate_s=100.0)
+    c.submit(3, estimate_s=10.0)
+    job = c.submit(2, 4, start=4, kind="moldable", estimate_s=50.0)
+    fits = c.submit(1, 2, start=2, kind="moldable", estimate_s=50.0)
+    assert (job.size, fits.size) == (size, 2 - size)

@@ -105,12 +105,26 @@ def test_a_job_shrinks_once_and_not_below_its_smallest_size(cluster: MakeCluster
     assert c.point(job, 1.0).what == "continue"
 
 
-def test_nobody_shrinks_if_all_together_do_not_make_room(cluster: MakeCluster) -> None:
-    c = cluster(10, resize="spare", **MEBF)
+@pytest.mark.parametrize(("partial", "what"), [(True, "shrink"), (False, "continue")])
+def test_whether_jobs_shrink_that_together_do_not_make_room_is_a_setting(
+    cluster: MakeCluster, partial: bool, what: str
+) -> None:
+    c = cluster(10, resize="spare", mebf_partial=partial, **MEBF)
     job = malleable(c, 10)
     c.submit(9, estimate_s=50)
-    assert c.point(job, 1.0).what == "continue"
-    assert job.id not in called(c)
+    assert called(c) == [job.id] * partial
+    assert c.point(job, 1.0).what == what
+
+
+def test_what_a_partial_shrink_frees_is_for_jobs_that_do_not_delay_the_head(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(10, resize="spare", **MEBF)
+    job = malleable(c, 10)
+    head = c.submit(9, estimate_s=50)
+    short, long = c.submit(3, estimate_s=500), c.submit(3, estimate_s=5000)
+    c.point(job, 1.0)
+    assert (job.size, head.size, short.size, long.size) == (6, 0, 3, 0)
 
 
 def test_past_half_of_its_time_a_job_is_left_alone(cluster: MakeCluster) -> None:

@@ -10,6 +10,7 @@ from dq_client.agent import tree
 from dq_client.agent.agent import Agent
 from dq_client.agent.applications import Applications, Launcher
 from dq_client.agent.context import Context
+from dq_client.agent.handover import Handover
 from dq_client.agent.holdings import Record
 from dq_client.agent.vacancies import Vacancies
 from dq_client.home import Home
@@ -53,6 +54,7 @@ class PlayedAgent(Agent):
             ranks=ranks,
             own=own,
             copies=copies,  # type: ignore[arg-type]
+            handover=Handover(context.home, node, context.send, context.clock),
             heartbeat_s=HEARTBEAT_S,
             life=f"{node}.{world.lives}",
             machine=MACHINE,

@@ -70,13 +70,25 @@ class App:
     farewells: int = 0
     awaited: Awaited | None = None
     commit: m.Committed | None = None  # not acknowledged yet
+    inherits: int = 0  # the resize whose copy it begins from
+    restarts: bool = False  # a resize ends all ranks
+    restart_s: float = 0.0  # since when
+    restart: m.RestartReady | None = None  # it has made a copy, and waits for leave to end
+
+    def __post_init__(self) -> None:
+        if self.inherits:
+            self.done = self.inherits
+            self.tell(m.Committed(self.inherits, 0.1))
 
     def finish(self) -> None:
         """A job says that its work is done, until that is heard, and ends."""
         world, process = self.world, self.process
-        if process.torn:
+        if process.torn or process.left:
             return
         if self.awaited is not None and self.awaited.blocks and not process.over:
+            world.later(0.2, self.finish)
+            return
+        if self.restart is not None and not process.over:
             world.later(0.2, self.finish)
             return
         answers = [reply.id for reply in iter(self.line.receive, None) if not not_saved(reply)]
@@ -107,10 +119,18 @@ class App:
         while (message := self.line.receive()) is not None:
             if message.id == self.asked:
                 self.asked = ""
+                if self.restart is not None:
+                    if self.may_end(self.restart, message):
+                        self.line.close()
+                        return
+                    continue
+                self.copy_is_used(message)
                 self.commit = self.commit if not_saved(message) else None
                 if isinstance(message.body, m.RemapAnswer):
                     self.carry_out(message.body)
-        if self.spawning is not None:
+        if self.restart is not None:
+            self.ask_to_end(self.restart)
+        elif self.spawning is not None:
             self.look_at_spawning(self.spawning)
         elif self.awaited is not None and self.look_at_awaited(self.awaited):
             pass
@@ -165,6 +185,13 @@ class App:
         if world.chance(0.15):  # spawning or redistributing failed
             self.line.send(m.Aborted(answer.resize_id, "no luck"))
             return
+        if self.restarts and answer.what != "regrid":
+            self.restart, self.asked, self.restart_s = (
+                m.RestartReady(answer.resize_id),
+                "",
+                world.now,
+            )
+            return
         if answer.what == "expand" and isinstance(process, Start):
             self.awaited = Awaited(answer, world.now, process.growth == "spawn")
             if self.awaited.blocks:
@@ -197,6 +224,41 @@ class App:
             # A retiring rank takes milliseconds; the server relies on that if it forgets the pids.
             world.later(world.rng.uniform(0.001, 0.05), leaves)
         self.tell(m.Committed(answer.resize_id, 0.1, pids))
+
+    def ask_to_end(self, restart: m.RestartReady) -> None:
+        """Ask until there is an answer; without one the job goes on as it was."""
+        world = self.world
+        if world.now - self.restart_s > 10.0:
+            self.stay(restart)
+        elif not self.asked or world.now - self.asked_s > 3.0:
+            self.asked_s = world.now
+            self.asked = self.line.send(restart)
+
+    def may_end(self, restart: m.RestartReady, answer: m.Reply) -> bool:
+        """The server has answered: whether all ranks end."""
+        if not_saved(answer):
+            return False
+        world, process = self.world, self.process
+        if isinstance(answer.body, m.Error):
+            self.stay(restart)
+            return False
+        process.left, process.code = True, 0
+        world.machine.copies[process.job] = restart.resize_id
+        if isinstance(process, Start):
+            process.end(world)
+        else:
+            world.later(world.rng.uniform(0.0, 0.5), lambda: world.machine.end(process))
+        return True
+
+    def stay(self, restart: m.RestartReady) -> None:
+        """Nobody lets the ranks end: they go on."""
+        self.restart, self.asked = None, ""
+        self.line.send(m.Aborted(restart.resize_id, "no leave to end"))
+
+    def copy_is_used(self, answer: m.Reply) -> None:
+        """The server knows that the data have arrived: from now on a loss is one."""
+        if self.commit is not None and not isinstance(answer.body, m.Error):
+            self.world.machine.copies.pop(self.process.job, None)
 
     def spawn(self, answer: m.RemapAnswer) -> None:
         """Ask for a proxy on every node that has none, as MPI's launcher does: of its own agent."""

@@ -40,6 +40,7 @@ class Start(Process):
     program: str = ""
     protected: bool = False
     growth: str = ""
+    env: dict[str, str] = field(default_factory=dict)
     ranks: list[Rank] = field(default_factory=list)
     own: set[int] = field(default_factory=set)  # worlds that the program itself has spawned
     app: App | None = None
@@ -81,6 +82,7 @@ class Start(Process):
             )
 
     def check_done(self) -> None:
+        super().check_done()
         for rank in self.ranks:
             gone = rank.mended or rank.released
             if rank.part and not gone and (rank.killed or rank.code != 0):

@@ -28,10 +28,13 @@ class Process:
     node: str  # where its launcher runs
     over: bool = False
     torn: bool = False  # ranks ended with their agent: the others wait for them
+    left: bool = False  # its ranks end for a resize: the job is not done
     where: dict[int, str] = field(default_factory=dict)  # processor -> node
 
     def check_done(self) -> None:
         """The server says that the job is done: Wrong if that is not so."""
+        if self.left:
+            raise Wrong(f"job {self.job} is done, and its ranks have ended for a resize")
 
 
 class Machine:
@@ -44,6 +47,7 @@ class Machine:
         self.pids: dict[int, tuple[int, int]] = {}
         self.processes: dict[tuple[int, int], Process] = {}
         self.orders: dict[tuple[int, int, int], Any] = {}  # of worlds: job, instance, world
+        self.copies: dict[int, int] = {}  # job -> resize by restart whose copy is to be used
         self.unwanted: set[str] = set()  # proxies whose launcher has given up
 
     def occupy(self, process: Process, processors: list[int]) -> None:

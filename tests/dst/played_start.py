@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
 from dq_client.agent.holdings import Record
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from tests.dst.world import World
 
 
+# Protected, or of an array, whose jobs may have retries (verdict.py counts them).
+AGAIN = {"DQ_PROTECT", "DQ_ARRAY_ID", "DQ_RESTART"}
+
+
 def launch(world: World, order: m.Launch) -> Process:
     """Start what the order says; Wrong if that must not happen now."""
     if (order.job, order.instance) in world.machine.starts:
         raise Wrong(f"start {order.instance} of job {order.job} happens twice")
     world.machine.starts.add((order.job, order.instance))
-    if order.instance > 1 and "DQ_PROTECT" not in order.env:
+    if order.instance > 1 and not AGAIN & order.env.keys():
         raise Wrong(f"job {order.job} is started twice")
     if beside_itself(world, order.job, order.places):
         raise Wrong(f"job {order.job} is started again beside itself")
@@ -49,12 +53,18 @@ def launch(world: World, order: m.Launch) -> Process:
 
     if order.argv[0] == "malleable" and reached:
         principal = Principal("job", order.job, order.instance)
-        app = App(world, process, Line(world, f"job{order.job}", principal, lambda: None))
+        line = Line(world, f"job{order.job}", principal, lambda: None)
+        app = App(world, process, line, **restarting(order.env))
         world.later(0.1, app.turn)
         if protected and not code and world.rng.random() < 0.9:  # else it vanishes
             end = app.finish
     world.later(process.ends_s - world.now, end)
     return process
+
+
+def restarting(env: dict[str, str]) -> dict[str, Any]:
+    """What an application has to know of resizes by restart."""
+    return {"restarts": env["DQ_GROWTH"] == "restart", "inherits": int(env.get("DQ_RESTART", 0))}
 
 
 def reaches(world: World, order: m.Launch) -> bool:
@@ -89,7 +99,7 @@ def started(world: World, order: m.StartRanks) -> Start | None:
     if known is not None or order.world:
         assert known is None or isinstance(known, Start)
         return known
-    if order.instance > 1 and "DQ_PROTECT" not in order.env:
+    if order.instance > 1 and not AGAIN & order.env.keys():
         raise Wrong(f"job {order.job} is started twice")
     if beside_itself(world, order.job, order.places):
         raise Wrong(f"job {order.job} is started again beside itself")
@@ -99,7 +109,7 @@ def started(world: World, order: m.StartRanks) -> Start | None:
     code = world.rng.choice([0, 0, 0, 1, 9]) if protected and world.faults else 0
     start = Start(order.job, order.instance, places, 0.0, code, world.pid, node)
     start.program, start.protected = order.programs[0][0], protected
-    start.growth = order.env["DQ_GROWTH"]
+    start.growth, start.env = order.env["DQ_GROWTH"], order.env
     world.machine.processes[order.job, order.instance] = start
     return start
 
@@ -110,7 +120,7 @@ def begin(world: World, start: Start) -> None:
     if start.program == "malleable":
         principal = Principal("job", start.job, start.instance)
         line = Line(world, f"job{start.job}", principal, lambda: None)
-        start.app = App(world, start, line)
+        start.app = App(world, start, line, **restarting(start.env))
         world.later(0.1, start.app.turn)
     elif world.chance(0.7):
         count = world.rng.choice([1, 1, 2])

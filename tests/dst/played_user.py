@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +29,7 @@ class Wish:
     body: m.Submit | m.Attach
     sent_s: float = -10.0
     job: int = 0  # acknowledged
+    jobs: tuple[int, ...] = ()  # of an array
     doomed: bool = False  # killed by the user: need not be done
 
 
@@ -39,6 +41,10 @@ class User:
     def __init__(self, world: World) -> None:
         self.world = world
         self.wishes = [self.wish(n) for n in range(world.rng.randrange(2, 7))]
+        # Drawn apart: seeds that are named for what happens in them draw the rest as before.
+        apart = Random(f"arrays {world.seed}")
+        if apart.random() < 0.1:
+            self.wishes.append(self.array(apart, len(self.wishes)))
 
     def arrive(self) -> None:
         """From now on the server hears of the wishes."""
@@ -59,10 +65,26 @@ class User:
             return Wish(m.Attach(body, [MACHINE], [0] * size, list(range(1, size + 1))))
         return Wish(m.Submit(f"r{n}", f"j{n}", [kind], "/", kind, size, sizes, protect=protect))
 
+    def array(self, drawn: Random, n: int) -> Wish:
+        """Some small jobs of one description, which are started again when they fail."""
+        indices = list(range(drawn.randrange(1, 6)))
+        body = m.Submit(
+            request=f"r{n}",
+            name=f"j{n}",
+            argv=["rigid"],
+            cwd="/",
+            kind="rigid",
+            initial=drawn.choice([1, 1, 2]),
+            retry=drawn.randrange(3),
+            array=m.Array(indices, at_most=drawn.randrange(4)),
+        )
+        return Wish(body)
+
     def heard(self, wish: Wish, answer: m.ReplyBody) -> None:
         """The answer to a submission, or to a program that wants to attach itself."""
         if isinstance(answer, m.Submitted | m.Attached):
             wish.job = answer.job
+            wish.jobs = tuple(answer.jobs) if isinstance(answer, m.Submitted) else ()
         elif isinstance(wish.body, m.Attach) and isinstance(answer, m.Error) and not wish.job:
             was = WAS.match(answer.text)
             if was:

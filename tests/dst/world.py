@@ -8,16 +8,18 @@ committed is gone with the server), processes, applications, and the user.
 Nothing here knows what the right decisions are. A run is right if
 
 * at every moment no two jobs have processes on one processor (`Machine.occupy`);
-* no job is started twice, but protected ones after a loss, when nothing of their last start runs
-  any more; and every job whose submission was acknowledged ends once, done if nothing happened to
-  it;
+* no job is started twice, but protected ones after a loss and those with retries, when nothing of
+  their last start runs any more; and every job whose submission was acknowledged ends once, done if
+  nothing happened to it;
 * no node is given anything new while it drains (the invariants of Processors and Draining);
-* in the end, when the faults are over, all nodes are up and all processors idle;
+* in the end, when the faults are over, all nodes are up and all processors idle, but those of a
+  pool, which were all given back: no ticket and no holder is left;
 * the state is at every restart, and in the end, what the journal says (`check_store`).
 
 The parts: played_machine.py what there is to compute on; stand_ins.py what stands for disks, keys
 and process trees; played_line.py the ends of the network; played_agent.py, played_start.py and
 played_app.py who computes; played_user.py who asks for it; played_operator.py who drains nodes;
+played_pool.py where more nodes come from in some worlds;
 verdict.py what is wrong with a run.
 """
 
@@ -32,11 +34,13 @@ from typing import Any
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.launching import Launching
+from dq_server.core.settings import configured
 from dq_server.live.server import Server
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, PROCESSORS, Machine
 from tests.dst.played_operator import Operator
+from tests.dst.played_pool import OPTIONS, BatchSystem, has_pool, leaked, link
 from tests.dst.played_user import User
 from tests.dst.stand_ins import Holdings, Keys, Store
 from tests.dst.verdict import BUGS, Wrong, check_end, check_store
@@ -65,7 +69,9 @@ class World:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         ways = [*[Launching.JOIN] * 5, Launching.SPAWN, Launching.SPAWN, Launching.MPIEXEC]
-        self.config = replace(self.config, launching=ways[self.seed % len(ways)])
+        by_restart = {5: Launching.RESTART, 6: Launching.MPIEXEC_RESTART}
+        way = by_restart.get(self.seed % 11, ways[self.seed % len(ways)])
+        self.config = replace(self.config, launching=way)
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.events = 0
         self.p_lost = self.rng.choice([0.0, 0.02, 0.2])
@@ -81,6 +87,9 @@ class World:
         self.turn_due = False
         self.holdings = {node: Holdings(self.machine) for node in NODES}
         self.agents: dict[str, PlayedAgent | None] = dict.fromkeys(NODES)
+        self.batch = BatchSystem(self) if has_pool(self.seed) else None
+        if self.batch is not None:
+            self.config = configured(self.config, pool=OPTIONS)
         self.user = User(self)
         self.operator = Operator(self)
 
@@ -101,6 +110,8 @@ class World:
             self.start_agent(node)
         self.user.arrive()
         self.operator.arrive()
+        if self.batch is not None:
+            self.batch.fail()
         self.later(self.rng.uniform(1.0, 3.0), self.misfortune)
         self.until(lambda: self.now >= FAULTS_S, FAULTS_S + 1)
         self.faults = False
@@ -169,7 +180,10 @@ class World:
             expected=NODES if self.seed % 2 else (),  # of `dq up`; of `dq server start`
             clock=lambda: 1e9 + self.now,
             monotonic=lambda: self.now,
+            engine=None if self.batch is None else link(self, self.batch),
         )
+        if self.server.engine is not None:
+            self.server.engine.start()
         self.last_server = self.server
         check_store(self)
         self.tick(self.server)
@@ -272,6 +286,7 @@ class World:
             and not any(job.state is JobState.RESTARTING for job in state.jobs.values())
             and state.idle == len(NODES) * PROCESSORS
             and not self.store.batch
+            and (self.batch is None or not leaked(server, self.batch))
         )
 
     def story(self) -> str:
@@ -281,4 +296,5 @@ class World:
         state = server.scheduler.state
         jobs = {j.id: str(j.state) for j in state.jobs.values()}
         pool = state.processors
-        return f"jobs {jobs} idle {pool.idle} vacating {pool.vacating} paused {state.paused!r}"
+        told = f"jobs {jobs} idle {pool.idle} vacating {pool.vacating} paused {state.paused!r}"
+        return told if self.batch is None else f"{told} {leaked(server, self.batch)}"

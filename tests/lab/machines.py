@@ -90,7 +90,9 @@ def missing() -> str:
     if made.returncode != 0:
         return f"no namespaces here: {made.stderr.decode().strip()}"
     user = f"setpriv --reuid={UID} --regid={UID} --clear-groups"
-    script = f"set -e\n{open_checkout()}\ncd /; exec {user} {sys.executable} -c 'import dq_client'"
+    # By a shell: setpriv itself may still start what its user may not.
+    wanted = f"{sys.executable} -c 'import dq_client'"
+    script = f"set -e\n{open_checkout()}\ncd /; exec {user} sh -c {shlex.quote(wanted)}"
     done = subprocess.run(
         ["unshare", "-m", "bash", "-c", script], capture_output=True, text=True, check=False
     )

@@ -96,7 +96,7 @@ def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> No
     # A job on both machines, whose line is cut for longer than two heartbeats.
     machines.ok(
         "alpha",
-        "dq submit -n 4 --kind rigid -- python -m apps.matmul --n 600 --iterations 200 --check",
+        "dq submit --sizes 4 -- python -m apps.matmul --n 600 --iterations 200 --check",
     )
     until(lambda: (job(machines)["remap_points"] or 0) > 20, "it does not get on")
     assert job(machines)["nodes"] == ["alpha", "beta"]

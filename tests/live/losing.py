@@ -1,5 +1,6 @@
 """A job whose ranks die as told: `python losing.py FOLDER TURNS DEATH...`, DEATH being
-RANK:TURN:WHERE:HOW, each once in the life of the job.
+RANK:TURN:WHERE:HOW, each once in the life of the job; `keep` among them: the others use parts from
+before.
 
 WHERE  compute   the others wait for it at the remap point
        copy      while the others make a copy
@@ -76,7 +77,8 @@ def checksum(rs: Session, arrays: list[Any], rest: list[Any]) -> str:
 
 
 def main() -> None:
-    deaths = Deaths(Path(sys.argv[1]), sys.argv[3:])
+    keeps = "keep" in sys.argv
+    deaths = Deaths(Path(sys.argv[1]), [text for text in sys.argv[3:] if text != "keep"])
     move, write_part = resize._move, partfile.write_part
     with resize_lib.session() as rs:
 
@@ -95,10 +97,13 @@ def main() -> None:
         W = rs.array("W", 37, layout="weighted", init=lambda i: i + 0.5)
         P = rs.parcel("P", [float(k) for k in range(rs.rank, ITEMS, rs.size)], pack, unpack)
         turns = rs.value("turns", 0)
+        kept = M.local[1:] if keeps else None
         for turn in rs.iterations(int(sys.argv[2])):
             print(f"rank {rs.rank} of {rs.size}: {os.getpid()} at {turn}", flush=True)
             assert turns.value == turn, "the value is of another turn than the loop"
             deaths.at(rs, "compute")
+            if kept is not None and rs.size < 4:
+                kept.sum()  # HERE
             if any(":own:" in text for text in deaths.wanted):
                 deaths.at(rs, "own")
                 rs.comm.allreduce(1)

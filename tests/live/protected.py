@@ -50,6 +50,48 @@ def unpack(pieces: Sequence[bytes], old: ProcessGrid, rank: int, new: ProcessGri
 
 
 ITEMS = 23
+BEAD = np.dtype([("id", "i8"), ("home", "i4")])
+
+
+class Kinds:
+    """Arrays on a Cartesian grid, sparse rows, items and local state."""
+
+    def __init__(self, rs: Session) -> None:
+        self.rs = rs
+        self.block = rs.cartesian(
+            "C", (13, 9), periodic=(True, False), init=lambda i, j: 100.0 * i + j
+        )
+        for side in (-1, 1):
+            self.block.margin(1, side)[...] = -7.0
+        self.rows = rs.csr("S", (19, 19), layout="weighted", init=np.diag(np.arange(1.0, 20.0)))
+        beads = np.zeros(31, BEAD)
+        beads["id"] = np.arange(31)
+        self.beads = rs.items(
+            "I", BEAD, owner=lambda beads, size: (beads["id"] + beads["home"]) % size, init=beads,
+            key="id",
+        )  # fmt: skip
+        self.work = rs.local_state("L", 0, leave=lambda mine, left: mine + sum(left))
+
+    def advance(self) -> None:
+        self.block.interior += 1.0
+        self.block.exchange()
+        self.rows.data[...] += 1.0
+        self.beads.local["home"] += 1
+        self.beads.migrate()
+        self.work.value += 1
+
+    def are_right(self, turns: int) -> bool:
+        rs, beads = self.rs, self.beads.local
+        i, j = self.block.indices
+        margins = [self.block.margin(1, side) for side in (-1, 1)]
+        return (
+            np.array_equal(self.block.interior, 100.0 * i + j + turns)
+            and all((margin == -7.0).all() for margin in margins)
+            and np.array_equal(self.rows.data, np.asarray(self.rows.rows) + 1.0 + turns)
+            and np.array_equal(self.rows.indices, np.asarray(self.rows.rows))
+            and bool((beads["home"] == turns).all())
+            and bool(((beads["id"] + turns) % rs.size == rs.rank).all())
+        )
 
 
 def main() -> int:
@@ -57,6 +99,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, required=True)
     parser.add_argument("--stop-at", type=int, help="wait in this turn, in the first life")
     parser.add_argument("--fail-at", type=int, help="raise an exception in this turn")
+    parser.add_argument("--fail-on", type=int, help="raise an exception on so many ranks")
     ranks = ["last", "first"]
     parser.add_argument("--die-in-resize", choices=ranks, help="once, in the first life")
     o = parser.parse_args()
@@ -76,7 +119,10 @@ def main() -> int:
         W = rs.array("W", 37, layout="weighted", init=lambda i: i + 0.5)
         start = [float(k) for k in range(rs.rank, ITEMS, rs.size)]
         P = rs.parcel("P", start, pack, unpack)
-        count = rs.value("count", {"turns": 0})
+        kinds = Kinds(rs)
+        count = rs.value("count", {"turns": 0, "work": 0})
+        if o.fail_on == rs.size:
+            raise ValueError("as asked")
         entered = False
         for turn in rs.iterations(o.turns):
             if not entered and rs.rank == 0:
@@ -86,7 +132,9 @@ def main() -> int:
             for array in (M, B, W):
                 array.local += 1.0
             P.value = [v + 1.0 for v in P.value]
+            kinds.advance()
             count.value["turns"] += 1
+            count.value["work"] += rs.size
             if turn == o.stop_at and first_life:
                 time.sleep(3600)
             if turn == o.fail_at and rs.rank == rs.size - 1:
@@ -99,6 +147,8 @@ def main() -> int:
             and np.array_equal(W.local, W.indices + 0.5 + done)
             and P.value == [k + done for k in range(rs.rank, ITEMS, rs.size)]
             and count.value["turns"] == o.turns
+            and rs.comm.allreduce(kinds.work.value) == count.value["work"]
+            and kinds.are_right(o.turns)
         )
         right = all(rs.comm.allgather(right))
         if rs.rank == 0:

@@ -17,7 +17,7 @@ import numpy as np
 import resize_lib
 
 if TYPE_CHECKING:
-    from resize_lib.declarations import Value
+    from resize_lib.declared.packed import Value
 
 
 def main() -> int:

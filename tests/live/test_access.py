@@ -31,6 +31,11 @@ class Staged(Serving):
         self.agents = {1: self.agent("a", "n1"), 2: self.agent("b", "n2")}
         self.user = self.role("user")
 
+    def speaker(self, role: str) -> Connection:
+        """The user, the viewer, agent a, or job 1."""
+        mine = {"user": self.user, "agent": self.agents[1]}
+        return mine.get(role) or (self.job_key(1, 1) if role == "job" else self.role(role))
+
 
 @pytest.fixture(params=[Launching.MPIEXEC, Launching.JOIN], ids=["mpiexec", "dq"])
 def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Staged]:
@@ -58,12 +63,15 @@ def about(job: int) -> list[m.RequestBody]:
         m.NodesQuery(),
         m.DrainNode("n1", 60.0),
         m.ResumeNode("n1"),
+        m.PoolQuery(),
         m.WhyQuery(job),
         m.StatusQuery(),
         m.TimelineQuery(),
+        m.Since(),
         m.Hold(3),
         m.Release(4),
-        m.Resize(job, 1),
+        m.Resize(job, 1, hold=True),
+        m.ReleaseSize(job),
         m.Reserve("q", "r", 1, 1e6, 60.0),
         m.ReservationsQuery(),
         m.CancelReservation("r"),
@@ -74,14 +82,19 @@ def about(job: int) -> list[m.RequestBody]:
         m.Committed(1),
         m.Aborted(1, "no"),
         m.CopyMade(1, 0.5, 100),
+        m.ResizesByRestart(),
+        m.RestartReady(1),
         m.RanksLost([0]),
         m.GaveUp("no"),
+        m.JobJoining(m.PROTOCOL, 1),
+        m.RankReport(0, "goes on"),
         m.WorkDone(),
         m.AgentHello(m.PROTOCOL, "c", [m.NodeInfo("n9", 1, "n9")]),
         m.Heartbeat(0),
         m.RemoteRun("run", job, 1, "nowhere", ["true"]),
         m.RemoteEnded("run", 0),
         m.LogAnswer(77, b"", 0, end=True),
+        m.KeepLog(job, "n1", "out", 0, b"kept", last=True),
         m.AgentRetired(),
         m.AppStarted(job, 1, 1),
         m.Vacated(job, 1, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
@@ -98,18 +111,25 @@ def about(job: int) -> list[m.RequestBody]:
 USER = {
     m.Hello, m.Submit, m.Attach, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery,
     m.StatusQuery, m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
-    m.Reserve, m.CancelReservation, m.ReservationsQuery, m.DrainNode, m.ResumeNode,
+    m.ReleaseSize,
+    m.Reserve, m.CancelReservation, m.ReservationsQuery, m.DrainNode, m.ResumeNode, m.PoolQuery,
+    m.Since,
 }  # fmt: skip
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
-    m.RemoteRun, m.RemoteEnded, m.LogAnswer, m.Relay, m.SpawnRanks, m.WorldEnded,
+    m.RemoteRun, m.RemoteEnded, m.LogAnswer, m.KeepLog, m.Relay, m.SpawnRanks, m.WorldEnded,
     m.AgentRetired,
 }  # fmt: skip
 JOB = {
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
-    m.CopyMade, m.RanksLost, m.GaveUp, m.WorkDone,
+    m.CopyMade, m.RanksLost, m.GaveUp, m.WorkDone, m.JobJoining, m.RankReport,
+    m.ResizesByRestart, m.RestartReady,
 }  # fmt: skip
-MAY = {"user": USER, "agent": AGENT, "job": JOB, "server": set()}
+VIEWER = {
+    m.Hello, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery, m.TimelineQuery,
+    m.LogsQuery, m.ReservationsQuery, m.PoolQuery, m.Since,
+}  # fmt: skip
+MAY = {"user": USER, "agent": AGENT, "job": JOB, "viewer": VIEWER, "server": set()}
 # An agent speaks for the jobs and the processors of its own nodes only.
 OWN_ONLY = {m.AppStarted, m.AppEnded, m.RankLost, m.Vacated}
 OWN_ONLY_OF_DQ = {m.Relay, m.SpawnRanks, m.WorldEnded}  # mpiexec's jobs have no such thing
@@ -122,11 +142,11 @@ def test_the_matrix_has_every_verb_and_the_server_this_table() -> None:
 
 
 @pytest.mark.parametrize("job", [1, 2], ids=["own job", "another's job"])
-@pytest.mark.parametrize("role", ["user", "agent", "job"])
+@pytest.mark.parametrize("role", ["user", "agent", "job", "viewer"])
 def test_matrix(served: Staged, role: str, job: int) -> None:
     """Done, or refused for the role, or refused because the job is another's: and then nothing has
-    changed. The speaker is the user, agent a, job 1 itself."""
-    line = {"user": served.user, "agent": served.agents[1], "job": served.job_key(1, 1)}[role]
+    changed. The speaker is the user, agent a, job 1 itself, or who may only look."""
+    line = served.speaker(role)
     by_agents = served.state.job(1).launching.by_agents
     own_only = OWN_ONLY | (OWN_ONLY_OF_DQ if by_agents else set())
     for body in about(job):
@@ -134,6 +154,8 @@ def test_matrix(served: Staged, role: str, job: int) -> None:
         reply = line.ask(body)
         text = reply.text if isinstance(reply, m.Error) else ""
         unchanged = (served.state.changes, len(served.state.jobs)) == (changes, jobs)
+        if role == "viewer":
+            assert unchanged, verb
         if verb not in MAY[role]:
             assert text == f"a key of role {role} may not {verb.__name__}"
             assert unchanged, verb
@@ -145,12 +167,13 @@ def test_matrix(served: Staged, role: str, job: int) -> None:
 
 
 @pytest.mark.parametrize("job", [1, 2], ids=["own job", "another's job"])
-@pytest.mark.parametrize("role", ["user", "agent", "job"])
+@pytest.mark.parametrize("role", ["user", "agent", "job", "viewer"])
 def test_matrix_of_logs(served: Staged, role: str, job: int) -> None:
-    """Output is the user's to read; the agent that has it is asked, and only its answer counts."""
-    speaker = {"user": served.user, "agent": served.agents[1], "job": served.job_key(1, 1)}[role]
+    """Output is the user's and the viewer's to read; the agent that has it is asked, and only its
+    answer counts."""
+    speaker = served.speaker(role)
     request = speaker.send(m.LogsQuery(job))
-    if role != "user":
+    if role not in ("user", "viewer"):
         reply = next(r for r in iter(lambda: speaker.receive(5), None) if isinstance(r, m.Reply))
         assert reply.body == m.Error("refused", f"a key of role {role} may not LogsQuery")
         return
@@ -179,6 +202,7 @@ def test_an_agent_that_has_not_reported_is_asked_to(served: Staged) -> None:
             m.AgentHello,
             m.RemoteEnded,
             m.LogAnswer,
+            m.KeepLog,  # of a node that has left: what its job ran on is checked instead
             m.AgentRetired,
         }:
             reply = line.ask(body)

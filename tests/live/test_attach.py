@@ -133,7 +133,7 @@ def test_an_exception_ends_the_job_with_its_traceback(beside: Beside) -> None:
     assert (view["state"], view["exit_code"], view["reason"]) == (
         "failed",
         1,
-        "the application ended with exit code 1",
+        "the application failed: <string>:6: RuntimeError: mine (rank 1)",
     )
     assert beside.started is not None
     assert "RuntimeError: mine" in beside.started.err

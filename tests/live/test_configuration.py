@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from dq_client.errors import UsageError
-from dq_server.core.features.nodes import NodeOptions
+from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.pool import PoolOptions
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
-from dq_server.live.configuration import parse_config
+from dq_server.live.configuration import Engine, parse_config
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -25,10 +26,15 @@ def test_other_settings_override_the_set() -> None:
     assert (config.start, config.resize, config.samples) == ("easy", "reshape", 5)
 
 
-def test_a_pool_is_refused_because_there_is_nobody_to_ask_for_nodes() -> None:
-    with pytest.raises(UsageError, match=r"^x\.toml: \[pool\]: a server has no engine") as caught:
+def test_a_pool_stands_beside_its_engine_in_the_cluster_file() -> None:
+    with pytest.raises(UsageError, match=r"^x\.toml: \[pool\] belongs into the cluster") as caught:
         parse_config({"pool": {"max": 4}}, "x.toml")
     assert len(str(caught.value).splitlines()) == 1
+    engine = Engine({"max": 4, "idle_s": 5}, "c.toml")
+    found = parse_config({"scheduler": {"samples": 2}}, "x.toml", None, engine)
+    assert (found.samples, found.of(PoolOptions).max) == (2, 4)
+    with pytest.raises(UsageError, match=r"^c\.toml: \[pool\] max = -1"):
+        parse_config({}, "x.toml", None, Engine({"max": -1}, "c.toml"))
 
 
 def test_how_long_agents_wait_when_they_are_told_to_go() -> None:
@@ -83,7 +89,7 @@ def test_the_launcher_comes_from_its_own_table_only() -> None:
         ({"starter": "dq"}, "unknown setting 'starter' in [launch]; known: launcher, growth"),
         ({"launcher": "srun"}, "[launch] launcher: 'srun' is none of dq, mpiexec"),
         ({"launcher": ["dq"]}, "[launch] launcher: ['dq'] is none of dq, mpiexec"),
-        ({"growth": True}, "[launch] growth: True is none of join, spawn"),
+        ({"growth": True}, "[launch] growth: True is none of join, spawn, restart"),
     ],
 )
 def test_nonsense_about_the_launcher_is_refused(launch: object, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,11 @@ from harness.live import Live
 pytestmark = pytest.mark.live
 
 
-def test_a_chain_waits_runs_in_order_and_ends_with_what_failed(cluster: Live) -> None:
-    first = cluster.submit("-n", 1, "--", "sleep", 3)
+def test_a_chain_waits_runs_in_order_and_ends_with_what_failed(
+    cluster: Live, tmp_path: Path
+) -> None:
+    gate = tmp_path / "all are submitted"
+    first = cluster.submit("-n", 1, "--", "sh", "-c", f"until [ -e '{gate}' ]; do sleep 0.1; done")
     then = cluster.submit("-n", 1, "--after", "last", "--", "false")
     never = cluster.submit("-n", 1, "--after", f"{first},{then}", "--", "true")
     cleanup = cluster.submit("-n", 1, "--after-any", then, "--", "true")
@@ -21,6 +25,7 @@ def test_a_chain_waits_runs_in_order_and_ends_with_what_failed(cluster: Live) ->
     why = json.loads(cluster.dq("why", never, "--json"))["now"][0]
     assert why["code"] == "waits_for_jobs"
     assert f"job {first} (running) to end successfully" in why["text"]
+    gate.touch()
     done = [cluster.wait_end(job) for job in (first, cleanup)]
     assert [v["state"] for v in done] == ["done", "done"]
     failed, ended = cluster.job(then), cluster.job(never)

@@ -126,6 +126,14 @@ def test_a_job_grows_and_shrinks_after_a_loss(bench: Losing) -> None:
     bench.ended(job)
 
 
+def test_a_part_from_before_the_loss_is_refused(bench: Losing) -> None:
+    job = bench.lose("2:4:compute:kill", "keep")
+    view = bench.ended(job)
+    assert (view["state"], view["restarts"]) == ("failed", 0), view["reason"]
+    here = Path(LOSING).read_text().splitlines().index("                kept.sum()  # HERE") + 1
+    assert f"losing.py:{here}: this part of 'M' is from before a resize" in view["reason"]
+
+
 def test_ranks_in_a_call_of_their_own_cannot_go_on_and_are_restarted(bench: Losing) -> None:
     job = bench.lose("2:4:own:kill")
     bench.right_end(job, restarts=1)

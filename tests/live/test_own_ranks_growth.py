@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dq_client import codec
 from dq_client import messages as m
 from dq_server.core.features.spawning import Spawns
 from dq_server.core.model.jobs import Job, JobKind, JobState
@@ -39,7 +40,7 @@ def with_agents(root: Path, launching: Launching, **config: Any) -> Talking:
     return made
 
 
-def point(talk: Talking, job: Job, seq: int, done: int = 0, **more: int) -> m.RemapAnswer:
+def point(talk: Talking, job: Job, seq: int, done: int = 0, **more: Any) -> m.RemapAnswer:
     """A remap point."""
     body = m.RemapPoint(
         seq=seq,
@@ -79,6 +80,9 @@ def test_the_agents_of_the_new_places_start_a_world_that_joins(talk: Talking) ->
     assert [place.node for place in one.places] == ["b", "c"]
     (first,) = talk.orders("a", m.StartRanks)
     assert first.world == 0
+    told = codec.welcome_of(one.env.pop("DQ_WELCOME"))
+    assert [place.node for place in told.places] == ["a", "b", "c"]
+    assert told.rows * told.cols == 3
     assert (one.programs, one.cwd, one.env) == (first.programs, first.cwd, first.env)
     assert not talk.orders("d", m.StartRanks)
     assert job.reserved == (1, 2)

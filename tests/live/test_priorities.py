@@ -20,13 +20,14 @@ def test_jobs_start_by_score(live: Live, tmp_path: Path) -> None:
         "qos = { urgent = 100 }\n"
     )
     live.up(1, "--config", config)
-    live.submit("-n", 1, "--", "sleep", 4)
+    gate = tmp_path / "all are submitted"
+    live.submit("-n", 1, "--", "sh", "-c", f"until [ -e '{gate}' ]; do sleep 0.1; done")
     wanted = [
         ("--class", "batch"), (), ("--account", "thesis"), ("--group", "lab"),
         ("--priority", 50), ("--qos", "urgent"),
     ]  # fmt: skip
     jobs = [live.submit("-n", 1, *words, "--", "true") for words in wanted]
-    assert live.job(jobs[0])["state"] == "queued", "all are submitted while the first runs"
+    gate.touch()
     ended = [live.wait_end(job) for job in jobs]
     starts = [view["start_s"] for view in ended]
     assert starts == sorted(starts, reverse=True)

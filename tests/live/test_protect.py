@@ -261,7 +261,8 @@ def test_a_program_that_fails_by_itself_is_not_restarted(bench: Protected) -> No
     until(lambda: bench.view(job)["end_s"] is not None, "the job never ends")
     view = bench.view(job)
     assert (view["state"], view["restarts"]) == ("failed", 0)
-    assert "the application gave up: ValueError: as asked" in view["reason"]
+    assert view["reason"].startswith("the application gave up: ")
+    assert "protected.py:" in view["reason"] and "ValueError: as asked (rank" in view["reason"]
 
 
 def test_what_makes_no_sense_is_refused(live: Live) -> None:

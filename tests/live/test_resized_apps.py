@@ -49,6 +49,50 @@ def test_the_result_is_right_after_growing_and_shrinking(fixed: Live, app: str) 
     assert found["processors"] == 3
 
 
+@pytest.mark.parametrize(("app", "words"), [("stencil3d", (25, 5000)), ("lattice", (40, 4000))])
+def test_cartesian_arrays_end_bit_by_bit_as_without_resizes(
+    fixed: Live, app: str, words: tuple[int, int]
+) -> None:
+    job = fixed.submit(
+        "-n", 2, "--sizes", "1,2,3,4", "--", "python", f"apps/{app}.py", *words
+    )  # fmt: skip
+    walk(fixed, job, [4, 1, 3])
+    assert fixed.wait_end(job)["state"] == "done", fixed.dq("logs", job, "--err")
+    plain = fixed.submit("-n", 1, "--", "python", f"apps/{app}_plain.py", *words)
+    assert fixed.wait_end(plain)["state"] == "done"
+    assert fixed.dq("logs", job) == fixed.dq("logs", plain)
+    assert "field" in fixed.dq("logs", job)
+
+
+CHOOSY = """
+import time
+import resize_lib
+with resize_lib.session({}) as rs:
+    {}
+    for turn in rs.iterations():
+        time.sleep(0.02)
+"""
+
+
+def test_a_program_is_never_on_a_size_that_it_cannot_run_on(fixed: Live, tmp_path: Path) -> None:
+    program, other = tmp_path / "choosy.py", tmp_path / "other.py"
+    program.write_text(CHOOSY.format('legal=("divides", 6)', ""))
+    other.write_text(CHOOSY.format("", 'rs.legal("divides", 6)'))
+    job = fixed.submit("-n", 2, "--sizes", "1,2,3,4", "--", "python", other)
+    fixed.wait(job, lambda j: j["remap_points"] > 0)
+    refused = fixed.run("resize", job, 4)
+    assert refused.returncode == 4
+    assert "size 4 is not among the job's legal sizes 1, 2, 3" in refused.stderr
+    assert "its program can run on 1, 2, 3" in refused.stderr
+    walk(fixed, job, [3, 1])
+    assert json.loads(fixed.dq("job", job, "--json"))["legal_sizes"] == [1, 2, 3]
+    fixed.dq("kill", job)
+    wrong = fixed.submit("-n", 4, "--", "python", program)
+    end = fixed.wait_end(wrong)
+    assert end["state"] == "failed"
+    assert "the program can run on 1, 2, 3, 6 ranks, not on 4" in end["reason"]
+
+
 def test_jacobi_gives_the_same_digits_after_resizes(fixed: Live) -> None:
     words = ("--", "python", "apps/{}.py", 200, 3000)
 

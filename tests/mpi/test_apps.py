@@ -85,3 +85,17 @@ def test_a_session_opened_after_its_module_was_imported() -> None:
     )
     done = mpiexec(2, "-c", code)
     assert done.stdout.strip() == "[(2, True), (2, True)]", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "ranks", "words"),
+    [("stencil3d", (1, 3, 8), (9, 12)), ("lattice", (1, 2, 6), (14, 10))],
+)
+def test_cartesian_apps_equal_their_plain_versions_bit_by_bit(
+    app: str, ranks: tuple[int, ...], words: tuple[int, int]
+) -> None:
+    done = [mpiexec(n, f"apps/{app}.py", *words) for n in ranks]
+    done += [mpiexec(n, f"apps/{app}_plain.py", *words) for n in (1, 4)]
+    assert {(d.returncode, d.stdout.startswith("field "), d.stdout) for d in done} == {
+        (0, True, done[0].stdout)
+    }, [d.stderr for d in done]

@@ -16,6 +16,7 @@ PROGRAM = str(Path(__file__).with_name("programs") / "late_imports.py")
 # Not for ranks of keepers, or a program of its own.
 NOT_FOR_RANKS = (
     "resize_lib.attach",  # and the next: for ranks that mpiexec has started
+    "resize_lib.c.",  # for programs in C, which are executed
     "resize_lib.processes.attached",
     "resize_lib.processes.hydra",
     "resize_lib.processes.probe",

@@ -29,8 +29,8 @@ def test_random_arrays_grids_and_rank_maps_arrive_bit_by_bit(ranks: int) -> None
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 6])
-def test_arrays_in_shared_memory_arrive_bit_by_bit(ranks: int) -> None:
-    tell("shared_moves", ranks, seed=ranks, at_least=25)
+def test_arrays_read_from_neighbours_arrive_bit_by_bit(ranks: int) -> None:
+    tell("direct_moves", ranks, seed=ranks, at_least=25)
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
@@ -82,9 +82,9 @@ def test_a_lost_piece_is_noticed_by_every_rank() -> None:
     tell("a_lost_piece_is_noticed", 2)
 
 
-@pytest.mark.parametrize("new_parts_shared", [0, 1])
-def test_what_cannot_be_read_from_a_neighbour_goes_by_message(new_parts_shared: int) -> None:
-    tell("a_neighbours_memory_out_of_reach", 3, seed=new_parts_shared)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_cannot_be_read_from_a_neighbour_goes_by_message(seed: int) -> None:
+    tell("a_neighbours_memory_out_of_reach", 3, seed=seed)
 
 
 @pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)

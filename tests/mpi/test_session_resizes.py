@@ -60,10 +60,11 @@ def test_any_subset_leaves_and_every_element_is_right(recipe: Recipe, path: str)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1700)
 @both_paths
-def test_two_hundred_resizes_leak_nothing(path: str) -> None:
-    told, last = resized(OWN, "random:6:200", 4, path, 850)
-    assert committed(told) == list(range(1, 201))
+def test_three_hundred_resizes_leak_nothing(path: str) -> None:
+    told, last = resized(OWN, "random:6:300", 4, path, 1500)
+    assert committed(told) == list(range(1, 301))
     assert set(last["sizes"]) == set(range(1, 9))
     assert_flat(last["marks"])
     assert_no_communicator_kept(last)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from resize_lib.descriptors import (
     Block1D,
     BlockCyclic,
+    CartesianBlocks,
     Cyclic1D,
     Distributed,
     ProcessGrid,
@@ -40,11 +41,37 @@ def one_dimensional(
     )
 
 
+@st.composite
+def cartesian(draw: st.DrawFn, dimensions: int | None = None, largest: int = 9) -> CartesianBlocks:
+    """Arrays of 1 to 4 dimensions (or as many as said), over any of them, with halos."""
+    count = draw(st.integers(1, 4)) if dimensions is None else dimensions
+    extents = st.integers(0, largest if count < 4 else 4)
+    shape = tuple(draw(st.lists(extents, min_size=count, max_size=count)))
+    cut = tuple(sorted(draw(st.sets(st.sampled_from(range(count)), min_size=1))))
+    each = range(len(cut))
+    fixed = [draw(st.integers(0, 1)) for _ in each]
+    fixed[draw(st.sampled_from(each))] = 0
+    return CartesianBlocks(
+        shape,
+        cut,
+        tuple(draw(st.integers(0, 3)) for _ in each),
+        tuple(draw(st.booleans()) for _ in each),
+        tuple(fixed),
+    )
+
+
+def global_shape(layout: Distributed, grid: ProcessGrid) -> tuple[int, ...]:
+    """What a redistribution moves of an array: with the margins of Cartesian ones."""
+    cut = tuple(axis.n for axis in layout.axes(grid))
+    return (*cut, *layout.shape[layout.dimensions :])
+
+
 def local_part(
     whole: npt.NDArray[Any], layout: Distributed, grid: ProcessGrid, rank: int
 ) -> npt.NDArray[Any]:
     """The oracle: the part of the global array that belongs on grid rank ``rank``."""
-    rows, cols = layout.axes(grid)
-    row, col = layout.place(grid, rank)
-    part = whole[rows.indices(row)]
-    return part[:, cols.indices(col)] if layout.dimensions == 2 else part
+    for axis, (cut, coord) in enumerate(
+        zip(layout.axes(grid), layout.place(grid, rank), strict=True)
+    ):
+        whole = whole.take(cut.indices(coord), axis)
+    return whole

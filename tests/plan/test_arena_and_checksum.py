@@ -14,8 +14,6 @@ from harness.examples import examples
 from resize_lib.descriptors import Block1D, BlockCyclic, Cyclic1D, Distributed, ProcessGrid
 from resize_lib.redistribution import Arena
 from resize_lib.redistribution.checksums import checksum, checksum_replicated
-from resize_lib.redistribution.handshake import table_of
-from resize_lib.redistribution.shared_memory import shared_part
 from tests.plan.layouts import block_cyclic, grids, local_part
 
 
@@ -46,36 +44,20 @@ def test_kept_memory_is_given_back_to_the_system_on_request() -> None:
     assert arena.free_bytes == 0
 
 
-def test_quick_memory_is_never_fresh_shared_memory() -> None:
+def test_a_free_segment_is_made_larger_where_none_fits() -> None:
     arena = Arena()
-    private = arena.empty_quick((1000,), np.float64)
-    assert arena.locate(private) is None
-    kept = arena.empty((1000,), np.float64)
-    del kept
-    assert arena.locate(arena.empty_quick((1000,), np.float64)) is not None
-
-
-def test_a_neighbour_reads_the_named_part_and_no_other() -> None:
-    arena = Arena()
-    part = arena.empty((4, 6), np.int32)
-    part[...] = np.arange(24).reshape(4, 6)
-    import os
-
-    table = table_of(arena.locate, [part[1:, ::2]])
-    assert table is not None
-    seen = shared_part(os.getpid(), table[0], item=4, transposed=False)
-    rows = np.ndarray(
-        (3, 3), np.int32, seen.keeper, seen.address - seen.keeper.ctypes.data, (24, 8)
-    )
-    assert rows.tolist() == part[1:, ::2].tolist()
-    table[0]["name"] = b"dq-another"
-    with pytest.raises(OSError, match="is not the segment dq-another"):
-        shared_part(os.getpid(), table[0], item=4, transposed=False)
-
-
-def test_parts_outside_the_arena_cannot_be_read_by_neighbours() -> None:
-    assert table_of(Arena().locate, [np.zeros(8)]) is None
-    assert table_of(Arena(shared=False).locate, [np.zeros(0)]) is not None
+    array = arena.empty((4 << 20,), np.uint8)
+    array[...] = 7
+    del array
+    larger = arena.empty((9 << 20,), np.uint8)
+    larger[...] = 8
+    assert (arena.used_bytes, arena.free_bytes) == (10 << 20, 0)
+    small = arena.empty((10,), np.uint8)
+    del small
+    assert arena.empty((3 << 20,), np.uint8).size == 3 << 20
+    del larger
+    again = arena.empty((10 << 20,), np.uint8)
+    assert again[0] == 8  # the same memory
 
 
 def total(whole: npt.NDArray[Any], layout: Distributed, grid: ProcessGrid) -> int:

@@ -25,8 +25,14 @@ class Session:
         self.made: list[tuple[int, ...]] = []  # innermost turns, by `run`
         self.made_before: list[int] = []  # each remap point
 
+    def meet(self) -> Position:
+        raise AssertionError("where the job is is known")
+
     def arrive(self) -> None:
         self.arrivals += 1
+
+    def has_arrived(self) -> None:
+        assert self.loops.arrived
 
     def turn_begins(self) -> None:
         pass
@@ -147,3 +153,47 @@ def test_only_the_turn_of_the_innermost_loop_can_be_taken_back() -> None:
                 assert not session.loops.can_go_back(((0, 1),))
                 session.loops.go_back(((0, 1), (0, 0)))
     assert made == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 1), (1, 2)]
+
+
+def test_turns_are_of_one_kind_by_the_innermost_name_or_the_outermost_loop() -> None:
+    session, labels = Session(), []
+    loops = session.loops
+    for _ in loops.run(1):
+        labels.append(loops.label)
+        for _ in loops.run(1):
+            labels.append(loops.label)
+        for _ in loops.run(1, "solve"):
+            for _ in loops.run(1):
+                labels.append(loops.label)
+    for _ in loops.run(1):
+        labels.append(loops.label)
+    for _ in loops.run(1, "last"):
+        labels.append(loops.label)
+    assert labels == ["1", "1", "solve", "2", "last"]
+
+
+@pytest.mark.parametrize(("kind", "where"), [("solve", "rs.solve"), ("map", "rs.map")])
+def test_no_loop_begins_inside_of_a_solver_or_a_task(kind: Any, where: str) -> None:
+    session = Session()
+    with session.loops.inside(kind=kind), pytest.raises(LoopError, match=where):
+        list(session.loops.run(2))
+    assert list(session.loops.run(2)) == [0, 1], "afterwards they may"
+
+
+def test_a_rank_that_joins_in_a_solver_arrives_before_it_is_called() -> None:
+    late = Session(((1, 0), (2, 7)))
+    turns = list[object]()
+    for _ in late.loops.run(3):
+        turns.append("left")
+    for turn in late.loops.run(3):
+        with late.loops.inside(kind="map") as farm:
+            turns.append(farm)
+        with late.loops.inside(kind="map") as farm:
+            turns.append(farm)
+        assert late.arrivals == 0
+        with late.loops.inside(kind="solve") as solver:
+            assert late.arrivals == 1
+            assert solver is not None
+            assert (turn, solver.turn) == (0, 7)
+            break
+    assert turns == [None, None]

@@ -19,15 +19,21 @@ from resize_lib.descriptors import BlockCyclic, Distributed, ProcessGrid, Weight
 from resize_lib.redistribution import InvalidRedistributionError, plan_redistribution
 from resize_lib.redistribution.blocks import (
     Part,
-    copy_runs,
+    copy_box,
     copy_views,
-    message_bytes,
     packing_views,
     unpacking_views,
 )
 from resize_lib.redistribution.plan import RedistributionPlan
-from resize_lib.redistribution.runs import share_of
-from tests.plan.layouts import block_cyclic, grids, local_part, one_dimensional
+from resize_lib.redistribution.runs import items_in, share_of
+from tests.plan.layouts import (
+    block_cyclic,
+    cartesian,
+    global_shape,
+    grids,
+    local_part,
+    one_dimensional,
+)
 
 Move = tuple[Distributed, ProcessGrid, Distributed, ProcessGrid]
 
@@ -69,27 +75,29 @@ def play(
     for p, q in np.ndindex(*plan.bytes_per_pair.shape):
         transfer = plan.transfer(p, q)
         assert plan.bytes_per_pair[p, q] == transfer.items * plan.itemsize
-        rows, cols = transfer.rows, transfer.cols
-        if transposed:
-            rows, cols = cols, rows
+        box = transfer.box[::-1] if transposed else transfer.box
         dimensions = plan.old.dimensions
         source = Part.of(sources[p], dimensions=dimensions, transposed=transposed)
         target = Part.of(targets[q], dimensions=dimensions, transposed=transposed)
         if in_place:
-            copy_runs(rows, cols, source, target)
+            copy_box(box, source, target)
             continue
         for panel in range(panels):
-            share = share_of(rows, panel, panels)
-            message = np.zeros(message_bytes(share, cols, plan.itemsize), np.uint8)
-            copy_views(packing_views(share, cols, source, message))
-            copy_views(unpacking_views(share, cols, message, target))
+            share = share_of(box[0], panel, panels), *box[1:]
+            message = np.zeros(items_in(share) * plan.itemsize, np.uint8)
+            copy_views(packing_views(share, source, message))
+            copy_views(unpacking_views(share, message, target))
 
 
 @st.composite
 def moves(draw: st.DrawFn) -> Move:
-    """Old and new layout of one array on two grids; both 2-D or both 1-D."""
+    """Old and new layout of one array on two grids; of the same number of axes."""
     grid, new_grid = draw(grids(4)), draw(grids(4))
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(["matrix", "array", "cartesian"]))
+    if kind == "cartesian":
+        blocks = draw(cartesian())
+        return blocks, grid, blocks, new_grid
+    if kind == "matrix":
         m, n = draw(st.integers(0, 50)), draw(st.integers(0, 50))
         old: Distributed = draw(block_cyclic(m, n))
         new: Distributed = draw(st.one_of(st.just(old), block_cyclic(m, n)))
@@ -105,10 +113,10 @@ def moves(draw: st.DrawFn) -> Move:
 def test_everything_arrives_bit_by_bit(move: Move, data: st.DataObject) -> None:
     old, grid, new, new_grid = move
     dtype = np.dtype(data.draw(st.sampled_from(DTYPES)))
-    whole = content(old.shape, dtype, seed=1)
+    whole = content(global_shape(old, grid), dtype, seed=1)
     item = dtype.itemsize * int(np.prod(old.shape[old.dimensions :]))
     plan = plan_redistribution(old, grid, new, new_grid, item)
-    transposed = old.dimensions == 2 and data.draw(st.booleans())
+    transposed = old.dimensions >= 2 and data.draw(st.booleans())
     how = data.draw(st.sampled_from(["C", "F", "gaps", "backwards"]))
     if len(old.shape) > old.dimensions:
         how = "C"
@@ -126,7 +134,8 @@ def test_everything_arrives_bit_by_bit(move: Move, data: st.DataObject) -> None:
 def test_what_is_called_unchanged_is_the_same_part(move: Move) -> None:
     old, grid, new, new_grid = move
     plan = plan_redistribution(old, grid, new, new_grid, 8)
-    whole = np.arange(int(np.prod(old.shape))).reshape(old.shape)
+    shape = global_shape(old, grid)
+    whole = np.arange(int(np.prod(shape))).reshape(shape)
     for p, q in itertools.product(range(grid.size), range(new_grid.size)):
         before, after = local_part(whole, old, grid, p), local_part(whole, new, new_grid, q)
         if plan.is_unchanged(p, q):

@@ -15,21 +15,22 @@ from resize_lib.redistribution import plan_redistribution, routes
 from resize_lib.redistribution.blocks import Part, address_of, contiguous_address
 from resize_lib.redistribution.messages import STRETCHES_MAX, Piece, messages_of
 from resize_lib.redistribution.plan import RedistributionPlan
-from resize_lib.redistribution.routes import routes_of, stretches_of
+from resize_lib.redistribution.routes import Form, routes_of, stretches_of
 from resize_lib.redistribution.runs import stretches_in
 from resize_lib.redistribution.types import Placement
-from tests.plan.layouts import local_part
+from tests.plan.layouts import global_shape, local_part
 from tests.plan.test_plan import Move, moves
 
 
 def whole_rows(plan: RedistributionPlan, p: int, q: int, transposed: bool) -> bool:
     """Whether all rows that the pair shares are whole in both parts, counted by hand."""
-    index = np.arange(np.prod(plan.old.shape[:2])).reshape(plan.old.shape[:2])
-    index = index[:, np.newaxis] if plan.old.dimensions == 1 else index
+    shape = global_shape(plan.old, plan.old_grid)
+    index = np.arange(np.prod(shape)).reshape(shape)
     old = local_part(index, plan.old, plan.old_grid, p)
     new = local_part(index, plan.new, plan.new_grid, q)
     if transposed:
         old, new = old.T, new.T
+    old, new = (part.reshape(len(part), -1) for part in (old, new))
     shared = np.intersect1d(old, new)
     return shared.size > 0 and all(
         np.isin(row, shared).all() or not np.isin(row, shared).any()
@@ -46,7 +47,7 @@ def test_stretches_lie_in_one_piece_on_both_sides(
     old, grid, new, new_grid = move
     if len(old.shape) > old.dimensions:
         return
-    transposed = transposed and old.dimensions == 2
+    transposed = transposed and old.dimensions >= 2
     plan = plan_redistribution(old, grid, new, new_grid, 8)
     before = routes.STRETCH_BYTES_MIN
     routes.STRETCH_BYTES_MIN = 1
@@ -57,11 +58,8 @@ def test_stretches_lie_in_one_piece_on_both_sides(
         assert not found[p, q] or whole_rows(plan, p, q, transposed)
         if not found[p, q]:
             continue
-        transfer = plan.transfer(p, q)
-        rows, cols = (
-            (transfer.cols, transfer.rows) if transposed else (transfer.rows, transfer.cols)
-        )
-        pieces = [Piece(0, rows, cols, 8, in_place=True)]
+        box = plan.transfer(p, q).box
+        pieces = [Piece(0, box[::-1] if transposed else box, 8, in_place=True)]
         messages = [
             message
             for panel in range(panels)
@@ -75,7 +73,7 @@ def test_stretches_lie_in_one_piece_on_both_sides(
             ((_, piece),) = message.pieces
             for part, side in ((source, True), (target, False)):
                 seen = Part.of(part, dimensions=old.dimensions, transposed=transposed)
-                at = contiguous_address(piece.rows, piece.cols, seen, old=side)
+                at = contiguous_address(piece.box, seen, old=side)
                 assert at is not None
                 assert address_of(part) <= at <= address_of(part) + part.nbytes - message.nbytes
 
@@ -113,7 +111,7 @@ def test_few_stretches_are_under_way_at_a_time(
 ) -> None:
     layout = BlockCyclic(4096, 4096, nb, nb)
     grids = [Placement.leading(ProcessGrid(*side)) for side in (old, new)]
-    found = routes_of(((0, layout, layout, 8, True),), *grids)
+    found = routes_of(((0, layout, layout, 8, Form(transposed=True)),), *grids)
     panels = found.panels(found.crossing, 1, contiguous=True)
     assert found.panels(found.crossing, 1, contiguous=False) > 300
     for p in range(grids[0].grid.size):
@@ -121,5 +119,5 @@ def test_few_stretches_are_under_way_at_a_time(
         counts = [len(list(messages_of(pieces, panel, panels))) for panel in range(panels)]
         assert max(counts) <= STRETCHES_MAX + len(pieces)
         sent = [piece for to_peer in pieces.values() for piece in to_peer]
-        assert sum(counts) == sum(stretches_in(piece.rows) for piece in sent)
+        assert sum(counts) == sum(stretches_in(piece.box[0]) for piece in sent)
     assert panels <= 1 + layout.n // nb // STRETCHES_MAX

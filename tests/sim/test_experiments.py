@@ -16,6 +16,7 @@ from experiments import (
     klein_perez,
     limited_horizon,
     mebf,
+    mebf_rules,
     pool_costs,
     probing,
 )
@@ -40,6 +41,8 @@ from tests.sim.test_swf import line
         (mebf, ["--nodes", "9", "--log", "x.swf", "--malleable", "7"], "a share is from 0 to 1"),
         (mebf, ["--nodes", "9", "--log", "x.swf"], "x.swf: No such file"),
         (mebf, ["--nodes", "9", "--log", "wide.swf"], "no job in it runs on 9 processors"),
+        (mebf_rules, ["--seeds", "1"], "'1' is not a whole number from 2 on"),
+        (mebf_rules, ["--nodes", "9", "--log", "wide.swf"], "no job of part 1 of 10 runs on 9"),
     ],
 )
 def test_senseless_options_are_one_line(
@@ -112,6 +115,22 @@ def test_json_has_the_figures_of_the_table(
     assert (body["schema"], body["experiment"], len(body["runs"])) == (1, "job_mixes", 3)
     assert body["runs"][1]["gain_of_reshape_thesis"]["total_time_s"] == 2298
     assert table.read_text().startswith("run,job,submit_s")
+
+
+def test_mebf_rules(tmp_path: Path) -> None:
+    assert mebf_rules.t_95(9) == pytest.approx(2.262, abs=0.005)
+    jobs = (f"{k + 1} {10 * k} -1 {50 + k} {1 + k % 4} -1 -1 {1 + k % 4} 200" for k in range(60))
+    log = tmp_path / "log.swf"
+    log.write_text("".join(job + 9 * " -1" + "\n" for job in jobs))
+    cut = mebf_rules.parts(log, 8, 3)
+    assert [len(workload) for workload, _ in cut] == [20, 20, 20]
+    assert [workload.submit_s[0] for workload, _ in cut] == [0, 0, 0]
+    found = list(mebf_rules.gains("log", cut))
+    assert {(gain.policy, gain.rule) for gain in found} == {
+        (policy, rule) for policy in mebf_rules.POLICIES for rule in mebf_rules.RULES
+    }
+    assert all(gain.worst_pct <= gain.mean_pct and gain.interval_pct >= 0 for gain in found)
+    assert "partial, preferred" in mebf_rules.as_text(found)
 
 
 def test_mebf_case() -> None:

@@ -121,14 +121,18 @@ def test_policies_remember_nothing_that_matters(policy: str) -> None:
     workload = MalleableWorkload(lublin(250, 32, load=1.0, seed=6), 32, Malleability(0.7), 6)
     usual = simulate(workload, 32, policy)
     forgetful = Simulation(workload, 32, named_config(policy))
-    scheduler, together = forgetful.scheduler, forgetful.scheduler.handle_together
+    scheduler = forgetful.scheduler
+    handle, handle_together = scheduler.handle, scheduler.handle_together
 
-    def with_fresh_policies(batch: Iterable[Event], now: float) -> list[Action]:
+    def one(event: Event, now: float) -> list[Action]:
         scheduler.configure(scheduler.config)
-        return together(batch, now)
+        return handle(event, now)
 
-    scheduler.handle_together = with_fresh_policies  # type: ignore[method-assign]
-    scheduler.handle = lambda event, now: with_fresh_policies([event], now)  # type: ignore[method-assign]
+    def together(batch: Iterable[Event], now: float) -> list[Action]:
+        scheduler.configure(scheduler.config)
+        return handle_together(batch, now)
+
+    scheduler.handle, scheduler.handle_together = one, together  # type: ignore[method-assign]
     records = forgetful.run()
     assert records.end_s == usual.end_s
     assert records.resizes == usual.resizes

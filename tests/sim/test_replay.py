@@ -80,10 +80,13 @@ def test_the_same_events_lead_to_the_same_actions(journal: Any) -> None:
 
 
 def test_events_and_actions_survive_the_journal(journal: Any) -> None:
-    scheduler = Scheduler()
+    scheduler, given = Scheduler(), list[dict[str, str]]()
     for entry in read_journal(journal):
         assert plain_actions(scheduler.handle(entry.event, entry.time)) == entry.actions
-    assert scheduler.job(1).spec.env == {"A": "b"}
+        if isinstance(entry.event, ev.JobSubmitted):
+            given.append(entry.event.spec.env)
+    assert given == [{"A": "b"}, {}]
+    assert scheduler.job(1).spec.env == {}, "it has ended"
     assert scheduler.job(1).spec.configurations == CHAIN
 
 

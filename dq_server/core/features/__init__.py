@@ -5,34 +5,51 @@ starts is asked in this order, and so are walltimes and other limits when time p
 """
 
 from dq_server.core.feature import Features
+from dq_server.core.features.arrays import Arrays
 from dq_server.core.features.attaching import Attaching
+from dq_server.core.features.declared_sizes import DeclaredSizes
 from dq_server.core.features.dependencies import Dependencies
 from dq_server.core.features.draining import Draining
 from dq_server.core.features.dynamic_requests import Requests
+from dq_server.core.features.environment import Environment
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
+from dq_server.core.features.node_ends import NodeEnds
 from dq_server.core.features.nodes import Nodes
+from dq_server.core.features.placement import Keeping, Placing
+from dq_server.core.features.places import Placed
 from dq_server.core.features.pool import Pooling
 from dq_server.core.features.profiles import Profiles
 from dq_server.core.features.protection import Protecting
 from dq_server.core.features.reservations import Reservations
 from dq_server.core.features.resizing import Resizing
 from dq_server.core.features.spawning import Spawning
+from dq_server.core.features.succession import Succeeding
+from dq_server.core.features.watch import Watching
 
 FEATURES = Features(
     (
+        Placing(),
         Lifecycle(),
         Attaching(),
+        DeclaredSizes(),
         Dependencies(),
+        Arrays(),
+        Environment(),
         History(),
         Resizing(),
         Requests(),
         Spawning(),
         Profiles(),
         Nodes(),
+        Placed(),
         Draining(),
+        NodeEnds(),
         Reservations(),
+        Succeeding(),
         Protecting(),
         Pooling(),
+        Watching(),
+        Keeping(),
     )
 )

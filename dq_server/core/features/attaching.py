@@ -77,6 +77,8 @@ def _validate(event: ev.JobAttached) -> None:
         raise InvalidSpec("the places where its ranks run have a node in common")
     if spec.hold or spec.after or spec.after_any or spec.reservation or spec.profile:
         raise InvalidSpec("a program that runs already cannot wait for a time, a job or a release")
+    if spec.needs is not None:
+        raise InvalidSpec("a program that runs already cannot choose its nodes: no needs")
     if spec.protection is not None:
         raise InvalidSpec("a program that somebody else started cannot be restarted: no protection")
 

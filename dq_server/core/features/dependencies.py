@@ -28,6 +28,8 @@ from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
 from dq_server.core.turn import Turn
 
+NAMED_MAX = 10  # jobs in one sentence: an array has thousands
+
 declare(
     waits_for_jobs="the job waits for {jobs}",
     dependencies_met="job {other}, the last it waited for, has ended",
@@ -97,12 +99,9 @@ class Dependencies(Feature):
             job.note(turn.now, "hold", _failed(jobs[failed[0]]))
         return bool(failed)
 
-    def holds_back(self, turn: Turn, job: Job) -> bool:
+    def holds_back(self, state: State, job: Job) -> bool:
         """WAITING as long as others have to end."""
-        if not _follows(job.spec) or not Unmet.of(job).jobs:
-            return False
-        job.move(JobState.WAITING)
-        return True
+        return _follows(job.spec) and bool(Unmet.of(job).jobs)
 
     def ended(self, turn: Turn, job: Job) -> None:
         """Those that waited for this job alone may start; those that never can are ended."""
@@ -127,8 +126,7 @@ class Dependencies(Feature):
                 waiter.move(JobState.HELD)
             waiter.note(turn.now, "hold", reason)
         elif waiter.state is JobState.WAITING and not unmet:
-            waiter.move(JobState.QUEUED)
-            turn.enqueue(waiter)
+            turn.let_in(waiter)
             waiter.note(turn.now, "queue", because("dependencies_met", other=job.id))
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
@@ -136,12 +134,15 @@ class Dependencies(Feature):
         if job.state is JobState.HELD:
             why = [job.decisions[-1].reason] if job.decisions else []
             return [r for r in why if r.code == "dependency_failed"]
-        if job.state is not JobState.WAITING:
+        unmet = Unmet.of(job).jobs
+        if job.state is not JobState.WAITING or not unmet:
             return []
         waits = []
-        for k in Unmet.of(job).jobs:
+        for k in unmet[:NAMED_MAX]:
             how = "to end successfully" if k in job.spec.after else "to end"
             waits.append(f"job {k} ({turn.state.jobs[k].state}) {how}")
+        if len(unmet) > NAMED_MAX:
+            waits.append(f"and {len(unmet) - NAMED_MAX} more")
         return [because("waits_for_jobs", jobs=", ".join(waits))]
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
@@ -153,8 +154,6 @@ class Dependencies(Feature):
         followers = Followers.of(state).of_job
         for job in state.jobs.values():
             unmet = Unmet.of(job).jobs
-            if job.state is JobState.WAITING and not unmet:
-                raise InvariantViolation(f"job {job.id} waits for nobody")
             if any(job.id not in followers.get(k, ()) for k in unmet):
                 raise InvariantViolation(f"job {job.id} waits for {unmet} unknown to them")
 

@@ -367,7 +367,9 @@ def _target(job: Job, room: int) -> Configuration | None:
     legal = spec.configurations
     # Several legal sizes are a range for an evolving job; a single one is only where it starts.
     smallest = legal[0].size if len(legal) > 1 else 1
-    return spec.configuration_of(room) if room >= smallest else None
+    sizes = (size for size in range(room, smallest - 1, -1) if spec.runs_on(size))
+    fits = next(sizes, None)
+    return spec.configuration_of(fits) if fits is not None else None
 
 
 def _detour(turn: Turn, job: Job, leaving: list[int]) -> Verdict | None:
@@ -389,7 +391,8 @@ def _larger(job: Job, idle: int) -> Iterable[Configuration]:
     if job.spec.kind is JobKind.MALLEABLE:
         return (c for c in job.chain if size < c.size <= size + idle)
     largest = legal[-1].size if len(legal) > 1 else size + idle
-    return (job.spec.configuration_of(n) for n in range(size + 1, min(largest, size + idle) + 1))
+    larger = range(size + 1, min(largest, size + idle) + 1)
+    return (job.spec.configuration_of(n) for n in larger if job.spec.runs_on(n))
 
 
 def _cannot_leave(job: Job, withheld: set[int]) -> str:

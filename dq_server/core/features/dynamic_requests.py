@@ -28,6 +28,7 @@ from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.fairness import DfsConfig, Ledger
 from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.placing import claim, find, room
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
@@ -208,6 +209,11 @@ class Requests(Feature):
             Waiting.of(turn.state).jobs.pop(job.id, None)
         Ledger.of(turn.state).forget(job.id)
 
+    def succeeded(self, turn: Turn, job: Job) -> None:
+        """The next ranks number their requests anew, and make those again that they still need."""
+        self.stopped(turn, job)
+        self.started(turn, job)
+
     def check(self, state: State) -> None:
         """See Feature."""
         waiting = Waiting.of(state).jobs
@@ -280,6 +286,10 @@ def _check_size(state: State, job: Job, size: int) -> None:
         raise InfeasibleRequest(
             f"job {job.id} would have {size} processors, its sizes are {smallest} to {largest}"
         )
+    if not job.spec.runs_on(size):
+        raise InfeasibleRequest(
+            f"job {job.id} would have {size} processors, on which its program says it cannot run"
+        )
 
 
 # --- serving ---------------------------------------------------------------------------------
@@ -297,17 +307,17 @@ def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Rea
     """Grant a request if it may be granted now; otherwise the reason why not."""
     state, policy, more, now = turn.state, turn.policies.grant, request.more, turn.now
     dfs = turn.options(DfsConfig)
-    processors = state.processors.find(more, one_node=dfs.one_node)
-    promised = state.idle >= more and free(state, now, end_of(job, now), job) < more
+    processors = find(state, job, more, one_node=dfs.one_node)
+    promised = room(state, job) >= more and free(state, now, end_of(job, now), job) < more
     if (processors is None or promised) and policy.may_change:
-        where = f", promised to {_promised_to(state)}" if promised else ", not all on one node"
+        where = f", promised to {_promised_to(state)}" if promised else _not_there(job)
         where = where if state.idle >= more else ""
         return because("dyn_too_few", more=more, idle=state.idle, where=where)
     delays = outlook.delays(job, more) if policy.measures else []
     grant = policy.decide(state, job, more, delays, turn.config, now)
     if not grant.allowed or processors is None or promised:
         return grant.reason
-    state.processors.claim(processors)
+    claim(state, job, processors)
     # Processors are gone that start policies have counted on in what they keep between passes.
     state.changes += 1
     del Waiting.of(state).jobs[job.id]
@@ -330,14 +340,20 @@ def _exchange(turn: Turn, job: Job) -> None:
     assert request is not None and job.planned is not None, "only a request that was granted"
     pool.give_back(job.reserved)  # no rank was started there yet
     job.reserved = ()
-    found = pool.find(request.more, one_node=turn.options(DfsConfig).one_node)
+    found = find(state, job, request.more, one_node=turn.options(DfsConfig).one_node)
     if found is not None and free(state, turn.now, end_of(job, turn.now), job) >= request.more:
-        pool.claim(found)
+        claim(state, job, found)
         job.reserved = found
     else:
         asked.request = replace(request, granted=False)
         Waiting.of(state).jobs[job.id] = job
     state.plan(job, job.planned[0])
+
+
+def _not_there(job: Job) -> str:
+    """What is wrong with idle processors that are enough, for people."""
+    needs = job.spec.needs
+    return f", not all on nodes with {needs.words}" if needs else ", not all on one node"
 
 
 def _promised_to(state: State) -> str:

@@ -23,6 +23,7 @@ from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.fitting import ADAPTABLE
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.options import Options
+from dq_server.core.model.phases import Phases
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import Configuration
@@ -139,7 +140,7 @@ class History(Feature):
 
     def ended(self, turn: Turn, job: Job) -> None:
         """Keep what the job measured, if it ended well."""
-        data, name = job.performance, job.spec.application
+        data, name = Phases.of(job).of_first(job), job.spec.application
         if job.state is not JobState.DONE or not name:
             return
         measured = {c: t for c, t in data.known.items() if c not in data.recalled}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.decisions import Ending
-from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.model.errors import InvalidTransition
 from dq_server.core.model.jobs import ENDED, Job, JobState
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.worlds import Worlds
@@ -13,6 +13,7 @@ from dq_server.core.turn import Turn
 
 declare(
     killed_by_user="killed by {user}",
+    failed_by_itself="the application failed: {why}",
     launch_failed="could not be started: {why}",
 )
 
@@ -23,35 +24,11 @@ class Lifecycle(Feature):
     @handles(ev.JobSubmitted)
     def submitted(self, turn: Turn, event: ev.JobSubmitted) -> None:
         """A new job enters the queue; the same request id again yields the same job."""
-        spec, state = event.spec, turn.state
+        spec = event.spec
         # Before any check: a repeat must get its job, even if it would be refused by now.
-        if turn.accepted_before(spec):
-            return
-        spec.validate()
-        if spec.needed > turn.capacity_max:
-            capacity, draining = state.processors.capacity, len(state.processors.withheld)
-            more = f", and {draining} on nodes that drain" if draining else ""
-            if turn.capacity_max > capacity:
-                more += f"; with all nodes of the pool it would have {turn.capacity_max}"
-            raise InfeasibleRequest(
-                f"the job asks for {spec.needed} processors, the cluster has {capacity}{more}"
-            )
-        for feature in turn.features["admit"]:
-            feature.admit(turn, spec)
-        job = turn.accept(spec)
-        held = spec.hold
-        for feature in turn.features["entered"]:
-            held |= feature.entered(turn, job)
-        if not held and self._let_in(turn, job):
-            turn.schedule()
-
-    def _let_in(self, turn: Turn, job: Job) -> bool:
-        """A job that is not on hold: into the queue, unless a feature holds it back."""
-        if any(feature.holds_back(turn, job) for feature in turn.features["holds_back"]):
-            return False
-        job.move(JobState.QUEUED)
-        turn.enqueue(job)
-        return True
+        if not turn.accepted_before(spec):
+            turn.admit(spec)
+            turn.enter(turn.accept(spec))
 
     def _current(self, turn: Turn, job_id: int, instance: int) -> Job | None:
         """The job if this instance of it is the current one and active; None for old news."""
@@ -64,6 +41,7 @@ class Lifecycle(Feature):
         job = self._current(turn, event.job, event.instance)
         if job is not None and job.state is JobState.STARTING:
             job.move(JobState.RUNNING)
+            turn.state.touch(job)
 
     @handles(ev.JobEnded)
     def has_ended(self, turn: Turn, event: ev.JobEnded) -> None:
@@ -82,6 +60,9 @@ class Lifecycle(Feature):
 
     def _by_itself(self, turn: Turn, job: Job, event: ev.JobEnded) -> None:
         """The job ended without being killed, and is not started again."""
+        if event.error and job.gave_up:
+            turn.finish(job, JobState.FAILED, because("failed_by_itself", why=job.gave_up))
+            return
         if event.error:
             code = "launch_failed" if job.state is JobState.STARTING else "processes_lost"
             turn.finish(job, JobState.FAILED, because(code, why=event.error))
@@ -93,6 +74,8 @@ class Lifecycle(Feature):
         well = event.exit_code == 0 and not vanished
         code = "vanished" if event.exit_code == 0 and vanished else "exit"
         reason = because(code, exit_code=event.exit_code)
+        if not well and job.gave_up:
+            reason = because("failed_by_itself", why=job.gave_up)
         turn.finish(job, JobState.DONE if well else JobState.FAILED, reason)
 
     @handles(ev.JobGaveUp)
@@ -147,5 +130,5 @@ class Lifecycle(Feature):
         job = turn.state.job(event.job)
         if job.state is not JobState.HELD:
             raise InvalidTransition(f"job {job.id} is {job.state}, not held")
-        self._let_in(turn, job)
+        turn.let_in(job)
         turn.schedule()

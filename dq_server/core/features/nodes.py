@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import WarnJob
 from dq_server.core.model.decisions import Ending
-from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.ends import Ends
 from dq_server.core.model.jobs import Job, JobState
-from dq_server.core.model.options import Options
+from dq_server.core.model.processors import Node
+from dq_server.core.model.ran_on import note_nodes, ran_on
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.state import State
+from dq_server.core.model.walltimes import Walltimes, walltime_end
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.turn import Turn
 
-LEAVE_WITHIN_S_MAX = 7 * 86400.0
+ROUNDING_S = 1.0  # far more than what a due time may be wrong by: who is due by then is looked at
 
 declare(
     walltime="the walltime of {walltime_s:g} s was exceeded",
+    node_shrank="node {node} came back with {has} processors instead of {had}: what ran on the"
+    " others is lost",
     walltime_warning="{left_s:g} s of the walltime of {walltime_s:g} s are left",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions(Options):
-    """How nodes come and go.
-
-    leave_within_s  how long an agent that is told to go waits for its nodes to be empty (features/
-                    draining.py); what is left there then ends with it
-    """
-
-    table = "nodes"
-
-    leave_within_s: float = 30.0
-
-    def validate(self) -> None:
-        """See Options."""
-        if not 0 <= self.leave_within_s <= LEAVE_WITHIN_S_MAX:
-            raise ConfigError(
-                f"[nodes] leave_within_s = {self.leave_within_s}: from 0 to"
-                f" {LEAVE_WITHIN_S_MAX:g} s"
-            )
 
 
 class Nodes(Feature):
@@ -51,19 +34,45 @@ class Nodes(Feature):
 
     @handles(ev.NodeJoined)
     def joined(self, turn: Turn, event: ev.NodeJoined) -> None:
-        """A node offers its processors."""
-        active = turn.state.active.values()
+        """A node offers its processors; one that is up may say that it has others now."""
+        # Of a node that was never there nobody holds anything, and thousands may join at once.
         pool = turn.state.processors
+        node = pool.nodes.get(event.node)
+        active = turn.state.active.values() if node is not None else ()
+        if event.until_s is not None:
+            Ends.of(turn.state).learn(event.node, event.until_s, turn.now)
+        if node is not None and node.up:
+            self._changed(turn, node, event)
+            return
         owned = [p for job in active for p in job.holds()]
         # Ranks that nobody needs any more may have been there when the node was lost: as then, they
         # have to end first.
         left = {job.id: _ending(turn.state, job, event.node) for job in active}
         owned += [p for processors in left.values() for p in processors]
         pool.join(event.node, event.processors, event.speed, owned)
+        _describe(pool.nodes.get(event.node), event)
         for job in active:
             if left[job.id]:
                 turn.let_go(job, left[job.id])
         self._capacity_changed(turn)
+
+    def _changed(self, turn: Turn, node: Node, event: ev.NodeJoined) -> None:
+        """A node that is up is another one now: what runs on processors that are gone is lost."""
+        state = turn.state
+        had = len(node.processors)
+        _describe(node, event)
+        if had != event.processors:
+            owned = [p for job in state.active.values() for p in job.holds()]
+            state.processors.offer(node)  # those who drain it take it back below
+            gone = state.processors.resize(node, event.processors, owned)
+            reason = because("node_shrank", node=node.name, had=had, has=event.processors)
+            for job in list(state.active.values()):
+                if not set(gone).isdisjoint(job.holds()):
+                    turn.kill(job, reason)
+            # After the drains: what these give back counts again.
+            self._capacity_changed(turn)
+            state.plan_again((*node.processors, *gone))
+        turn.schedule()
 
     @handles(ev.NodeLost)
     def lost(self, turn: Turn, event: ev.NodeLost) -> None:
@@ -102,6 +111,18 @@ class Nodes(Feature):
             feature.capacity_changed(turn)
         turn.schedule()
 
+    def started(self, turn: Turn, job: Job) -> None:
+        """See Feature."""
+        note_nodes(turn.state, job, job.allocation)
+
+    def resize_granted(self, turn: Turn, job: Job) -> None:
+        """Its ranks are started before it is carried out."""
+        note_nodes(turn.state, job, job.reserved)
+
+    def view(self, state: State, job: Job) -> Mapping[str, Any]:
+        """See Feature."""
+        return {"ran_on": ran_on(state, job)}
+
     @handles(ev.GrantsPaused)
     def are_paused(self, turn: Turn, event: ev.GrantsPaused) -> None:
         """The shell cannot carry grants out for a while, or can again."""
@@ -119,8 +140,12 @@ class Nodes(Feature):
 
     def tick(self, turn: Turn) -> None:
         """Walltimes: a warning before the end, then the end."""
-        for job in list(turn.state.active.values()):
-            end_s = _walltime_end(job)
+        state = turn.state
+        times = Walltimes.warning(state, turn.config.walltime_warning_s)
+        due = times.due(turn.now + ROUNDING_S)
+        # In the order of starting, as everything that happens to several jobs.
+        for job in [job for job in state.active.values() if job.id in due] if due else ():
+            end_s = walltime_end(job)
             walltime_s = job.spec.walltime_s
             if end_s is None or walltime_s is None:
                 continue
@@ -129,17 +154,22 @@ class Nodes(Feature):
                 turn.kill(job, because("walltime", walltime_s=walltime_s))
             elif left_s <= turn.config.walltime_warning_s and not job.warned:
                 job.warned = True
+                state.touch(job)
                 reason = because("walltime_warning", left_s=left_s, walltime_s=walltime_s)
                 job.note(turn.now, "warning", reason)
                 turn.actions.append(WarnJob(job.id, reason))
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """When the next walltime, or its warning, is due."""
-        for job in turn.state.active.values():
-            end_s = _walltime_end(job)
-            if end_s is not None and job.start_s is not None:
-                warn_s = end_s - turn.config.walltime_warning_s
-                yield end_s if job.warned else max(warn_s, job.start_s)
+        next_s = Walltimes.warning(turn.state, turn.config.walltime_warning_s).next_s()
+        return () if next_s is None else (next_s,)
+
+
+def _describe(node: Node | None, event: ev.NodeJoined) -> None:
+    """Take over what the node has; None: processors of a simulation that have no node."""
+    if node is not None:
+        node.speed, node.memory = event.speed, event.memory
+        node.gpus, node.features = event.gpus, event.features
 
 
 def _ending(state: State, job: Job, node: str) -> list[int]:
@@ -149,11 +179,3 @@ def _ending(state: State, job: Job, node: str) -> list[int]:
     node_of, vacating = state.processors.node_of, state.processors.vacating
     ending = Worlds.of(job).ending
     return [p for p in ending if node_of[p] == node and p not in vacating]
-
-
-def _walltime_end(job: Job) -> float | None:
-    """When an active job's walltime ends (s); None: it has none, or is being killed already."""
-    walltime_s = job.spec.walltime_s
-    if walltime_s is None or job.start_s is None or job.state is JobState.KILLING:
-        return None
-    return job.start_s + walltime_s

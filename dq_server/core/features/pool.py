@@ -26,6 +26,7 @@ from contextlib import suppress
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AskNodes, GiveNode
+from dq_server.core.model.ends import Ends, NodeOptions
 from dq_server.core.model.errors import InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.pool import (
@@ -41,7 +42,7 @@ from dq_server.core.model.pool import (
 from dq_server.core.model.processors import Node
 from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.state import State
-from dq_server.core.pool_policy import Ask, View, decision_times, to_ask, to_give
+from dq_server.core.pool_policy import Ask, View, decision_times, to_ask, to_give, to_renew
 from dq_server.core.turn import Turn
 
 TOOK_WEIGHT = 0.25  # of the latest start in the mean of how long nodes take
@@ -81,8 +82,8 @@ class Pooling(Feature):
         if ticket is None:
             return
         pool = Pool.of(turn.state)
-        other = pool.of_node(event.node)
-        if ticket.node and ticket.node != event.node:
+        other = pool.of_node(event.node) if event.node else None
+        if event.node and ticket.node and ticket.node != event.node:
             raise InvalidTransition(
                 f"ticket {event.ticket} is node {ticket.node}, not {event.node} as well"
             )
@@ -90,7 +91,10 @@ class Pooling(Feature):
             raise InvalidTransition(
                 f"node {event.node} is that of ticket {other[0]}, not of {event.ticket} as well"
             )
-        ticket.node = event.node
+        ticket.node = event.node or ticket.node
+        ticket.until_s = ticket.until_s if event.until_s is None else event.until_s
+        if ticket.until_s is not None and ticket.node and ticket.state is not TicketState.LEFT:
+            Ends.of(turn.state).learn(ticket.node, ticket.until_s, turn.now)
         if ticket.state is TicketState.ASKED:
             ticket.state, ticket.granted_s, ticket.pending = TicketState.STARTING, turn.now, ""
             self.capacity_changed(turn)
@@ -133,11 +137,10 @@ class Pooling(Feature):
         if ticket is None:
             return
         why = event.why or "the engine ended it"
-        if ticket.state in ON_THE_WAY:
+        if ticket.state in ON_THE_WAY and not event.withdrawn:
             _failed(turn, event.ticket, why)
         elif ticket.state is not TicketState.LEFT:
-            reason = because("pool_has_ended", why=_after_colon(event.why))
-            _note(turn, "end", event.ticket, reason)
+            _note(turn, "end", event.ticket, because("pool_has_ended", why=_after_colon(event.why)))
         node = _node(turn.state, ticket)
         if node is not None and not _taken_over(pool, ticket.node):
             turn.perform(ev.NodeLost(node.name, why))
@@ -205,7 +208,7 @@ class Pooling(Feature):
         if ask is not None:
             _ask(turn, options, ask)
         else:
-            for number, reason in to_give(view):
+            for number, reason in (*to_give(view), *to_renew(view)):
                 _give_back(turn, number, reason)
         _expect(turn)
 
@@ -213,7 +216,8 @@ class Pooling(Feature):
         """When a node has been idle, or awaited, for long enough, or the engine is asked again."""
         if "Pool" not in turn.state.records:
             return ()
-        return decision_times(turn.state, turn.options(PoolOptions), turn.now)
+        lead_s = turn.options(NodeOptions).end_lead_s
+        return decision_times(turn.state, turn.options(PoolOptions), lead_s, turn.now)
 
     # --- to be seen -----------------------------------------------------------------------------
 

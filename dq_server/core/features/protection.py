@@ -1,8 +1,13 @@
-"""A protected job starts again: from KILLING, STARTING or RUNNING through RESTARTING to QUEUED.
+"""Jobs that start again: from KILLING, STARTING or RUNNING through RESTARTING to QUEUED.
 
 The resize library keeps a copy of a protected job's data at remap points (docs/protection.md). When
 a node is lost, a rank is killed or MPI tears the job down, the job goes back into the queue and
 starts again from its newest complete copy, on whatever is left.
+
+A job with retries (`dq submit --retry N`) starts again when it has failed or lost a node, too: from
+its newest copy if it is protected, else from its beginning. One that could not be started, ran out
+of its walltime or was killed by somebody does not. `Job.retries` counts these, `Job.restarts` those
+of protected jobs that were not the job's fault.
 
 In RESTARTING nothing is decided yet. The job waits until the nodes have confirmed that no process
 of its last start is left, because two starts must never run at once, and because only then it is
@@ -31,6 +36,8 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import largest_at_most
 from dq_server.core.model.state import State
+from dq_server.core.model.succession import TRIES, Succession, is_guarded, keep_guard
+from dq_server.core.transaction import back_off
 from dq_server.core.turn import Turn
 
 # Ends that were done to the job.
@@ -42,6 +49,10 @@ declare(
     restart="restart {restarts} of {limit} from the copy of turn {step}: {why}",
     restart_afresh="restart {restarts} of {limit} from the beginning, no copy was made yet: {why}",
     restarts_used="not restarted again after {restarts} restarts: {why}",
+    retry="retry {retries} of {limit}: {why}",
+    back_from_copy="its resize failed ({why}): it starts again on {size} processors from the copy"
+    " made for that, try {tries}",
+    copy_tries_used="not started from its copy again after {tries} tries: {why}",
     restarting="interrupted: it starts again once its nodes confirm that nothing of it is left",
     protected="{count} copies in all, of turn {step} the last: {last_s:.3g} s for {mib:.4g} MiB,"
     " {total_s:.3g} s in total",
@@ -89,11 +100,12 @@ class Protecting(Feature):
             copies.step, copies.last_s, copies.nbytes = event.step, event.took_s, event.nbytes
 
     def restarts(self, turn: Turn, job: Job, ending: Ending) -> bool:
-        """Whether the job is protected and its start is over, but not by its own end.
+        """Whether the start of a protected job, or of one with retries, is over before its end.
 
         If so it waits for its nodes; then it is decided.
         """
-        if job.spec.protection is None:
+        guarded = is_guarded(job) and not (job.work_done and ending.exit_code == 0)
+        if job.spec.protection is None and not guarded and not _may_retry(job):
             return False
         if job.state is JobState.KILLING:
             # Killed for a node alone: the first reason counts, `ending` may name a later one.
@@ -101,7 +113,7 @@ class Protecting(Feature):
             if killed_for is None or killed_for.code not in OFF_ITS_NODES or ending.reason is None:
                 return False
             reason = ending.reason
-        elif _interrupted(job, ending):
+        elif guarded or _interrupted(job, ending) or _failed(turn, job, ending):
             reason = _why(ending)
         else:
             return False
@@ -109,6 +121,8 @@ class Protecting(Feature):
         if job.gave_up:
             reason = because("gave_up", why=job.gave_up)
         job.end_reason = reason
+        if guarded:
+            keep_guard(job)
         Interrupted.of(turn.state).jobs[job.id] = job
         turn.stop(job)
         job.note(turn.now, "interrupted", reason)
@@ -139,13 +153,12 @@ class Protecting(Feature):
     def capacity_changed(self, turn: Turn) -> None:
         """Look again at the restarted jobs that wait: on what could they start now?"""
         for job in turn.state.queue.values():
-            if job.restarts:
+            if job.restarts or is_guarded(job):
                 _prefer(turn, job)
 
     def ended(self, turn: Turn, job: Job) -> None:
         """It is not restarted any more."""
-        if job.spec.protection is not None:
-            Interrupted.of(turn.state).jobs.pop(job.id, None)
+        Interrupted.of(turn.state).jobs.pop(job.id, None)
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Why it is not in the queue yet; what its copies cost, and whether one can be made."""
@@ -167,7 +180,12 @@ class Protecting(Feature):
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
         """See Feature."""
-        return {"restarts": job.restarts, "protection": _shown(job, job.spec.protection)}
+        return {
+            "restarts": job.restarts,
+            "protection": _shown(job, job.spec.protection),
+            "retries": job.retries,
+            "retries_max": job.spec.retry,
+        }
 
     def check(self, state: State) -> None:
         """See Feature."""
@@ -199,8 +217,23 @@ def _interrupted(job: Job, ending: Ending) -> bool:
 
     One that came to remap points and ended well without a word (WorkDone) has lost a rank.
     """
+    if job.spec.protection is None:
+        return False
     if ending.exit_code == 0:
         return job.answer is not None and not job.work_done
+    return not (ending.error and job.state is JobState.STARTING)
+
+
+def _may_retry(job: Job) -> bool:
+    return job.retries < job.spec.retry
+
+
+def _failed(turn: Turn, job: Job, ending: Ending) -> bool:
+    """Whether a job with retries left has failed while it ran."""
+    if not _may_retry(job) or ending.exit_code is None:
+        return False
+    if ending.exit_code == 0 and not ending.error:  # lost in silence: features/lifecycle.py
+        return turn.config.farewells and job.resizes > 0 and not job.work_done
     return not (ending.error and job.state is JobState.STARTING)
 
 
@@ -216,25 +249,53 @@ def _why(ending: Ending) -> Reason:
 
 def _decide(turn: Turn, job: Job) -> None:
     protection, reason = job.spec.protection, job.end_reason
-    assert protection is not None, "only protected jobs are interrupted"
     assert reason is not None
-    if reason.code not in NOT_ITS_FAULT:
-        turn.finish(job, JobState.FAILED, reason)
-    elif job.restarts >= protection.restarts:
+    if is_guarded(job):
+        _back(turn, job, reason)
+        return
+    blameless = protection is not None and reason.code in NOT_ITS_FAULT
+    if protection is not None and blameless and job.restarts < protection.restarts:
+        job.restarts += 1
+        limit, copies = protection.restarts, Copies.of(job)
+        code = "restart" if copies.count else "restart_afresh"
+        figures = {"restarts": job.restarts, "limit": limit, "step": copies.step}
+        _requeue(turn, job, "restart", because(code, **figures, why=reason.text))
+    elif _may_retry(job):
+        job.retries += 1
+        job.resizes = 0  # what says that its work was done is asked of this start alone
+        told = because("retry", retries=job.retries, limit=job.spec.retry, why=reason.text)
+        _requeue(turn, job, "retry", told)
+    elif blameless:
         told = because("restarts_used", restarts=job.restarts, why=reason.text)
         turn.finish(job, JobState.FAILED, told)
     else:
-        _requeue(turn, job, reason, protection)
+        turn.finish(job, JobState.FAILED, reason)
 
 
-def _requeue(turn: Turn, job: Job, why: Reason, protection: Protection) -> None:
+def _requeue(turn: Turn, job: Job, what: str, reason: Reason) -> None:
     job.move(JobState.QUEUED)
     del Interrupted.of(turn.state).jobs[job.id]
-    job.restarts += 1
-    limit, copies = protection.restarts, Copies.of(job)
-    code = "restart" if copies.count else "restart_afresh"
-    reason = because(code, restarts=job.restarts, limit=limit, step=copies.step, why=why.text)
     job.begin_again(reason)
+    if job.spec.protection is not None:
+        _prefer(turn, job)
+    turn.enqueue(job)
+    job.note(turn.now, what, reason)
+    turn.actions.append(JobRestarts(job.id, job.instance, reason))
+
+
+def _back(turn: Turn, job: Job, why: Reason) -> None:
+    """A resize by restart has failed: back to the size that the job had, with the data it had."""
+    found = Succession.of(job)
+    if found.tries > TRIES:
+        told = because("copy_tries_used", tries=found.tries, why=why.text)
+        turn.finish(job, JobState.FAILED, told)
+        return
+    assert found.former is not None, "a copy was made somewhere"
+    job.move(JobState.QUEUED)
+    del Interrupted.of(turn.state).jobs[job.id]
+    reason = because("back_from_copy", size=found.former.size, tries=found.tries, why=why.text)
+    job.begin_again(reason)
+    back_off(job, found.tries)
     _prefer(turn, job)
     turn.enqueue(job)
     job.note(turn.now, "restart", reason)
@@ -243,7 +304,7 @@ def _requeue(turn: Turn, job: Job, why: Reason, protection: Protection) -> None:
 
 def _prefer(turn: Turn, job: Job) -> None:
     """Plan a restarted job on the largest size up to its last one that can ever fit."""
-    last = job.configuration or job.spec.initial
+    last = Succession.of(job).former or job.configuration or job.spec.initial
     if job.spec.kind is JobKind.RIGID:
         return
     room = min(last.size, turn.capacity_max)

@@ -284,6 +284,7 @@ def _over(state: State, name: str) -> list[Job]:
     inside = [job for job in state.active.values() if Inside.of(job).name == name]
     for job in inside:
         _leave(job)
+        state.touch(job)
     return inside
 
 

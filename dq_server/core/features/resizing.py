@@ -16,17 +16,15 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
-from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap, Stay
-from dq_server.core.model.reasons import Figure, Reason, because, declare
+from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
+from dq_server.core.model.phases import Phases
+from dq_server.core.model.placing import placeable
+from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
-from dq_server.core.model.worlds import Worlds
+from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.planning import free
-from dq_server.core.turn import INF, Turn
-
-# After a resize that failed a job expands again only this many remap points later, twice as many
-# each time: what fails once usually fails again.
-RETRY_FIRST = 4
-RETRY_DOUBLINGS = 8
+from dq_server.core.transaction import abort, commit, planned_end, prepare
+from dq_server.core.turn import Turn
 
 declare(
     lost_in_place="{lost} of {size} ranks died: the others go on from the last copy: {next_size}",
@@ -34,12 +32,9 @@ declare(
     not_malleable="a {kind} job is not resized by the scheduler",
     user_resize="asked for by the user: from {size} to {next_size}",
     user_regrid="asked for by the user: from {grid} to {next_grid}",
+    size_held="the user holds it at {held} (dq resize --hold), it has {size}",
     user_resize_waits="the user asked for {next_size}: {more} more are needed, {idle} are idle",
     resize_under_way="the ranks for {next_size} are starting, the job goes on with {size}",
-    resize_committed="{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
-    resize_aborted="{size} to {next_size} did not happen: {why}",
-    regrid_committed="{grid} to {next_grid} done, {redistribution_s:.3g} s of redistribution",
-    regrid_aborted="{grid} to {next_grid} did not happen: {why}",
 )
 
 
@@ -62,17 +57,16 @@ class Resizing(Feature):
         job.remap_points += 1
         job.called = False
         if job.resize is not None and event.preparing == job.resize.resize_id:
-            if job.stays:
-                # done, though disturbed: their time does not count
+            if job.stays:  # done, though disturbed: their time does not count
                 job.stays[-1].iterations += event.iterations
             answer = _still_preparing(turn, job, job.resize, event.seq)
         else:
             _settle_pending(turn, job, event)
-            if turn.pass_wanted:
-                # Before the verdict, which has to know what is idle and who still waits.
+            if turn.pass_wanted:  # before the verdict, which must know what is idle and who waits
                 turn.make_pass()
             _record(turn, job, event)
             answer = _decide(turn, job, event.seq)
+        turn.state.touch(job)  # the verdict says something about it, too
         job.answer = answer
         turn.actions.append(AnswerRemap(job.id, job.instance, answer))
 
@@ -90,7 +84,10 @@ class Resizing(Feature):
         job = turn.state.job(event.job)
         pending = _pending(job, event.instance, event.resize_id)
         if pending is not None:
-            _commit(turn, job, pending, event.redistribution_time_s)
+            commit(turn, job, pending, event.redistribution_time_s)
+        elif job.instance == event.instance and job.id in turn.state.active:
+            for feature in turn.features["carried_out"]:
+                feature.carried_out(turn, job, event.resize_id)
 
     @handles(ev.ResizeAborted)
     def aborted(self, turn: Turn, event: ev.ResizeAborted) -> None:
@@ -98,7 +95,7 @@ class Resizing(Feature):
         job = turn.state.job(event.job)
         pending = _pending(job, event.instance, event.resize_id)
         if pending is not None:
-            _abort(turn, job, pending, event.why)
+            abort(turn, job, pending, event.why)
 
     @handles(ev.ResizeRequested)
     def resize_requested(self, turn: Turn, event: ev.ResizeRequested) -> None:
@@ -109,12 +106,15 @@ class Resizing(Feature):
                 f"job {job.id} is {job.state}: only a running job can be resized"
             )
         if job.spec.kind is not JobKind.MALLEABLE:
-            raise InvalidTransition(f"job {job.id} is {job.spec.kind}, not malleable")
+            raise InvalidTransition(
+                f"job {job.id} is {job.spec.kind}, not malleable: it is not resized by others"
+            )
+        check_reachable(job, turn.now, turn.config.of(WatchOptions).limit_s)
         target = _wanted(job, event)
-        capacity = turn.capacity_max
-        if event.size > capacity:
+        if event.size > (capacity := turn.capacity_max):
             raise InfeasibleRequest(f"the cluster has {capacity} processors")
-        job.wanted = target
+        job.wanted, job.held = (None, target) if event.hold else (target, None)
+        turn.state.touch(job)
 
 
 # --- what the application tells --------------------------------------------------------------
@@ -142,14 +142,16 @@ def _settle_pending(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
     if pending is None:
         return
     if event.resize_id == pending.resize_id:
-        _commit(turn, job, pending, event.redistribution_time_s)
+        commit(turn, job, pending, event.redistribution_time_s)
     else:
-        _abort(turn, job, pending, "the application went on without it")
+        abort(turn, job, pending, "the application went on without it")
 
 
 def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
     config, configuration = turn.config, job.configuration
     assert configuration is not None
+    if event.loop:
+        Phases.of(job).enter(job, event.loop)
     job.performance.record(
         configuration, event.iteration_time_s, samples=config.samples, discard=config.discard
     )
@@ -160,6 +162,7 @@ def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
     if stay is not None:
         stay.iterations += event.iterations
         stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
+    turn.state.touch(job)
 
 
 def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
@@ -167,7 +170,11 @@ def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
     grids = job.spec.grids_of(event.size)
     if not grids:
         legal = ", ".join(str(c.size) for c in job.spec.configurations)
-        raise InfeasibleRequest(f"size {event.size} is not among the job's legal sizes {legal}")
+        declared = ", ".join(map(str, job.spec.declared[:12]))
+        because_of = f": its program can run on {declared}" if declared else ""
+        raise InfeasibleRequest(
+            f"size {event.size} is not among the job's legal sizes {legal}{because_of}"
+        )
     if not event.rows:
         return job.on_best_grid(grids[0])
     target = next((c for c in grids if c.rows == event.rows), None)
@@ -193,18 +200,17 @@ def _still_preparing(turn: Turn, job: Job, pending: PendingResize, seq: int) -> 
     stands = because("resize_under_way", size=current.size, next_size=pending.target.size)
     reason = withdrawn or stands
     job.note(turn.now, Remap.CONTINUE, reason)
-    resize_id = 0 if withdrawn else pending.resize_id
-    return Answer(seq, Remap.CONTINUE, resize_id, (), current, reason)
+    return Answer(seq, Remap.CONTINUE, 0 if withdrawn else pending.resize_id, (), current, reason)
 
 
 def _withdrawn(turn: Turn, job: Job) -> Reason | None:
     """Why the expansion that the job prepares is taken back; None: it stands."""
     found = (f.withdrawn_resize(turn, job) for f in turn.features["withdrawn_resize"])
-    return next((reason for reason in found if reason is not None), None)
+    return next(filter(None, found), None)
 
 
 def _decide(turn: Turn, job: Job, seq: int) -> Answer:
-    verdict = _verdict(turn, job)
+    verdict = placeable(turn.state, job, _verdict(turn, job))
     current = job.configuration
     assert current is not None
     _learn(turn, job, verdict)
@@ -215,7 +221,7 @@ def _decide(turn: Turn, job: Job, seq: int) -> Answer:
         what, target = Remap.CONTINUE, current
     else:
         what = _direction(current, target)
-        pending = _prepare(turn, job, seq, target, verdict.processors)
+        pending = prepare(turn, job, seq, target, verdict.processors)
         resize_id, processors = pending.resize_id, pending.processors
         if stay is not None:
             stay.decision = what
@@ -252,8 +258,11 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
         verdict = feature.first_verdict(turn, job)
         if verdict is not None:
             return verdict
-    if job.wanted is not None:
-        return _as_wanted(turn, job, job.wanted)
+    held = job.held
+    if held is not None and (held == job.configuration or job.settle):  # again, if it failed, later
+        return Verdict(None, because("size_held", size=job.size, held=held.size))
+    if (ordered := job.wanted or held) is not None:
+        return _as_wanted(turn, job, ordered)
     for feature in turn.features["verdict"]:
         verdict = feature.verdict(turn, job)
         if verdict is not None:
@@ -277,26 +286,6 @@ def _as_wanted(turn: Turn, job: Job, target: Configuration) -> Verdict:
     return Verdict(None, because("user_resize_waits", next_size=target.size, more=more, idle=idle))
 
 
-def _prepare(
-    turn: Turn, job: Job, seq: int, target: Configuration, processors: tuple[int, ...]
-) -> PendingResize:
-    """Grant a resize. `processors`: reserved for the job already, or those that shall leave."""
-    state = turn.state
-    expand = target.size > job.size
-    if expand and not processors:
-        processors = state.processors.take(target.size - job.size)
-    elif not processors:
-        processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
-    if expand:
-        job.reserved = processors
-    job.resize = PendingResize(state.next_resize, seq, target, processors, expand, turn.now)
-    state.next_resize += 1
-    state.plan(job, planned_end(job))
-    for feature in turn.features["resize_granted"]:
-        feature.resize_granted(turn, job)
-    return job.resize
-
-
 def _in_place(turn: Turn, job: Job, dead: frozenset[int]) -> Answer:
     """Off the dead processors, and those that the nearest legal size does not need; or `continue`:
     then the application ends itself, and is restarted."""
@@ -307,7 +296,7 @@ def _in_place(turn: Turn, job: Job, dead: frozenset[int]) -> Answer:
         return before  # asked again, because our answer got lost
     if job.resize is not None:
         # The survivors have told before how the last resize ended that they know of.
-        _abort(turn, job, job.resize, "ranks were lost before the others heard of it")
+        abort(turn, job, job.resize, "ranks were lost before the others heard of it")
     alive = [p for p in job.allocation if p not in dead]
     target = largest_at_most(job.spec.configurations, len(alive))
     figures = {"lost": len(dead), "size": job.size}
@@ -326,14 +315,11 @@ def _in_place(turn: Turn, job: Job, dead: frozenset[int]) -> Answer:
     stay = set(alive[: target.size])
     leaving = tuple(p for p in job.allocation if p not in stay)
     reason = because("lost_in_place", next_size=target.size, **figures)
-    pending = _prepare(turn, job, seq, target, leaving)
+    pending = prepare(turn, job, seq, target, leaving)
     if job.stays:
         job.stays[-1].decision, job.stays[-1].reason = Remap.SHRINK, reason
     job.note(turn.now, "lost", reason)
     return Answer(seq, Remap.SHRINK, pending.resize_id, leaving, target, reason)
-
-
-# --- commit, abort ---------------------------------------------------------------------------
 
 
 def _pending(job: Job, instance: int, resize_id: int) -> PendingResize | None:
@@ -342,93 +328,3 @@ def _pending(job: Job, instance: int, resize_id: int) -> PendingResize | None:
     if pending is None or job.instance != instance or pending.resize_id != resize_id:
         return None
     return pending
-
-
-def _commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float) -> None:
-    before, state = job.configuration, turn.state
-    assert before is not None
-    end_s = _new_end(job, before, pending, turn.now)
-    turn.charge(job)  # before its size changes: usage is size times time
-    job.resize, job.reserved = None, ()
-    job.aborts = 0
-    job.resizes += 1
-    job.configuration = pending.target
-    if pending.expand:
-        job.allocation.extend(pending.processors)
-        if job.launching.by_agents:
-            Worlds.of(job).begin(pending.processors, pending.resize_id)
-    elif pending.processors:
-        job.allocation = state.processors.without(job.allocation, pending.processors)
-        if job.launching.by_agents:
-            Worlds.of(job).leave(pending.processors)
-    state.plan(job, end_s)
-    for feature in turn.features["resize_committed"]:
-        feature.resize_committed(turn, job)
-    if pending.processors and not pending.expand:
-        turn.let_go(job, list(pending.processors))
-        if state.queue:
-            # It gave way: it must not take back at once what the next job leaves idle.
-            job.settle = turn.config.settle
-    job.performance.moved(before, pending.target, redistribution_s)
-    job.stays.append(Stay(pending.target, turn.now, redistribution_time_s=redistribution_s))
-    code, figures = _from_to("committed", before, pending.target)
-    reason = because(code, redistribution_s=redistribution_s, **figures)
-    job.note(turn.now, "committed", reason)
-    turn.schedule()
-
-
-def planned_end(job: Job) -> float:
-    """When the active job's processors are expected back (s); +inf: not known."""
-    assert job.planned is not None
-    return job.planned[0]
-
-
-def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float) -> float:
-    """The planned end after a resize: what was left when it was granted, at the new speed.
-
-    The speed comes from the job's scalability if that is known, else from its measurements; without
-    either the old end stands.
-    """
-    end_s = planned_end(job)
-    if end_s <= pending.granted_s or end_s == INF:
-        return end_s
-    target, known = pending.target, job.spec.scalability
-    if known is not None:
-        ratio = known.ratio(target.size) / known.ratio(before.size)
-    else:
-        measured = job.performance.known
-        if before not in measured or target not in measured:
-            return end_s
-        ratio = measured[target] / measured[before]
-    return now + (end_s - pending.granted_s) * ratio
-
-
-def _abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
-    assert job.configuration is not None
-    job.resize, job.reserved = None, ()
-    if pending.target.size == job.size:
-        # Another grid moves data only: if that failed once it is not worth another try.
-        job.performance.bar(pending.target)
-    else:
-        job.aborts += 1
-        doublings = min(job.aborts - 1, RETRY_DOUBLINGS)
-        job.settle = max(job.settle, RETRY_FIRST * 2**doublings)
-    turn.state.plan(job, planned_end(job))
-    if pending.expand:
-        if job.launching.by_agents:  # its ranks may have been started
-            Worlds.of(job).end(pending.processors, pending.resize_id)
-        turn.let_go(job, list(pending.processors))
-    if job.stays:
-        job.stays[-1].decision = Remap.CONTINUE
-    code, figures = _from_to("aborted", job.configuration, pending.target)
-    job.note(turn.now, "aborted", because(code, why=why, **figures))
-    turn.schedule()
-
-
-def _from_to(
-    end: str, before: Configuration, after: Configuration
-) -> tuple[str, dict[str, Figure]]:
-    """Code and figures of the reason that tells how a resize ended."""
-    if before.size == after.size:
-        return f"regrid_{end}", {"grid": str(before), "next_grid": str(after)}
-    return f"resize_{end}", {"size": before.size, "next_size": after.size}

@@ -20,6 +20,8 @@ from dq_server.core.model.actions import AnswerSpawn
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.placing import take
+from dq_server.core.model.ran_on import note_nodes
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
@@ -107,6 +109,10 @@ class Spawning(Feature):
             spawns = Spawns.of(job)
             spawns.answers.clear()
             spawns.worlds.clear()
+
+    def succeeded(self, turn: Turn, job: Job) -> None:
+        """See `stopped`."""
+        self.stopped(turn, job)
 
     def resize_committed(self, turn: Turn, job: Job) -> None:
         """The ranks of an expansion have joined: nobody has to start them any more."""
@@ -197,9 +203,10 @@ def _wanted(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:
         return AnswerSpawn(job.id, job.instance, event.agent, event.ticket, 0, (), refusal)
     reason = because("spawn_granted", count=count, idle=idle)
     job.note(turn.now, "spawn", reason)
-    world, processors = state.next_resize, state.processors.take(count)
+    world, processors = state.next_resize, take(state, job, count)
     state.next_resize += 1
     turn.charge(job)  # before it holds more
+    note_nodes(state, job, processors)
     job.spawned = (*job.spawned, *processors)
     Worlds.of(job).begin(processors, world)
     state.plan(job, _end(job))

@@ -44,6 +44,14 @@ class JobAccepted:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayAccepted:
+    """As JobAccepted, of an array: these are its jobs, by index ascending as they were given."""
+
+    array: int
+    jobs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartJob:
     """Start the application: rank r on processors[r]."""
 
@@ -180,6 +188,7 @@ class WarnJob:
 
 Action = (
     JobAccepted
+    | ArrayAccepted
     | StartJob
     | KillJob
     | AnswerRemap

@@ -1,7 +1,6 @@
-"""Everything that can happen to the scheduler. Events are what the journal keeps.
+"""Everything that can happen to the scheduler. Events are what the journal keeps: facts only.
 
-An event carries facts only; time is handed to `Scheduler.handle` beside it.
-"""
+Time is handed to `Scheduler.handle` beside them."""
 
 from __future__ import annotations
 
@@ -9,6 +8,11 @@ from dataclasses import dataclass, field
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobSpec
+from dq_server.core.model.node_events import NodeJoined as NodeJoined
+from dq_server.core.model.node_events import NodeLost as NodeLost
+from dq_server.core.model.program_events import ResizesByRestart as ResizesByRestart
+from dq_server.core.model.program_events import RestartReady as RestartReady
+from dq_server.core.model.program_events import SizesDeclared as SizesDeclared
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,23 +20,6 @@ class Configured:
     """From now on the scheduler follows this configuration."""
 
     config: SchedulerConfig
-
-
-@dataclass(frozen=True, slots=True)
-class NodeJoined:
-    """A node offers processors. Joining again under the same name brings it back."""
-
-    node: str
-    processors: int
-    speed: float = 1.0  # relative to the others
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLost:
-    """A node no longer answers: its processors are gone, jobs on it must end everywhere."""
-
-    node: str
-    why: str = "no heartbeat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +76,8 @@ class TicketStarted:
     """A node that was asked for is granted: it starts, and will join under this name."""
 
     ticket: int
-    node: str
+    node: str  # empty: not known yet; said when it is
+    until_s: float | None = None  # its time ends then; said again when it moves. None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +103,7 @@ class TicketEnded:
 
     ticket: int
     why: str = ""
+    withdrawn: bool = False  # the cluster goes down: the engine has not failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +111,30 @@ class JobSubmitted:
     """A new job. A spec whose `request_id` was seen before yields the same job again."""
 
     spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySubmitted:
+    """New jobs of one description, told from each other by an index (features/arrays.py).
+
+    at_most  so many of them are in the queue or active at once; 0: any number
+    lines    what each is given besides; empty: nothing
+    A spec whose `request_id` was seen before yields the same array again.
+    """
+
+    spec: JobSpec
+    indices: tuple[int, ...]
+    at_most: int = 0
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRequested:
+    """A user wants all jobs of an array that can be killed, held or released to be so (`what`)."""
+
+    array: int
+    what: str
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +224,15 @@ class RemapPoint:
                           answer
     processors            how many the application runs on now: tells whether a resize happened
     resize_id             the last resize it carried out (0: none)
-    iteration_time_s      computing time of the iteration, the slowest rank's
+    iteration_time_s      computing time of an iteration, the slowest rank's: the mean of those
+                          since the remap point before
     redistribution_time_s of the resize that came before this iteration, 0 if none did
     preparing             the granted expansion whose new ranks are still starting (0: none): it
                           stays granted, and the iteration, slowed by their start, does not count
-    iterations            done since the remap point before: a job that prepares an expansion does
-                          not ask after each of its short iterations
+    iterations            done since the remap point before: a job does not ask after each of its
+                          short iterations
+    loop                  which of the program's loops they were of: times of one loop say nothing
+                          about another
     """
 
     job: int
@@ -228,6 +244,7 @@ class RemapPoint:
     redistribution_time_s: float = 0.0
     preparing: int = 0
     iterations: int = 1
+    loop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,11 +306,53 @@ class ResizeRequested:
     """A user wants the job on this many processors, at its next remap point.
 
     `rows`: of the grid, which must be one of the job's; 0: the one that is used at this size.
+    `hold`: the size stays until the user releases it, or orders another one.
     """
 
     job: int
     size: int
     rows: int = 0
+    hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SizeReleased:
+    """The user does not hold the job's size any more: the scheduler may resize it again."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """The program of a job has opened its session: it can be resized, if its kind allows."""
+
+    job: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankReported:
+    """One rank says where it is, because the others do not come, or it does not get on itself.
+
+    what     "left": it has left its session; "stays": it is in a turn, or at its end; "goes on"
+    turns    whose remap points it has passed
+    where    in its program, for people
+    waits    for other ranks, as far as it can know
+    for_s    how long it has been there
+    usual_s  how long a turn has taken at most; 0: it knows none
+    over     that is longer than the limit of [watch]
+    """
+
+    job: int
+    instance: int
+    rank: int
+    what: str
+    turns: int = 0
+    where: str = ""
+    waits: bool = False
+    for_s: float = 0.0
+    usual_s: float = 0.0
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,10 +475,15 @@ Event = (
     | TicketRevoked
     | TicketEnded
     | JobSubmitted
+    | ArraySubmitted
+    | ArrayRequested
     | JobAttached
     | JobStarted
     | JobEnded
     | JobGaveUp
+    | SizesDeclared
+    | ResizesByRestart
+    | RestartReady
     | CopyMade
     | WorkDone
     | ProcessorsVacated
@@ -431,6 +495,9 @@ Event = (
     | HoldRequested
     | ReleaseRequested
     | ResizeRequested
+    | SizeReleased
+    | SessionOpened
+    | RankReported
     | DynamicRequested
     | DynamicReleased
     | SpawnRequested

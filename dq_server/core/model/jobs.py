@@ -1,14 +1,14 @@
 """Jobs: what happens to them (`Job`), and which moves are legal.
 
-    HELD ⇄ QUEUED → STARTING → RUNNING → DONE | FAILED
+    HELD ⇄ QUEUED → STARTING ⇄ RUNNING → DONE | FAILED
                         └────────┴─→ KILLING → FAILED | KILLED
                         └────────┴─────┴─→ RESTARTING → QUEUED | FAILED | KILLED
 
 A job that has not started can be KILLED at once; one that is STARTING can have FAILED.
 A job that must wait for other jobs to end is WAITING before it is QUEUED. A job in KILLING still
 owns its processors: they return when the nodes confirm that they are empty. A protected job in
-RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. The next
-start is the next instance.
+RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. One that
+is resized by restart goes from RUNNING to STARTING. The next start is the next instance.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.KILLED}),
     _S.QUEUED: frozenset({_S.HELD, _S.STARTING, _S.KILLED}),
     _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED, _S.RESTARTING}),
-    _S.RUNNING: frozenset({_S.KILLING, _S.DONE, _S.FAILED, _S.RESTARTING}),
+    _S.RUNNING: frozenset({_S.STARTING, _S.KILLING, _S.DONE, _S.FAILED, _S.RESTARTING}),
     _S.KILLING: frozenset({_S.FAILED, _S.KILLED, _S.RESTARTING}),
     _S.RESTARTING: frozenset({_S.QUEUED, _S.FAILED, _S.KILLED}),
     _S.DONE: frozenset(),
@@ -136,6 +136,8 @@ class Job:
     answer: Answer | None = None  # to its latest remap point: a repeated one gets the same
     remap_points: int = 0  # of all its starts
     wanted: Configuration | None = None  # a size the user asked for (dq resize), not yet reached
+    held: Configuration | None = None  # the user wants it there until further notice
+    opened_s: float | None = None  # when the program of this start has opened its session
     settle: int = 0  # iterations before the next voluntary expansion (hysteresis)
     aborts: int = 0  # resizes in a row that could not be carried out
     performance: PerformanceData = field(default_factory=PerformanceData)
@@ -153,6 +155,7 @@ class Job:
     keeps_size: bool = False  # no policy may resize it at the moment
     restarts: int = 0  # times that it was interrupted and queued again
     start_on: Configuration | None = None  # the size to start on if not the one asked for
+    retries: int = 0  # times that it failed and was queued again
     work_done: bool = False  # its program has left its session in order
     gave_up: str = ""  # why the application will end, in its own words
     records: Records = field(default_factory=Records)  # of the features
@@ -166,6 +169,11 @@ class Job:
     def in_use(self) -> int:
         """Processors that its ranks run on: the allocation, and what its program has spawned on."""
         return len(self.allocation) + len(self.spawned)
+
+    @property
+    def fixed_size(self) -> bool:
+        """Whether no policy may resize it now."""
+        return self.keeps_size or self.held is not None
 
     @property
     def preferred(self) -> Configuration:
@@ -187,13 +195,19 @@ class Job:
         """The same size on the grid that was kept for it, if several were tried."""
         return self.performance.kept.get(configuration.size, configuration)
 
+    def next_start(self) -> None:
+        """Forget what the application has said in the last start: the next one says it anew."""
+        self.answer = self.exit_code = self.opened_s = None
+        self.called = self.work_done = False
+        self.gave_up = ""
+
     def begin_again(self, reason: Reason) -> None:
         """Nothing of the last start counts for the next one, except what was measured."""
-        self.answer = self.resize = self.end_reason = self.exit_code = None
+        self.next_start()
+        self.resize = self.end_reason = None
         self.reserved = ()
-        self.called = self.warned = False
+        self.warned = False
         self.settle = self.aborts = 0
-        self.gave_up, self.work_done = "", False
         self.performance.moved_elsewhere()
         if self.stays:
             self.stays[-1].decision, self.stays[-1].reason = "restart", reason

@@ -21,8 +21,22 @@ class Launching(StrEnum):
     JOIN = "join"
     # ... or a rank spawns them (MPI_Comm_spawn).
     SPAWN = "spawn"
+    # No ranks come to a running job: a resize ends all of them, and the job starts again on its new
+    # size, from a copy of its data (features/succession.py).
+    RESTART = "restart"
+    MPIEXEC_RESTART = "mpiexec-restart"
 
     @property
     def by_agents(self) -> bool:
         """Whether the agents start the ranks themselves."""
-        return self in (Launching.JOIN, Launching.SPAWN)
+        return self in (Launching.JOIN, Launching.SPAWN, Launching.RESTART)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a resize ends all ranks."""
+        return self in (Launching.RESTART, Launching.MPIEXEC_RESTART)
+
+    @property
+    def by_restart(self) -> Launching:
+        """The same launcher, where a resize ends all ranks."""
+        return Launching.RESTART if self.by_agents else Launching.MPIEXEC_RESTART

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 
 from dq_server.core.model.sizes import Configuration
@@ -109,7 +110,7 @@ class PerformanceData:
         now_s = self.known.get(current, min(self.known.values()))
         for smaller, time_s in reversed(self.visited()):
             if smaller.size < current.size and not self._set_aside(smaller):
-                yield smaller, time_s / now_s - 1.0
+                yield smaller, _relative(time_s, now_s) - 1.0
 
     def expand_candidates(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
         """Larger configurations with data, up to the sweet spot, with the gain of each.
@@ -123,8 +124,14 @@ class PerformanceData:
             if larger.size <= current.size or self._set_aside(larger):
                 continue
             if self.allows(larger):
-                yield larger, 1.0 - time_s / now_s
+                yield larger, 1.0 - _relative(time_s, now_s)
 
     def allows(self, configuration: Configuration) -> bool:
         """Whether expanding there stays within the sweet spot."""
         return self.sweet_spot is None or configuration.size <= self.sweet_spot.size
+
+
+def _relative(time_s: float, to_s: float) -> float:
+    if to_s > 0:
+        return time_s / to_s
+    return inf if time_s > 0 else 1.0  # a program may report a time too short to be measured

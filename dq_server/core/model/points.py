@@ -1,14 +1,22 @@
 """Shrink points and expand points: candidate configurations with their penalty or gain.
 
 Source: ReSHAPE thesis, 3.4.4, "Shrink decisions" and "Expand decisions".
+
+All points of all jobs are kept sorted as jobs change (derived.py): a decision begins with the best
+ones and stops where the rest cannot matter. Its cost follows the number of points that it takes,
+not the number of jobs that run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 
+from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import Job, JobKind, JobState
+from dq_server.core.model.placing import room
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 
@@ -33,63 +41,155 @@ class ExpandPoint:
     gain: float
 
 
-def resizable(state: State) -> Iterable[Job]:
-    """Running malleable jobs that reach remap points and have no resize under way.
+def is_resizable(state: State, job: Job) -> bool:
+    """Whether it is a running malleable job that reaches remap points, with no resize under way.
 
     One that first has to leave a node that drains is not there to be resized.
     """
     withheld = state.processors.withheld
-    for job in state.active.values():
-        if (
-            job.state is JobState.RUNNING
-            and job.spec.kind is JobKind.MALLEABLE
-            and job.remap_points
-            and job.resize is None
-            and not job.keeps_size
-            and (not withheld or withheld.isdisjoint(job.allocation))
-        ):
-            yield job
+    return (
+        job.state is JobState.RUNNING
+        and job.spec.kind is JobKind.MALLEABLE
+        and job.remap_points > 0
+        and job.resize is None
+        and not job.fixed_size
+        and (not withheld or withheld.isdisjoint(job.allocation))
+    )
 
 
-def shrink_points(state: State) -> list[ShrinkPoint]:
-    """All shrink points, ascending by penalty; ties: fewer processors freed, older job first."""
-    points = [
-        ShrinkPoint(job, smaller, job.size - smaller.size, penalty)
-        for job in resizable(state)
-        if job.configuration is not None
-        for smaller, penalty in job.performance.shrink_stack(job.configuration)
-    ]
-    return sorted(points, key=lambda p: (p.penalty, p.freed, p.job.id))
+def resizable(state: State) -> Iterable[Job]:
+    """The active jobs that are."""
+    return (job for job in state.active.values() if is_resizable(state, job))
 
 
-def choose_shrinks(points: list[ShrinkPoint], needed: int) -> dict[int, ShrinkPoint] | None:
-    """Take points in order until `needed` processors are freed; None if all together do not.
-
-    Of one job only the largest shrink counts: a later point that frees more replaces the earlier.
-    """
-    chosen: dict[int, ShrinkPoint] = {}
-    freed = 0
-    for point in points:
-        if freed >= needed:
-            break
-        before = chosen.get(point.job.id)
-        more = point.freed - (before.freed if before else 0)
-        if more > 0:
-            chosen[point.job.id] = point
-            freed += more
-    return chosen if freed >= needed else None
+# Sorted by what decides, then the job's id and which of its points it is: penalty, freed, job, k;
+# and gain (negative, the best first), added, job, k. The point itself is never compared.
+Shrink = tuple[float, int, int, int, ShrinkPoint]
+Expand = tuple[float, int, int, int, ExpandPoint]
 
 
-def expand_points(state: State, idle: int, threshold: float) -> list[ExpandPoint]:
-    """Expand points that fit on the idle processors, best gain first; ties: older job first.
+@dataclass(slots=True)
+class _Own:
+    """The points of one job."""
 
-    A point that does not fit is no candidate: it must not keep idle processors from others.
-    """
-    points = [
-        ExpandPoint(job, larger, larger.size - job.size, gain)
-        for job in resizable(state)
-        if job.configuration is not None and not job.settle
-        for larger, gain in job.performance.expand_candidates(job.configuration)
-        if larger.size - job.size <= idle and gain > threshold
-    ]
-    return sorted(points, key=lambda p: (-p.gain, p.added, p.job.id))
+    shrinks: list[Shrink] = field(default_factory=list)
+    expands: list[Expand] = field(default_factory=list)
+
+    @property
+    def freed(self) -> int:
+        """What the job can free at most."""
+        return max((freed for _, freed, *_ in self.shrinks), default=0)
+
+
+class Points(Derived):
+    """All points, the best first; ties: fewer processors first, then the older job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._own: dict[int, _Own] = {}  # by job, of those that have any
+        self._shrinks: list[Shrink] = []
+        self._expands: dict[int, list[Expand]] = {}  # by the number of processors added
+        self._freeable = 0  # by all jobs together
+
+    def update(self, state: State, job_id: int, job: Job | None) -> None:
+        """See Derived."""
+        new = _points(job) if job is not None and is_resizable(state, job) else _Own()
+        old = self._own.pop(job_id, None) or _Own()
+        if new.shrinks or new.expands:
+            self._own[job_id] = new
+        if new.shrinks != old.shrinks:
+            self._freeable += new.freed - old.freed
+            for shrink in old.shrinks:
+                del self._shrinks[bisect_left(self._shrinks, shrink)]
+            for shrink in new.shrinks:
+                insort(self._shrinks, shrink)
+        if new.expands != old.expands:
+            for expand in old.expands:
+                there = self._expands[expand[1]]
+                del there[bisect_left(there, expand)]
+                if not there:
+                    del self._expands[expand[1]]
+            for expand in new.expands:
+                insort(self._expands.setdefault(expand[1], []), expand)
+
+    def said(self) -> object:
+        """See Derived."""
+        return self._own, self._shrinks, self._expands, self._freeable
+
+    def to_free(self, needed: int) -> dict[int, ShrinkPoint] | None:
+        """Take points in order until `needed` processors are freed; None if all together do not.
+
+        Of one job only the largest shrink counts: a later point that frees more replaces the
+        earlier.
+        """
+        if needed > self._freeable:
+            return None
+        chosen: dict[int, ShrinkPoint] = {}
+        freed = 0
+        for *_, point in self._shrinks:
+            if freed >= needed:
+                break
+            before = chosen.get(point.job.id)
+            more = point.freed - (before.freed if before else 0)
+            if more > 0:
+                chosen[point.job.id] = point
+                freed += more
+        return chosen
+
+    def funded(
+        self, state: State, idle: int, threshold: float, without: Job | None = None
+    ) -> Iterator[tuple[ExpandPoint, bool]]:
+        """Expand points in order, and whether the idle processors go to each: one point per job.
+
+        Only points that fit on what is left, and gain more than the threshold: what does not fit
+        must not keep idle processors from others. `without`: not those of this job.
+        """
+        # The next point of each list; a list whose points do not fit any more is left out.
+        heads = [(points[0], 0, points) for added, points in self._expands.items() if added <= idle]
+        heapify(heads)
+        left, given = idle, set[int]()
+        while heads:
+            (loss, added, job_id, _, point), at, points = heads[0]
+            if -loss <= threshold:
+                return  # and so do all others, which gain less
+            if added > left or at + 1 == len(points):
+                heappop(heads)
+            else:
+                heapreplace(heads, (points[at + 1], at + 1, points))
+            job = point.job
+            if job is without or (job.spec.needs is not None and added > room(state, job)):
+                continue
+            gets = added <= left and job_id not in given
+            if gets:
+                given.add(job_id)
+                left -= added
+            yield point, gets
+
+    def expansion(
+        self, state: State, job: Job, idle: int, threshold: float
+    ) -> tuple[ExpandPoint | None, ExpandPoint | None]:
+        """The best point of all (None: there is none that fits), and the one that `job` gets."""
+        own, first = self._own.get(job.id), None
+        least = -own.expands[-1][0] if own is not None and own.expands else None
+        for point, gets in self.funded(state, idle, threshold):
+            first = first or point
+            if gets and point.job is job:
+                return first, point
+            if least is None or point.gain < least:
+                break  # none of what follows is the job's
+        return first, None
+
+
+def _points(job: Job) -> _Own:
+    current = job.configuration
+    assert current is not None, "it runs"
+    data, size, own = job.performance, job.size, _Own()
+    for k, (smaller, penalty) in enumerate(data.shrink_stack(current)):
+        shrink = ShrinkPoint(job, smaller, size - smaller.size, penalty)
+        own.shrinks.append((penalty, shrink.freed, job.id, k, shrink))
+    if not job.settle:
+        for k, (larger, gain) in enumerate(data.expand_candidates(current)):
+            expand = ExpandPoint(job, larger, larger.size - size, gain)
+            own.expands.append((-gain, expand.added, job.id, k, expand))
+    own.expands.sort()
+    return own

@@ -57,6 +57,7 @@ class PoolOptions(Options):
     start_within_s  a granted node that has not joined after this time is given back
     retry_s         how long after a refusal the engine is asked again; doubled each time
     retry_max_s     until it is this long
+    lasts_s         how long the engine leaves a node with the pool; None: as long as it is wanted
     depth           waiting jobs, from the head of the queue on, that nodes are asked for
     grow            ask for nodes on which running jobs can grow, too
     gain            relative gain of an iteration's time that such a node must promise
@@ -72,6 +73,7 @@ class PoolOptions(Options):
     start_within_s: float = 1800.0
     retry_s: float = 10.0
     retry_max_s: float = 600.0
+    lasts_s: float | None = None
     depth: int = 100
     grow: bool = True
     gain: float = 0.1
@@ -94,6 +96,8 @@ class PoolOptions(Options):
             least = 0.0 if name in ("idle_s", "start_s") else 1.0
             if not least <= value <= 365 * 86400:
                 raise ConfigError(f"[pool] {name} = {value}: from {least:g} s to a year")
+        if self.lasts_s is not None and not 1.0 <= self.lasts_s <= 365 * 86400:
+            raise ConfigError(f"[pool] lasts_s = {self.lasts_s}: from 1 s to a year")
         if self.retry_max_s < self.retry_s:
             raise ConfigError(
                 f"[pool] retry_max_s = {self.retry_max_s:g} is less than retry_s = {self.retry_s:g}"
@@ -117,6 +121,7 @@ class Ticket:
     granted_s: float | None = None  # when it became STARTING
     idle_s: float | None = None  # since when all of its processors are idle; only if UP
     pending: str = ""  # why the engine keeps it waiting; only if ASKED
+    until_s: float | None = None  # when its time ends, as the engine says; None: it has not said
 
 
 @dataclass(slots=True)

@@ -1,9 +1,10 @@
 """Nodes and processors: who owns each processor at this moment.
 
 A processor is always in exactly one place: idle, owned by one job (allocated, or reserved for a
-granted expansion), vacating (released, the node has not confirmed yet), resting (nobody's, on a
-node that drains), or down with its node. Those of a draining node are *withheld*: who has them may
-keep them for now, but nobody gets them, and nothing counts on getting them back.
+granted expansion), vacating (released, the node has not confirmed yet), kept (nobody's, for a
+waiting job that needs this node), resting (nobody's, on a node that drains), or down with its node.
+Those of a draining node are *withheld*: who has them may keep them for now, but nobody gets them,
+and nothing counts on getting them back.
 
 Processors are numbered in the order in which nodes joined; the lowest idle ones are taken first,
 which packs jobs on nodes and makes every run repeatable.
@@ -11,21 +12,26 @@ which packs jobs on nodes and makes every run repeatable.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Sized
 from dataclasses import dataclass, field
 
 from dq_server.core.model.errors import InvariantViolation, UnknownNode
 
+FEW = 64  # so many are put into their places one by one: beyond, sorting everything costs less
+
 
 @dataclass(slots=True)
 class Node:
-    """A node and the processors it brings."""
+    """A node and the processors it brings. `memory` in bytes, 0: not known."""
 
     name: str
     processors: tuple[int, ...]
     speed: float = 1.0
     up: bool = True
+    memory: int = 0
+    gpus: int = 0
+    features: tuple[str, ...] = ()
     # Numbers of processors that it had before it came back with fewer; down, and used again first.
     former: tuple[int, ...] = ()
 
@@ -41,6 +47,7 @@ class Processors:
     down: set[int] = field(default_factory=set)
     withheld: set[int] = field(default_factory=set)  # all processors of up nodes that drain
     resting: set[int] = field(default_factory=set)  # of `withheld`, those that are nobody's
+    kept: set[int] = field(default_factory=set)  # nobody's, for one waiting job (placing.py)
     capacity: int = 0  # processors on nodes that are up, without those withheld
 
     @property
@@ -97,14 +104,45 @@ class Processors:
             return node.processors
         node.up = False
         gone = set(node.processors)
-        self.idle = [p for p in self.idle if p not in gone]
+        self._off_idle(gone)
         for p in gone & self.vacating.keys():
             del self.vacating[p]
         self.down |= gone
         self.capacity -= len(gone - self.withheld)
         self.withheld -= gone
         self.resting -= gone
+        self.kept -= gone
         return node.processors
+
+    def resize(self, node: Node, count: int, owned: Iterable[int]) -> tuple[int, ...]:
+        """A node that is up, and is not withheld, has another number of processors from now on.
+
+        `owned`: see `join`. Returns those that it has no more; what owns them has lost them.
+        """
+        before, had = set(node.processors), (*node.processors, *node.former)
+        new = range(len(self.node_of), len(self.node_of) + count - len(had))
+        self.node_of.extend(node.name for _ in new)
+        node.processors, node.former = (*had[:count], *new), had[count:]
+        gone, came = before - set(node.processors), set(node.processors) - before
+        self._off_idle(gone)
+        for p in gone & self.vacating.keys():
+            del self.vacating[p]
+        self.kept -= gone
+        self.down = (self.down | gone) - came
+        self.capacity += len(came) - len(gone)
+        busy = self.vacating.keys() | set(owned)
+        self._to_idle(p for p in came if p not in busy)
+        return tuple(sorted(gone))
+
+    def keep(self, processors: Iterable[int]) -> None:
+        """Idle processors are kept for a job that waits."""
+        self.kept.update(processors)
+        self._off_idle(self.kept)
+
+    def unkeep(self) -> None:
+        """What was kept is idle again."""
+        kept, self.kept = self.kept, set()
+        self._to_idle(kept)
 
     def withhold(self, node: Node) -> None:
         """The node, which is up, drains: nobody gets its processors any more."""
@@ -113,7 +151,9 @@ class Processors:
             return
         self.withheld |= mine
         self.resting.update(p for p in self.idle if p in mine)
-        self.idle = [p for p in self.idle if p not in mine]
+        self.resting |= self.kept & mine
+        self.kept -= mine
+        self._off_idle(mine)
         self.capacity -= len(mine)
 
     def offer(self, node: Node) -> None:
@@ -147,8 +187,7 @@ class Processors:
 
     def claim(self, processors: tuple[int, ...]) -> None:
         """Take the processors that `find` found."""
-        taken = set(processors)
-        self.idle = [p for p in self.idle if p not in taken]
+        self._off_idle(set(processors))
 
     def give_back(self, processors: Iterable[int]) -> None:
         """Processors become idle at once (those of lost nodes stay down)."""
@@ -179,12 +218,27 @@ class Processors:
         if self.withheld:
             self.resting.update(p for p in back if p in self.withheld)
             back = [p for p in back if p not in self.withheld]
-        if len(back) < 4:
+        if not back:
+            return
+        back.sort()
+        idle = self.idle
+        at = bisect_left(idle, back[0])
+        if at == bisect_left(idle, back[-1]):
+            idle[at:at] = back  # those of one node nearly always lie side by side
+        elif len(back) < FEW:
             for p in back:
-                insort(self.idle, p)
+                insort(idle, p)
         else:
-            self.idle.extend(back)
-            self.idle.sort()
+            idle.extend(back)
+            idle.sort()
+
+    def _off_idle(self, gone: set[int]) -> None:
+        """These are idle no more; not all of them were. Looks only where they would be."""
+        if not gone:
+            return
+        idle = self.idle
+        first, last = bisect_left(idle, min(gone)), bisect_right(idle, max(gone))
+        idle[first:last] = [p for p in idle[first:last] if p not in gone]
 
     def speeds(self, processors: Iterable[int]) -> list[float]:
         """Relative speed of each processor's node."""
@@ -211,6 +265,8 @@ class Processors:
         for job, processors in owned:
             for p in processors:
                 put(p, f"owned by job {job}")
+        for p in self.kept:
+            put(p, "kept")
         for p in self.resting:
             put(p, "resting")
             if p not in self.withheld:
@@ -220,7 +276,7 @@ class Processors:
             raise InvariantViolation(f"processors {granted} are withheld and idle")
         for p, node in enumerate(self.node_of):
             if p in self.down:
-                if place.get(p, "").startswith(("idle", "vacating", "resting")):
+                if place.get(p, "").startswith(("idle", "vacating", "kept", "resting")):
                     raise InvariantViolation(f"processor {p} is down and also {place[p]}")
             elif p not in place:
                 raise InvariantViolation(f"processor {p} of node {node} is lost")

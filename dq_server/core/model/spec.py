@@ -8,6 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 
 from dq_server.core.model.errors import InvalidSpec
+from dq_server.core.model.needs import Needs
 from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.model.protection import Protection
 from dq_server.core.model.scalability import Scalability
@@ -21,6 +22,22 @@ class JobKind(StrEnum):
     MOLDABLE = "moldable"
     MALLEABLE = "malleable"
     EVOLVING = "evolving"
+
+
+# What is done when a rank is missing: docs/mistakes.md, features/watch.py.
+WATCH_ACTIONS = ("warn", "abort", "kill")
+
+
+RETRY_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Which job of an array it is (features/arrays.py). `line`: its own of --each-line."""
+
+    array: int
+    index: int
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +55,15 @@ class JobSpec:
     `exec_only`: Python ranks are executed, not forked from a starter;
     `parts`: several programs (ranks, words) in the order of their ranks, instead of `argv` alone.
     These three need ranks that the agents start (Launching.by_agents).
+    `watch`: what is done when a rank is missing (features/watch.py); empty: as the cluster says.
+    `needs`: memory, GPUs and features of the nodes, for each processor (model/placing.py).
     `other_grids`: of sizes that may be viewed in several ways those beside the one among
     `configurations`, in the order in which they are to be tried (policies/grids.py).
+    `output`, `error`: patterns of the files for what the ranks write (live/output_paths.py); empty:
+    files in the job's folder. `retry`: how often a failed job is started again from its beginning.
+    `element`: of an array, whose environment the array keeps; None: it stands alone.
+    `declared`: the sizes that the program itself can run on, empty if it has not said; those of
+    `configurations` are among them.
     """
 
     name: str
@@ -71,6 +95,13 @@ class JobSpec:
     label: bool = False
     exec_only: bool = False
     parts: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    watch: str = ""
+    needs: Needs | None = None
+    declared: tuple[int, ...] = ()
+    output: str = ""
+    error: str = ""
+    retry: int = 0
+    element: Element | None = None
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -90,10 +121,21 @@ class JobSpec:
             self._validate_profile()
         if self.parts:
             self._validate_parts()
+        if not 0 <= self.retry <= RETRY_MAX:
+            raise InvalidSpec(f"{self.retry} retries: 0 to {RETRY_MAX}")
+        if self.watch and self.watch not in WATCH_ACTIONS:
+            raise InvalidSpec(f"watch is {self.watch!r}: {', '.join(WATCH_ACTIONS)}")
         for name in ("walltime_s", "estimate_s"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise InvalidSpec(f"{name} must be positive, not {value}")
+        if self.needs is not None:
+            self.needs.validate()
+            if self.profile:
+                raise InvalidSpec(
+                    "a job with a profile is planned by processors alone: it cannot ask for memory,"
+                    " GPUs or features"
+                )
         both = set(self.after) & set(self.after_any)
         if both:
             raise InvalidSpec(f"job {min(both)} is to end successfully and in whatever way: choose")
@@ -114,7 +156,9 @@ class JobSpec:
     @property
     def needs_agents(self) -> str:
         """What of it only agents can do that start the ranks themselves; empty: nothing."""
-        wanted = {"--input": self.input, "--label": self.label, "--mpmd": self.parts}
+        wanted: dict[str, object] = {"--input": self.input, "--label": self.label}
+        wanted |= {"--mpmd": self.parts, "--output": self.output, "--error": self.error}
+        wanted["--gpus"] = self.needs is not None and self.needs.gpus
         return ", ".join(name for name, given in wanted.items() if given)
 
     def _validate_profile(self) -> None:
@@ -143,6 +187,10 @@ class JobSpec:
     def grids_of(self, size: int) -> tuple[Configuration, ...]:
         """The grids of a legal size, the preferred one first."""
         return tuple(c for c in (*self.configurations, *self.other_grids) if c.size == size)
+
+    def runs_on(self, size: int) -> bool:
+        """Whether the program can run on that many processors, as far as it has said."""
+        return not self.declared or size in self.declared
 
     def configuration_of(self, size: int) -> Configuration:
         """The listed configuration of this size, or the grid nearest to a square."""

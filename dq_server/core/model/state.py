@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Protocol
 
+from dq_server.core.model.derived import TOUCHED_MAX, Derived
 from dq_server.core.model.errors import InvariantViolation, UnknownJob
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.processors import Processors
@@ -66,6 +67,8 @@ class State:
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     features: Hooks = field(default_factory=_NoFeatures)
+    derived: dict[str, Derived] = field(default_factory=dict, compare=False, repr=False)
+    # by class; computed from what is above and kept as it changes (derived.py)
 
     def job(self, job_id: int) -> Job:
         """The job, or UnknownJob."""
@@ -145,6 +148,7 @@ class State:
         if job.planned is not None:
             self.unplan(job)
         job.planned = (end_s, job.id, self._returns(job))
+        self.touch(job)
         insort(self.ends, job.planned)
         if job.resize is not None or job.state is JobState.KILLING:
             self.changing[job.id] = job
@@ -168,6 +172,14 @@ class State:
         del self.ends[bisect_left(self.ends, job.planned)]
         job.planned = None
         self.changing.pop(job.id, None)
+        self.touch(job)
+
+    def touch(self, job: Job) -> None:
+        """The job has changed, in a way that what is derived of it may have changed, too."""
+        for derived in list(self.derived.values()):
+            derived.touched.add(job.id)
+            if len(derived.touched) > TOUCHED_MAX + len(self.active):
+                del self.derived[type(derived).__name__]
 
     # --- invariants -----------------------------------------------------------------------------
 
@@ -182,12 +194,18 @@ class State:
             raise InvariantViolation("`ends` is not the sorted plan of the active jobs")
         for job in self.jobs.values():
             self._check_job(job)
+        for derived in list(self.derived.values()):
+            derived.check(self)
         for feature in self.features["check"]:
             feature.check(self)
 
     def _check_job(self, job: Job) -> None:
         if (job.state is JobState.QUEUED) != (job.id in self.queue):
             raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
+        if job.state is JobState.WAITING and not any(
+            feature.holds_back(self, job) for feature in self.features["holds_back"]
+        ):
+            raise InvariantViolation(f"job {job.id} waits for nobody")
         if (job.state in ACTIVE) != (job.id in self.active):
             raise InvariantViolation(f"job {job.id} is {job.state} but `active` disagrees")
         changes = job.state is JobState.KILLING or job.resize is not None

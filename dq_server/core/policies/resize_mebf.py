@@ -6,17 +6,19 @@ The start policy that belongs to it is EASY with moldable start. After each sche
 * Nobody waits and processors are idle: expand. The most scalable job first; how much it may get is
   what tells Handoff, Spare and Intensive apart (`_granted`).
 * Somebody waits and nothing is idle: shrink. The least scalable job first; each gives up to
-  `share` of its processors, until the job at the head of the queue can start. A job that was
-  resized before is left alone.
+  `share` of its processors, until the job at the head of the queue can start. If all together do
+  not make room for it they shrink all the same (`partial`): Algorithm 2 has no such condition, and
+  what they free is the head's sooner, or meanwhile that of a job which ends before it can start. A
+  job that was resized before is left alone.
 * Somebody waits, some processors are idle, and none of the waiting jobs could be backfilled:
   `also` says whether to leave them (basic), to expand (expand+) or to shrink (shrink+).
 
-Every resize must be feasible (`_feasible`). Choices where the text is silent: jobs shrink only if
-together they make room for the head job; processors already on their way to it are counted; an
-expansion must bring the job's end forward, its cost included; a job's own run time estimate is what
-is left of its planned end, and a job without any (no estimate, no walltime) is never resized. A job
-that does not say how it scales, as live ones, is believed to scale as it was measured, or, as long
-as it ran on one size only, with `rho`; its resizes cost what the last ones did.
+Every resize must be feasible (`_feasible`). Choices where the text is silent: processors already on
+their way to the head job are counted; an expansion must bring the job's end forward, its cost
+included; a job's own run time estimate is what is left of its planned end, and a job without any
+(no estimate, no walltime) is never resized. A job that does not say how it scales, as live ones, is
+believed to scale as it was measured, or, as long as it ran on one size only, with `rho`; its
+resizes cost what the last ones did.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class MebfOptions(Options):
     share        what a job gives away at most when it shrinks, of its processors
     spare_ratio  Spare: an expansion must exceed this share of the job's processors
     rho          scalability that a job is believed to have before it is measured (0: linear)
+    partial      jobs shrink also if all together do not make room for the job that waits
     also         what else to do with idle processors that nobody in the queue can use:
                  "", "expand" (expand+) or "shrink" (shrink+)
     """
@@ -79,6 +82,7 @@ class MebfOptions(Options):
         "mebf_share": "share",
         "mebf_spare_ratio": "spare_ratio",
         "mebf_rho": "rho",
+        "mebf_partial": "partial",
         "mebf_also": "also",
     }
 
@@ -87,6 +91,7 @@ class MebfOptions(Options):
     share: float = 0.4
     spare_ratio: float = 0.5
     rho: float = 0.15
+    partial: bool = True
     also: str = ""
 
     def validate(self) -> None:
@@ -247,7 +252,8 @@ class MebfResize(ResizePolicy):
     ) -> list[tuple[Job, Configuration]]:
         room = head.spec.needed if head.spec.profile else smallest_start(head, config.moldable)
         needed = room - idle - state.incoming()
-        if needed <= 0 or needed > self._freeable:
+        partial = self._options.partial
+        if needed <= 0 or (needed > self._freeable and not partial):
             return []
         chosen: list[tuple[Job, Configuration]] = []
         kept: list[_Candidate] = []
@@ -268,7 +274,7 @@ class MebfResize(ResizePolicy):
                     kept += candidates[at + 1 :]
                     break
         self._shrinkable = kept
-        return chosen if needed <= 0 else []
+        return chosen if needed <= 0 or partial else []
 
     def _notice(self, state: State) -> None:
         """Take in the jobs that started since the last time."""
@@ -278,7 +284,7 @@ class MebfResize(ResizePolicy):
             if start in seen:
                 break
             seen.add(start)
-            if job.spec.kind is JobKind.MALLEABLE and not job.keeps_size:
+            if job.spec.kind is JobKind.MALLEABLE and not job.fixed_size:
                 self._take_in(job)
         if len(seen) > 2 * len(state.active) + 64:
             seen.intersection_update((job.id, job.instance) for job in state.active.values())

@@ -25,7 +25,8 @@ from dataclasses import replace
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.points import expand_points
+from dq_server.core.model.placing import room
+from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.scalability import RunTime
 from dq_server.core.model.sizes import Configuration
@@ -33,7 +34,7 @@ from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
-from dq_server.core.policies.resize_reshape import ReshapeResize, funded, make_room, measuring
+from dq_server.core.policies.resize_reshape import ReshapeResize, make_room, measuring
 
 declare(
     model_probe="{time_s:.4g} s per iteration on {size}; {model} through {points} sizes expects"
@@ -172,11 +173,12 @@ def _found(
 def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
     """The largest size that the idle processors allow, beside what other jobs are known to gain."""
     idle = _idle(state, job, now)
-    others = [p for p in expand_points(state, idle, config.threshold) if p.job is not job]
-    taken = sum(p.added for p in funded(others, idle).values())
+    others = Points.of(state).funded(state, idle, config.threshold, without=job)
+    taken = sum(point.added for point, gets in others if gets)
     return job.size + idle - taken
 
 
 def _idle(state: State, job: Job, now: float) -> int:
     """Idle processors that the job can use until its planned end."""
-    return free(state, now, job.planned[0] if job.planned else INF)
+    idle = free(state, now, job.planned[0] if job.planned else INF)
+    return idle if job.spec.needs is None else min(idle, room(state, job))

@@ -22,7 +22,8 @@ from dataclasses import replace
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.points import ExpandPoint, choose_shrinks, expand_points, shrink_points
+from dq_server.core.model.placing import room
+from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
@@ -71,8 +72,8 @@ class ReshapeResize(ResizePolicy):
         assert current is not None, "only a running job has remap points"
         head = state.head(now)
         if head is not None:
-            room = make_room(state, job, current, head)
-            return room if room.target else grids.beside(room, job, current, config)
+            verdict = make_room(state, job, current, head)
+            return verdict if verdict.target else grids.beside(verdict, job, current, config)
         if not job.performance.measured(config.samples):
             return measuring(job, config)
         trial = grids.trial(job, current, config)
@@ -102,7 +103,7 @@ def make_room(state: State, job: Job, current: Configuration, head: Job) -> Verd
     needed = head_size - idle - incoming
     if needed <= 0:
         return Verdict(None, because("waiting_no_shrink", why="that is enough", **waiting))
-    chosen = choose_shrinks(shrink_points(state), needed)
+    chosen = Points.of(state).to_free(needed)
     if chosen is None:
         why = "no set of jobs can shrink enough to make room"
         return Verdict(None, because("waiting_no_shrink", why=why, **waiting))
@@ -163,12 +164,11 @@ def _expand(
         return Verdict(None, because("settling", left=job.settle))
     if idle == 0:
         return Verdict(None, because("no_idle"))
-    points = expand_points(state, idle, config.threshold)
-    if not points:
-        return _probe(job, current, idle, config)
-    point = funded(points, idle).get(job.id)
+    best, point = Points.of(state).expansion(state, job, idle, config.threshold)
+    if best is None:
+        usable = idle if job.spec.needs is None else min(idle, room(state, job))
+        return _probe(job, current, usable, config)
     if point is None:
-        best = points[0]
         return Verdict(
             None, because("expand_point_elsewhere", winner=best.job.id, gain_pct=100 * best.gain)
         )
@@ -184,16 +184,6 @@ def _expand(
             idle=idle,
         ),
     )
-
-
-def funded(points: list[ExpandPoint], idle: int) -> dict[int, ExpandPoint]:
-    """The idle processors go to the points in order, one point per job."""
-    funded: dict[int, ExpandPoint] = {}
-    for point in points:
-        if point.job.id not in funded and point.added <= idle:
-            funded[point.job.id] = point
-            idle -= point.added
-    return funded
 
 
 def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig) -> Verdict:

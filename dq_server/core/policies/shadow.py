@@ -6,10 +6,10 @@ what the head job needs. (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001, section 2.
 that are on their way bring idle processors when they are expected.
 
 Choices where the text is silent: all jobs planned to end exactly at the shadow time count for the
-extra processors; a job that runs longer than planned is expected to end at any moment, hence now;
-if the ends that matter are not known the shadow time is +inf and only extra processors can be used,
-so that a stream of short jobs cannot starve the head job; a head job that the cluster cannot hold
-(nodes are lost) holds up nobody.
+extra processors; processors that are being vacated are back at any moment, hence now, and so are
+those of a job that runs longer than planned; if the ends that matter are not known the shadow time
+is +inf and only extra processors can be used, so that a stream of short jobs cannot starve the head
+job; a head job that the cluster cannot hold (nodes are lost) holds up nobody.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ def reserve(state: State, starts: list[Start], idle: int, needed: int, now: floa
     if coming:  # as if jobs that nobody has submitted held them until then
         ends = sorted([*ends, *((at_s, 0, count) for at_s, count in coming)])
     free = idle + state.processors.coming
+    if free >= needed:  # it waits for the word that they are empty, and for no job's end
+        return _reserved_at(ends, 0, now, free - needed, now)
     for k, (end_s, _, held) in enumerate(ends):
         free += held
         if free >= needed:

@@ -5,7 +5,8 @@ Source: Lifka 1995; Mu'alem & Feitelson 2001, 2.2; MEBF paper, sections 1 and 3.
 1. Jobs start from the head of the queue while they fit.
 2. The first that does not fit gets a reservation (shadow.py).
 3. In queue order, a later job that fits on the idle processors starts if it plans to end by the
-   shadow time, or if it needs no more than the extra processors, which it then uses up.
+   shadow time, or if it needs no more than the extra processors, which it then uses up. With
+   moldable start it may be backfilled on fewer processors than it prefers (`smaller`).
 
 Speed. Between two releases of processors things only become tighter, so that only jobs that joined
 the queue since the last pass can start: `_Memo` keeps the reservation for them. A long queue is
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fitting import adapts, fitting, smallest_start
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.options import Options
 from dq_server.core.model.reasons import because
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
@@ -38,6 +40,21 @@ if TYPE_CHECKING:
 
 LONG_QUEUE = 64
 INF = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class EasyOptions(Options):
+    """How EASY backfills.
+
+    smaller  with moldable start: also on fewer processors than a job prefers. The MEBF paper lets
+             the first job in line adapt (Algorithm 1, lines 6 to 9) and leaves open whether one
+             that is backfilled does. A job that is restarted always may.
+    """
+
+    table = "easy"
+    short = {"backfill_smaller": "smaller"}  # noqa: RUF012 - a ClassVar of the base
+
+    smaller: bool = True
 
 
 @dataclass(slots=True)
@@ -56,6 +73,7 @@ class EasyStart(StartPolicy):
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._moldable = config.moldable
+        self._smaller = config.moldable and config.of(EasyOptions).smaller
         self._in_order = config.order == "fcfs"
         self._index: WaitingIndex | None = None
         self._memo: _Memo | None = None
@@ -174,7 +192,7 @@ class EasyStart(StartPolicy):
         """The configuration to backfill on, and whether it ends by the shadow time."""
         spec, preferred = job.spec, job.preferred
         size = preferred.size
-        may_adapt = bool(self._moldable or job.restarts) and adapts(job, self._moldable)
+        may_adapt = bool(self._smaller or job.restarts) and adapts(job, self._moldable)
         configuration = preferred
         if size > idle:
             smaller = largest_at_most(spec.configurations, idle) if may_adapt else None

@@ -8,7 +8,7 @@ from dq_server.live.access import Principal
 from dq_server.live.desk import Desk
 
 # Imported for their handlers.
-from dq_server.live.requests import agents, applications, attaching, users  # noqa: F401
+from dq_server.live.requests import agents, applications, attaching, output, users  # noqa: F401
 from dq_server.live.requests.call import (
     TABLE,
     VERSION,

@@ -11,6 +11,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
+from dq_server.live.engines.link import admit
 from dq_server.live.job_ranks import (
     has_part,
     leaving,
@@ -32,6 +33,8 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     """An agent reports for duty."""
     body = call.body
     if (refusal := other_protocol(body.protocol)) is not None:
+        return refusal
+    if (refusal := admit(desk, body.nodes)) is not None:
         return refusal
     link = desk.agents.hello(body, call.identity, desk.monotonic())
     desk.places.learn(body.nodes)
@@ -262,22 +265,4 @@ def world_ended(desk: Desk, call: Call[m.WorldEnded]) -> m.ReplyBody:
 def retired(desk: Desk, call: Call[m.AgentRetired]) -> m.ReplyBody:
     """An agent that was told to end does."""
     desk.dismissed.pop(call.identity, None)
-    return m.Done()
-
-
-@handles(m.LogAnswer)
-def log_answer(desk: Desk, call: Call[m.LogAnswer]) -> m.ReplyBody:
-    """A piece of output for the user who asked, from the agent that was asked."""
-    body = call.body
-    link = desk.agents.of_identity(call.identity)
-    query = None if link is None else desk.log_queries.pop(body.ticket, link.name)
-    if query is not None:
-        piece = m.LogPiece(
-            data=body.data,
-            offset=body.offset,
-            end=body.end,
-            home=body.home,
-            elsewhere=list(query.elsewhere),
-        )
-        desk.reply(query.identity, query.request_id, piece)
     return m.Done()

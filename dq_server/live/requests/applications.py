@@ -5,8 +5,6 @@ Which job speaks is known from its key (access.py), never from what the message 
 
 from __future__ import annotations
 
-import msgspec
-
 from dq_client import messages as m
 from dq_server.core.features.dynamic_requests import answer_of
 from dq_server.core.model import events as ev
@@ -16,6 +14,7 @@ from dq_server.live import translate
 from dq_server.live.access import Principal
 from dq_server.live.desk import Desk
 from dq_server.live.requests.call import Call, handles, other_protocol
+from dq_server.live.welcome import welcome_to
 
 
 @handles(m.JobHello)
@@ -27,25 +26,30 @@ def job_hello(desk: Desk, call: Call[m.JobHello]) -> m.ReplyBody:
     job = desk.state.job(who.job)
     if job.instance != who.instance or job.configuration is None or not job.allocation:
         raise InvalidTransition(f"job {job.id} is {job.state}: this start of it is over")
-    places = desk.places.of(tuple(job.allocation))
-    shape = job.configuration
-    node = desk.places.node(places[0].node)
-    welcome = m.JobWelcome(
-        job=job.id,
-        instance=job.instance,
-        epoch=desk.epoch,
-        places=places,
-        rows=shape.rows,
-        cols=shape.cols,
-    )
-    if node is None:
-        return welcome
-    return msgspec.structs.replace(
-        welcome,
-        link_mbit=node.link_mbit,
-        link_latency_us=node.link_latency_us,
-        link_duplex=node.link_duplex,
-    )
+    declared = translate.declared_sizes(call.body.legal, job.spec)
+    if declared and declared != job.spec.declared:
+        desk.apply(ev.SizesDeclared(job.id, job.instance, declared))
+    if job.opened_s is None:
+        desk.apply(ev.SessionOpened(job.id, job.instance))
+    return welcome_to(desk, job, tuple(job.allocation), job.configuration)
+
+
+@handles(m.JobJoining)
+def job_joining(desk: Desk, call: Call[m.JobJoining]) -> m.ReplyBody:
+    """New ranks ask where they will be, before they join."""
+    if (refusal := other_protocol(call.body.protocol)) is not None:
+        return refusal
+    who = call.principal
+    job = desk.state.job(who.job)
+    pending = job.resize
+    if (
+        job.instance != who.instance
+        or pending is None
+        or not pending.expand
+        or pending.resize_id != call.body.resize_id
+    ):
+        raise InvalidTransition(f"job {job.id} does not wait for these ranks any more")
+    return welcome_to(desk, job, (*job.allocation, *pending.processors), pending.target)
 
 
 @handles(m.RemapPoint)
@@ -86,6 +90,21 @@ def committed(desk: Desk, call: Call[m.Committed]) -> m.ReplyBody:
     return m.Done()
 
 
+@handles(m.ResizesByRestart)
+def resizes_by_restart(desk: Desk, call: Call[m.ResizesByRestart]) -> m.ReplyBody:
+    """The program runs under an MPI that takes no ranks into a running job."""
+    desk.apply(ev.ResizesByRestart(call.principal.job, call.principal.instance))
+    return m.Done()
+
+
+@handles(m.RestartReady)
+def restart_ready(desk: Desk, call: Call[m.RestartReady]) -> m.ReplyBody:
+    """All ranks of a job are about to end, so that it starts on its new size."""
+    who = call.principal
+    desk.apply(ev.RestartReady(who.job, who.instance, call.body.resize_id))
+    return m.Done()
+
+
 @handles(m.CopyMade)
 def copy_made(desk: Desk, call: Call[m.CopyMade]) -> m.ReplyBody:
     """A protected job has copied its data."""
@@ -98,6 +117,13 @@ def copy_made(desk: Desk, call: Call[m.CopyMade]) -> m.ReplyBody:
 def gave_up(desk: Desk, call: Call[m.GaveUp]) -> m.ReplyBody:
     """The application says why it ends."""
     desk.apply(ev.JobGaveUp(call.principal.job, call.principal.instance, call.body.why))
+    return m.Done()
+
+
+@handles(m.RankReport)
+def rank_report(desk: Desk, call: Call[m.RankReport]) -> m.ReplyBody:
+    """A rank does not get on, or has left the others."""
+    desk.apply(translate.rank_report(call.body, call.principal.job, call.principal.instance))
     return m.Done()
 
 

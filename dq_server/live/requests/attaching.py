@@ -28,9 +28,11 @@ def attach(desk: Desk, call: Call[m.Attach]) -> m.ReplyBody:
             rank = body.machine_of.index(k) if k in body.machine_of else 0
             return m.Error("refused", f"no agent on the machine of rank {rank} takes in its ranks")
     submission = with_app_name(desk, body.submission)
+    if submission.array is not None or submission.retry:
+        return m.Error("usage", "ranks that run already are one job, and cannot be started again")
     capacity = desk.state.processors.capacity
     event = ev.JobAttached(
-        spec=translate.submission(submission, desk.user, capacity, Launching.JOIN).spec,
+        spec=translate.submission(submission, desk.user, capacity, Launching.JOIN),
         places=tuple(_nodes_on(desk, machine) for machine in body.machines),
         place_of=tuple(body.machine_of),
         pids=tuple(body.pids),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from dq_client import messages as m
+from dq_server.core.features.environment import EnvironmentOptions
 from dq_server.core.features.history import HistoryOptions
 from dq_server.core.model import events as ev
-from dq_server.core.model.actions import JobAccepted
+from dq_server.core.model.actions import ArrayAccepted, JobAccepted
 from dq_server.core.model.errors import UnknownJob
 from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.pool import PoolOptions, possible
 from dq_server.live import translate, views
+from dq_server.live.array_view import array_view, why_array
 from dq_server.live.configuration import launching_words
-from dq_server.live.desk import Desk, LogQuery
+from dq_server.live.desk import Desk
+from dq_server.live.pool_view import pool_view
 from dq_server.live.requests.call import VERSION, Call, handles
+from dq_server.live.requests.output import archived
 
 
 @handles(m.Submit)
@@ -23,17 +26,34 @@ def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
     """A new job."""
     if desk.draining:
         return m.Error("refused", "the server is going down and takes no more jobs")
-    body, state = call.body, desk.state
-    if 0 in (*body.after, *body.after_any):
-        # The core knows no "last job": the event in the journal names it.
-        last = max(state.jobs, default=0)
-        named = {name: [k or last for k in getattr(body, name)] for name in ("after", "after_any")}
+    body = call.body
+    if body.after or body.after_any:
+        # The core knows no "last job", and no array to wait for: the event names jobs.
+        named = {name: _jobs(desk, getattr(body, name)) for name in ("after", "after_any")}
         body = msgspec.structs.replace(body, **named)
-    capacity = state.processors.capacity
-    launching = desk.scheduler.config.launching
-    event = translate.submission(with_app_name(desk, body), desk.user, capacity, launching)
-    actions = desk.apply(event)
+    config = desk.scheduler.config
+    spec = translate.submission(
+        with_app_name(desk, body),
+        desk.user,
+        capacity=possible(desk.state, config.of(PoolOptions)),
+        launching=config.launching,
+        secrets=config.of(EnvironmentOptions).secrets,
+    )
+    actions = desk.apply(translate.submitted(body, spec))
+    for action in actions:
+        if isinstance(action, ArrayAccepted):
+            return m.Submitted(action.array, list(action.jobs))
     return m.Submitted(next(a.job for a in actions if isinstance(a, JobAccepted)))
+
+
+def _jobs(desk: Desk, named: list[int]) -> list[int]:
+    """The jobs to wait for: of an array those that are still known, for 0 the last submission."""
+    found: list[int] = []
+    for job_id in named:
+        array = desk.array(job_id)
+        known = [] if array is None else [k for k in array.jobs if k in desk.state.jobs]
+        found += known or [job_id or max(desk.state.jobs, default=0)]
+    return list(dict.fromkeys(found))
 
 
 def with_app_name(desk: Desk, body: m.Submit) -> m.Submit:
@@ -45,21 +65,15 @@ def with_app_name(desk: Desk, body: m.Submit) -> m.Submit:
 
 @handles(m.JobQuery)
 def job_query(desk: Desk, call: Call[m.JobQuery]) -> m.ReplyBody:
-    """One job."""
+    """One job, or an array of them."""
+    array = desk.array(call.body.job)
+    if array is not None:
+        return m.Data(array_view(desk.state, array))
     try:
         job = desk.job(call.body.job)
     except UnknownJob as unknown:
-        return m.Data(_archived(desk, call.body.job, unknown)["job"])
+        return m.Data(archived(desk, call.body.job, unknown)["job"])
     return m.Data(views.job_view(job, desk.state))
-
-
-def _archived(desk: Desk, job_id: int, unknown: UnknownJob) -> dict[str, Any]:
-    """An ended job that the scheduler has forgotten, as it was; raises `unknown` otherwise."""
-    found = desk.archived(job_id)
-    if found is None:
-        raise unknown
-    view: dict[str, Any] = msgspec.json.decode(found)
-    return view
 
 
 @handles(m.JobsQuery)
@@ -84,6 +98,14 @@ def drain_node(desk: Desk, call: Call[m.DrainNode]) -> m.ReplyBody:
     return m.Data(views.node_view(desk.state, desk.places, body.node))
 
 
+@handles(m.PoolQuery)
+def pool_query(desk: Desk, call: Call[m.PoolQuery]) -> m.ReplyBody:  # noqa: ARG001
+    """The pool, with its decisions."""
+    if not desk.scheduler.config.of(PoolOptions).max:
+        return m.Error("not_found", "this cluster has no pool: its nodes are not asked of anybody")
+    return m.Data(pool_view(desk.scheduler))
+
+
 @handles(m.ResumeNode)
 def resume_node(desk: Desk, call: Call[m.ResumeNode]) -> m.ReplyBody:
     """Let jobs run on a node again."""
@@ -93,11 +115,14 @@ def resume_node(desk: Desk, call: Call[m.ResumeNode]) -> m.ReplyBody:
 
 @handles(m.WhyQuery)
 def why_query(desk: Desk, call: Call[m.WhyQuery]) -> m.ReplyBody:
-    """Why a job is where it is."""
+    """Why a job is where it is; of an array, the first of its jobs that has not ended."""
+    array = desk.array(call.body.job)
+    if array is not None:
+        return m.Data(why_array(desk.scheduler, array, desk.now()))
     try:
         job = desk.job(call.body.job)
     except UnknownJob as unknown:
-        return m.Data(_archived(desk, call.body.job, unknown)["why"])
+        return m.Data(archived(desk, call.body.job, unknown)["why"])
     return m.Data(views.why_view(desk.scheduler, job, desk.now()))
 
 
@@ -130,31 +155,61 @@ def timeline_query(desk: Desk, call: Call[m.TimelineQuery]) -> m.ReplyBody:  # n
     return m.Data(views.timeline_view(desk.state, desk.now()))
 
 
+@handles(m.Since)
+def since(desk: Desk, call: Call[m.Since]) -> m.ReplyBody | None:
+    """What has changed, now or when something has."""
+    return desk.feed.ask(call.identity, call.request_id, call.body, desk.state, desk.places)
+
+
 @handles(m.Kill)
 def kill(desk: Desk, call: Call[m.Kill]) -> m.ReplyBody:
-    """Kill a job."""
+    """Kill a job, or all jobs of an array."""
+    if _done_to_array(desk, call.body.job, "kill"):
+        return m.Done()
     desk.apply(ev.KillRequested(desk.job(call.body.job).id, desk.user))
     return m.Done()
 
 
 @handles(m.Hold)
 def hold(desk: Desk, call: Call[m.Hold]) -> m.ReplyBody:
-    """Hold a queued job."""
+    """Hold a queued job, or those of an array."""
+    if _done_to_array(desk, call.body.job, "hold"):
+        return m.Done()
     desk.apply(ev.HoldRequested(desk.job(call.body.job).id))
     return m.Done()
 
 
 @handles(m.Release)
 def release(desk: Desk, call: Call[m.Release]) -> m.ReplyBody:
-    """Release a held job."""
+    """Release a held job, or those of an array."""
+    if _done_to_array(desk, call.body.job, "release"):
+        return m.Done()
     desk.apply(ev.ReleaseRequested(desk.job(call.body.job).id))
     return m.Done()
+
+
+def _done_to_array(desk: Desk, asked: int, what: str) -> bool:
+    """Do it to the jobs of an array, if this is one."""
+    array = desk.array(asked)
+    if array is not None:
+        desk.apply(ev.ArrayRequested(array.id, what, desk.user))
+    return array is not None
 
 
 @handles(m.Resize)
 def resize(desk: Desk, call: Call[m.Resize]) -> m.ReplyBody:
     """Bring a job to a size at its next remap point."""
-    desk.apply(ev.ResizeRequested(desk.job(call.body.job).id, call.body.size, call.body.rows))
+    body, job = call.body, desk.job(call.body.job)
+    replaces = job.wanted.size if job.wanted is not None else 0
+    held = job.held.size if job.held is not None else 0
+    desk.apply(ev.ResizeRequested(job.id, body.size, body.rows, body.hold))
+    return m.Ordered(replaces, held)
+
+
+@handles(m.ReleaseSize)
+def release_size(desk: Desk, call: Call[m.ReleaseSize]) -> m.ReplyBody:
+    """A job's size may change again."""
+    desk.apply(ev.SizeReleased(desk.job(call.body.job).id))
     return m.Done()
 
 
@@ -186,25 +241,6 @@ def unreserve(desk: Desk, call: Call[m.CancelReservation]) -> m.ReplyBody:
 def reservations_query(desk: Desk, call: Call[m.ReservationsQuery]) -> m.ReplyBody:  # noqa: ARG001
     """All advance reservations."""
     return m.Data(views.reservations_view(desk.state))
-
-
-@handles(m.LogsQuery)
-def logs_query(desk: Desk, call: Call[m.LogsQuery]) -> m.ReplyBody | None:
-    """Ask the agent that started the job, or the named node's; its answer becomes the reply."""
-    body = call.body
-    job = desk.job(body.job)
-    if job.first_processor < 0:
-        return m.LogPiece(data=b"", offset=body.offset, end=job.end_s is not None)
-    node = body.node or desk.state.processors.node_of[job.first_processor]
-    link = desk.agents.by_node.get(node)
-    if link is None:
-        return m.Error("refused", f"the agent of node {node}, which has the output, is away")
-    others = desk.rank_hosts.of(job.id) - {node.name for node in link.nodes}
-    query = LogQuery(call.identity, call.request_id, link.name, tuple(sorted(others)))
-    ticket = desk.log_queries.add(query)
-    order = m.ReadLog(ticket=ticket, job=job.id, stream=body.stream, offset=body.offset)
-    desk.order(link, order)
-    return None
 
 
 @handles(m.Stop)

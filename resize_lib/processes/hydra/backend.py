@@ -40,7 +40,9 @@ from resize_lib.processes.hydra import pmi
 from resize_lib.processes.hydra.arrivals import JOIN_VARIABLE, Arrivals, command_with, report
 from resize_lib.processes.hydra.hosts import grouped, hydra_host_list, requested_order
 from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
+from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_barrier, idle_bcast
+from resize_lib.world_guard import bare
 
 
 class HydraExit(RankExit):
@@ -63,14 +65,16 @@ class HydraBackend:
         self._join_address = os.environ.pop(JOIN_VARIABLE, "")
         self.spawned = bool(self._join_address)
         self._arrivals: Arrivals | None = None
+        self._same_program = False  # whether they run what this rank runs
         self._cancels_at_exit = False
         self._exit = HydraExit()
         abort_on_uncaught_exception(self.abort)
 
     def start(self, reserve: Reserve | None = None) -> MPI.Intracomm:
+        remember_sources()
         if self.spawned:
             return self.join(reserve)
-        comm = MPI.COMM_WORLD.Dup()
+        comm = bare().Dup()
         remove_shared_memory_names()
         return comm
 
@@ -79,7 +83,7 @@ class HydraBackend:
             raise ProcessError("this rank was not spawned by a running job, or has joined it")
         self._exit.alone()
         address, self._join_address = self._join_address, ""
-        world = MPI.COMM_WORLD
+        world = bare()
         idle_barrier(world)  # the first rank reports for all: they must have come this far
         remove_shared_memory_names()
         refusals = world.gather(os.environ.pop(REFUSED_VARIABLE, ""))
@@ -125,6 +129,7 @@ class HydraBackend:
         command = list(argv or program_command())
         where = folder or start_folder()
         check_command(command, where)
+        self._same_program = command == program_command()
         arrivals = Arrivals(list(hosts))
         command = command_with(arrivals.environment(), command)
         # Always with hosts: with hydra's default list a second spawn on a node whose proxy has
@@ -166,8 +171,11 @@ class HydraBackend:
         if comm.rank == 0 and arrivals is not None and not refused:
             try:
                 arrivals.wait()
+                if self._same_program:
+                    check_sources()  # again: they have loaded it since
             except SpawnError as error:
                 refused = str(error)
+                arrivals.cancel()
         refused = idle_bcast(comm, refused)
         if refused:
             raise SpawnError(f"the job stays at {comm.size} ranks: {refused}")

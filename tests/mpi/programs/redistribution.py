@@ -16,17 +16,19 @@ import traceback
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Never
 
 import numpy as np
 from mpi4py import MPI
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from resize_lib.descriptors import (
     ArrayDescriptor,
     Block1D,
     BlockCyclic,
+    CartesianBlocks,
     Custom,
     Cyclic1D,
     Distributed,
@@ -45,19 +47,20 @@ from resize_lib.redistribution import (
     Placement,
     Redistribution,
     RedistributionError,
+    direct_copies,
     messages,
+    peer_memory,
     plan_redistribution,
     redistribute,
     routes,
-    shared_memory,
 )
 from resize_lib.redistribution.arrays import DistributedArrays
-from tests.plan.layouts import local_part
+from tests.plan.layouts import global_shape, local_part
 
 WORLD = MPI.COMM_WORLD
 Array = NDArray[Any]
 Order = Literal["C", "F"]
-Transport = Literal["auto", "messages", "shared"]
+Transport = Literal["auto", "messages", "direct"]
 ORDERS: tuple[Order, ...] = ("C", "F")
 DTYPES: list[Any] = ["f8", "c16", "i2", "?", "f4", "M8[s]", "S5", [("a", "i1"), ("b", "f8")]]
 
@@ -85,11 +88,29 @@ def placed(rng: random.Random, size: int) -> Placement:
     return Placement(ProcessGrid(rows, count // rows), tuple(rng.sample(range(size), count)))
 
 
+def random_cartesian(rng: random.Random) -> CartesianBlocks:
+    """Any of 1 to 4 dimensions, over any of its axes, with halos."""
+    count = rng.randint(1, 4)
+    cut = tuple(sorted(rng.sample(range(count), rng.randint(1, count))))
+    dims = [rng.randint(0, 1) for _ in cut]
+    dims[rng.randrange(len(cut))] = 0
+    return CartesianBlocks(
+        tuple(rng.randint(0, 40 // count) for _ in range(count)),
+        cut,
+        tuple(rng.randint(0, 2) for _ in cut),
+        tuple(rng.random() < 0.5 for _ in cut),
+        tuple(dims),
+    )
+
+
 def random_layouts(
     rng: random.Random, old: Placement, new: Placement
 ) -> tuple[tuple[int, ...], ArrayDescriptor, ArrayDescriptor | None]:
     """Global shape, old and new layout (None: the same) of a random array."""
-    kind = rng.choice(["2-D", "2-D", "1-D", "1-D", "replicated"])
+    kind = rng.choice(["2-D", "2-D", "1-D", "1-D", "cartesian", "cartesian", "replicated"])
+    if kind == "cartesian":
+        blocks = random_cartesian(rng)
+        return global_shape(blocks, old.grid), blocks, None
     if kind == "2-D":
         m, n = rng.randint(0, 70), rng.randint(0, 70)
 
@@ -137,16 +158,29 @@ def moving(
     """A random array before the move, and what this rank must hold after it."""
     shape, layout, later = random_layouts(rng, old, new)
     dtype = np.dtype(rng.choice(DTYPES))
-    order: Order = rng.choice(ORDERS) if isinstance(layout, (BlockCyclic, Replicated)) else "C"
+    one_axis = isinstance(layout, Block1D | Cyclic1D | Weighted1D)
+    order: Order = "C" if one_axis else rng.choice(ORDERS)
     whole = content(shape, dtype, rng.randint(0, 1 << 30))
     p, q = old.grid_rank(comm.rank), new.grid_rank(comm.rank)
     private = random.Random(rng.random())  # each rank makes the same number of draws from rng
     local = None
     if p is not None:
         local = laid_out(private, part_of(whole, layout, old.grid, p), order, arena)
-    array = MovingArray(name, layout, dtype, local, later, order)
+    inner = None
+    if isinstance(layout, CartesianBlocks) and rng.random() < 0.5:
+        inner = partial(inner_of_larger, layout, dtype, order)
+    array = MovingArray(name, layout, dtype, local, later, order, inner)
     expected = None if q is None else part_of(whole, later or layout, new.grid, q)
     return array, expected
+
+
+def inner_of_larger(
+    layout: CartesianBlocks, dtype: DTypeLike, order: Order, arena: Arena, grid: ProcessGrid,
+    rank: int,
+) -> Array:  # fmt: skip
+    """A new part with ghosts around it."""
+    stored = arena.empty(layout.stored_shape(grid, rank), dtype, order)
+    return stored[layout.owned(grid, rank)]
 
 
 def check(result: Any, expected: Array | None, story: object) -> int:
@@ -188,32 +222,28 @@ def random_moves(seed: int, comm: MPI.Intracomm = WORLD) -> int:
     return checked
 
 
-def shared_moves(seed: int) -> int:
-    """The same with all old and new parts in shared memory."""
-    Arena.empty_quick = Arena.empty  # type: ignore[method-assign]
-    run = shared_memory.SharedMemoryCopies.run
+def direct_moves(seed: int) -> int:
+    """The same, in windows so small that every way to cut them is gone."""
+    peer_memory.WINDOW_BYTES, peer_memory.WINDOW_ITEMS_BYTES = 4096, 512
+    peer_memory.GAP_MAX, peer_memory.DIRECT_MIN = seed % 3 * 16, 64
+    peer_memory.STRETCHES_MAX, peer_memory.CALL_BYTES_MAX = 3, 100
+    run = direct_copies.DirectCopies.run
     copied: list[int] = []
 
-    def counted(copies: shared_memory.SharedMemoryCopies) -> int:
+    def counted(copies: direct_copies.DirectCopies) -> int:
         copied.append(run(copies))
         return copied[-1]
 
-    shared_memory.SharedMemoryCopies.run = counted  # type: ignore[method-assign, assignment]
+    direct_copies.DirectCopies.run = counted  # type: ignore[method-assign, assignment]
     checked = sum(random_moves(100 * seed + turn) for turn in range(4))
     assert WORLD.allreduce(sum(map(bool, copied))) >= 5
     return checked
 
 
-def keep_shared(arena: Arena, *sizes: int) -> None:
-    """Leave shared memory of these sizes in the arena: the next new parts will lie in it."""
-    held = [arena.empty((nbytes,), "u1") for nbytes in sizes]
-    del held
-
-
 def round_trip(seed: int) -> int:
     """P -> Q -> P brings back every bit, by either transport."""
     rng, arena, checked = random.Random(seed), Arena(), 0
-    for transport in ("messages", "shared"):
+    for transport in ("messages", "direct"):
         old, new = placed(rng, WORLD.size), placed(rng, WORLD.size)
         layout, dtype = BlockCyclic(83, 61, 7, 5, 1, 2), np.dtype("f8")
         p = old.grid_rank(WORLD.rank)
@@ -222,14 +252,13 @@ def round_trip(seed: int) -> int:
             before = local_part(content(layout.shape, dtype, seed), layout, old.grid, p)
             local = arena.empty(before.shape, dtype)
             local[...] = before
-        keep_shared(arena, 1 << 16)  # new parts are then shared as well
         for source, target in ((old, new), (new, old)):
             array = MovingArray("A", layout, dtype, local)
             options: dict[str, Any] = {"transport": transport, "arena": arena}
             done = redistribute(WORLD, [array], source, target, **options)
             plan = plan_redistribution(layout, source.grid, layout, target.grid, dtype.itemsize)
             apart = plan.bytes_that_change_process(source.ranks, target.ranks)
-            moved = done.bytes_copied if transport == "shared" else done.bytes_sent
+            moved = done.bytes_copied if transport == "direct" else done.bytes_sent
             assert WORLD.allreduce(moved) == apart
             (local,) = done.arrays
         checked += check(local, before, transport)
@@ -256,7 +285,7 @@ def extra_memory_is_bounded(_seed: int) -> int:
     checked = 0
     for limit in (None, part // 10, 1 << 16):
         array = MovingArray("A", layout, "f8", whole if WORLD.rank == 0 else None)
-        arena = Arena(shared=False)
+        arena = Arena()
         bound = max(part // 4, 1 << 20) if limit is None else limit
         for turn in range(4):
             if turn == 1:
@@ -360,6 +389,13 @@ def bad_input(_seed: int) -> int:
             raise RuntimeError("no such file")
         return [b""] * size
 
+    def unreadable() -> object:
+        allowed, peer_memory.permitted = peer_memory.permitted, lambda: not last
+        try:
+            return moved(good, transport="direct")()
+        finally:
+            peer_memory.permitted = allowed
+
     bad, differ = InvalidRedistributionError, DeclarationMismatchError
     short = MovingArray("A", layout, "f8", local[:-1] if last else local)
     typed = MovingArray("A", layout, "f8", local.astype("f4") if last else local)
@@ -390,7 +426,6 @@ def bad_input(_seed: int) -> int:
         (moved(good, larger), bad, f"needs rank {size}, the communicator has {size} ranks"),
         (moved(good, few), bad, f"has {size} ranks, its rank map 1"),
         (moved(good, transport="pigeon"), bad, "transport is 'pigeon'"),
-        (moved(good, transport="shared"), bad, "in a shared arena"),
         (moved(good, max_extra_bytes=0), bad, "max_extra_bytes must be at least 1"),
         (moved(good, max_extra_bytes=1000 + last), differ, "max_extra_bytes"),
     ]
@@ -398,6 +433,7 @@ def bad_input(_seed: int) -> int:
         stories += [
             (moved(good, twice), bad, "names a rank twice"),
             (moved(shaped), bad, "'A': the local array has shape"),
+            (unreadable, bad, "read each other's memory"),
         ]
     for call, kind, says in stories:
         same_everywhere(call, kind, says)
@@ -456,7 +492,10 @@ def a_lost_piece_is_noticed(_seed: int) -> int:
 
 
 def a_neighbours_memory_out_of_reach(seed: int) -> int:
-    """One process cannot open the others' memory: everything goes by message after all."""
+    """One process cannot read the others' memory: everything goes by message after all.
+
+    seed 1: it learns that only when it has read some of it.
+    """
     arena, size, checked = Arena(), WORLD.size, 0
     old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1)))
     layout = BlockCyclic(53, 41, 3, 4)
@@ -467,21 +506,20 @@ def a_neighbours_memory_out_of_reach(seed: int) -> int:
     local = arena.empty(parts[0].shape, "f8")
     local[...] = parts[0]
     array = MovingArray("A", layout, "f8", local)
-    if seed:  # new parts are shared as well
-        keep_shared(arena, 1 << 16, 1 << 16)
-    module: Any = shared_memory  # a function that it imported is replaced
-    reachable = module.open_segment
+    name = "read_box" if seed else "check"
+    assert peer_memory.permitted()  # before anything is replaced
+    reachable = getattr(peer_memory, name)
     if WORLD.rank == size - 1:
-        module.open_segment = out_of_reach
+        setattr(peer_memory, name, out_of_reach)
     for number in (1, 2):
         done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
-        assert done.shared == (number == 2)
+        assert done.direct == (number == 2)
         checked += check(done.arrays[0], parts[1], number)
-        says = f"rank {size - 1}: transport shared: another user's"
-        call = lambda: redistribute(WORLD, [array], old, new, arena=arena, transport="shared")  # noqa: E731
+        says = f"rank {size - 1}: transport direct: another user's"
+        call = lambda: redistribute(WORLD, [array], old, new, arena=arena, transport="direct")  # noqa: E731
         if number == 1:
             same_everywhere(call, InvalidRedistributionError, says)
-        module.open_segment = reachable
+        setattr(peer_memory, name, reachable)
     return checked
 
 
@@ -537,7 +575,6 @@ def to_and_fro(seed: int) -> int:
     arena, size, checked = Arena(), WORLD.size, 0
     grids = [Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1))]
     layouts = [BlockCyclic(90, 90, 2, 2), BlockCyclic(40, 40, 3, 3)]
-    Arena.empty_quick = Arena.empty  # type: ignore[method-assign]
     for turn in range(24):
         old, new = grids[turn % 2], grids[1 - turn % 2]
         arrays, expected = [], []
@@ -551,7 +588,7 @@ def to_and_fro(seed: int) -> int:
             arena.trim(0)
         limit = 3000 if turn >= 22 else None
         done = redistribute(WORLD, arrays, old, new, arena=arena, max_extra_bytes=limit)
-        assert done.shared
+        assert done.direct
         for result, part in zip(done.arrays, expected, strict=True):
             checked += check(result, part, turn)
         del arrays, local, done, result
@@ -565,13 +602,13 @@ class Disturbances:
         self.arena = arena
         self.held: list[Array] = []
 
-    def draw(self, rng: random.Random, asked: Asked) -> str | None:
-        """What happens, mostly nothing; not what takes parts out of shared memory."""
+    def draw(self, rng: random.Random) -> str | None:
+        """What happens, mostly nothing."""
         if rng.random() > 0.25:
             return None
-        unshared = ("elsewhere", "strided", "trimmed", "crowded", "roomy")
-        names = [name for name in vars(Disturbances) if name[0] != "_" and name != "draw"]
-        return rng.choice([n for n in names if asked.transport == "messages" or n not in unshared])
+        return rng.choice(
+            [name for name in vars(Disturbances) if name[0] != "_" and name != "draw"]
+        )
 
     def late(self, array: MovingArray) -> MovingArray:
         time.sleep(0.01)
@@ -592,7 +629,7 @@ class Disturbances:
         return array
 
     def crowded(self, array: MovingArray) -> MovingArray:
-        self.held.append(self.arena.empty_quick(array.local.shape, "f8"))
+        self.held.append(self.arena.empty(array.local.shape, "f8"))
         return array
 
     def roomy(self, array: MovingArray) -> MovingArray:
@@ -614,7 +651,7 @@ class Asked:
 
     def __init__(self, rng: random.Random, transport: Transport) -> None:
         self.transport, self.comm = transport, WORLD.Dup()
-        self.arena, size = Arena(shared=transport == "shared"), WORLD.size
+        self.arena, size = Arena(), WORLD.size
         sides = (1, size), rng.choice([(size, 1), (1, max(1, size - 1))])
         self.places = [Placement.leading(ProcessGrid(*side)) for side in sides]
         self.limit: int | None = rng.choice([None, 5000])
@@ -624,8 +661,6 @@ class Asked:
         ]
         self.orders: tuple[Order, Order] = rng.choice(ORDERS), "C"
         self.sources = [[self.empty(k, place) for k in (0, 1)] for place in self.places]
-        if transport == "shared":
-            keep_shared(self.arena, *4 * [8 * 64 * 64])
 
     def empty(self, k: int, place: Placement) -> Array | None:
         """Memory for this rank's part of array ``k``; None if it is not on the grid."""
@@ -648,7 +683,7 @@ class Asked:
             if local is not None:
                 local[...] = self.parts(seed, k, old)
             arrays.append(MovingArray("AB"[k], self.layouts[k], "f8", local, order=self.orders[k]))
-        what, who = disturbances.draw(rng, self), rng.randrange(old.grid.size)
+        what, who = disturbances.draw(rng), rng.randrange(old.grid.size)
         if what is not None and who == self.comm.rank:
             arrays[0] = getattr(disturbances, what)(arrays[0])
 
@@ -672,7 +707,7 @@ def again_and_again(seed: int) -> int:
     """The same moves over and over; now and then something is different on one rank, or fails."""
     rng, checked = random.Random(seed), 0
     routes.STRETCH_BYTES_MIN = 1
-    transports: tuple[Transport, ...] = ("messages", "shared")
+    transports: tuple[Transport, ...] = ("messages", "direct")
     for transport in transports:
         asked, way = Asked(rng, transport), 0
         disturbances = Disturbances(asked.arena)
@@ -701,7 +736,6 @@ def nothing_piles_up(seed: int) -> int:
     rng = random.Random(seed)
     moves = [placed(rng, WORLD.size) for _ in range(20)]
     for new in 3 * moves:
-        keep_shared(arena, layout.m * layout.n * 8)
         array = MovingArray("A", layout, "f8", local)
         (local,) = redistribute(WORLD, [array], place, new, arena=arena).arrays
         del array
@@ -734,8 +768,8 @@ def across_a_spawned_communicator(seed: int) -> int:
     if local is not None:
         local[...] = 3
     array = MovingArray("A", layout, "f8", local)
-    done = redistribute(comm, [array], old, new, transport="shared", arena=arena)
-    assert done.shared
+    done = redistribute(comm, [array], old, new, transport="direct", arena=arena)
+    assert done.direct
     assert (done.arrays[0] == 3).all()
     total = comm.allreduce(checked + 1)
     comm.Disconnect()

@@ -17,8 +17,11 @@ import psutil
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
+from tests.mpi.programs.session_kinds import Kinds
+
 if TYPE_CHECKING:
-    from resize_lib.declarations import Array, Matrix, Value
+    from resize_lib.declared.dense import Array, Matrix
+    from resize_lib.declared.packed import Value
     from resize_lib.descriptors import ProcessGrid
     from resize_lib.jobsession import Session
     from tests.mpi.programs.session_script import Faults
@@ -94,7 +97,10 @@ class Everything:
             )
             for name, (items, trailing, options, dtype) in ARRAYS.items()
         ]  # fmt: skip
-        self.known: Value[dict[str, Any]] = rs.value("known", {"turns": 0, "pids": {}, "marks": []})
+        self.kinds = Kinds(rs)
+        self.known: Value[dict[str, Any]] = rs.value(
+            "known", {"turns": 0, "pids": {}, "marks": [], "work": 0, "joined": set()}
+        )
         mine = {k: k * k for k in range(rs.rank, ITEMS, rs.size)}
         self.parcel = rs.parcel("parcel", mine, self.pack, self.unpack)
 
@@ -127,6 +133,8 @@ class Everything:
         """Change everything."""
         known = self.known.value
         known["turns"] += 1
+        known["work"] += self.rs.size
+        self.kinds.advance(known["turns"])
         for x in self.matrices:
             x.local[...] = element(x.rows[:, None], x.cols[None], known["turns"], x.dtype)
         for a in self.arrays:
@@ -137,6 +145,9 @@ class Everything:
     def check(self) -> None:
         """Raises, on the rank concerned, if one element anywhere is not what it must be."""
         turns, rs = self.known.value["turns"], self.rs
+        known = self.known.value
+        known["joined"] |= set(rs.comm.allgather(os.getpid()))
+        self.kinds.check(turns, known["work"], len(known["joined"]))
         assert turns == rs.step, (turns, rs.step)
         for x in self.matrices:
             expected = element(x.rows[:, None], x.cols[None], turns, x.dtype)

@@ -33,7 +33,7 @@ from resize_lib.server_link import ServerLink
 from tests.mpi.programs.session_data import Everything
 
 if TYPE_CHECKING:
-    from resize_lib.declarations import Value
+    from resize_lib.declared.packed import Value
     from resize_lib.descriptors import ProcessGrid
     from resize_lib.jobsession import Session
 
@@ -127,7 +127,9 @@ def main() -> None:
         from mpi4py import MPI
 
         trouble.at(f"arrive {MPI.COMM_WORLD.rank}")
-    with resize_lib.session(checksums=True, connect=Link.from_environment) as rs:
+    with resize_lib.session(
+        checksums=True, connect=Link.from_environment, report_interval_s=0
+    ) as rs:
         data = Faulty(rs, trouble)
         sizes: Value[list[int]] = rs.value("sizes", [])
         for _ in rs.iterations():

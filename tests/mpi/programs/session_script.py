@@ -135,12 +135,16 @@ def faulty_moves(size: int, hosts: Sequence[str]) -> Script:
 class ScriptedLink(ServerLink):
     """Answers remap points by the script; prints what the session reports, one line each."""
 
+    shares = False  # several turns may have one remap point
+
     def __init__(self, script: Script) -> None:
         self.script = script
         self.settled = 0  # by word of the session: what failed counts as well
         self.step: int | None = None  # the turns that this rank has reported
+        self.answer: m.RemapAnswer | None = None  # not heard yet
 
-    def hello(self, processors: int) -> m.JobWelcome:
+    def hello(self, processors: int, legal: Sequence[int] = ()) -> m.JobWelcome:
+        assert not legal
         assert processors == len(self.script.start)
         rows, cols = some_grid(random.Random(0), processors)
         return m.JobWelcome(1, 1, 1, list(self.script.start), rows, cols)
@@ -154,7 +158,7 @@ class ScriptedLink(ServerLink):
     def remap(self, point: m.RemapPoint) -> m.RemapAnswer:
         number = self.next_id(point.resize_id)
         assert self.step in (None, point.step - point.iterations), "every turn is reported once"
-        assert point.preparing or point.iterations == 1
+        assert self.shares or point.preparing or point.iterations == 1
         self.step = point.step
         if point.preparing:
             assert point.preparing == number
@@ -163,6 +167,17 @@ class ScriptedLink(ServerLink):
             return m.RemapAnswer("continue")
         move = self.script.moves[number - 1]
         return m.RemapAnswer(move.what, number, list(move.places), move.rows, move.cols)
+
+    def begin_remap(self, point: m.RemapPoint) -> None:
+        assert self.answer is None, "one question at a time"
+        self.answer = self.remap(point)
+
+    def remap_word(self) -> str:
+        return self.answer.what if self.answer is not None else ""
+
+    def remap_answer(self, *, wait: bool) -> m.RemapAnswer | None:
+        found, self.answer = self.answer, None
+        return found
 
     def tell(self, body: m.Committed | m.Aborted) -> None:
         self.settled = body.resize_id

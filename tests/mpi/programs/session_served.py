@@ -18,7 +18,7 @@ import resize_lib
 from tests.mpi.programs.session_data import Everything
 
 if TYPE_CHECKING:
-    from resize_lib.declarations import Value
+    from resize_lib.declared.packed import Value
 
 
 def main() -> None:

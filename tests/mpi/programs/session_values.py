@@ -16,7 +16,7 @@ from resize_lib import resize
 from tests.mpi.programs.session_script import Script, ScriptedLink, scripted
 
 if TYPE_CHECKING:
-    from resize_lib.declarations import Value
+    from resize_lib.declared.packed import Value
 
 
 class Closed:
@@ -41,7 +41,7 @@ def script() -> Script:
 
 def main() -> None:
     resize.PATIENT_FROM_S = 0.0
-    with resize_lib.session(connect=lambda: ScriptedLink(script())) as rs:
+    with resize_lib.session(connect=lambda: ScriptedLink(script()), report_interval_s=0) as rs:
         A = rs.matrix("values of rs.value", 40, 40, block=4, init=lambda i, j: i * 40.0 + j)
         state: Value[Any] = rs.value("state", lambda: "a function of no module")
         sizes: Value[list[int]] = rs.value("sizes", [])

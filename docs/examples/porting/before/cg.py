@@ -1,0 +1,77 @@
+"""Conjugate gradients for Poisson's equation on a square, the matrix distributed by rows.
+
+mpiexec -n 4 python cg.py POINTS FILE
+"""
+
+import sys
+
+import numpy as np
+from mpi4py import MPI
+from scipy import sparse
+
+TOLERANCE = 1e-10
+
+
+def poisson(m, rows):
+    """These rows of the matrix of the five-point stencil on m x m points."""
+    i, j = rows // m, rows % m
+    data, where, columns = [np.full(len(rows), 4.0)], [np.arange(len(rows))], [rows]
+    for di, dj in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+        inside = (i + di >= 0) & (i + di < m) & (j + dj >= 0) & (j + dj < m)
+        columns.append(rows[inside] + di * m + dj)
+        where.append(np.flatnonzero(inside))
+        data.append(np.full(inside.sum(), -1.0))
+    entries = np.concatenate(data), (np.concatenate(where), np.concatenate(columns))
+    return sparse.csr_matrix(entries, shape=(len(rows), m * m))
+
+
+def source(m, rows):
+    """The right-hand side there."""
+    x, y = rows // m / m, rows % m / m
+    return x * (1.0 - x) - 2.0 * y
+
+
+comm = MPI.COMM_WORLD
+m, file = int(sys.argv[1]), sys.argv[2]
+n = m * m
+counts = [n // comm.size + (rank < n % comm.size) for rank in range(comm.size)]
+first = sum(counts[: comm.rank])
+rows = np.arange(first, first + counts[comm.rank])
+
+
+def dot(a, b):
+    """The inner product of two distributed vectors."""
+    return comm.allreduce(a @ b)
+
+
+def collect(part):
+    """A distributed vector as a whole, on all ranks."""
+    whole = np.empty(n)
+    comm.Allgatherv(part, [whole, counts])
+    return whole
+
+
+A = poisson(m, rows)
+b = source(m, rows)
+x = np.zeros(len(rows))
+r = b.copy()
+p = r.copy()
+rr = dot(r, r)
+limit = TOLERANCE**2 * rr
+for k in range(10 * n):
+    Ap = A @ collect(p)
+    alpha = rr / dot(p, Ap)
+    x += alpha * p
+    r -= alpha * Ap
+    rr_old, rr = rr, dot(r, r)
+    if rr <= limit:
+        break
+    p *= rr / rr_old
+    p += r
+    if comm.rank == 0 and k % 50 == 0:
+        print(f"iteration {k}: residual {np.sqrt(rr):.3e}", flush=True)
+
+solution = collect(x)
+if comm.rank == 0:
+    print(f"{k + 1} iterations", flush=True)
+    np.save(file, solution.reshape(m, m))

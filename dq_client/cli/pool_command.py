@@ -1,0 +1,74 @@
+"""The pool: `dq pool`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from dq_client import messages as m
+from dq_client.cli.output import clock, duration, note, print_json, table
+from dq_client.cli.requests import ask, json_option, records
+
+SHOWN = 15  # decisions, without --all
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="All decisions that the server remembers.")
+@json_option
+def pool(everything: bool, as_json: bool) -> None:
+    """Show the nodes that were asked for, and what was decided about them, when and why."""
+    with records() as connection:
+        found = ask(connection, m.PoolQuery())
+    if as_json:
+        print_json(pool=found)
+        return
+    now = time.time()
+    print(_head(found))
+    if found["refused"] is not None:
+        wait_s = found["refused"]["until_s"] - now
+        again = f"; it is asked again in {duration(wait_s)}" if wait_s > 0 else ""
+        print(f"the engine refused last: {found['refused']['why']}{again}")
+    print()
+    print(_tickets(found["tickets"], now))
+    shown = found["decisions"] if everything else found["decisions"][-SHOWN:]
+    if shown:
+        print()
+        print(_decisions(shown))
+    left = len(found["decisions"]) - len(shown)
+    if left:
+        note(f"{left} earlier decisions: dq pool --all")
+
+
+def _head(found: dict[str, Any]) -> str:
+    per_node = found["shape"]["processors"]
+    words = f"{found['min']} to {found['max']} nodes of {per_node} processor{'s'[: per_node > 1]}"
+    words += f", given back when idle for {duration(found['idle_s'])}"
+    if found["lasts_s"] is not None:
+        words += f"; each lasts {duration(found['lasts_s'])}"
+    return words
+
+
+def _tickets(tickets: list[dict[str, Any]], now: float) -> str:
+    head = ("TICKET", "NODE", "STATE", "PROCS", "ASKED", "ENDS IN", "WHY")
+    return table(
+        head,
+        [
+            (
+                t["ticket"],
+                t["node"] or "-",
+                t["state"],
+                t["processors"],
+                clock(t["asked_s"]),
+                "-" if t["until_s"] is None else duration(max(0.0, t["until_s"] - now)),
+                t["pending"] or t["reason"]["text"],
+            )
+            for t in tickets
+        ],
+    )
+
+
+def _decisions(decisions: list[dict[str, Any]]) -> str:
+    rows = [(clock(d["time_s"]), d["what"], d["ticket"], d["text"]) for d in decisions]
+    return table(("TIME", "WHAT", "TICKET", "WHY"), rows)

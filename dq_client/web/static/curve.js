@@ -1,0 +1,92 @@
+// The sweet-spot curve of one job: time of an iteration by processors, in the order of its stays.
+
+import { colour, duration, prepared } from "./text.js";
+
+export function drawCurve(canvas, job) {
+  const stays = job.sizes.filter((stay) => stay.iteration_time_s !== null);
+  canvas.hidden = stays.length === 0;
+  if (canvas.hidden) return;
+  const [pen, width, height] = prepared(canvas);
+  const left = 58, right = 26, head = 22, foot = height - 34;
+  const sizes = [...new Set(stays.map((s) => s.processors))].sort((a, b) => a - b);
+  const low = Math.log(sizes[0]), high = Math.log(sizes.at(-1));
+  const slowest = Math.max(...stays.map((s) => s.iteration_time_s));
+  const x = (n) => (high === low ? (left + width - right) / 2
+    : left + 10 + ((Math.log(n) - low) / (high - low)) * (width - left - right - 20));
+  const y = (t) => foot - (t / slowest) * (foot - head);
+  pen.textBaseline = "middle";
+  pen.fillStyle = colour.soft;
+  for (const t of [0, slowest / 2, slowest]) {
+    pen.fillStyle = colour.rule;
+    pen.fillRect(left, Math.round(y(t)), width - left, 1);
+    pen.fillStyle = colour.soft;
+    pen.fillText(t ? duration(t) : "0", 0, y(t), left - 6);
+  }
+  drawSizes(pen, sizes, x, foot, job.sweet_spot);
+  drawWay(pen, stays, x, y);
+  drawSpread(pen, stays, sizes, x, y);
+  stays.forEach((stay, k) => drawStay(pen, stay, k, x, y, job.sweet_spot));
+  pen.textAlign = "left";
+  const spot = job.sweet_spot === null ? "not found yet" : `${job.sweet_spot} processors`;
+  canvas.setAttribute("aria-label",
+    `Time of an iteration: ${stays.map((s) => `${s.processors}: ${duration(s.iteration_time_s)}`).join(", ")}; sweet spot ${spot}`);
+}
+
+function drawSizes(pen, sizes, x, foot, spot) {
+  pen.textAlign = "center";
+  let beyond = -Infinity;
+  for (const n of sizes) {
+    pen.fillStyle = n === spot ? colour.best : colour.soft;
+    if (n !== spot && x(n) - beyond < 28) continue;
+    pen.fillText(n === spot ? `★ ${n}` : String(n), x(n), foot + 12);
+    beyond = x(n);
+  }
+  pen.fillStyle = colour.faint;
+  pen.fillText("processors; the numbers are the order of the stays", (x(sizes[0]) + x(sizes.at(-1))) / 2 || 0, foot + 27);
+}
+
+function drawWay(pen, stays, x, y) {
+  for (let k = 1; k < stays.length; k++) {
+    const a = stays[k - 1], b = stays[k], back = b.processors < a.processors;
+    pen.strokeStyle = back ? colour.warn : colour.accent;
+    pen.setLineDash(back ? [6, 5] : []);
+    pen.lineWidth = 2;
+    pen.beginPath();
+    pen.moveTo(x(a.processors), y(a.iteration_time_s));
+    pen.lineTo(x(b.processors), y(b.iteration_time_s));
+    pen.stroke();
+  }
+  pen.setLineDash([]);
+}
+
+// From the fastest to the slowest stay at one size.
+function drawSpread(pen, stays, sizes, x, y) {
+  pen.strokeStyle = colour.faint;
+  pen.lineWidth = 1.5;
+  for (const n of sizes) {
+    const times = stays.filter((s) => s.processors === n).map((s) => s.iteration_time_s);
+    const slow = y(Math.max(...times)), fast = y(Math.min(...times));
+    if (fast - slow < 2) continue;
+    pen.beginPath();
+    pen.moveTo(x(n), slow);
+    pen.lineTo(x(n), fast);
+    pen.moveTo(x(n) - 5, slow);
+    pen.lineTo(x(n) + 5, slow);
+    pen.moveTo(x(n) - 5, fast);
+    pen.lineTo(x(n) + 5, fast);
+    pen.stroke();
+  }
+}
+
+function drawStay(pen, stay, k, x, y, spot) {
+  const px = x(stay.processors), py = y(stay.iteration_time_s);
+  pen.fillStyle = stay.processors === spot ? colour.best : colour.accent;
+  pen.strokeStyle = colour.card;
+  pen.lineWidth = 2;
+  pen.beginPath();
+  pen.arc(px, py, 9, 0, 2 * Math.PI);
+  pen.fill();
+  pen.stroke();
+  pen.fillStyle = colour.card;
+  pen.fillText(String(k + 1), px, py + 0.5);
+}

@@ -1,0 +1,215 @@
+// Nodes over time. Only what can be seen is drawn: the nodes in the scrolled part, the blocks in the
+// time shown.
+
+import { jobs, nodes, now, whenChanged } from "./cluster.js";
+import { byId, clock, colour, duration, ofJob, prepared, whenThemeChanges } from "./text.js";
+import { goLive, pan, shown, ticks, whenMoved, zoom } from "./time.js";
+
+const AXIS = 22;
+const canvas = byId("gantt"), scroll = byId("gantt-scroll"), space = byId("gantt-space");
+const hover = byId("hover"), hint = hover.textContent;
+let blocks = new Map();       // node -> its blocks by their beginning
+let order = [];               // names of nodes
+let stale = true, asked = false;
+let chosen = 0, choose = () => {};
+let last = null;              // what was drawn where, for the pointer
+
+export function onChoice(call) { choose = call; }
+export function mark(job) { chosen = job; redraw(); }
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+function collect() {
+  stale = false;
+  blocks = new Map();
+  order = [...nodes.keys()].sort(collator.compare);
+  for (const job of jobs.values()) {
+    job.places.forEach((place, k) => {
+      for (const [node, first, lastSlot] of place.slots) {
+        let mine = blocks.get(node);
+        if (!mine) blocks.set(node, (mine = []));
+        // A resize is a seam: the job had other processors until this moment.
+        const seam = k > 0 && job.places[k - 1].until_s === place.since_s;
+        mine.push({ from: place.since_s, to: place.until_s, first, last: lastSlot, job: job.id, seam });
+      }
+    });
+  }
+  let count = 0;
+  for (const mine of blocks.values()) {
+    mine.sort((a, b) => a.from - b.from);
+    count += mine.length;
+  }
+  canvas.dataset.blocks = String(count);
+}
+
+function rowHeight() {
+  if (!order.length) return 22;
+  const most = Math.max(...[...nodes.values()].map((n) => n.processors), 1);
+  const wish = Math.min(60, Math.max(18, most * 5));
+  return order.length * wish <= 440 ? Math.min(60, Math.max(wish, Math.min(34, 300 / order.length))) : Math.min(wish, 24);
+}
+
+export function redraw() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => { asked = false; draw(); });
+}
+
+function draw() {
+  if (stale) collect();
+  const row = rowHeight(), whole = order.length * row;
+  const height = Math.min(whole + AXIS, matchMedia("(max-width: 640px)").matches ? 330 : 450);
+  const seen = height - AXIS;
+  scroll.style.height = `${height}px`;
+  // The canvas stays in place while the space below it is scrolled.
+  space.style.height = `${Math.max(0, whole - seen)}px`;
+  const [pen, width] = prepared(canvas, height);
+  const view = shown(), top = Math.min(scroll.scrollTop, Math.max(0, whole - seen));
+  const left = width < 500 ? 54 : 96, scale = (width - left) / (view.to - view.from);
+  const x = (t) => left + (t - view.from) * scale;
+  last = { row, top, left, scale, from: view.from, seen };
+  const begin = Math.max(0, Math.floor(top / row)), end = Math.min(order.length, Math.ceil((top + seen) / row));
+  pen.save();
+  pen.beginPath();
+  pen.rect(0, 0, width, seen);
+  pen.clip();
+  for (let k = begin; k < end; k++) drawNode(pen, order[k], k * row - top, row, { x, view, left, width });
+  pen.restore();
+  drawAxis(pen, seen, left, width, view, x);
+}
+
+function drawNode(pen, name, y, row, { x, view, left, width }) {
+  const node = nodes.get(name), count = Math.max(1, node.processors);
+  const gap = row > 14 ? 3 : 1, inner = row - gap;
+  pen.fillStyle = node.state === "lost" || node.state === "left" ? colour.rule : colour.idle;
+  pen.fillRect(left, y, width - left, inner);
+  const slot = inner / count, nowX = x(now());
+  let edge = -1, edgeLane = -1;
+  for (const b of blocks.get(name) ?? []) {
+    if (b.from > view.to) break;
+    const to = b.to ?? now();
+    if (to < view.from) continue;
+    const x0 = Math.max(left, x(b.from)), x1 = Math.min(width, Math.max(x(to), x0 + 1));
+    // Many that end within the same pixel are one to the eye.
+    if (x1 - x0 <= 1 && Math.floor(x0) === edge && b.first === edgeLane) continue;
+    edge = Math.floor(x0);
+    edgeLane = b.first;
+    const y0 = y + b.first * slot, h = Math.max(1, (Math.min(b.last, count - 1) - b.first + 1) * slot);
+    pen.globalAlpha = chosen && chosen !== b.job ? 0.35 : 1;
+    pen.fillStyle = ofJob(b.job);
+    pen.fillRect(x0, y0, x1 - x0, h);
+    pen.globalAlpha = 1;
+    if (b.seam && b.from >= view.from) {
+      pen.fillStyle = colour.card;
+      pen.fillRect(x0, y0, 2, h);
+      pen.fillStyle = colour.ink;
+      pen.fillRect(x0 + 2, y0, 1, h);
+    }
+    if (h >= 12 && x1 - x0 > 26) {
+      pen.fillStyle = "#fff";
+      pen.textBaseline = "middle";
+      pen.fillText(String(b.job), x0 + 6, y0 + h / 2 + 0.5, x1 - x0 - 8);
+    }
+  }
+  if (node.drain || node.state === "draining" || node.state === "empty") hatch(pen, Math.max(left, x(node.drain?.asked_s ?? view.from)), y, Math.min(width, nowX), inner);
+  pen.fillStyle = node.state === "up" ? colour.soft : node.state === "lost" ? colour.bad : colour.warn;
+  pen.textBaseline = "middle";
+  pen.fillText(name, 2, y + inner / 2, left - 8);
+}
+
+// A node that drains: stripes over what is left on it.
+function hatch(pen, from, y, to, height) {
+  if (to <= from) return;
+  pen.save();
+  pen.beginPath();
+  pen.rect(from, y, to - from, height);
+  pen.clip();
+  pen.strokeStyle = colour.warn;
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  for (let d = from - height; d < to; d += 9) {
+    pen.moveTo(d, y + height);
+    pen.lineTo(d + height, y);
+  }
+  pen.stroke();
+  pen.restore();
+}
+
+function drawAxis(pen, y, left, width, view, x) {
+  pen.textBaseline = "top";
+  for (const t of ticks(view.from, view.to, width - left)) {
+    pen.fillStyle = colour.rule;
+    pen.fillRect(Math.round(x(t)), y, 1, 5);
+    pen.fillStyle = colour.soft;
+    const text = clock(t), half = pen.measureText(text).width / 2;
+    if (x(t) - half > left - 8 && x(t) + half < width) pen.fillText(text, x(t) - half, y + 7);
+  }
+}
+
+function at(event) {
+  if (!last) return null;
+  const box = canvas.getBoundingClientRect();
+  const px = event.clientX - box.left, py = event.clientY - box.top;
+  const time = last.from + (px - last.left) / last.scale;
+  if (py > last.seen || px < last.left) return { time };
+  const k = Math.floor((py + last.top) / last.row), name = order[k];
+  if (name === undefined) return { time };
+  const slot = Math.floor(((py + last.top - k * last.row) / last.row) * Math.max(1, nodes.get(name).processors));
+  const block = (blocks.get(name) ?? []).find(
+    (b) => b.from <= time && time <= (b.to ?? now()) && b.first <= slot && slot <= b.last);
+  return { time, name, block };
+}
+
+function tellOf(event) {
+  const found = at(event);
+  if (!found?.name) { hover.textContent = hint; return; }
+  const node = nodes.get(found.name), { block } = found;
+  if (!block) {
+    hover.textContent = `${found.name} at ${clock(found.time)}: idle${node.state === "up" ? "" : `, ${node.state}`}`;
+    return;
+  }
+  const job = jobs.get(block.job);
+  hover.textContent = `job ${block.job} ${job?.name ?? ""}, slots ${block.first}–${block.last} of ${found.name}, `
+    + `${clock(block.from)} to ${block.to ? clock(block.to) : "now"} (${duration((block.to ?? now()) - block.from)})`;
+}
+
+let drag = null;
+canvas.addEventListener("pointerdown", (event) => {
+  drag = { x: event.clientX, moved: false };
+  canvas.setPointerCapture(event.pointerId);
+});
+canvas.addEventListener("pointermove", (event) => {
+  if (!drag) { tellOf(event); return; }
+  const by = event.clientX - drag.x;
+  if (!drag.moved && Math.abs(by) < 4) return;
+  drag = { x: event.clientX, moved: true };
+  pan(-by / last.scale);
+});
+canvas.addEventListener("pointerup", (event) => {
+  if (drag && !drag.moved) { const block = at(event)?.block; if (block) choose(block.job); }
+  drag = null;
+});
+canvas.addEventListener("pointercancel", () => { drag = null; });
+canvas.addEventListener("pointerleave", () => { hover.textContent = hint; });
+canvas.addEventListener("wheel", (event) => {
+  if (!event.ctrlKey && !event.metaKey) return;
+  event.preventDefault();
+  zoom(event.deltaY > 0 ? 1.25 : 0.8, at(event)?.time ?? now());
+}, { passive: false });
+canvas.addEventListener("keydown", (event) => {
+  const view = shown(), length = view.to - view.from, middle = (view.from + view.to) / 2;
+  const act = {
+    ArrowLeft: () => pan(-length / 8), ArrowRight: () => pan(length / 8), End: goLive,
+    "+": () => zoom(0.7, middle), "=": () => zoom(0.7, middle), "-": () => zoom(1.4, middle),
+    ArrowUp: () => scroll.scrollBy(0, -60), ArrowDown: () => scroll.scrollBy(0, 60),
+  }[event.key];
+  if (act) { event.preventDefault(); act(); }
+});
+scroll.addEventListener("scroll", redraw, { passive: true });
+whenMoved(redraw);
+whenThemeChanges(redraw);
+whenChanged((news) => {
+  if (news.whole || news.jobs.length || news.nodes.length || news.gone.length) stale = true;
+  redraw();
+});
+addEventListener("resize", redraw);

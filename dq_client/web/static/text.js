@@ -1,0 +1,58 @@
+// Elements and words. Text from the cluster becomes text nodes, never markup.
+
+export function element(tag, name = "", text = "") {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  if (text !== "") made.textContent = text;
+  return made;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export const clock = (time_s) => new Date(time_s * 1000).toTimeString().slice(0, 8);
+
+export function duration(s) {
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
+  if (s < 60) return `${s.toPrecision(3)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  if (s < 172800) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} days`;
+}
+
+export const bytes = (n) => (n >= 2 ** 30 ? `${(n / 2 ** 30).toFixed(1)} GiB` : `${Math.round(n / 2 ** 20)} MiB`);
+
+// Names that stand behind a kind of decision in the stylesheet.
+export const kind = (what) => (/^[a-z]+$/.test(what) ? what : what.split(" ").pop());
+
+// Colours of the theme, for canvases; read again when the theme changes.
+const names = ["ink", "soft", "faint", "rule", "card", "idle", "accent", "best", "best-wash", "warn", "bad", "wash",
+  "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+export const colour = {};
+function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of names) colour[name] = style.getPropertyValue(`--${name}`).trim();
+}
+readColours();
+export function whenThemeChanges(call) {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    readColours();
+    call();
+  });
+}
+export const ofJob = (id) => colour[`c${id % 8}`];
+
+// A canvas as large as it is shown, in CSS pixels; returns its context and size.
+export function prepared(canvas, height = canvas.clientHeight) {
+  const width = canvas.clientWidth, scale = devicePixelRatio || 1;
+  const w = Math.round(width * scale), h = Math.round(height * scale);
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+    if (canvas.id === "gantt") canvas.style.height = `${height}px`;
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  pen.font = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
+  return [pen, width, height];
+}

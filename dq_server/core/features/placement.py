@@ -1,0 +1,209 @@
+"""Jobs that ask for memory, GPUs or features: where they may start, and that nobody starves them.
+
+Policies count processors; they do not see where these are. So a waiting job that would find enough
+idle ones, but too few that it can use, is *hidden* from them for a pass: it stands aside, and
+others pass it. If it is the first in line, idle processors on nodes that it can use are *kept* for
+it, so that those who pass cannot starve it. They are given back when a pass begins, because advance
+reservations and others to whom processors were promised come first, and kept again at its end.
+
+A job that does not find enough idle processors anywhere waits like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from dq_server.core.feature import Feature
+from dq_server.core.model.decisions import Start
+from dq_server.core.model.errors import InfeasibleRequest
+from dq_server.core.model.fitting import smallest_start
+from dq_server.core.model.jobs import Job, JobSpec, JobState
+from dq_server.core.model.needs import Needs
+from dq_server.core.model.placing import Placed, capable, check, described, room, spots
+from dq_server.core.model.pool import PoolOptions
+from dq_server.core.model.processors import Node
+from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.state import State
+from dq_server.core.turn import Turn
+
+declare(
+    needs_room="the job needs {size} processors on nodes with {needs}: {room} of the {idle} idle"
+    " ones are there{kept}",
+    needs_lost="the job needs {size} processors on nodes with {needs}: those that are up have room"
+    " for {most}",
+)
+
+
+class Placing(Feature):
+    """Comes first in the order: what was kept is given back when a pass begins."""
+
+    claimant = "a job that waits for certain nodes"
+
+    def admit(self, turn: Turn, spec: JobSpec) -> None:
+        """Refuse a job that no nodes could ever hold."""
+        needs = spec.needs
+        # What the nodes of a pool have is known when they join.
+        if needs is None or turn.options(PoolOptions).max:
+            return
+        nodes = [node for node in turn.state.processors.nodes.values() if node.up]
+        most = sum(capable(node, needs) for node in nodes)
+        if spec.needed > most:
+            raise InfeasibleRequest(_refusal(spec.needed, needs, most, nodes))
+
+    def queued(self, turn: Turn, job: Job) -> None:
+        """See Feature."""
+        if job.spec.needs is not None:
+            Placed.of(turn.state).waiting[job.id] = True
+
+    def withdrawn(self, turn: Turn, job: Job) -> None:
+        """See Feature."""
+        if job.spec.needs is not None:
+            _forget(turn.state, job)
+
+    def started(self, turn: Turn, job: Job) -> None:
+        """See Feature."""
+        if job.spec.needs is not None:
+            _forget(turn.state, job)
+
+    def starts(self, turn: Turn) -> list[Start]:
+        """Give back what was kept. Nobody starts."""
+        if turn.state.processors.kept:
+            turn.state.processors.unkeep()
+        return []
+
+    def aside(self, state: State) -> Callable[[Job], bool] | None:
+        """Jobs that are hidden."""
+        if "Placed" not in state.records:
+            return None
+        hidden = Placed.of(state).hidden
+        return (lambda job: job.id in hidden) if hidden else None
+
+    def claiming(self, state: State) -> bool:
+        """What a policy remembers between passes does not know who is hidden."""
+        return "Placed" in state.records and bool(Placed.of(state).hidden)
+
+    def explain(self, turn: Turn, job: Job) -> list[Reason]:
+        """Why a hidden job waits."""
+        state, needs = turn.state, job.spec.needs
+        if needs is None or job.state is not JobState.QUEUED:
+            return []
+        size = smallest_start(job, moldable=False)
+        nodes = [node for node in state.processors.nodes.values() if node.up]
+        most = sum(capable(node, needs) for node in nodes)
+        if size > most:
+            return [because("needs_lost", size=size, needs=needs.words, most=most)]
+        placed = Placed.of(state)
+        if job.id not in placed.hidden:
+            return []
+        kept = ""
+        if placed.kept_for == job.id:
+            kept = f"; {len(state.processors.kept)} are kept for it on {', '.join(placed.kept_on)}"
+        idle = state.idle + len(state.processors.kept)
+        here = room(state, job) + (len(state.processors.kept) if kept else 0)
+        return [
+            because("needs_room", size=size, needs=needs.words, room=here, idle=idle, kept=kept)
+        ]
+
+    def view(self, state: State, job: Job) -> Mapping[str, Any]:
+        """See Feature."""
+        needs = job.spec.needs or Needs()
+        return {"memory": needs.memory, "gpus": needs.gpus, "constraint": needs.constraint}
+
+    def check(self, state: State) -> None:
+        """See Feature."""
+        if "Placed" in state.records:
+            check(state)
+            queued = {j.id for j in state.queue.values() if j.spec.needs is not None}
+            assert queued == Placed.of(state).waiting.keys(), "`waiting` disagrees with the queue"
+
+
+class Keeping(Feature):
+    """Comes last: it looks at what those to whom something was promised have left."""
+
+    def starts(self, turn: Turn) -> list[Start]:
+        """Find out who is hidden from the policies in this pass, and keep what has to be kept."""
+        state = turn.state
+        if "Placed" not in state.records:
+            return []
+        placed = Placed.of(state)
+        last, on = placed.kept_for, placed.kept_on
+        placed.hidden, placed.kept_for, placed.kept_on = [], 0, {}
+        if not placed.waiting:
+            return []
+        found: dict[Needs, int] = {}
+        for job_id in placed.waiting:
+            job = state.jobs[job_id]
+            needs = job.spec.needs
+            assert needs is not None, "`waiting` lists jobs that have needs"
+            if needs not in found:
+                found[needs] = len(spots(state, job, needs))
+            size = smallest_start(job, turn.config.moldable)
+            if found[needs] < size <= state.idle:
+                placed.hidden.append(job_id)
+        if placed.hidden:
+            self._keep(turn, last, on)
+        return []
+
+    def _keep(self, turn: Turn, last: int, on: Container[str]) -> None:
+        """For the first in line, if it is hidden; `last`, `on`: for whom, and where, before."""
+        state, placed = turn.state, Placed.of(turn.state)
+        hidden, placed.hidden = placed.hidden, []
+        first = state.head(turn.now)  # of all that wait
+        placed.hidden = hidden
+        if first is None or first.id not in placed.hidden or first.spec.needs is None:
+            return
+        size = smallest_start(first, turn.config.moldable)
+        ranks_on = _chosen(state, first, size, on if last == first.id else ())
+        if not ranks_on:
+            return  # nodes are lost: it holds up nobody
+        placed.kept_for, placed.kept_on = first.id, ranks_on
+        idle, keep = set(state.processors.idle), list[int]()
+        for name, ranks in ranks_on.items():
+            keep += [p for p in state.processors.nodes[name].processors if p in idle][:ranks]
+        state.processors.keep(keep)
+
+
+def _chosen(state: State, job: Job, size: int, before: Container[str]) -> dict[str, int]:
+    """Nodes that will have room for the job, each with how many ranks.
+
+    First those where it was kept before, then where most is free. Empty: those that are up, and do
+    not drain, will not have enough.
+    """
+    pool, needs = state.processors, job.spec.needs
+    assert needs is not None, "asked for jobs that have needs"
+    now: dict[str, int] = {}
+    for p in spots(state, job, needs):
+        now[pool.node_of[p]] = now.get(pool.node_of[p], 0) + 1
+    nodes = [n for n in pool.nodes.values() if n.up and pool.withheld.isdisjoint(n.processors)]
+    nodes.sort(key=lambda node: (node.name not in before, -now.get(node.name, 0)))
+    found, missing = dict[str, int](), size
+    for node in nodes:
+        ranks = min(missing, capable(node, needs))
+        if ranks:
+            found[node.name] = ranks
+            missing -= ranks
+    return {} if missing else found
+
+
+def _forget(state: State, job: Job) -> None:
+    placed = Placed.of(state)
+    placed.waiting.pop(job.id, None)
+    if job.id in placed.hidden:
+        placed.hidden.remove(job.id)
+    if placed.kept_for == job.id:
+        placed.kept_for, placed.kept_on = 0, {}
+        state.processors.unkeep()
+
+
+def _refusal(size: int, needs: Needs, most: int, nodes: list[Node]) -> str:
+    """Why no nodes can hold the job, in one line, with the largest of them."""
+    if not nodes:
+        return "no node is up"
+    largest = max(
+        nodes, key=lambda n: (capable(n, needs), n.memory, n.gpus, len(n.processors), n.name)
+    )
+    return (
+        f"the job asks for {size} processor{'s' if size > 1 else ''} on nodes with {needs.words}:"
+        f" there is room for {most}; the largest node is {described(largest)}"
+    )

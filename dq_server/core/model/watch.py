@@ -1,0 +1,54 @@
+"""[watch]: how long a rank may be missing, and what is done then (features/watch.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dq_server.core.model.errors import ConfigError, InvalidTransition
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.options import Options
+from dq_server.core.model.spec import WATCH_ACTIONS
+
+# A program that resizes opens its session right after its imports.
+OPENS_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions(Options):
+    """What is noticed, and what is done.
+
+    limit_s  how much longer than a turn usually takes a rank may be missing from a remap point or
+             from a resize; how long ranks that are to join may take to come to the loop
+    action   then: "warn" tells it (dq why); "abort" gives up the resize whose ranks do not come,
+             and tells the rest; "kill" ends the job
+    """
+
+    table = "watch"
+
+    limit_s: float = 60.0
+    action: str = "abort"
+
+    def validate(self) -> None:
+        """See Options."""
+        if not self.limit_s > 0:
+            raise ConfigError(f"[watch] limit_s = {self.limit_s}: above 0 seconds")
+        if self.action not in WATCH_ACTIONS:
+            raise ConfigError(f"[watch] action = {self.action!r}: {', '.join(WATCH_ACTIONS)}")
+
+
+def check_reachable(job: Job, now: float, limit_s: float) -> None:
+    """InvalidTransition if the job's program comes to no remap point, as far as one can know."""
+    if job.answer is not None or job.start_s is None:
+        return
+    began_s = max(job.start_s, job.stays[-1].since_s if job.stays else 0.0)
+    ran_s = now - began_s
+    if job.opened_s is None and ran_s > OPENS_WITHIN_S:
+        raise InvalidTransition(
+            f"job {job.id} cannot be resized: in the {ran_s:.0f} s since it started its program has"
+            " opened no session of resize_lib"
+        )
+    if job.opened_s is not None and now - job.opened_s > limit_s:
+        raise InvalidTransition(
+            f"job {job.id} cannot be resized: in the {ran_s:.0f} s since it started it has come to"
+            f" no remap point (dq why {job.id})"
+        )

@@ -1,0 +1,143 @@
+"""The transaction of a resize: prepare, then commit or abort. What several features do with it.
+
+prepare   the processors of an expansion are reserved, those of a shrink are named
+commit    the job has its new size: processors are booked, or released
+abort     the job keeps its old size: reserved processors return, nothing leaked
+"""
+
+from __future__ import annotations
+
+from dq_server.core.model.jobs import Job, PendingResize, Remap, Stay
+from dq_server.core.model.placing import take
+from dq_server.core.model.reasons import Figure, because, declare
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.worlds import Worlds
+from dq_server.core.turn import INF, Turn
+
+# After a resize that failed a job expands again only this many remap points later, twice as many
+# each time: what fails once usually fails again.
+RETRY_FIRST = 4
+RETRY_DOUBLINGS = 8
+
+declare(
+    resize_committed="{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
+    resize_aborted="{size} to {next_size} did not happen: {why}",
+    regrid_committed="{grid} to {next_grid} done, {redistribution_s:.3g} s of redistribution",
+    regrid_aborted="{grid} to {next_grid} did not happen: {why}",
+)
+
+
+def prepare(
+    turn: Turn, job: Job, seq: int, target: Configuration, processors: tuple[int, ...]
+) -> PendingResize:
+    """Grant a resize. `processors`: reserved for the job already, or those that shall leave."""
+    state = turn.state
+    expand = target.size > job.size
+    if expand and not processors:
+        processors = take(state, job, target.size - job.size)
+    elif not processors:
+        processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
+    if expand:
+        job.reserved = processors
+    job.resize = PendingResize(state.next_resize, seq, target, processors, expand, turn.now)
+    state.next_resize += 1
+    state.plan(job, planned_end(job))
+    for feature in turn.features["resize_granted"]:
+        feature.resize_granted(turn, job)
+    return job.resize
+
+
+def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float) -> None:
+    before, state = job.configuration, turn.state
+    assert before is not None
+    end_s = _new_end(job, before, pending, turn.now)
+    turn.charge(job)  # before its size changes: usage is size times time
+    job.resize, job.reserved = None, ()
+    job.aborts = 0
+    job.resizes += 1
+    job.configuration = pending.target
+    if pending.expand:
+        job.allocation.extend(pending.processors)
+        if job.launching.by_agents:
+            Worlds.of(job).begin(pending.processors, pending.resize_id)
+    elif pending.processors:
+        job.allocation = state.processors.without(job.allocation, pending.processors)
+        if job.launching.by_agents:
+            Worlds.of(job).leave(pending.processors)
+    state.plan(job, end_s)
+    for feature in turn.features["resize_committed"]:
+        feature.resize_committed(turn, job)
+    if pending.processors and not pending.expand:
+        turn.let_go(job, list(pending.processors))
+        if state.queue:
+            # It gave way: it must not take back at once what the next job leaves idle.
+            job.settle = turn.config.settle
+    job.performance.moved(before, pending.target, redistribution_s)
+    job.stays.append(Stay(pending.target, turn.now, redistribution_time_s=redistribution_s))
+    code, figures = _from_to("committed", before, pending.target)
+    reason = because(code, redistribution_s=redistribution_s, **figures)
+    job.note(turn.now, "committed", reason)
+    state.touch(job)
+    turn.schedule()
+
+
+def planned_end(job: Job) -> float:
+    """When the active job's processors are expected back (s); +inf: not known."""
+    assert job.planned is not None
+    return job.planned[0]
+
+
+def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float) -> float:
+    """The planned end after a resize: what was left when it was granted, at the new speed.
+
+    The speed comes from the job's scalability if that is known, else from its measurements; without
+    either the old end stands.
+    """
+    end_s = planned_end(job)
+    if end_s <= pending.granted_s or end_s == INF:
+        return end_s
+    target, known = pending.target, job.spec.scalability
+    if known is not None:
+        ratio = known.ratio(target.size) / known.ratio(before.size)
+    else:
+        measured = job.performance.known
+        if before not in measured or target not in measured:
+            return end_s
+        ratio = measured[target] / measured[before]
+    return now + (end_s - pending.granted_s) * ratio
+
+
+def back_off(job: Job, failures: int) -> None:
+    """So many resizes in a row have failed: the next expansion comes later."""
+    job.aborts = failures
+    doublings = min(failures - 1, RETRY_DOUBLINGS)
+    job.settle = max(job.settle, RETRY_FIRST * 2**doublings)
+
+
+def abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
+    assert job.configuration is not None
+    job.resize, job.reserved = None, ()
+    if pending.target.size == job.size:
+        # Another grid moves data only: if that failed once it is not worth another try.
+        job.performance.bar(pending.target)
+    else:
+        back_off(job, job.aborts + 1)
+    turn.state.plan(job, planned_end(job))
+    if pending.expand:
+        if job.launching.by_agents:  # its ranks may have been started
+            Worlds.of(job).end(pending.processors, pending.resize_id)
+        turn.let_go(job, list(pending.processors))
+    if job.stays:
+        job.stays[-1].decision = Remap.CONTINUE
+    code, figures = _from_to("aborted", job.configuration, pending.target)
+    job.note(turn.now, "aborted", because(code, why=why, **figures))
+    turn.schedule()
+
+
+def _from_to(
+    end: str, before: Configuration, after: Configuration
+) -> tuple[str, dict[str, Figure]]:
+    """Code and figures of the reason that tells how a resize ended."""
+    if before.size == after.size:
+        return f"regrid_{end}", {"grid": str(before), "next_grid": str(after)}
+    return f"resize_{end}", {"size": before.size, "next_size": after.size}

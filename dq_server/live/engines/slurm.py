@@ -1,0 +1,88 @@
+"""Slurm as an engine: each node of the pool is a Slurm job, a *holder* (docs/slurm.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dq_client.errors import DQError
+from dq_client.home import Home
+from dq_client.slurm import commands
+from dq_client.slurm.commands import Place, SlurmAway
+from dq_client.slurm.script import Ask, output, script, submission
+from dq_client.slurm.settings import Noted
+from dq_server.live.engines.port import Has, Phase, Refusal, Unclear
+
+LAST_BYTES = 4096
+WORDS_MAX = 300
+# Slurm kills what is left after this, unless the partition says something else (KillWait).
+GRACE_S = 30.0
+PHASE = {
+    Place.PENDING: Phase.PENDING,
+    Place.RUNNING: Phase.RUNNING,
+    Place.ENDED: Phase.ENDED,
+}
+
+
+class SlurmEngine:
+    """See Engine."""
+
+    period_s = 1.0
+    idle_period_s = 5.0
+
+    def __init__(self, home: Home, noted: Noted, python: str) -> None:
+        self._home, self._noted = home, noted
+        self._python = noted.slurm.python or python
+        self._within_s = noted.slurm.answer_within_s
+        self._folder = str(noted.folder(home))  # what holders read and write
+
+    def ask(self, ticket: int, processors: int) -> None:
+        """See Engine."""
+        noted = self._noted
+        ask = Ask(
+            cluster=noted.cluster,
+            ticket=ticket,
+            processors=processors,
+            folder=self._folder,
+            python=self._python,
+            home=str(self._home.root),
+            # A second before Slurm's own end: what is left then is ended by its agent.
+            leave_within_s=max(1.0, (noted.grace_s or GRACE_S) - 1.0),
+        )
+        try:
+            commands.run(submission(ask), self._within_s, script(ask, noted.slurm))
+        except SlurmAway as e:
+            raise Unclear(str(e)) from e
+        except DQError as e:
+            raise Refusal(str(e)) from e
+
+    def give(self, keys: Sequence[int]) -> None:
+        """See Engine."""
+        try:
+            commands.cancel(keys, self._within_s)
+        except SlurmAway as e:
+            raise Unclear(str(e)) from e
+        except DQError as e:
+            raise Refusal(str(e)) from e
+
+    def poll(self) -> list[Has]:
+        """See Engine."""
+        try:
+            found = commands.holders(self._noted.cluster, self._within_s)
+        except SlurmAway as e:
+            raise Unclear(str(e)) from e
+        except DQError as e:
+            raise Refusal(str(e)) from e
+        return [Has(h.ticket, h.job, PHASE[h.place], h.why, h.node, h.left_s) for h in found]
+
+    def words(self, ticket: int) -> str:
+        """See Engine: the last line of the holder's output, which tells why its agent ended."""
+        path = Path(output(self._folder, ticket))
+        try:
+            with path.open("rb") as f:
+                f.seek(max(0, path.stat().st_size - LAST_BYTES))
+                lines = f.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        lines = [line for line in lines if "CANCELLED" not in line and "srun:" not in line]
+        return lines[-1][:WORDS_MAX] if lines else ""

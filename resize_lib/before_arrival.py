@@ -1,0 +1,105 @@
+"""What a rank that joins has before it is where the job is: a grid without communication.
+
+It runs the program from its start while the others are in the midst of theirs: nobody would answer
+what it sends, and what it received would be somebody else's. So its communicators refuse, with the
+line to change, and its resize is given up; the job goes on as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.descriptors import ProcessGrid
+from resize_lib.grid import Grid
+from resize_lib.mistakes import Mistake, caller
+from resize_lib.waiting import idle_bcast, wait_all
+
+_ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra"}
+
+
+class NoComm(MPI.Intracomm):
+    """Stands for `rs.comm`: knows its rank and its size, and refuses all else.
+
+    Once another one has replaced it, it refuses these, too: a program that has kept it is wrong.
+    """
+
+    _rank: int
+    _size: int
+    _replaced = False
+
+    @classmethod
+    def of(cls, rank: int, size: int) -> NoComm:
+        """For this rank of the job to come."""
+        made = cls()
+        made._rank, made._size = rank, size
+        return made
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_") or name == "of":
+            return super().__getattribute__(name)
+        if self._replaced:
+            raise Mistake(
+                f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: fetch"
+                " rs.comm again in every turn, and make what is derived from it in @rs.on_resize"
+            )
+        if name == "Set_errhandler":  # communicates nothing; set again on what replaces this
+            return lambda _handler: None
+        if name not in _ANSWERED:
+            raise Mistake(
+                f"{caller(sys._getframe(1))}: communication ({name}) before the loop, where ranks"
+                " that join later run alone: read or compute this on every rank, declare it"
+                " (rs.value), or do it in @rs.on_resize"
+            )
+        if name in ("Is_inter", "Is_intra"):
+            return lambda: name == "Is_intra"
+        found = self._rank if name in ("rank", "Get_rank") else self._size
+        return (lambda: found) if name.startswith("Get") else found
+
+
+class ComingGrid(Grid):
+    """The grid that this rank will be in: shape and place, no communication."""
+
+    def __init__(self, rows: int, cols: int, rank: int) -> None:
+        self.shape = ProcessGrid(rows, cols)
+        self.rank = rank
+        self.row, self.col = self.shape.coords(rank)
+        self.comm = NoComm.of(rank, rows * cols)
+        self.row_comm = NoComm.of(self.col, cols)
+        self.col_comm = NoComm.of(self.row, rows)
+        self.own_comm = NoComm.of(rank, rows * cols)
+        self.naps = True
+        self._scratch = {}
+
+    def replaced(self) -> None:
+        """This rank has arrived, its session has a real grid now."""
+        for comm in (self.comm, self.row_comm, self.col_comm, self.own_comm):
+            assert isinstance(comm, NoComm)
+            comm._replaced = True
+
+    def wait(self, requests: Sequence[MPI.Request]) -> None:
+        """There is nothing to wait for."""
+        if requests:
+            super().wait(requests)
+
+    def free(self) -> None:
+        """There is nothing to free."""
+        self._scratch.clear()
+
+
+def agree_to_join(comm: MPI.Intracomm, why_not: str = "") -> str:
+    """Whether all new ranks have come to the loop; collective over old and new ranks.
+
+    why_not: why this one has not. Empty result: all have; else what the first of them said.
+    """
+    plain = MPI.Intracomm(comm)
+    first = np.array([plain.rank if why_not else plain.size])
+    wait_all([plain.Iallreduce(MPI.IN_PLACE, first, MPI.MIN)])
+    if int(first[0]) == plain.size:
+        return ""
+    said: str = idle_bcast(plain, f"rank {plain.rank}: {why_not}", int(first[0]))
+    return said

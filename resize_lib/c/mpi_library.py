@@ -1,0 +1,77 @@
+"""Which MPI library is loaded, where its header is, and that there is only one of them.
+
+A C program and mpi4py must call the same MPI: two copies in a process do not know of each other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+LIBRARY = re.compile(r"/lib(mpi|mpich|mpi_abi|pmpich)\.so[.\d]*$")
+
+
+class MPILibraryError(Exception):
+    """No MPI, or two of them, in one line."""
+
+
+@dataclass(frozen=True)
+class MPIHere:
+    """What mpi4py runs on. `file`: the shared library."""
+
+    vendor: str
+    version: str
+    file: Path
+
+    def include(self) -> Path:
+        """The folder of its mpi.h. MPILibraryError without one."""
+        prefix = self.file.parent
+        for folder in (prefix.parent, prefix.parent.parent, prefix):
+            header = folder / "include" / "mpi.h"
+            if header.is_file() and self._fits(header.read_text(errors="replace")):
+                return header.parent
+        raise MPILibraryError(
+            f"no mpi.h of {self.vendor} {self.version} beside {self.file}: mpi4py runs on that"
+            " library, so programs must be compiled for it (pip install mpich has both)"
+        )
+
+    def _fits(self, header: str) -> bool:
+        named = re.search(r'#define\s+MPICH_VERSION\s+"([^"]+)"', header)
+        if named is not None:
+            return self.vendor == "MPICH" and named[1].startswith(self.version)
+        return self.vendor != "MPICH"
+
+
+def mpi_here() -> MPIHere:
+    """The MPI of this interpreter's mpi4py; does not initialize it. MPILibraryError without."""
+    import mpi4py
+
+    mpi4py.rc.initialize = False
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as e:
+        raise MPILibraryError(f"mpi4py has no MPI library: {e}") from e
+    vendor, version = MPI.get_vendor()
+    return MPIHere(vendor, ".".join(map(str, version)), the_only_one())
+
+
+def loaded(maps: str | None = None) -> list[Path]:
+    """The MPI libraries in this process, each once."""
+    text = Path("/proc/self/maps").read_text() if maps is None else maps
+    found = {line.split(maxsplit=5)[-1] for line in text.splitlines() if "/lib" in line}
+    return sorted(Path(name) for name in found if LIBRARY.search(name))
+
+
+def the_only_one(maps: str | None = None) -> Path:
+    """The one MPI library in this process. MPILibraryError if there are two, or none."""
+    found = loaded(maps)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise MPILibraryError("no shared MPI library is loaded: link the program with one")
+    names = " and ".join(map(str, found))
+    raise MPILibraryError(
+        f"two MPI libraries are loaded, {names}, and they know nothing of each other: compile and"
+        " link the program with what `python -m resize_lib.c flags FOLDER` prints"
+    )

@@ -1,0 +1,355 @@
+"""The session of a C program: what the functions of dq.h do, with addresses as numbers.
+
+It uses resize_lib as a Python program does. What differs is what C has no word for: a rank that a
+resize has released cannot be unwound by an exception, so `next` says 0 there; arrays are written
+through the program's own pointers; and errors of MPI are fatal while the program runs, as C
+programs expect, and exceptions while the library does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from resize_lib.c.blacs import Blacs
+from resize_lib.c.mpi_library import the_only_one
+from resize_lib.processes.command import remember_command
+from resize_lib.server_link import say
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+    from resize_lib.declared.dense import Array, Matrix
+    from resize_lib.declared.packed import Value
+    from resize_lib.jobsession import Session
+
+# dq_type in dq.h
+TYPES = {1: "u1", 2: "i4", 3: "i8", 4: "f4", 5: "f8", 6: "c8", 7: "c16"}
+ENDLESS = -1
+NO_LOOP_YET = "the loop has ended: say with dq_loop how many turns the next one has"
+
+
+class ProgramError(Exception):
+    """A mistake in the calls of a C program, in one line that says what to do."""
+
+
+class Left(Exception):
+    """A resize has released this rank, and the program goes on asking for the job."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The fields of dq_part_t."""
+
+    data: int
+    rows: int
+    cols: int
+    ld: int
+    first: int = 0
+    mb: int = 0
+    nb: int = 0
+    myrow: int = 0
+    mycol: int = 0
+    nprow: int = 1
+    npcol: int = 1
+
+
+def command_line() -> list[str]:
+    """The command that started this program, its file by its absolute path."""
+    words = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
+    return [str(Path("/proc/self/exe").readlink()), *map(os.fsdecode, words[1:])]
+
+
+class Program:
+    """One per process. Addresses are those of the program's variables."""
+
+    def __init__(self) -> None:
+        self.left = False
+        self.closed = False
+        self._turns: Iterator[int] | None = None
+        self._wanted = ENDLESS  # turns of the loop that comes next
+        self._ended = False  # the last loop has, and no other was announced
+        self._arrays: dict[str, Matrix | Array] = {}
+        self._pointers: dict[str, int] = {}
+        self._values: dict[str, tuple[Value[bytes], int]] = {}
+        self._comm: MPI.Intracomm | None = None  # of the last turn
+        self._resized = False
+        self._blacs: Blacs | None = None
+        remember_command(command_line())
+        the_only_one_or_none()
+        import mpi4py
+
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False
+        from mpi4py import MPI
+
+        the_only_one()
+        self._mpi = MPI
+        if MPI.Is_finalized():
+            raise ProgramError("MPI is finalized already: call dq_open before MPI_Finalize")
+        self._finalizes = not MPI.Is_initialized()
+        if self._finalizes:
+            MPI.Init_thread()
+        import resize_lib
+
+        self.rs: Session = resize_lib.session()
+        self._watch_finalize()
+        self._errors_are(MPI.ERRORS_ARE_FATAL)
+        # mpi4py has made them exceptions, which nobody would see here.
+        for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
+            comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+
+    # --- declarations -------------------------------------------------------------------------
+
+    def block_cyclic(
+        self, name: str, pointer: int, shape: tuple[int, int], block: tuple[int, int], kind: int
+    ) -> None:
+        """See dq.h."""
+        self._may_declare(name)
+        self._declared(name, pointer, self.rs.matrix(name, *shape, block=block, dtype=_dtype(kind)))
+
+    def block(self, name: str, pointer: int, n: int, width: int, kind: int) -> None:
+        """See dq.h."""
+        self._may_declare(name)
+        if width < 1:
+            raise ProgramError(f"{name!r} has a width of {width}: an item has at least 1 element")
+        self._declared(name, pointer, self.rs.array(name, n, (width,), dtype=_dtype(kind)))
+
+    def value(self, name: str, address: int, size: int) -> None:
+        """See dq.h."""
+        self._may_declare(name)
+        if not address:
+            raise ProgramError(f"the address of {name!r} is NULL")
+        held = self.rs.value(name, ctypes.string_at(address, size))
+        self._values[name] = held, address
+
+    def _may_declare(self, name: str) -> None:
+        self._is_open()
+        if self.left:
+            raise Left
+        if self._turns is not None:
+            raise ProgramError(f"{name!r} is declared inside a loop: declare it before the loop")
+
+    def _declared(self, name: str, pointer: int, array: Matrix | Array) -> None:
+        self._arrays[name] = array
+        if pointer:
+            self._pointers[name] = pointer
+            _write_pointer(pointer, 0)
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def loop(self, turns: int) -> None:
+        """See dq.h."""
+        self._is_open()
+        if turns < ENDLESS:
+            raise ProgramError(f"a loop of {turns} turns: give a count, or -1 for an endless one")
+        self._end_loop()
+        self._wanted, self._ended = turns, False
+
+    def next(self) -> bool:
+        """Whether a turn begins."""
+        self._is_open()
+        if self.left:
+            return False
+        if self._turns is None:
+            if self._ended:
+                raise ProgramError(NO_LOOP_YET)
+            count = None if self._wanted == ENDLESS else self._wanted
+            self._turns = iter(self.rs.iterations(count))
+        from resize_lib.session_end import Retired
+
+        self._errors_are(self._mpi.ERRORS_RETURN)
+        for held, address in self._values.values():
+            held.value = ctypes.string_at(address, len(held.value))
+        try:
+            begins = next(self._turns, None) is not None
+        except Retired:
+            self._leave()
+            return False
+        if not begins:
+            self._turns, self._ended = None, True
+        self._hand_out()
+        return begins
+
+    def _hand_out(self) -> None:
+        """Write where the data are now, and the values, into the program's variables."""
+        self._errors_are(self._mpi.ERRORS_ARE_FATAL)
+        self._resized = self.rs.comm is not self._comm
+        self._comm = self.rs.comm
+        for name, pointer in self._pointers.items():
+            _write_pointer(pointer, self._arrays[name].local.ctypes.data)
+        for held, address in self._values.values():
+            ctypes.memmove(address, held.value, len(held.value))
+
+    def _leave(self) -> None:
+        self.left, self._turns, self._comm = True, None, None
+        for pointer in self._pointers.values():
+            _write_pointer(pointer, 0)
+        if self.rs.link is not None:
+            self.rs.link.close()
+            self.rs.link = None
+
+    def _end_loop(self) -> None:
+        """The program has left its loop, by itself or not."""
+        turns, self._turns = self._turns, None
+        if turns is not None:
+            turns.close()  # type: ignore[attr-defined]
+
+    # --- the job now --------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """The turn."""
+        return self._job().step
+
+    @property
+    def resized(self) -> bool:
+        """Whether this turn's communicator is not the last turn's."""
+        self._job()
+        return self._resized
+
+    @property
+    def comm(self) -> MPI.Intracomm:
+        """The job's communicator."""
+        return self._job().comm
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Rank and size."""
+        rs = self._job()
+        return rs.rank, rs.size
+
+    @property
+    def grid(self) -> tuple[int, int, int, int]:
+        """Rows, columns, my row, my column."""
+        grid = self._job().grid
+        return grid.rows, grid.cols, grid.row, grid.col
+
+    def part(self, name: str) -> Part:
+        """This rank's part of an array."""
+        self._job()
+        array = self._array(name)
+        if self._comm is None:
+            raise ProgramError(f"{name!r} has no data before the first dq_next")
+        local = array.local
+        data = local.ctypes.data
+        if local.ndim == 2 and name in self._matrices():
+            return self._matrix_part(name, data)
+        first = int(array.indices[0]) if len(local) else 0  # type: ignore[union-attr]
+        return Part(data, local.shape[0], local.shape[1], local.shape[1], first)
+
+    def _matrix_part(self, name: str, data: int) -> Part:
+        matrix, (nprow, npcol, myrow, mycol) = self._matrices()[name], self.grid
+        rows, cols = matrix.local.shape
+        assert matrix.local.flags.f_contiguous, "ScaLAPACK's order"
+        desc = matrix.desc
+        return Part(data, rows, cols, max(1, rows), 0, desc.mb, desc.nb, myrow, mycol, nprow, npcol)
+
+    def _matrices(self) -> dict[str, Matrix]:
+        from resize_lib.declared.dense import Matrix
+
+        return {name: a for name, a in self._arrays.items() if isinstance(a, Matrix)}
+
+    def _array(self, name: str) -> Matrix | Array:
+        if name not in self._arrays:
+            known = ", ".join(map(repr, self._arrays)) or "nothing yet"
+            raise ProgramError(f"no array {name!r} is declared; declared: {known}")
+        return self._arrays[name]
+
+    def blacs(self) -> int:
+        """A BLACS context of the process grid; collective after a resize."""
+        rs = self._job()
+        if self._blacs is None:
+            self._blacs = Blacs()
+        rows, cols, *_ = self.grid
+        return self._blacs.context(rs.comm, rows, cols)
+
+    def descriptor(self, name: str) -> list[int]:
+        """Of a block-cyclic array, for ScaLAPACK."""
+        part = self.part(name)
+        if name not in self._matrices():
+            raise ProgramError(f"{name!r} is no block-cyclic array: ScaLAPACK cannot take it")
+        m, n = self._matrices()[name].desc.shape
+        return [1, self.blacs(), m, n, part.mb, part.nb, 0, 0, part.ld]
+
+    def _job(self) -> Session:
+        self._is_open()
+        if self.left:
+            raise Left
+        return self.rs
+
+    def _is_open(self) -> None:
+        if self.closed:
+            raise ProgramError("the session is closed: dq_close was called")
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """See dq.h."""
+        self._is_open()
+        self.closed = True
+        self._end_loop()
+        if not self.left:
+            self._errors_are(self._mpi.ERRORS_RETURN)
+            self.rs.__exit__(None, None, None)
+        # What a Python program does at its exit: there may be none here, and MPI is needed for it.
+        atexit._run_exitfuncs()
+        if self._finalizes and not self._mpi.Is_finalized():
+            self._mpi.Finalize()
+
+    def end(self) -> NoReturn:
+        """End this rank, which has left the job, as if its program had come to its end."""
+        self.close()
+        ctypes.CDLL(None).fflush(None)
+        os._exit(0)
+
+    def abort(self, error: BaseException) -> NoReturn:
+        """End the job for a mistake that has been told."""
+        rs = self.rs
+        try:
+            self._errors_are(self._mpi.ERRORS_RETURN)
+            rs.__exit__(type(error), error, error.__traceback__)
+        finally:
+            ctypes.CDLL(None).fflush(None)
+            sys.stderr.flush()
+            rs.backend.abort(1)
+
+    def _watch_finalize(self) -> None:
+        """Close the session in a program that finalizes MPI and forgot to: MPI still works then."""
+        MPI = self._mpi
+
+        def ends(*_: Any) -> None:
+            if not self.closed:
+                say("MPI_Finalize without dq_close before it: closing")
+                self._finalizes = False
+                self.close()
+
+        MPI.COMM_SELF.Set_attr(MPI.Comm.Create_keyval(delete_fn=ends), None)
+
+    def _errors_are(self, handler: MPI.Errhandler) -> None:
+        self.rs.comm.Set_errhandler(handler)
+
+
+def the_only_one_or_none() -> None:
+    """MPILibraryError if the program itself brings two MPI libraries."""
+    from resize_lib.c.mpi_library import loaded
+
+    if loaded():
+        the_only_one()
+
+
+def _dtype(kind: int) -> np.dtype[Any]:
+    if kind not in TYPES:
+        raise ProgramError(f"unknown type {kind}: take one of dq_type, DQ_DOUBLE for example")
+    return np.dtype(TYPES[kind])
+
+
+def _write_pointer(pointer: int, address: int) -> None:
+    ctypes.c_void_p.from_address(pointer).value = address or None

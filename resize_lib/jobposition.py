@@ -1,0 +1,44 @@
+"""Where a job is: what all of its ranks know alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dq_client import messages as m
+from resize_lib.descriptors import ProcessGrid
+from resize_lib.emulation.node import LinkRate
+from resize_lib.loops import Position
+from resize_lib.protection.state import CopyState
+
+
+@dataclass(slots=True)
+class JobPosition:
+    """Where the job is, equal on every rank. Joining ranks receive it before all else."""
+
+    rows: int  # of the process grid; rows x cols is the size of the communicator
+    cols: int
+    places: list[m.Place] = field(default_factory=list)  # rank r runs at places[r]; or empty
+    managed: bool = False  # a DQ server decides on resizes
+    reports: bool = True  # it wants to hear of remap points, because the job may be resized
+    loops: Position = ()  # at the last remap point
+    seq: int = 0  # remap points so far
+    resize_id: int = 0  # the last resize that was committed; 0 if there was none
+    request: int = 0  # dynamic requests and releases so far
+    asked: m.DynamicAnswer | None = None  # the latest answer to the latest of them
+    redistribution_s: float = 0.0  # of the last resize; 0 once it has been reported
+    old_rows: int = 0  # for joining ranks: the grid that holds the data
+    old_cols: int = 0
+    link: LinkRate | None = None  # None where links are not emulated
+    results: dict[str, dict[int, bytes]] = field(default_factory=dict)  # of rs.map (taskfarm.py)
+    expanding: m.RemapAnswer | None = None  # the expansion whose ranks are starting, if one is
+    copies: CopyState = field(default_factory=CopyState)  # of a protected job
+
+    @property
+    def processors(self) -> list[int]:
+        """The server's numbers of the processors, in rank order."""
+        return [place.processor for place in self.places]
+
+    @property
+    def grid(self) -> ProcessGrid:
+        """The grid."""
+        return ProcessGrid(self.rows, self.cols)

@@ -1,0 +1,107 @@
+"""Mistakes of a program that would make its result wrong without a word: what is said of them.
+
+docs/mistakes.md has them all, with what to change.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from mpi4py import MPI
+
+# Not resolved: frames have names as they were imported by.
+_OWN = str(Path(__file__).parent.absolute()) + os.sep
+_INSTALLED = tuple(
+    str(Path(path).absolute()) + os.sep
+    for path in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+)
+WHY_CHARACTERS_MAX = 3900
+
+
+class Mistake(RuntimeError):
+    """The program does what cannot be right while ranks join and leave. Names the line."""
+
+
+def caller(frame: FrameType | None = None) -> str:
+    """`file:line` of the application's innermost frame, from `frame` outwards.
+
+    frame: default the caller's.
+    """
+    at: FrameType | None = frame if frame is not None else sys._getframe(1)
+    installed = ""  # in a package: shown only if nothing of the program itself is there
+    while at is not None:
+        name = at.f_code.co_filename
+        if is_program(name):
+            return f"{_short(name)}:{at.f_lineno}"
+        if not installed and not name.startswith((_OWN, "<frozen")):
+            installed = f"{_short(name)}:{at.f_lineno}"
+        at = at.f_back
+    return installed or "?"
+
+
+def is_program(path: str) -> bool:
+    """Whether a source file is the application's, not a package's or Python's."""
+    return not path.startswith((_OWN, *_INSTALLED, "<frozen"))
+
+
+def _short(path: str) -> str:
+    """A path as people know it: relative where that is shorter and stays below."""
+    try:
+        near = os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
+    return path if near.startswith("..") or path == f"/{near}" else near
+
+
+def described(error: BaseException, *, resized: bool) -> str:
+    """One line for the job's owner: where in the program, what, and what may be the cause."""
+    place = place_of(error)
+    where = f"{place}: " if place else ""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, Mistake):
+        where = "" if where and text.startswith(where.rstrip(": ")) else where
+    elif not isinstance(error, SystemExit):
+        text = f"{_kind(error)}: {text}"
+    return f"{where}{text}{_hint(error, resized=resized)}"[:WHY_CHARACTERS_MAX]
+
+
+def place_of(error: BaseException) -> str:
+    """`file:line` of the application's innermost line that the error came by; empty: none."""
+    found = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        name = frame.filename
+        if name in ("<string>", "<stdin>"):  # `python -c`, `python -`
+            found = f"{name}:{frame.lineno}"
+        if name.startswith("<") or name.endswith((".pyx", ".pxi")):  # of mpi4py, as it was built
+            continue
+        if is_program(str(Path(name).absolute())):
+            found = f"{_short(frame.filename)}:{frame.lineno}"
+    return found
+
+
+def _kind(error: BaseException) -> str:
+    return "MPI.Exception" if isinstance(error, MPI.Exception) else type(error).__name__
+
+
+def _hint(error: BaseException, *, resized: bool) -> str:
+    """What an error of numpy or MPI means in a job that may be resized."""
+    if isinstance(error, MPI.Exception) and "MPI_Comm_spawn" in str(error):
+        return " - the scheduler resizes this job: `dq why` says why it may not spawn ranks itself"
+    if not resized:
+        return ""
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        return (
+            " - is this a part (x.local) from before a resize? Its data have moved: fetch x.local"
+            " again in every turn"
+        )
+    if isinstance(error, MPI.Exception) and error.Get_error_class() == MPI.ERR_COMM:
+        return (
+            " - is this a communicator from before a resize? Fetch rs.comm again in every turn, and"
+            " make what is derived from it in @rs.on_resize"
+        )
+    return ""

@@ -1,0 +1,158 @@
+"""When a job's ranks come to a remap point, and when rank 0 asks the server there.
+
+A remap point costs a reduction, a question to the server and a broadcast: 1 ms and more. Between
+turns of 1 ms that would be most of the time, so the next remap point comes only after as many turns
+as take about REPORT_S. Every rank counts turns alike, so no rank has to be told when it comes.
+
+If turns become longer meanwhile, so many of them take too long. Between two remap points there are
+therefore checks, at turns that every rank knows: rank 0 starts a non-blocking broadcast that says
+whether the time is over, and nobody waits for it before the next check. By then it has arrived, so
+a check costs some microseconds; and one turn, or CHECK_S, after rank 0 has seen that turns take
+longer, all ranks make the remap point at once. So they do when the server has ordered a resize.
+
+No rank may decide by its own clock: where two ranks differ, one waits in the remap point and the
+other for a message of the application.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.waiting import idle_wait
+
+REPORT_S = 0.09  # between two remap points: 11 a second
+REPORTS_PER_S_MAX = 20
+CHECK_S = 3.5e-3
+# A turn may be as long as this part of the interval and still share its remap point with others.
+LONG_TURN = 5 / 9  # 0.05 s: 20 remap points a second
+# Remap points that a program forces one after the other (each ends a loop) may all be reported.
+BURST = 5
+
+
+def interval_of_environment() -> float:
+    """The seconds between two remap points: DQ_REPORT_INTERVAL, or REPORT_S.
+
+    Raises:
+        ValueError: it is not a number of seconds from 0 to 10.
+    """
+    text = os.environ.get("DQ_REPORT_INTERVAL", "")
+    return checked_interval(text) if text else REPORT_S
+
+
+def checked_interval(interval_s: float | str) -> float:
+    """`interval_s` as a number; ValueError if it makes no sense."""
+    try:
+        seconds = float(interval_s)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 10:
+        raise ValueError(
+            f"report interval {interval_s!r}: seconds from 0 (every turn is a remap point) to 10"
+        )
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What comes before the next remap point. Made on rank 0, the same on every rank."""
+
+    turns: int = 1  # until the next remap point; the first after a resize is a point
+    gap: int = 1  # turns between two checks
+
+
+def plan_for(turn_s: float, interval_s: float) -> Plan:
+    """The plan for turns that take so long (s)."""
+    turn_s = max(turn_s, 1e-7)
+    turns = max(1, int(interval_s / turn_s))
+    if turns * turn_s < LONG_TURN * interval_s:
+        turns += 1
+    return Plan(turns, max(1, int(CHECK_S / turn_s)))
+
+
+class Countdown:
+    """Of one rank: counts the turns until the next remap point, and makes the checks."""
+
+    def __init__(self) -> None:
+        self.turns = 0  # since the last remap point
+        self._plan = Plan()
+        self._until_s = 0.0
+        self._next_check = 0
+        self._next_look_s = 0.0
+        self._flag = np.zeros(1, np.uint8)
+        self._check: MPI.Request | None = None
+
+    def begin(self, plan: Plan, until_s: float) -> None:
+        """A remap point is over; rank 0 wants the next one at this time (of its clock) at last."""
+        self.turns, self._plan, self._until_s = 0, plan, until_s
+        self._next_check = plan.gap
+
+    def turn(
+        self, comm: MPI.Intracomm, now_s: float, resize_is_here: Callable[[], bool] = bool
+    ) -> bool:
+        """A turn is done at `now_s` of this rank's clock. True: this is the next remap point.
+
+        Collective in so far as every rank must call it once a turn.
+
+        resize_is_here: asked now and then; what rank 0 answers counts
+        """
+        self.turns += 1
+        if self.turns >= self._plan.turns:
+            return True
+        if comm.size == 1:
+            if now_s < self._next_look_s:
+                return False
+            self._next_look_s = now_s + CHECK_S
+            return now_s >= self._until_s or resize_is_here()
+        if self.turns < self._next_check:
+            return False
+        if self.finish_check():
+            return True
+        self._next_check = self.turns + self._plan.gap
+        if self._next_check < self._plan.turns:
+            self._flag[0] = now_s >= self._until_s or resize_is_here()
+            # On a plain handle: links that are emulated have no share in this.
+            self._check = MPI.Intracomm(comm).Ibcast([self._flag, MPI.BYTE], 0)
+        return False
+
+    def soon(self) -> None:
+        """The turn that goes on now is to end with a remap point; called on every rank in it."""
+        self._plan = Plan(self.turns + 1, self._plan.gap)
+
+    def finish_check(self) -> bool:
+        """Complete the check that was started; whether rank 0 has said that the time is over.
+
+        Every rank has started it at the same turn, so waiting for it cannot last.
+        """
+        check, self._check = self._check, None
+        if check is None:
+            return False
+        if not check.Test():
+            idle_wait(check)
+        return bool(self._flag[0])
+
+    def forget_check(self) -> None:
+        """A rank was lost: what was started on that communicator may never end."""
+        self._check = None
+        self._flag = np.zeros(1, np.uint8)
+
+
+class Allowance:
+    """On rank 0: keeps the reports within REPORTS_PER_S_MAX, but for a few at once."""
+
+    def __init__(self, per_s: float = REPORTS_PER_S_MAX, burst: int = BURST) -> None:
+        self._per_s, self._burst = per_s, burst
+        self._left, self._at_s = float(burst), 0.0
+
+    def take(self, now_s: float) -> bool:
+        """Whether a report may be made now; it is counted then."""
+        earned = (now_s - self._at_s) * self._per_s
+        self._left, self._at_s = min(self._burst, self._left + earned), now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True

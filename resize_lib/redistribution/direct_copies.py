@@ -1,0 +1,107 @@
+"""Copies between processes of one node, straight from part to part: the new owner reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from resize_lib.redistribution import peer_memory
+from resize_lib.redistribution.arrays import DistributedArrays
+from resize_lib.redistribution.blocks import NOTHING, Part
+from resize_lib.redistribution.handshake import Records, Table, old_tables_of_all
+from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.types import InvalidRedistributionError, Transport
+
+
+@dataclass(slots=True)
+class DirectCopies:
+    """The pairs (old grid rank, new grid rank) that are served this way, and this process's share.
+
+    ``pairs`` is the same on every rank. ``parts``: for each old grid rank that this process reads
+    from, its pid and its parts by position. ``failure``: why this process cannot read them all. The
+    others learn of that only by the agreement after the copies; then the pairs are served by
+    messages after all.
+    """
+
+    arrays: DistributedArrays
+    pairs: Pairs
+    parts: dict[int, tuple[int, Mapping[int, Part]]] = field(default_factory=dict)
+    failure: OSError | MemoryError | None = None
+
+    @classmethod
+    def open(cls, arrays: DistributedArrays, known: Records, transport: Transport) -> DirectCopies:
+        """Choose the pairs and find the partners; collective as ``old_tables_of_all`` is.
+
+        Raises:
+            InvalidRedistributionError: ``transport`` is ``direct`` and some pair cannot be served.
+        """
+        crossing = arrays.routes.crossing
+        if transport == "messages" or not crossing.any():
+            return cls(arrays, np.zeros_like(crossing))
+        site = arrays.site
+        old, new = known[list(site.old.ranks)], known[list(site.new.ranks)]
+        near = old["host"][:, np.newaxis] == new["host"][np.newaxis, :]
+        pairs = crossing & near & old["readable"][:, np.newaxis]
+        if transport == "direct" and (pairs != crossing).any():
+            raise InvalidRedistributionError(
+                "transport direct: not all ranks are on one node whose system lets them read each"
+                " other's memory"
+            )
+        found = cls(arrays, pairs)
+        # Collective, so before anything that can fail on one rank alone.
+        tables = old_tables_of_all(arrays, known)
+        try:
+            found._find(known, tables)
+        except OSError as error:
+            found.failure = error
+        return found
+
+    def _find(self, known: Records, tables: Sequence[Table]) -> None:
+        """Make sure that the partners are who they are, and see their parts."""
+        site, routes = self.arrays.site, self.arrays.routes
+        if site.new_rank is None:
+            return
+        for partner in np.flatnonzero(self.pairs[:, site.new_rank]).tolist():
+            record, table = known[site.old.ranks[partner]], tables[site.old.ranks[partner]]
+            pid = int(record["pid"])
+            proof = np.frombuffer(record["token"].tobytes(), np.uint8)
+            peer_memory.check(pid, int(record["token_at"]), proof)
+            parts = {
+                position: part_at(
+                    table[position],
+                    item=routes.plans[position].itemsize,
+                    axes=len(routes.plans[position].axis_runs),
+                    transposed=routes.forms[position].transposed,
+                )
+                for position in self.arrays.arrays
+                if table[position]["address"]
+            }
+            self.parts[partner] = pid, parts
+
+    def run(self) -> int:
+        """Copy; returns the bytes copied by this process."""
+        if not self.parts:
+            return 0
+        site, nbytes = self.arrays.site, 0
+        first = (site.new_rank or 0) + 1  # each begins with another partner, not all with one
+        order = sorted(self.parts, key=lambda partner: (partner - first) % site.old.grid.size)
+        try:
+            window = site.arena.scratch("window", peer_memory.WINDOW_BYTES)
+            for partner in order:
+                pid, parts = self.parts[partner]
+                nbytes += self.arrays.read(
+                    partner, parts, partial(peer_memory.read_box, pid, window)
+                )
+        except (OSError, MemoryError) as error:
+            self.failure = error
+        return nbytes
+
+
+def part_at(row: np.void, *, item: int, axes: int, transposed: bool) -> Part:
+    """The part that another process describes by ``row`` of its table."""
+    strides = tuple(row["strides"][:axes].tolist())
+    strides = strides[::-1] if transposed else strides
+    return Part(int(row["address"]), item, strides, NOTHING)

@@ -1,0 +1,249 @@
+"""Reading the memory of another process of this node: one copy, straight from part to part.
+
+Linux copies between two processes of one user in one call (process_vm_readv(2)), wherever the
+memory lies: parts stay in private memory, whose first touch in huge pages takes a sixth of that of
+shared pages, and giving it back almost nothing. The system may forbid it (a container's filter,
+Yama): then data go by message.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resize_lib.redistribution.blocks import Part, RawBytes, address_of, copy_box
+from resize_lib.redistribution.runs import Box, Run, share_of
+
+TOKEN_BYTES = 16
+DIRECT_MIN = 4096  # shorter stretches cost less by way of a window: each costs the kernel 0.4 us
+GAP_MAX = 4096  # as much is read in the time that another stretch takes
+WINDOW_BYTES = 4 << 20  # from the first to the last item of a window
+WINDOW_ITEMS_BYTES = 512 << 10  # that are wanted of it: they stay in a core's own cache
+STRETCHES_MAX = 1024  # IOV_MAX
+CALL_BYTES_MAX = 1 << 30  # the kernel moves at most 2 GiB in a call
+
+PR_GET_DUMPABLE = 3
+PR_SET_PTRACER = 0x59616D61
+PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+
+# Proves that a pid is the process that told its address: in another pid namespace it is not.
+_token = np.zeros(TOKEN_BYTES, np.uint8)
+
+Addresses: TypeAlias = NDArray[np.int64]
+_VECTOR = np.dtype([("base", "<i8"), ("length", "<i8")])  # struct iovec
+
+
+def token() -> RawBytes:
+    """This process's proof of identity, where it stays: another process reads it there."""
+    if not _token.any():
+        _token[:] = np.frombuffer(secrets.token_bytes(TOKEN_BYTES), np.uint8)
+    return _token
+
+
+def token_at() -> int:
+    """Where the token stands."""
+    return address_of(_token)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _token.fill(0))
+
+
+def permitted() -> bool:
+    """Whether other processes of this user may read this one, as far as it can tell."""
+    return _permitted(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _permitted(pid: int) -> bool:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "process_vm_readv") or libc.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1:
+        return False
+    scope = int(YAMA.read_text()) if YAMA.exists() else 0
+    if scope > 1 or (scope == 1 and libc.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)):
+        return False
+    try:
+        check(pid, token_at(), token())
+    except OSError:
+        return False
+    return True
+
+
+def check(pid: int, address: int, expected: RawBytes) -> None:
+    """Make sure that the process ``pid`` is the one whose ``token`` this is.
+
+    Raises:
+        OSError: it is not, or it cannot be read.
+    """
+    found = np.zeros(TOKEN_BYTES, np.uint8)
+    read(pid, _one(address), _one(address_of(found)), _one(TOKEN_BYTES))
+    if not np.array_equal(found, expected):
+        raise OSError(f"process {pid} is not the rank that told where its data are")
+
+
+def _one(number: int) -> Addresses:
+    return np.array([number], np.int64)
+
+
+def read(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> None:
+    """Copy stretches of memory from process ``pid``; all arrays are parallel, in bytes.
+
+    Raises:
+        OSError: they cannot be read.
+    """
+    if lengths.max(initial=0) > CALL_BYTES_MAX:
+        remote, local, lengths = _cut(remote, local, lengths)
+    ours, theirs = np.empty(len(lengths), _VECTOR), np.empty(len(lengths), _VECTOR)
+    ours["base"], theirs["base"] = local, remote
+    ours["length"] = theirs["length"] = lengths
+    ends = np.cumsum(lengths)
+    first = done = 0
+    while first < len(lengths):
+        fitting = int(np.searchsorted(ends, done + CALL_BYTES_MAX, side="right"))
+        last = min(fitting, first + STRETCHES_MAX)
+        _call(pid, ours[first:last], theirs[first:last], int(ends[last - 1]) - done)
+        first, done = last, int(ends[last - 1])
+
+
+def _cut(
+    remote: Addresses, local: Addresses, lengths: Addresses
+) -> tuple[Addresses, Addresses, Addresses]:
+    """The same in stretches that one call can copy."""
+    parts = -(-lengths // CALL_BYTES_MAX)
+    starts = np.concatenate([np.arange(n) * CALL_BYTES_MAX for n in parts.tolist()])
+    rest = np.repeat(lengths, parts) - starts
+    return (
+        np.repeat(remote, parts) + starts,
+        np.repeat(local, parts) + starts,
+        np.minimum(rest, CALL_BYTES_MAX),
+    )
+
+
+def _call(pid: int, ours: NDArray[np.void], theirs: NDArray[np.void], nbytes: int) -> None:
+    moved = _readv()(pid, ours.ctypes.data, len(ours), theirs.ctypes.data, len(theirs), 0)
+    if moved < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"the memory of process {pid} cannot be read: {os.strerror(number)}")
+    if moved != nbytes:
+        raise OSError(f"process {pid} has only {moved} of {nbytes} bytes where its data should be")
+
+
+@lru_cache(maxsize=1)
+def _readv() -> Any:
+    function = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    vectors = ctypes.c_void_p, ctypes.c_ulong
+    function.argtypes = (ctypes.c_int, *vectors, *vectors, ctypes.c_ulong)
+    function.restype = ctypes.c_ssize_t
+    return function
+
+
+def read_box(pid: int, window: RawBytes, box: Box, source: Part, destination: Part) -> None:
+    """``blocks.copy_box`` from a part of process ``pid``; ``window``: WINDOW_BYTES of scratch.
+
+    Raises:
+        OSError: it cannot be read; some items may have been copied.
+    """
+    for runs in product(*box):
+        near = _dimensions(runs, destination, old=False)
+        far = _dimensions(runs, source, old=True)
+        width, inner = _contiguous(source.item, far, near)
+        if width >= DIRECT_MIN:
+            there = _starts(source.at(run.source for run in runs), far[inner:])
+            here = _starts(destination.at(run.destination for run in runs), near[inner:])
+            read(pid, there, here, np.full(len(here), width))
+            continue
+        for some in _windows(runs, source):
+            _by_window(pid, some, source, destination, window)
+
+
+# (how many, bytes from one to the next), innermost first.
+Dimensions: TypeAlias = list[tuple[int, int]]
+
+
+def _dimensions(runs: Sequence[Run], part: Part, *, old: bool) -> Dimensions:
+    found: Dimensions = []
+    for run, stride in zip(reversed(runs), reversed(part.strides), strict=True):
+        step = run.source_stride if old else run.destination_stride
+        found += (run.length, stride), (run.count, step * stride)
+    return found
+
+
+def _contiguous(item: int, *sides: Dimensions) -> tuple[int, int]:
+    """Bytes of the longest stretches without a gap on any side, and of how many dimensions."""
+    width = item
+    for inner, steps in enumerate(zip(*sides, strict=True)):
+        count = steps[0][0]
+        if count > 1 and any(step != width for _, step in steps):
+            return width, inner
+        width *= count
+    return width, len(sides[0])
+
+
+def _starts(first: int, outer: Dimensions) -> Addresses:
+    """Where the stretches begin, in the order of the items."""
+    starts = np.array([first], np.int64)
+    for count, step in outer:
+        if count > 1:
+            starts = (np.arange(count)[:, np.newaxis] * step + starts).ravel()
+    return starts
+
+
+def _span(runs: Sequence[Run], part: Part) -> tuple[int, int]:
+    """First address of the items in ``part``, the old one, and the one after the last."""
+    low = high = part.at(run.source for run in runs)
+    for count, step in _dimensions(runs, part, old=True):
+        low += min(0, (count - 1) * step)
+        high += max(0, (count - 1) * step)
+    return low, high + part.item
+
+
+def _cover(low: int, dimensions: Dimensions, item: int) -> tuple[Addresses, int]:
+    """Where stretches that cover all items begin, with small gaps between items, and their bytes.
+
+    ``low``: the first address of any item.
+    """
+    width = item
+    outer: Dimensions = []
+    for step, count in sorted((abs(step), count) for count, step in dimensions if count > 1):
+        if step - width <= GAP_MAX and not outer:
+            width = max(width, (count - 1) * step + width)
+        else:
+            outer.append((count, step))
+    return _starts(low, outer), width
+
+
+def _windows(runs: Sequence[Run], part: Part) -> Iterator[Sequence[Run]]:
+    """The items of these runs in pieces that fit into a window."""
+    low, high = _span(runs, part)
+    small = prod(run.items for run in runs) * part.item <= WINDOW_ITEMS_BYTES
+    # The outermost axis that has something to halve.
+    axis = next((k for k, run in enumerate(runs) if run.items > 1), None)
+    if axis is None or (high - low <= WINDOW_BYTES and small):
+        yield runs
+        return
+    for half in range(2):
+        for some in share_of((runs[axis],), half, 2):
+            yield from _windows((*runs[:axis], some, *runs[axis + 1 :]), part)
+
+
+def _by_window(
+    pid: int, runs: Sequence[Run], source: Part, destination: Part, window: RawBytes
+) -> None:
+    """Read what is wanted of a window to where it would be if the window began in scratch."""
+    low, _ = _span(runs, source)
+    begins, width = _cover(low, _dimensions(runs, source, old=True), source.item)
+    shift = address_of(window) - low
+    read(pid, begins, begins + shift, np.full(len(begins), width))
+    here = Part(source.address + shift, source.item, source.strides, window)
+    copy_box(tuple((run,) for run in runs), here, destination)

@@ -1,0 +1,283 @@
+"""What a session does at a remap point: it reports, hears what to do, and all ranks do it.
+
+pace.py says after which turn that is. A report is of all turns since the one before: how many, and
+the mean time of those of one kind (Loop.label), the one that has ended just now, on the slowest
+rank. So turns of loops that have nothing in common are never averaged.
+
+The server's answer takes some milliseconds. Where turns are short, nobody waits for it: rank 0
+asks, all go on, and the answer is heard at the next remap point; one that resizes the job makes the
+next check (pace.py) a remap point. While anything changes no question is open.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from mpi4py import MPI
+
+from dq_client import messages as m
+from resize_lib import same_turns
+from resize_lib.pace import Allowance, Countdown, Plan, plan_for
+from resize_lib.resize import Step, advise, carry_out
+from resize_lib.waiting import idle_bcast, wait_all
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+
+# While new ranks start, poll for them at most every QUIET_S: each poll is a collective that waits
+# for the slowest rank, and while few cores both start ranks and compute, some rank is always slow.
+QUIET_S = 0.05
+LABEL_MAX = 200
+
+# Turns up to here are made while the answer is under way: so much later may a job hear of a resize.
+GO_ON_BELOW_S = 0.1
+
+MOVES = (Step.COMPLETE, Step.EXPAND, Step.SHRINK, Step.REGRID, Step.RESTART)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What rank 0 tells the others at a remap point."""
+
+    answer: m.RemapAnswer
+    step: Step
+    copy: bool  # a protected job copies its data now
+    plan: Plan
+    answers: int  # heard from the server at this remap point
+    reported: bool  # the server is told the turns up to here
+
+
+class RemapPoints:
+    """Of one process.
+
+    active: whether anybody asks for the remap points of this job
+    interval_s: between two of them, as far as turns are that short (pace.py)
+    granted: the last resize that the server spoke of, carried out or not
+    """
+
+    def __init__(self, session: Session, interval_s: float) -> None:
+        self._session, self.interval_s = session, interval_s
+        self.active = session.job.managed and session.job.reports
+        self._countdown = Countdown()
+        self._plan = Plan()
+        self._since_s = time.perf_counter()  # when the turns of the countdown began
+        self._allowance = Allowance()
+        self._urgent = False  # the next remap point is reported, however many there were lately
+        self._turns = 0  # since the last report
+        self._times: dict[str, tuple[int, float]] = {}  # label -> turns and their time, since then
+        self.granted = 0
+        self._asked = False  # on rank 0: an answer is still to be heard
+        self._word = ""  # and this is what it says, once it has come
+
+    def due(self, elapsed_s: float, *, last: bool) -> bool:
+        """A turn is done. Whether all ranks now call `make`; the same on every rank.
+
+        last: no turn comes after this one, as far as one can know.
+        """
+        if not self.active:
+            return False
+        comm, now_s = self._session.comm, time.perf_counter()
+        label = self._session.loops.label
+        turns, sum_s = self._times.get(label, (0, 0.0))
+        self._times[label] = turns + 1, sum_s + elapsed_s
+        return self._countdown.turn(comm, now_s, self._resize_is_here) or last
+
+    def _resize_is_here(self) -> bool:
+        """On rank 0, between remap points: whether the answer has come, and is to resize."""
+        if self._word or not self._asked:
+            return False
+        self._word = self._session.server().remap_word()
+        return self._word not in ("", "continue")
+
+    def make(self, *, last: bool) -> bool:
+        """Report, and do what the server says. Collective. False: this rank leaves.
+
+        A rank may be lost meanwhile: then every wait here ends with RankLost.
+        """
+        session, countdown = self._session, self._countdown
+        countdown.finish_check()
+        turns, self._plan = countdown.turns, Plan()
+        self._turns += turns
+        turn_s = (time.perf_counter() - self._since_s) / max(1, turns)
+        countdown.begin(self._plan, 0.0)  # after a loss the next turn is a remap point
+        kind_turns, kind_s = self._times.get(session.loops.label, (1, 0.0))
+        slowest_s = self._slowest(kind_s / kind_turns)
+        told: Told | None = None
+        if session.rank == 0:
+            told = self._decide(slowest_s, turn_s, turns, last=last)
+        told = idle_bcast(session.comm, told)
+        assert told is not None, "rank 0 has it"
+        return self.follow(told, turns)
+
+    def follow(self, told: Told, turns: int) -> bool:
+        """Do what rank 0 has told after so many turns. Collective. False: this rank leaves."""
+        session, job = self._session, self._session.job
+        answer, step = told.answer, told.step
+        session.farms.prune()
+        self._account(told)
+        self._plan = told.plan
+        if session.protector is not None:
+            session.protector.remap_point(make=told.copy, turns=turns)
+        if step not in (Step.CONTINUE, Step.BEGIN) and session.asks:
+            job.asked = None  # joining ranks hear of it, too
+        return carry_out(session, answer, step)
+
+    def _account(self, told: Told) -> None:
+        """Keep what the answer says."""
+        job, answer = self._session.job, told.answer
+        job.seq += told.answers
+        if told.step in MOVES:  # times on another size say nothing of the next one
+            self._times.clear()
+        if told.reported:
+            job.redistribution_s = 0.0
+            self._turns, self._urgent = 0, False
+            self._times.clear()
+        self.granted = answer.resize_id or self.granted
+        known, stands = job.asked, answer.asked
+        if known is not None and stands is not None and stands.request == known.request:
+            job.asked = stands
+
+    def go_on(self) -> None:
+        """The remap point is over, and what follows a resize, too: turns count from here."""
+        self._since_s = time.perf_counter()
+        self._countdown.begin(self._plan, self._since_s + self._interval())
+
+    def soon(self) -> None:
+        """The program has asked for a resize: the end of this turn is a remap point. Collective."""
+        self._urgent = True
+        self._countdown.soon()
+
+    def settle(self) -> None:
+        """Before a remap point that no turn leads to: complete what was started for the next."""
+        self._countdown.finish_check()
+
+    def end(self) -> None:
+        """On rank 0, after the last turn of all: a resize granted meanwhile is given up."""
+        if self._asked:
+            self._asked = False
+            answer = self._session.server().remap_answer(wait=True)
+            assert answer is not None, "it waits"
+            advise(self._session, answer, 0.0, last=True)
+
+    def decide_alone(self, task_s: float, tasks: int) -> Told | None:
+        """On rank 0 of a task farm: so many more are done, one each `task_s`; what now?
+
+        None: nothing that the others have to know before the round ends.
+        """
+        protector = self._session.protector
+        self._turns += tasks
+        told = self._decide(task_s, task_s, tasks, waits=True)
+        told = replace(told, plan=Plan())  # the next turn may be no task
+        if told.copy or told.step in MOVES:
+            return told
+        self._account(told)
+        if protector is not None:
+            protector.remap_point(make=False, turns=tasks)
+        carry_out(self._session, told.answer, told.step)  # notes what is being prepared
+        return None
+
+    def _decide(
+        self,
+        slowest_s: float,
+        turn_s: float,
+        turns: int,
+        *,
+        last: bool = False,
+        waits: bool = False,
+    ) -> Told:
+        """On rank 0: report if that may be, and decide what all ranks shall do.
+
+        waits: for the answer, however short turns are
+        """
+        session, protector = self._session, self._session.protector
+        answer, answers = self._heard(wait=last or waits)
+        reported = not self._asked and answer.what == "continue" and self._may_report()
+        if reported:
+            report = self._report(slowest_s, answers)
+            if last or waits or not self._may_go_on(turn_s):
+                answer, answers = session.server().remap(report), answers + 1
+            else:
+                session.server().begin_remap(report)
+                self._asked, self._word = True, ""
+        answer, step = advise(session, answer, slowest_s, last=last)
+        copy = protector is not None and not last and step is not Step.RESTART  # which makes one
+        if protector is not None and copy:
+            copy = protector.due(resizing=step in MOVES, turns=turns)
+        return Told(
+            answer, step, copy, self._next_plan(step, turn_s, turns, copy), answers, reported
+        )
+
+    def _heard(self, *, wait: bool) -> tuple[m.RemapAnswer, int]:
+        """The answer to what was asked before, if it has come, and how many that are."""
+        begun = self._session.job.expanding
+        # Without an answer an expansion under way goes on.
+        carry_on = m.RemapAnswer(what="continue", resize_id=begun.resize_id if begun else 0)
+        answer = self._session.server().remap_answer(wait=wait) if self._asked else None
+        if answer is None:
+            return carry_on, 0
+        self._asked = False
+        return answer, 1
+
+    def _may_go_on(self, turn_s: float) -> bool:
+        """Whether turns may be made while the answer to the report is under way.
+
+        Not where the program waits for it, and where it would meet a change: new ranks that come, a
+        rank that is lost, a copy that is made.
+        """
+        session = self._session
+        short = self.interval_s > 0 and turn_s < GO_ON_BELOW_S
+        changing = session.job.expanding is not None or session.protector is not None
+        return short and not changing and not self._urgent and session.in_place is None
+
+    def _may_report(self) -> bool:
+        allowed = self._allowance.take(time.perf_counter())
+        return allowed or self._urgent or self.interval_s == 0
+
+    def _report(self, slowest_s: float, answers: int) -> m.RemapPoint:
+        """What the server is told. answers: heard at this remap point already."""
+        session, job = self._session, self._session.job
+        return m.RemapPoint(
+            seq=job.seq + answers + 1,
+            processors=session.size,
+            resize_id=job.resize_id,
+            iteration_time_s=slowest_s,
+            redistribution_time_s=job.redistribution_s,
+            step=session.step,
+            preparing=job.expanding.resize_id if job.expanding is not None else 0,
+            iterations=self._turns,
+            loop=session.loops.label[:LABEL_MAX],
+        )
+
+    def _interval(self) -> float:
+        begun = self._session.job.expanding is not None
+        return min(QUIET_S, self.interval_s) if begun else self.interval_s
+
+    def _next_plan(self, step: Step, turn_s: float, turns: int, copy: bool) -> Plan:
+        """On rank 0: when the next remap point is."""
+        session = self._session
+        # A job that can go on without ranks it has lost hears of them at remap points only. The
+        # first turn on another size tells nothing of those that follow.
+        if session.in_place is not None or step in MOVES:
+            return Plan()
+        interval_s = min(QUIET_S, self.interval_s) if step is Step.BEGIN else self._interval()
+        plan = plan_for(turn_s, interval_s)
+        protector = session.protector
+        left = protector.turns_left(copy=copy, turns=turns) if protector is not None else None
+        return plan if left is None or left >= plan.turns else Plan(left, plan.gap)
+
+    def _slowest(self, time_s: float) -> float:
+        """The longest of the ranks' times (collective). Mistake if they are in other turns."""
+        session = self._session
+        if session.size == 1:
+            return time_s
+        value = np.array([time_s, *same_turns.bounds(session.loops)])
+        requests = [session.comm.Iallreduce(MPI.IN_PLACE, value, MPI.MAX)]
+        if session.in_place is not None:
+            wait_all(requests)  # a grid's ranks may block where nothing but MPI can wake them
+        session.grid.wait(requests)
+        if same_turns.differ(value[1:]):
+            raise same_turns.mistake(session.grid.own_comm, session.loops)
+        return float(value[0])

@@ -1,0 +1,113 @@
+"""Whether what is declared by `rs.value` is the same on every rank, as it must be.
+
+A rank that joins gets rank 0's. If another rank had something else there, for example random
+numbers of its own, the job would go on with other numbers than without the resize, and nobody would
+be told. Compared where values move: at a resize.
+
+Equal values may pickle differently (sets, shared references), so a difference of the pickles is
+only the occasion to compare the values themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.waiting import idle_bcast, wait_all
+
+
+def differing_value(comm: MPI.Intracomm, values: Mapping[str, Any]) -> str:
+    """The name of a value that is not the same on all ranks, with the ranks; empty: there is none.
+
+    Collective. A value that cannot be pickled is left to the redistribution, which says so.
+    """
+    try:
+        mine = bytes(MPI.pickle.dumps(dict(values)))
+    except Exception:  # any class may raise anything
+        mine = b""
+    number = int.from_bytes(hashlib.sha256(mine).digest()[:7], "little")
+    bounds = np.array([number if mine else -1, -number if mine else 1, 0 if mine else 1])
+    wait_all([comm.Iallreduce(MPI.IN_PLACE, bounds, MPI.MAX)])
+    if bounds[2] or bounds[0] == -bounds[1]:
+        return ""
+    theirs: bytes = idle_bcast(comm, mine)
+    found = _differs(mine, theirs, values)
+    # By number: names are equal on all ranks, and so is their order.
+    names = list(values)
+    first = np.array([names.index(found) if found else len(names), comm.rank if found else -1])
+    lowest = first[:1].copy()
+    wait_all([comm.Iallreduce(MPI.IN_PLACE, lowest, MPI.MIN)])
+    if lowest[0] == len(names):
+        return ""
+    rank = np.array([comm.rank if first[0] == lowest[0] else comm.size])
+    wait_all([comm.Iallreduce(MPI.IN_PLACE, rank, MPI.MIN)])
+    return (
+        f"rs.value {names[int(lowest[0])]!r} is not the same on all ranks: rank {int(rank[0])} has"
+        " another one than rank 0; a value must be equal on every rank, what each rank has for"
+        " itself is no rs.value"
+    )
+
+
+def _differs(mine: bytes, theirs: bytes, values: Mapping[str, Any]) -> str:
+    if mine == theirs:
+        return ""
+    try:
+        other = MPI.pickle.loads(theirs)
+    except Exception:  # the redistribution will say so
+        return ""
+    for name, value in values.items():
+        if name not in other or not same(value, other[name]):
+            return name
+    return ""
+
+
+def same(a: Any, b: Any, depth: int = 0) -> bool:
+    """Whether two values are equal, as far as can be known: what cannot be compared counts as such.
+
+    NaN equals NaN.
+    """
+    if a is b or depth > 50:
+        return True
+    if type(a) is not type(b):
+        return bool(_equal(a, b))
+    if isinstance(a, np.ndarray):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.dtype == object:
+            return all(same(x, y, depth + 1) for x, y in zip(a.flat, b.flat, strict=True))
+        return bool(a.tobytes() == b.tobytes()) or bool(_equal_arrays(a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k], depth + 1) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(same(x, y, depth + 1) for x, y in zip(a, b, strict=True))
+    if _equal(a, b):
+        return True
+    if "__eq__" not in {name for kind in type(a).__mro__[:-1] for name in vars(kind)}:
+        return _same_contents(a, b, depth)
+    return bool(a != a and b != b)
+
+
+def _same_contents(a: Any, b: Any, depth: int) -> bool:
+    """Of objects of a class that does not say when two of them are equal."""
+    try:
+        return same(vars(a), vars(b), depth + 1)
+    except TypeError:
+        return bytes(MPI.pickle.dumps(a)) == bytes(MPI.pickle.dumps(b))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(np.all(a == b))
+    except Exception:  # any class may raise anything
+        return True
+
+
+def _equal_arrays(a: Any, b: Any) -> bool:
+    try:
+        return bool(np.array_equal(a, b, equal_nan=True))
+    except TypeError:
+        return bool(np.array_equal(a, b))

@@ -1,0 +1,193 @@
+"""What a program calls for its turns: loops, solvers, task farms, and what is built anew.
+
+docs/programs.md shows each of them in a program. Part of `Session` (jobsession.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from resize_lib.loops import Loops, Position
+from resize_lib.on_resize import Hook, OnResize
+from resize_lib.protection.state import ProtectionError
+from resize_lib.remap_point import RemapPoints
+from resize_lib.resize import JobPosition
+from resize_lib.solver import Solver
+from resize_lib.taskfarm import Farms
+
+if TYPE_CHECKING:
+    from resize_lib.emulation.pacing import SharePacer
+    from resize_lib.joining import Joining
+    from resize_lib.protection.generations import Copy
+    from resize_lib.protection.protector import Protector
+    from resize_lib.recovery_in_place import InPlace
+    from resize_lib.session_end import SessionEnd
+    from resize_lib.succession import Succession
+    from resize_lib.watch import Watch
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class TurnMethods:
+    """The part of a session that concerns turns; its `__init__` makes the attributes."""
+
+    job: JobPosition
+    loops: Loops
+    points: RemapPoints
+    hooks: OnResize
+    solver: Solver
+    farms: Farms
+    in_place: InPlace | None
+    protector: Protector | None
+    succession: Succession | None
+    _pacer: SharePacer | None
+    _copy: Copy | None
+    _end: SessionEnd
+    joining: Joining | None
+    watch: Watch
+
+    @property
+    def step(self) -> int:
+        """The turn of the innermost loop that is running or comes next."""
+        return self.loops.turn
+
+    def iterations(self, count: int | None = None, name: str = "") -> Iterator[int]:
+        """Turns of a loop, numbered from 0; the end of each may be a remap point.
+
+        Endless without `count`: leave it by `break`, on all ranks in the same turn. A rank that
+        joins starts at the turn that the job has reached (see loops.py).
+
+        name: turns of loops with different names are measured apart, and those of outermost loops
+        without one; a loop inside of another belongs to that one unless it has a name of its own.
+        """
+        return self.loops.run(count, name)
+
+    def solve(self, call: Callable[[], Any], name: str = "") -> None:
+        """Call a solver, whose callback calls `rs.remap()`; collective.
+
+        call: takes nothing, and begins from what is declared; what it finds it stores there. After
+        a resize it is ended by an exception (`Resized`, no Exception) wherever `rs.remap()` was
+        called, and called again with the ranks that there are then.
+
+        Raises:
+            LoopError: `call` begins a loop of remap points, or the program of a joining rank does
+                not come to the same call.
+        """
+        self.solver.solve(call, name)
+
+    def remap(self) -> None:
+        """A remap point as a plain call, from within what `rs.solve` has called; collective.
+
+        Does not return if the job has been resized, or if this rank leaves. Outside of `rs.solve`
+        it does nothing: in a turn of `rs.iterations` the end of the turn is the remap point.
+        """
+        self.solver.remap()
+
+    def map(
+        self, function: Callable[[Task], Result], tasks: Iterable[Task], name: str = ""
+    ) -> Sequence[Result]:
+        """`[function(task) for task in tasks]`, shared out over all ranks there are; collective.
+
+        Each rank gets a few tasks at a time and asks for more when they are done, so uneven ones
+        are balanced. The job grows and shrinks between tasks; each task's result counts once. All
+        ranks get all results, in the order of the tasks. `function` must not communicate; `tasks`
+        must be the same on all ranks, results must be such as pickle takes.
+
+        Raises (on every rank alike):
+            TaskError: `function` has raised: which task, on which rank, and where.
+            ValueError: the ranks have different numbers of tasks.
+        """
+        return self.farms.map(function, tasks, name)
+
+    def on_resize(self, function: Hook) -> Hook:
+        """Declare what is built anew for each communicator; a decorator.
+
+        `function(comm)` is called on all ranks, several in the order of their declarations: at the
+        first turn, and after every resize, on ranks that have joined as well. It may communicate.
+        It is not timed. Declare it before the loop; call nothing of it yourself.
+        """
+        return self.hooks.declare(function)
+
+    def give_up(self, why: str) -> NoReturn:
+        """See Session."""
+        raise NotImplementedError
+
+    # --- see loops.Turns --------------------------------------------------------------------
+
+    def meet(self) -> Position:
+        """Where the job is; asked by a rank that joins, at its first loop. Collective."""
+        assert self.joining is not None, "only ranks that join do not know where the job is"
+        return self.joining.meet()
+
+    def arrive(self) -> None:
+        """This rank is where the job is: take its share of the data. Collective."""
+        if self._copy is None:
+            assert self.joining is not None, "who begins with the job is there"
+            self.joining.arrive()
+            if self.job.managed:
+                self.watch.start()
+        else:
+            assert self.protector is not None, "copies are for protected jobs"
+            try:
+                self.protector.restore(self._copy)
+            except ProtectionError as e:
+                self.give_up(str(e))
+            if self.succession is not None:
+                self.succession.arrived()
+
+    def has_arrived(self) -> None:
+        """It has its share. Collective with the end of a remap point of the others."""
+        self.farms.arrived()
+        self.remapped(stays=True)
+
+    def turn_begins(self) -> None:
+        """A turn is about to begin."""
+        self.call_hooks()
+        self.watch.turn_begins()
+        if self._pacer is not None:
+            self._pacer.begin_iteration()
+
+    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+        """A turn is done. Retired in ranks that leave the job."""
+        if self._pacer is not None:
+            self._pacer.end_iteration()
+        points = self.points
+        self.watch.remap_begins()
+        if not points.due(elapsed_s, last=last):
+            self.watch.remap_ends()
+            return
+        self.job.loops = self.loops.position
+
+        def act() -> bool:
+            return points.make(last=last)
+
+        self.remapped(stays=act() if self.in_place is None else self.in_place.remap_point(act))
+
+    def remapped(self, *, stays: bool) -> None:
+        """A remap point is over, all data have moved. Retired in ranks that leave the job."""
+        if not stays:
+            raise self._end.retired()
+        self.loops.agreed()
+        self.watch.remap_ends()
+        self.call_hooks()
+        self.points.go_on()
+
+    def call_hooks(self) -> None:
+        """Build anew what does not fit the present communicator; collective."""
+        if self.hooks.due:
+            self.hooks.call()
+            self.points.go_on()
+
+    # --- tasks of a farm ------------------------------------------------------------------------
+
+    def task_begins(self) -> None:
+        """This rank begins one."""
+        if self._pacer is not None:
+            self._pacer.begin_iteration()
+
+    def task_ends(self) -> None:
+        """It has done it."""
+        if self._pacer is not None:
+            self._pacer.end_iteration()

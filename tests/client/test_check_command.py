@@ -1,0 +1,139 @@
+"""`dq check` on small programs: each habit is found at its line; right ones are left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dq_client.check import CODES, check_source
+from dq_client.cli.check import check
+from harness.commands import ROOT
+
+HEAD = "import resize_lib\nfrom mpi4py import MPI\nimport sys, random\nimport numpy as np\n"
+LOOP = "    for turn in rs.iterations(10):\n"
+
+
+def program(body: str, before: str = "") -> str:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    declared = "    x = rs.array('x', 100)\n"
+    return f"{HEAD}{before}with resize_lib.session() as rs:\n{declared}{lines}"
+
+
+def turns(body: str) -> str:
+    return "for turn in rs.iterations(10):\n" + "".join(f"    {t}\n" for t in body.splitlines())
+
+
+# Lines that are wrong end in `#!`.
+WRONG = {
+    "communicates-early": [
+        program("n = rs.comm.bcast(5)  #!\n" + turns("x.local[:] += n")),
+        program("c = rs.comm\nc.Barrier()  #!\n" + turns("pass")),
+        program(turns("pass") + "rs.comm.barrier()  #!\n" + turns("pass")),
+        program("rs.grid.row_comm.allreduce(1)  #!\n" + turns("pass")),
+        program(turns("rs.comm.barrier()  #!\n" + turns("pass"))),
+        f"{HEAD}def read(rs):\n    return rs.comm.bcast(1)  #!\n"
+        f"def main():\n  with resize_lib.session() as rs:\n    n = read(rs)\n{LOOP}        pass\n"
+        "main()\n",
+    ],
+    "comm-world": [
+        program(turns("MPI.COMM_WORLD.allreduce(1)  #!")),
+        program(turns("s = world.size  #!"), "world = MPI.COMM_WORLD\n"),
+        program(turns("pass") + "MPI.COMM_WORLD.Barrier()  #!"),
+        program(turns("f(MPI.COMM_WORLD)  #!"), "from other import f\n"),
+    ],
+    "kept-part": [
+        program("u = x.local  #!\n" + turns("u += 1")),
+        program("u = x.local[1:-1]  #!\n" + turns("s = u.sum()")),
+        program("u, n = x.local, 5  #!\n" + turns("s = u.sum() + n")),
+        program("u = None\n" + turns("if u is None:\n    u = x.local  #!\nu += 1")),
+        program("u = x.local  #!\n" + turns("pass") + "print(u.sum())"),
+        f"{HEAD}def step(u):\n    u += 1\nwith resize_lib.session() as rs:\n"
+        f"    x = rs.array('x', 9)\n    u = x.local  #!\n{LOOP}        step(u)\n",
+    ],
+    "kept-communicator": [
+        program("comm = rs.comm  #!\n" + turns("comm.allreduce(1)")),
+        program("grid = rs.grid  #!\n" + turns("use(grid)")),
+        program(turns("if turn == 0:\n    c = rs.comm  #!\nc.barrier()")),
+    ],
+    "kept-number": [
+        program("size = rs.size  #!\n" + turns("n = 100 // size")),
+        program("part = 100 // rs.comm.Get_size()  #!\n" + turns("n = part")),
+        program("first = rs.rank == 0  #!\n" + turns("if first: print(turn)")),
+    ],
+    "one-rank-leaves": [
+        program(turns("if rs.rank == 1: sys.exit(0)  #!")),
+        program(turns("if rs.comm.rank and turn > 3:\n    break  #!")),
+        f"{HEAD}def main():\n  with resize_lib.session() as rs:\n{LOOP}"
+        "        if rs.rank: return  #!\nmain()\n",
+    ],
+    "uneven-loop": [program("for t in rs.iterations(10 + rs.rank):  #!\n    pass")],
+    "value-differs": [
+        program("v = rs.value('v', random.random())  #!\n" + turns("pass")),
+        program("v = rs.value('v', rs.rank)  #!\n" + turns("pass")),
+        program("v = rs.value('v', np.random.default_rng())  #!\n" + turns("pass")),
+    ],
+    "value-not-picklable": [
+        program("v = rs.value('v', lambda: 1)  #!\n" + turns("pass")),
+        program("v = rs.value('v', open('file'))  #!\n" + turns("pass")),
+    ],
+    "declared-late": [program(turns("y = rs.array('y', 5)  #!"))],
+    "declared-by-some": [program("if rs.rank == 0:\n    rs.array('y', 5)  #!\n" + turns("pass"))],
+    "no-remap-point": [f"{HEAD}with resize_lib.session() as rs:  #!\n    x = rs.array('x', 5)\n"],
+    "syntax": ["import resize_lib\nresize_lib.session(  #!\n"],
+}
+RIGHT = [
+    program("n = 5\n" + turns("u = x.local\nu += n\ntotal = rs.comm.allreduce(u.sum())")),
+    program(turns("comm, u = rs.comm, x.local\nu *= comm.rank")),
+    program(turns("u = x.local\nu += 1") + "print(x.local.sum(), rs.comm.reduce(1))"),
+    program(turns("if rs.comm.bcast(rs.rank == 0 and turn > 3):\n    break")),
+    program(turns("for k in range(3):\n    if rs.rank == 0:\n        break")),
+    program(turns("if rs.comm.allreduce(1.0) < 1e-3:\n    break")),
+    program("r = rs.value('r', np.random.default_rng(1))\n" + turns("pass")),
+    program("copy = x.local.copy()\n" + turns("s = copy.sum()")),
+    program("u = x.local\nu[:] = 3\n" + turns("x.local[:] += 1")),
+    program("@rs.on_resize\ndef plan(comm):\n    comm.barrier()\n" + turns("pass")),
+    program(turns("if rs.rank == 0:\n    print(turn)") + "if rs.rank == 0:\n    sys.exit(0)"),
+    program("if not rs.spawned:\n    rs.comm.barrier()\n" + turns("pass")),
+    "from mpi4py import MPI\ncomm = MPI.COMM_WORLD\nprint(comm.allreduce(1))\n",
+]
+
+
+@pytest.mark.parametrize(("code", "source"), [(c, s) for c, all_ in WRONG.items() for s in all_])
+def test_a_habit_is_found_at_its_line(code: str, source: str) -> None:
+    lines = [n for n, text in enumerate(source.splitlines(), 1) if text.rstrip().endswith("#!")]
+    found = [(f.line, f.code) for f in check_source(source, "p.py")]
+    assert found == [(line, code) for line in lines], source
+
+
+@pytest.mark.parametrize("source", RIGHT)
+def test_a_right_program_has_no_finding(source: str) -> None:
+    assert check_source(source, "p.py") == [], source
+
+
+def test_every_code_is_tested() -> None:
+    assert WRONG.keys() == CODES.keys()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*sorted((ROOT / "apps").glob("*.py")), *sorted((ROOT / "docs" / "examples").rglob("*.py"))],
+    ids=lambda p: p.name,
+)
+def test_the_programs_of_this_project_have_no_finding(path: Path) -> None:
+    assert check_source(path.read_text(), str(path)) == []
+
+
+def test_the_command_names_file_and_line_and_exits_with_1(tmp_path: Path) -> None:
+    file = tmp_path / "p.py"
+    file.write_text(WRONG["kept-part"][0])
+    found = CliRunner().invoke(check, [str(file)], standalone_mode=False)
+    assert found.return_value == 1
+    assert found.output.startswith(f"{file}:7: kept-part: u = x.local is kept")
+    as_json = CliRunner().invoke(check, [str(file), "--json"], standalone_mode=False)
+    data = json.loads(as_json.stdout)
+    assert [data["schema"], data["findings"][0]["line"]] == [1, 7]
+    file.write_text(RIGHT[0])
+    assert CliRunner().invoke(check, [str(file)], standalone_mode=False).return_value == 0

@@ -1,0 +1,147 @@
+"""What stands in [slurm], what Slurm is told, and what it says."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dq_client.cluster import read_cluster
+from dq_client.errors import UsageError
+from dq_client.slurm import commands
+from dq_client.slurm.allocation import nodes_here, per_node
+from dq_client.slurm.commands import Holder, Place, SlurmAway, SlurmError, read_holders
+from dq_client.slurm.script import Ask, script, submission
+from dq_client.slurm.settings import SlurmTable, left_s, time_s
+
+FILE = 'engine = "slurm"\n[pool]\nmax = 4\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10", 600), (10, 600), ("0:30", 60), ("1:30", 120), ("1:00:00", 3600), ("2-0", 172800),
+        ("1-12:30", 131400), ("1-0:0:59", 86460), ("", None), ("UNLIMITED", None),
+    ],
+)  # fmt: skip
+def test_times_as_sbatch_counts_them(text: str | int, seconds: float | None) -> None:
+    assert time_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["10m", "0", "1:2:3:4", "-5", "soon", "1-"])
+def test_times_that_sbatch_does_not_know(text: str) -> None:
+    with pytest.raises(UsageError, match="as for sbatch --time"):
+        time_s(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("9:54", 594), ("1:00:01", 3601), ("2-03:00:00", 183600), ("0:00", 0), ("UNLIMITED", None),
+     ("INVALID", None), ("NOT_SET", None), ("", None)],
+)  # fmt: skip
+def test_what_squeue_says_of_the_time_left(text: str, seconds: float | None) -> None:
+    assert left_s(text) == seconds
+
+
+def test_holders_are_found_by_their_names() -> None:
+    lines = [
+        "11|dq-ab12-3|RUNNING|1594|9:54|n1|None",
+        "12|dq-ab12-4|PENDING|N/A|10:00||Resources",
+        "13|dq-ab12-5|TIMEOUT|900|0:00|n2|TimeLimit",
+        "14|dq-ffff-6|RUNNING|1594|9:54|n1|None",
+        "15|somebody's|RUNNING|1594|9:54|n1|None",
+        "16|dq-ab12-7x|RUNNING|1594|9:54|n1|None",
+        "17|dq-ab12-8|NEVER_HEARD_OF|1594|9:54|n1|None",
+        "18|dq-ab12-9|RUNNING|31536000|UNLIMITED|n1|None",
+        "garbage",
+    ]
+    assert read_holders(lines, "ab12", 1000.0) == [
+        Holder(11, 3, Place.RUNNING, "Slurm job 11 is running", "n1", 594.0),
+        Holder(12, 4, Place.PENDING, "Slurm job 12 is pending (Resources)"),
+        Holder(13, 5, Place.ENDED, "Slurm job 13 is timeout (TimeLimit)"),
+        Holder(17, 8, Place.ENDED, "Slurm job 17 is never heard of"),
+        Holder(18, 9, Place.RUNNING, "Slurm job 18 is running", "n1"),
+    ]
+
+
+ASK = Ask("ab12", 3, 2, "/shared/x y", "/opt/py", "/home/me/dq", 9.0)
+
+
+def test_a_users_lines_come_after_ours_and_count() -> None:
+    table = SlurmTable(partition="batch", time="2:00:00", lines=("--mem=4G", "#SBATCH --qos=low"))
+    lines = [line for line in script(ASK, table).splitlines() if line.startswith("#SBATCH")]
+    assert lines == [
+        "#SBATCH --nodes=1", "#SBATCH --ntasks=1", "#SBATCH --cpus-per-task=2",
+        "#SBATCH --partition=batch", "#SBATCH --time=2:00:00", "#SBATCH --mem=4G",
+        "#SBATCH --qos=low",
+    ]  # fmt: skip
+    assert "--job-name=dq-ab12-3" in submission(ASK) and "--no-requeue" in submission(ASK)
+
+
+def test_the_script_is_sound_and_has_no_secret() -> None:
+    text = script(ASK, SlurmTable())
+    assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
+    assert "'--credentials=/shared/x y/credentials'" in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('[slurm]\npartition = "a b"', "one word"),
+        ('[slurm]\ntime = "10m"', "as for sbatch --time"),
+        ('[slurm]\nlines = ["mem=4G"]', "no option of sbatch"),
+        ('[slurm]\nlines = ["--mem=4G\\nrm -rf /"]', "no option of sbatch"),
+        ('[slurm]\nfolder = "here"', "a path from /"),
+        ("[slurm]\nanswer_within_s = 0.1", "from 1 s to an hour"),
+        ('[slurm]\ncolour = "red"', "colour"),
+        ('[[nodes]]\nnames = "a"', "those of its"),
+    ],
+)  # fmt: skip
+def test_a_cluster_file_that_makes_no_sense(tmp_path: Path, lines: str, said: str) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(FILE + lines)
+    with pytest.raises(UsageError, match=said):
+        read_cluster(file)
+
+
+def test_a_pool_needs_an_engine_and_slurm_a_pool(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('engine = "slurm"')
+    with pytest.raises(UsageError, match=r"needs \[pool\] max"):
+        read_cluster(file)
+    file.write_text('engine = "local"\n[pool]\nmax = 3')
+    with pytest.raises(UsageError, match='need engine = "slurm"'):
+        read_cluster(file)
+
+
+def test_commands_that_fail_hang_and_are_not_there(tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text("#!/bin/sh\necho 'bad: error: Invalid account' >&2; exit 1")
+    bad.chmod(0o755)
+    with pytest.raises(SlurmError, match="Invalid account"):
+        commands.run([str(bad)], 5.0)
+    bad.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1")
+    with pytest.raises(SlurmAway, match="Unable to contact"):
+        commands.run([str(bad)], 5.0)
+    bad.write_text("#!/bin/sh\nsleep 60")
+    with pytest.raises(SlurmAway, match=r"has not answered for 0\.2 s"):
+        commands.run([str(bad)], 0.2)
+    with pytest.raises(SlurmError, match="is Slurm installed"):
+        commands.run(["sbatch-that-is-nowhere"], 5.0)
+
+
+def test_slurms_own_variables_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_CONF", "/etc/x")
+    monkeypatch.setenv("DQ_JOB_KEY", "secret")
+    assert {"SLURM_CONF"} == commands.environment().keys() & {
+        "SLURM_JOB_ID", "SLURM_CONF", "DQ_JOB_KEY",
+    }  # fmt: skip
+
+
+def test_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert per_node("4(x2),1") == [4, 4, 1]
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(UsageError, match="inside of salloc or sbatch"):
+        nodes_here()

@@ -1,0 +1,48 @@
+"""A program as it stands, which waits after some of its turns until it may go on.
+
+gated.py FOLDER TURN,TURN... PROGRAM ARG...
+
+Rank 0 says that it is there by a file at-TURN in FOLDER, and waits for go-TURN, when an order to
+resize the job has been given. Then each turn takes twice as long as the one before until that has
+been done: the server answers when it can, and is not asked more than 20 times a second.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import time
+from pathlib import Path
+
+from resize_lib import jobsession, resize
+
+FOLDER = Path(sys.argv[1])
+GATES = {int(turn) for turn in sys.argv[2].split(",")}
+
+
+class GatedSession(jobsession.Session):
+    """Counts its turns, in whichever loop."""
+
+    made = 0
+    gated_size = 0  # at the gate passed last
+    pause_s = 0.0
+
+    def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+        """Wait at a gate, then as always. Ranks that join become rank 0 only after the last one."""
+        self.made += 1
+        if not self.spawned and self.rank == 0 and self.made in GATES:
+            (FOLDER / f"at-{self.made}").touch()
+            while not (FOLDER / f"go-{self.made}").exists():
+                time.sleep(0.01)
+            self.gated_size, self.pause_s = self.size, 0.05
+        if self.size == self.gated_size:
+            time.sleep(self.pause_s)
+            self.pause_s *= 2
+        super().turn_ends(elapsed_s, last=last)
+
+
+if __name__ == "__main__":
+    resize.PATIENT_FROM_S = 0.0  # no turn goes by while ranks that join come up
+    jobsession.Session = GatedSession  # type: ignore[misc]
+    sys.argv = sys.argv[3:]
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,93 @@
+"""Resizes by restart, with real ranks: right under any MPI, and nothing is lost that fails.
+
+Under MPICH, whose ranks could join, the configuration asks for it. `make test-mpi` runs this file
+with other MPIs, where there is no other way (docs/mpi.md).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from harness.live import Job, Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
+
+PROGRAM = Path(__file__).with_name("protected.py")
+VENDOR = """
+import mpi4py
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+print(MPI.get_vendor())
+"""
+
+
+def vendor() -> str:
+    """The MPI that ranks will load, and its version; asked in a process of its own."""
+    return subprocess.check_output([sys.executable, "-c", VENDOR], text=True)
+
+
+@pytest.fixture
+def restarting(live: Live, tmp_path: Path) -> Live:
+    """A cluster that resizes only when told to, and jobs that end all ranks for it."""
+    config, mpi = tmp_path / "config.toml", vendor()
+    growth = "restart" if "'MPICH', (5" in mpi else "join"  # the others are found out
+    config.write_text(f'[scheduler]\nresize = "none"\n[launch]\ngrowth = "{growth}"\n')
+    if "Open MPI" in mpi:
+        live.launcher = "mpiexec"
+    live.up(4, "--config", config)
+    return live
+
+
+def arrived(size: int, job: Job) -> bool:
+    """Whether a job runs on so many processors, and its new ranks have their data."""
+    return bool(job["processors"] == size and job["state"] == "running" and job["remap_points"])
+
+
+def walk(cluster: Live, job: int, *sizes: int) -> None:
+    """Bring a running job to each size in turn."""
+    for size in sizes:
+        before = cluster.wait(job, lambda j: j["remap_points"] > 0)["remap_points"]
+        cluster.dq("resize", job, size)
+        cluster.wait(job, partial(arrived, size))
+        cluster.wait(job, lambda j, before=before: j["remap_points"] > before + 1)  # type: ignore[misc]
+
+
+def test_the_demos_matmul_is_right_after_growing_and_shrinking(restarting: Live) -> None:
+    job = restarting.submit("-n", 1, "--sizes", "1,2,4", "--", "python", "-m", "apps.matmul",
+                            "--n", 900, "--block", 24, "--iterations", 120, "--check")  # fmt: skip
+    walk(restarting, job, 2, 4, 2)
+    end = restarting.wait_end(job)
+    assert end["state"] == "done", restarting.dq("logs", job, "--err")
+    assert [s["processors"] for s in end["sizes"]] == [1, 2, 4, 2]
+    assert end["resizes_by_restart"]
+    found = json.loads(restarting.dq("logs", job))
+    assert found["ok"]
+    assert found["processors"] == 2
+
+
+def test_what_fails_in_the_middle_loses_nothing(restarting: Live, tmp_path: Path) -> None:
+    """Data of every kind; ranks that fail on the new size; a program that was edited."""
+    program = tmp_path / "program.py"
+    shutil.copy(PROGRAM, program)
+    job = restarting.submit("-n", 1, "--sizes", "1,2,4", "--", "python", program,
+                            "--turns", 160, "--fail-on", 4)  # fmt: skip
+    restarting.wait(job, lambda j: j["remap_points"] > 0)
+    program.write_text(PROGRAM.read_text() + "# edited\n")
+    restarting.dq("resize", job, 2)
+    restarting.wait(job, lambda _: "program.py was changed" in restarting.dq("why", job))
+    shutil.copy(PROGRAM, program)
+    walk(restarting, job, 2)
+    restarting.dq("resize", job, 4)
+    end = restarting.wait_end(job)
+    assert end["state"] == "done", restarting.dq("logs", job, "--err")
+    assert "its resize failed" in restarting.dq("why", job)
+    assert (end["processors"], end["restarts"]) == (2, 0)
+    assert "data right" in restarting.dq("logs", job)
+    assert not list(restarting.home.job(job).glob("copies/*/part-*"))

@@ -1,0 +1,67 @@
+"""The live page in a browser: it changes without being loaded again, and shows text as text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="dq web needs the extra web")
+
+from harness.live import Live
+from tests.live.browsing import browser, resize, theme, until
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.browser]
+
+BLOCKS = "Number(document.getElementById('gantt').dataset.blocks)"
+LINK = "document.getElementById('link').textContent"
+HAS_OVERFLOW = "document.documentElement.scrollWidth > innerWidth"
+NAME = "<script>window.bad=1</script>"
+
+
+def pixels(driver: Any) -> str:
+    """What the Gantt looks like."""
+    return str(driver.execute_script("return document.getElementById('gantt').toDataURL()"))
+
+
+def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
+    words = [sys.executable, "-m", "apps.matmul", "--n", 300, "--iterations", 100_000]
+    job = cluster.submit("--sizes", "1,2", "-n", 1, "--name", NAME, "--", *words)
+    cluster.wait(job, lambda j: j["remap_points"] > 2)
+    cluster.dq("resize", job, 1, "--hold")
+    cluster.wait(job, lambda j: j["processors"] == 1 and j["sizes"][-1]["iterations"] > 2)
+    url = json.loads(cluster.dq("web", "--detach", "--json"))["url"]
+    with browser() as driver:
+        driver.get(url)
+        until(driver, LINK, lambda text: text == "live")
+        assert "token" not in driver.current_url
+        before = until(driver, BLOCKS, lambda n: n >= 1)
+        driver.execute_script("window.mark = 1; document.querySelector('.row.job').click()")
+        until(driver, "document.getElementById('h-job').textContent", lambda t: NAME in t)
+        curve = "document.querySelectorAll('#tab tr').length"
+        rows, picture = until(driver, curve, lambda n: n >= 2), pixels(driver)
+        cluster.dq("resize", job, 2, "--hold")
+        until(driver, BLOCKS, lambda n: n > before)  # the seam, and the second node
+        until(driver, curve, lambda n: n > rows)
+        assert pixels(driver) != picture
+        feed = "document.getElementById('feed').textContent"
+        until(driver, feed, lambda text: "committed" in text)
+        script = "const f = document.getElementById('feed-filter'); f.value = 'nodes';"
+        driver.execute_script(f"{script} f.dispatchEvent(new Event('change'))")
+        until(driver, feed, lambda text: "node up" in text and "committed" not in visible(driver))
+        for name in ("light", "dark"):
+            theme(driver, name)
+            for width in (1300, 390):
+                resize(driver, width, 900)
+                until(driver, HAS_OVERFLOW, lambda over: over is False)
+        assert driver.execute_script("return [window.mark, window.bad ?? null]") == [1, None]
+        # Nothing was forbidden by the page's own policy, and no script has failed.
+        assert [e for e in driver.get_log("browser") if e["level"] == "SEVERE"] == []
+        cluster.dq("kill", job)
+
+
+def visible(driver: Any) -> str:
+    rows = "[...document.querySelectorAll('#feed .row')].filter(row => !row.hidden)"
+    return str(driver.execute_script(f"return {rows}.map(row => row.textContent).join()"))

@@ -1,0 +1,109 @@
+"""The live page with 10,000 jobs on 1,000 nodes: what is not in sight is not made.
+
+By hand: `pytest -m slow -s tests/live/test_web_scale.py` prints frames per second while it scrolls.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+uvicorn = pytest.importorskip("uvicorn", reason="dq web needs the extra web")
+
+from dq_client.web.gate import Gate  # noqa: E402
+from dq_client.web.model import Model  # noqa: E402
+from dq_client.web.site import Site  # noqa: E402
+from tests.live.browsing import browser, until  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+NODES, SLOTS, JOBS, WIDE = 1000, 4, 10_000, 8
+FRAMES = """
+const box = document.getElementById(arguments[0]), done = arguments[1], length_ms = 3000;
+const began = performance.now();
+let frames = 0, rows = 0;
+function step() {
+  const at = performance.now() - began;
+  box.scrollTop = (at * 3) % Math.max(1, box.scrollHeight - box.clientHeight);
+  frames += 1;
+  rows = Math.max(rows, document.querySelectorAll('.row').length);
+  if (at < length_ms) requestAnimationFrame(step);
+  else done([frames * 1000 / at, rows]);
+}
+requestAnimationFrame(step);
+"""
+
+
+def job(n: int, now: float) -> dict[str, Any]:
+    """Job n of a cluster that is full: some stays, each on whole nodes."""
+    lanes, length_s = NODES // WIDE, 60.0
+    since_s = now - (JOBS - n) // lanes * length_s
+    first = n % lanes * WIDE
+    ends_s = since_s + length_s
+    ended = ends_s < now
+    places = [
+        {
+            "since_s": since_s + k * length_s / 2,
+            "until_s": since_s + (k + 1) * length_s / 2 if ended or k == 0 else None,
+            "nodes": {f"n{first + m}": f"0-{SLOTS - 1}" for m in range(WIDE // (2 - k))},
+        }
+        for k in range(2)
+    ]
+    return {
+        "id": n, "name": f"job {n}", "kind": "malleable", "state": "done" if ended else "running",
+        "submit_s": since_s - 30, "start_s": since_s, "end_s": ends_s if ended else None,
+        "processors": WIDE * SLOTS, "grid": [WIDE, SLOTS], "sweet_spot": None, "user": "somebody",
+        "remap_points": 10, "reason": None, "sizes": [], "places": places,
+    }  # fmt: skip
+
+
+def node(n: int) -> dict[str, Any]:
+    fixed = {"state": "up", "processors": SLOTS, "speed": 1.0, "memory": None, "gpus": 0}
+    return {"name": f"n{n}", **fixed, "features": [], "host": "h", "drain": None, "until_s": None}
+
+
+def answer(**news: Any) -> dict[str, Any]:
+    fixed = {"whole": False, "more": False, "epoch": 1, "processors": NODES * SLOTS, "idle": 0}
+    return {**fixed, "paused": "", "jobs": [], "nodes": [], "gone": [], "decisions": [], **news}
+
+
+@contextmanager
+def served(model: Model) -> Iterator[tuple[str, Site]]:
+    """The site over a model that no server has filled."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port, site = bound.getsockname()[1], Site(model, None)  # type: ignore[arg-type]
+        config = uvicorn.Config(Gate(site.app(), "t", port), log_level="warning")
+        config.timeout_graceful_shutdown = 1
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}/?token=t", site
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def test_ten_thousand_jobs_on_a_thousand_nodes() -> None:
+    now, model = time.time(), Model()
+    model.take(answer(whole=True, nodes=[node(n) for n in range(NODES)]))
+    model.take(answer(jobs=[job(n, now) for n in range(1, JOBS + 1)]))
+    with served(model) as (url, _), browser() as driver:
+        driver.get(url)
+        until(driver, "document.querySelectorAll('#nodes .row').length", lambda n: n > 5, 60)
+        driver.execute_script(
+            "const f = document.getElementById('job-filter'); f.value = 'all';"
+            "f.dispatchEvent(new Event('change'))"
+        )
+        for window in ("600", "all"):
+            driver.execute_script(f"document.querySelector('[data-window=\"{window}\"]').click()")
+            for box in ("gantt-scroll", "jobs", "nodes"):
+                rate, rows = driver.execute_async_script(FRAMES, box)
+                print(f"{window:>4} s shown, {box:13} {rate:5.0f} frames a second, {rows} rows")
+                assert rows < 100, "rows out of sight were made"

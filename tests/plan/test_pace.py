@@ -1,0 +1,73 @@
+"""How many turns share a remap point."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpi4py import MPI
+
+from resize_lib.pace import (
+    REPORT_S,
+    REPORTS_PER_S_MAX,
+    Allowance,
+    Countdown,
+    Plan,
+    checked_interval,
+    interval_of_environment,
+    plan_for,
+)
+
+
+@given(turn_s=st.floats(1e-6, 100))
+def test_remap_points_are_neither_late_nor_more_than_20_a_second(turn_s: float) -> None:
+    plan = plan_for(turn_s, REPORT_S)
+    took_s = plan.turns * turn_s
+    assert took_s <= 0.1 or plan.turns == 1
+    assert took_s >= 0.999 / REPORTS_PER_S_MAX
+    assert 1 <= plan.gap <= max(1, plan.turns // 2), "what a check says is heard before the end"
+
+
+def test_every_turn_is_a_remap_point_if_that_is_asked_for() -> None:
+    assert plan_for(1e-6, 0.0).turns == plan_for(1.0, 0.0).turns == 1
+
+
+def test_the_first_turn_is_a_remap_point() -> None:
+    assert Countdown().turn(MPI.COMM_SELF, 0.0)
+
+
+def test_turns_that_have_become_long_end_the_plan_early() -> None:
+    countdown = Countdown()
+    countdown.begin(Plan(90, 3), until_s=0.09)
+    points = [countdown.turn(MPI.COMM_SELF, now_s) for now_s in (0.001, 0.002, 0.08, 0.3)]
+    assert points == [False, False, False, True]
+
+
+def test_the_plan_ends_with_its_turns_whatever_the_clock_says() -> None:
+    countdown = Countdown()
+    countdown.begin(Plan(3, 1), until_s=1e9)
+    assert [countdown.turn(MPI.COMM_SELF, 0.0) for _ in range(3)] == [False, False, True]
+
+
+def test_reports_are_limited_and_a_few_at_once_are_not() -> None:
+    allowance = Allowance(per_s=20, burst=5)
+    at_once = sum(allowance.take(100.0) for _ in range(50))
+    assert at_once == 5
+    in_ten_s = sum(allowance.take(100.0 + k / 1000) for k in range(10_000))
+    assert 195 <= in_ten_s <= 205
+
+
+@pytest.mark.parametrize("text", ["-1", "11", "nan", "soon"])
+def test_an_interval_that_makes_no_sense_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DQ_REPORT_INTERVAL", text)
+    with pytest.raises(ValueError, match=r"report interval .*seconds from 0"):
+        interval_of_environment()
+
+
+def test_the_interval_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DQ_REPORT_INTERVAL", "0.5")
+    assert interval_of_environment() == checked_interval("0.5") == 0.5
+    monkeypatch.delenv("DQ_REPORT_INTERVAL")
+    assert interval_of_environment() == REPORT_S

@@ -1,0 +1,43 @@
+"""A Slurm for tests; skipped, loudly, where there is none. Nothing may be left behind."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from tests.slurm.minislurm import MiniSlurm, missing
+from tests.slurm.on_slurm import OnSlurm
+
+
+@pytest.fixture(scope="session")
+def possible() -> None:
+    """Skip if there is no Slurm here; in the summary as a warning, not only as an `s`."""
+    why = missing()
+    if why:
+        warnings.warn(f"tests/slurm is skipped: {why}", stacklevel=1)
+        pytest.skip(why)
+
+
+@pytest.fixture(scope="module")
+def slurm(possible: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniSlurm]:
+    """Four nodes of one processor for all tests of a module."""
+    made = MiniSlurm(tmp_path_factory.mktemp("slurm"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def on_slurm(slurm: MiniSlurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnSlurm]:
+    """A home without a cluster; whatever is started in it, and asked of Slurm, must be gone."""
+    cluster = OnSlurm(tmp_path_factory.mktemp("dq") / "home", slurm)
+    yield cluster
+    cluster.clear()
+    left = slurm.jobs()
+    for job in left:
+        slurm.run("scancel", job, check=False)
+    assert not left, f"Slurm still has {left}"

@@ -1,0 +1,154 @@
+"""A pool whose nodes are Slurm's: from zero and back, preempted, over the ends of its nodes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.minislurm import MiniSlurm
+from tests.slurm.on_slurm import OnSlurm
+
+pytestmark = [pytest.mark.live, pytest.mark.slurm]
+
+GROWING = ("--", "python", "-m", "tests.live.growing", "--n", 96)
+
+
+def growing(iterations: int, seconds: float = 0.2) -> tuple[object, ...]:
+    """A job that gains from every processor, and checks its product."""
+    return *GROWING, "--iterations", iterations, "--seconds", seconds
+
+
+def sizes(on_slurm: OnSlurm, job: int) -> list[int]:
+    return [stay["processors"] for stay in on_slurm.job(job)["sizes"]]
+
+
+def ended_well(on_slurm: OnSlurm, job: int, timeout_s: float = 90) -> None:
+    view = on_slurm.wait_end(job, timeout_s)
+    assert view["state"] == "done", view["reason"]
+    # Not by `dq logs`: its node may have been given back.
+    assert json.loads((on_slurm.home.job(job) / "out").read_text().splitlines()[-1])["ok"]
+
+
+def test_from_zero_nodes_with_a_job_and_back(on_slurm: OnSlurm) -> None:
+    on_slurm.up_with("idle_s = 2")
+    assert on_slurm.nodes() == {} and on_slurm.holders() == {}
+    job = on_slurm.submit("-n", 1, "--sizes", "1,2,4", *growing(120, 0.4))
+    states = set(on_slurm.nodes().values())
+    assert states and states <= {"asked", "starting", "up"}, "it is asked for at once"
+
+    def grown() -> bool:
+        states.update(on_slurm.nodes().values())
+        return 4 in sizes(on_slurm, job)
+
+    on_slurm.until(grown)
+    assert states <= {"asked", "starting", "up"}
+    assert sizes(on_slurm, job) == [1, 2, 4]
+    assert sorted(on_slurm.nodes()) == ["n1", "n2", "n3", "n4"]
+    assert sorted(on_slurm.holders().values()) == [1, 2, 3, 4]
+    ended_well(on_slurm, job)
+    on_slurm.until(lambda: not on_slurm.holders() and not on_slurm.pool()["tickets"])
+    assert set(on_slurm.nodes().values()) == {"left"}
+    whats = [d["what"] for d in on_slurm.pool()["decisions"]]
+    assert (whats.count("ask"), whats.count("drain"), whats.count("give")) == (4, 4, 4)
+    text = on_slurm.dq("pool")
+    assert "need 1 processors; 0 are idle" in text and "idle for 2 s (idle_s = 2)" in text
+    (asked,) = [d for d in json.loads(on_slurm.dq("why", job, "--json"))["story"]
+                if d["code"] == "pool_for_queue"]  # fmt: skip
+    assert asked["what"] == "pool" and asked["figures"]["nodes"] == 1
+
+
+def test_a_job_larger_than_todays_pool_waits_and_one_larger_than_max_is_refused(
+    on_slurm: OnSlurm,
+) -> None:
+    on_slurm.up_with("min = 1\nidle_s = 600")
+    on_slurm.until(lambda: list(on_slurm.nodes().values()) == ["up"])
+    for kind in ("malleable", "rigid"):
+        done = on_slurm.run("submit", "-n", 5, "--kind", kind, "--", "true")
+        assert done.returncode == 4 and "5 processors" in done.stderr and "4" in done.stderr
+    job = on_slurm.submit(
+        "-n", 3, "--kind", "rigid", "--walltime", "10m", "--", "sh", "-c", "exit 0"
+    )
+    assert on_slurm.wait_end(job)["state"] == "done"
+    assert len(on_slurm.holders()) == 3
+    on_slurm.dq("down")
+    assert on_slurm.slurm.jobs() == {}
+
+
+def test_a_preempted_node_is_empty_at_once_and_the_job_goes_on(
+    on_slurm: OnSlurm, slurm: MiniSlurm
+) -> None:
+    on_slurm.up_with("grow = false")
+    job = on_slurm.submit("-n", 4, "--sizes", "2,3,4", *growing(300, 0.4))
+    on_slurm.wait(job, lambda j: j["remap_points"] > 5)
+    preemptor = slurm.run(
+        "sbatch", "--parsable", "--partition=urgent", "--nodelist=n2", "--output=/dev/null",
+        "--wrap", "sleep 2",
+    )  # fmt: skip
+    on_slurm.until(lambda: on_slurm.nodes()["n2"] == "left", 30)
+    times = {
+        kind: at
+        for at, kind, body in on_slurm.journal()
+        if kind in ("DrainRequested", "NodeLeft") and body["node"] == "n2"
+    }
+    # Less than a second on a quiet machine; Slurm would kill it after 30.
+    assert times["NodeLeft"] - times["DrainRequested"] <= 10.0
+    view = on_slurm.job(job)
+    assert (view["state"], view["processors"]) == ("running", 3)
+    assert "its agent was told to go" in str(on_slurm.journal())
+    on_slurm.until(lambda: preemptor not in slurm.run("squeue", "-h", "-o", "%i"), 30)
+    view = on_slurm.wait_end(job)
+    assert (view["state"], view["nodes"]) == ("done", []), view["reason"]
+    assert "restart" not in json.dumps(view["sizes"])
+    ended_well(on_slurm, job)
+
+
+def test_a_holder_that_is_killed_is_lost_at_once_and_replaced(
+    on_slurm: OnSlurm, slurm: MiniSlurm
+) -> None:
+    on_slurm.up_with("retry_s = 1")
+    job = on_slurm.submit("-n", 2, "--sizes", "2", "--protect", "disk", *growing(60))
+    on_slurm.wait(job, lambda j: j["remap_points"] > 5)
+    killed_s = time.monotonic()
+    killed = next(j for j, ticket in on_slurm.holders().items() if ticket == 2)
+    slurm.run("scancel", "-s", "KILL", killed)
+    on_slurm.until(lambda: "lost" in on_slurm.nodes().values() or len(on_slurm.holders()) == 2)
+    on_slurm.until(lambda: 3 in on_slurm.holders().values())
+    assert time.monotonic() - killed_s < 12, "before its heartbeats are missed"
+    ended_well(on_slurm, job)
+    assert on_slurm.job(job)["restarts"] == 1
+    assert set(on_slurm.holders().values()) == {t["ticket"] for t in on_slurm.pool()["tickets"]}
+
+
+class Shortened:
+    """Holders that end after so many seconds: Slurm's own limits are of whole minutes."""
+
+    def __init__(self, on_slurm: OnSlurm, folder: Path, seconds: int) -> None:
+        folder.mkdir()
+        sbatch = folder / "sbatch"
+        sbatch.write_text(
+            "#!/bin/bash\n"
+            f'PATH=${{PATH#{folder}:}}\njob=$(sbatch "$@") || exit 1\n'
+            # Of a job that has not started only the limit counts, in minutes.
+            f"(while [ $(squeue -h -j $job -o %t) = PD ]; do sleep .2; done\n"
+            f" scontrol update jobid=$job EndTime=now+{seconds}) > /dev/null 2>&1 &\n"
+            "echo $job\n"
+        )
+        sbatch.chmod(0o755)
+        on_slurm.env["PATH"] = f"{folder}:{on_slurm.env['PATH']}"
+
+
+def test_a_job_outlives_each_of_its_nodes(on_slurm: OnSlurm, tmp_path: Path) -> None:
+    """Three times as long as they last."""
+    life_s = 24
+    Shortened(on_slurm, tmp_path / "bin", life_s)
+    on_slurm.up_with("idle_s = 5\nstart_s = 3\ngrow = false", 'time = "1"')
+    job = on_slurm.submit("-n", 1, "--sizes", "1,2", *growing(460, 0.25))
+    begun_s = time.monotonic()
+    ended_well(on_slurm, job, 300)
+    took_s = time.monotonic() - begun_s
+    tickets = max(d["ticket"] for d in on_slurm.pool()["decisions"])
+    assert took_s > 3 * life_s and tickets >= 4, (took_s, tickets)
+    assert on_slurm.job(job)["restarts"] == 0

@@ -1,0 +1,213 @@
+"""A Slurm that says no, or nothing; nodes that never report; killed servers; allocations."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.minislurm import MiniSlurm
+from tests.slurm.on_slurm import OnSlurm
+
+pytestmark = [pytest.mark.live, pytest.mark.slurm]
+
+SHORT = ("--kind", "rigid", "--walltime", "5m", "--", "true")
+KILLS = 20
+
+
+class Fake:
+    """A command in front of Slurm's own."""
+
+    def __init__(self, on_slurm: OnSlurm, folder: Path, name: str) -> None:
+        self.folder, self.file = folder, folder / name
+        on_slurm.env["PATH"] = f"{folder}:{on_slurm.env['PATH']}"
+
+    def does(self, lines: str) -> None:
+        draft = self.file.with_suffix(".new")
+        draft.write_text(f"#!/bin/bash\nPATH=${{PATH#{self.folder}:}}\n{lines}\n")
+        draft.chmod(0o755)
+        draft.replace(self.file)
+
+    def gone(self) -> None:
+        self.file.unlink()
+
+
+@pytest.fixture
+def sbatch(on_slurm: OnSlurm, tmp_path: Path) -> Fake:
+    return Fake(on_slurm, tmp_path, "sbatch")
+
+
+def why(on_slurm: OnSlurm, job: int) -> str:
+    return json.dumps(json.loads(on_slurm.dq("why", job, "--json"))["now"])
+
+
+def test_a_refusal_is_told_and_tried_again(on_slurm: OnSlurm, sbatch: Fake) -> None:
+    sbatch.does('echo "sbatch: error: Batch job submission failed: Invalid account" >&2; exit 1')
+    on_slurm.up_with("retry_s = 1\nretry_max_s = 1")
+    job = on_slurm.submit("-n", 1, *SHORT)
+    on_slurm.until(lambda: "Invalid account" in why(on_slurm, job))
+    assert "Invalid account" in on_slurm.pool()["refused"]["why"]
+    sbatch.gone()
+    assert on_slurm.wait_end(job)["state"] == "done"
+
+
+def test_an_sbatch_that_never_ends_keeps_nobody_waiting(on_slurm: OnSlurm, sbatch: Fake) -> None:
+    sbatch.does("exec sleep 1000")
+    on_slurm.up_with("retry_s = 1\nretry_max_s = 1", 'time = "30"\nanswer_within_s = 3')
+    job = on_slurm.submit("-n", 1, *SHORT)
+    longest_s = 0.0
+    for _ in range(10):
+        begun_s = time.monotonic()
+        on_slurm.nodes()
+        longest_s = max(longest_s, time.monotonic() - begun_s)
+    assert longest_s < 3
+    on_slurm.until(lambda: "sbatch has not answered for 3 s" in why(on_slurm, job))
+    sbatch.gone()
+    assert on_slurm.wait_end(job)["state"] == "done"
+    assert len(on_slurm.holders()) == 1
+
+
+def test_a_node_that_never_reports_is_given_up(on_slurm: OnSlurm, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 1000")
+    python.chmod(0o755)
+    on_slurm.up_with("start_within_s = 2", f'time = "30"\npython = "{python}"')
+    on_slurm.submit("-n", 1, *SHORT)
+    on_slurm.until(lambda: "starting" in on_slurm.nodes().values())
+    on_slurm.until(lambda: not on_slurm.holders())
+    assert "its node has not joined" in str(on_slurm.pool()["decisions"])
+    on_slurm.until(lambda: not on_slurm.pool()["tickets"])
+
+
+def test_an_agent_that_cannot_start_says_why(on_slurm: OnSlurm, tmp_path: Path) -> None:
+    on_slurm.up_with("", f'time = "30"\npython = "{tmp_path}/nowhere"')
+    job = on_slurm.submit("-n", 1, *SHORT)
+    on_slurm.until(lambda: "No such file or directory" in why(on_slurm, job))
+
+
+def test_while_the_controller_is_away_jobs_go_on_and_nothing_grows(
+    on_slurm: OnSlurm, slurm: MiniSlurm
+) -> None:
+    on_slurm.up_with("", 'time = "30"\nanswer_within_s = 3')
+    first = on_slurm.submit("-n", 1, "--kind", "rigid", "--", "sleep", 12)
+    on_slurm.wait(first, lambda j: j["state"] == "running")
+    slurm.stop_controller()
+    try:
+        second = on_slurm.submit("-n", 1, *SHORT)
+        on_slurm.until(lambda: "not granted yet" in why(on_slurm, second))
+        assert on_slurm.wait_end(first)["state"] == "done"
+    finally:
+        slurm.start_controller()
+    assert on_slurm.wait_end(second)["state"] == "done"
+
+
+def test_a_server_that_is_killed_while_it_asks_loses_and_leaks_nothing(
+    on_slurm: OnSlurm, slurm: MiniSlurm, sbatch: Fake
+) -> None:
+    """Twenty times; sbatch takes its time before Slurm has it, and after."""
+    dice = random.Random(7)
+    sbatch.does(
+        'sleep .0$((RANDOM % 10)); sbatch "$@"; code=$?; sleep .$((RANDOM % 3)); exit $code'
+    )
+    # Idle nodes go at once, so that each job that follows one asks anew.
+    on_slurm.up_with("idle_s = 0\ngrow = false\nretry_s = 1\nretry_max_s = 1")
+    jobs: list[int] = []
+    for _ in range(KILLS):
+        if len(jobs) > 2:
+            on_slurm.dq("kill", jobs.pop(0))
+        jobs.append(on_slurm.submit("-n", 1, "--kind", "rigid", "--", "sleep", 600))
+        time.sleep(dice.uniform(0.0, 0.5))
+        os.kill(on_slurm.home.server()["pid"], signal.SIGKILL)
+        on_slurm.dq("server", "start", "--detach")
+    on_slurm.until(lambda: _agrees(on_slurm, slurm), 90)
+    time.sleep(3)
+    assert _agrees(on_slurm, slurm), "and it stays so"
+    assert max(d["ticket"] for d in on_slurm.pool()["decisions"]) > 3
+
+
+def _agrees(on_slurm: OnSlurm, slurm: MiniSlurm) -> bool:
+    """Whether Slurm has one running job for each ticket, and every ticket has a node of its own."""
+    held = sorted(on_slurm.holders().values())
+    tickets = on_slurm.pool()["tickets"]
+    nodes = [t["node"] for t in tickets]
+    return (
+        held == sorted(t["ticket"] for t in tickets)
+        and all(t["state"] == "up" for t in tickets)
+        and len(set(nodes)) == len(nodes)
+        and sorted(n for n, s in on_slurm.nodes().items() if s == "up") == sorted(nodes)
+    )
+
+
+def test_the_nodes_of_an_allocation(on_slurm: OnSlurm, slurm: MiniSlurm) -> None:
+    script = on_slurm.home.root.parent / "job.sh"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=3 --ntasks=3 --time=10\n"
+        "dq up --cluster slurm --detach || exit 1\n"
+        "dq nodes --json > nodes.json\n"
+        "dq submit -n 1 --sizes 1,3 --wait --"
+        " python -m apps.matmul --n 300 --iterations 30 --check\n"
+        "dq logs last > result.json\n"
+        "dq down\n"
+    )
+    folder = script.parent
+    env = " ".join(f"{name}={on_slurm.env[name]}" for name in ("PATH", "DQ_HOME"))
+    job = slurm.run("env", *env.split(" "), "sbatch", "--parsable", f"--chdir={folder}",
+                    f"--output={folder}/out", script)  # fmt: skip
+    until_s = time.monotonic() + 90
+    while int(job) in slurm.jobs() and time.monotonic() < until_s:
+        time.sleep(0.2)
+    said = (folder / "out").read_text()
+    assert (folder / "result.json").exists(), said
+    nodes = json.loads((folder / "nodes.json").read_text())["nodes"]
+    assert [(n["name"], n["state"], n["processors"]) for n in nodes] == [
+        ("n1", "up", 1), ("n2", "up", 1), ("n3", "up", 1),
+    ]  # fmt: skip
+    assert all(0 < n["until_s"] - time.time() <= 600 for n in nodes)
+    assert json.loads((folder / "result.json").read_text().splitlines()[-1])["ok"]
+
+
+def test_outside_of_an_allocation_it_says_what_to_do(on_slurm: OnSlurm) -> None:
+    on_slurm.env.pop("SLURM_JOB_ID", None)
+    done = on_slurm.run("up", "--cluster", "slurm", "--detach")
+    assert done.returncode == 2 and "inside of salloc or sbatch" in done.stderr
+    file = on_slurm.home.root.parent / "c.toml"
+    file.write_text('engine = "slurm"\n[pool]\nmax = 2\n[slurm]\npartition = "gone"\n')
+    done = on_slurm.run("up", "--cluster", file, "--detach")
+    assert done.returncode == 2 and "'gone': Slurm has all, urgent" in done.stderr
+    file.write_text('engine = "slurm"\n[pool]\nmax = 2\ncolour = 3\n[slurm]\n')
+    done = on_slurm.run("up", "--cluster", file, "--detach")
+    assert done.returncode == 2 and f"{file}: unknown setting 'colour' in [pool]" in done.stderr
+
+
+@pytest.fixture
+def strict(possible: None, tmp_path: Path) -> Iterator[MiniSlurm]:
+    """Whatever a step leaves behind dies with it."""
+    made = MiniSlurm(tmp_path / "slurm", 2, strict=True)
+    try:
+        try:
+            made.start()
+        except RuntimeError as e:
+            pytest.skip(f"no proctrack/cgroup here: {str(e)[-300:]}")
+        yield made
+    finally:
+        made.stop()
+
+
+def test_under_strict_control_groups(
+    strict: MiniSlurm, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    on_slurm = OnSlurm(tmp_path_factory.mktemp("dq") / "home", strict)
+    try:
+        on_slurm.up_with("idle_s = 2")
+        job = on_slurm.submit("-n", 2, "--sizes", "2", "--", "python", "-m", "tests.live.growing")
+        assert on_slurm.wait_end(job)["state"] == "done"
+        on_slurm.until(lambda: not on_slurm.holders())
+    finally:
+        on_slurm.clear()
+    assert strict.jobs() == {}
