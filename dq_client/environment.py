@@ -16,6 +16,7 @@ from dq_client.messages.base import NAME_MAX
 
 # What belongs to DQ and to MPI's process manager; nobody sets it from outside.
 RESERVED = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "MPIEXEC_", "HYDI_")
+FOR_USERS = frozenset({"DQ_REPORT_INTERVAL"})  # but this
 # What a launcher or a batch system tells one process, or one step of a job.
 OF_LAUNCHERS = (
     *("PMI2_", "PRTE_", "MPI_LOCAL", "MPIR_CVAR_CH3_PORT", "MPICH_PORT", "MPICH_INTERFACE"),
@@ -33,9 +34,14 @@ ENVIRONMENT_BYTES_MAX = 256 * 1024
 VARIABLES_MAX, VALUE_MAX = 500, 32_000  # as in messages.Env
 
 
+def is_reserved(name: str) -> bool:
+    """Whether nobody may set this variable for a job."""
+    return name.startswith(RESERVED) and name not in FOR_USERS
+
+
 def travels(name: str) -> bool:
     """Whether a variable of its submitter reaches a job without being named."""
-    if name in OF_THE_SHELL or name.startswith((*RESERVED, *OF_THE_LOGIN, *OF_OPEN_MPI)):
+    if name in OF_THE_SHELL or is_reserved(name) or name.startswith((*OF_THE_LOGIN, *OF_OPEN_MPI)):
         return False
     return name.startswith(TUNING) or not name.startswith(OF_LAUNCHERS)
 

@@ -7,6 +7,7 @@ from operator import index
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dq_client import messages as m
+from resize_lib.waiting import idle_barrier
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -98,4 +99,6 @@ def check_size(session: Session) -> None:
     why = f"the program can run on {shown(legal)} ranks, not on {size}: dq submit --sizes {listed}"
     if session.rank == 0 and session.link is not None:
         session.link.report(m.GaveUp(why))
+    if not session.spawned:
+        idle_barrier(session.grid.own_comm)  # the first that raises it ends all, rank 0 too
     raise LegalSizesError(why)

@@ -209,7 +209,7 @@ def _refuse_unrunnable(message: m.Submit) -> None:
         if "=" in name:
             raise InvalidSpec(f"{name!r} cannot be the name of a variable")
     for name in message.env:
-        if name.startswith(environment.RESERVED):
+        if environment.is_reserved(name):
             raise InvalidSpec(f"the variable {name} belongs to DQ and cannot be set by a job")
     if environment.size_of(message.env | message.inherited) > environment.ENVIRONMENT_BYTES_MAX:
         raise InvalidSpec(

@@ -5,8 +5,12 @@ A C program and mpi4py must call the same MPI: two copies in a process do not kn
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 LIBRARY = re.compile(r"/lib(mpi|mpich|mpi_abi|pmpich)\.so[.\d]*$")
@@ -43,17 +47,33 @@ class MPIHere:
         return self.vendor != "MPICH"
 
 
+@cache
 def mpi_here() -> MPIHere:
-    """The MPI of this interpreter's mpi4py; does not initialize it. MPILibraryError without."""
+    """The MPI of this interpreter's mpi4py, asked in a process of its own.
+
+    Importing it here without initializing it would leave this process one that cannot use it.
+
+    Raises:
+        MPILibraryError: there is none.
+    """
+    asked = subprocess.run(
+        [sys.executable, "-m", __name__], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        lines = asked.stderr.strip().splitlines() or [f"exit code {asked.returncode}"]
+        raise MPILibraryError(f"mpi4py has no MPI library: {lines[-1]}")
+    vendor, version, file = json.loads(asked.stdout.splitlines()[-1])
+    return MPIHere(vendor, version, Path(file))
+
+
+def _answer() -> None:
     import mpi4py
 
     mpi4py.rc.initialize = False
-    try:
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as e:
-        raise MPILibraryError(f"mpi4py has no MPI library: {e}") from e
+    from mpi4py import MPI
+
     vendor, version = MPI.get_vendor()
-    return MPIHere(vendor, ".".join(map(str, version)), the_only_one())
+    print(json.dumps([vendor, ".".join(map(str, version)), str(the_only_one())]))
 
 
 def loaded(maps: str | None = None) -> list[Path]:
@@ -75,3 +95,10 @@ def the_only_one(maps: str | None = None) -> Path:
         f"two MPI libraries are loaded, {names}, and they know nothing of each other: compile and"
         " link the program with what `python -m resize_lib.c flags FOLDER` prints"
     )
+
+
+if __name__ == "__main__":
+    try:
+        _answer()
+    except (ImportError, RuntimeError, MPILibraryError) as e:
+        sys.exit(str(e))
