@@ -73,7 +73,8 @@ def _answer() -> None:
     from mpi4py import MPI
 
     vendor, version = MPI.get_vendor()
-    print(json.dumps([vendor, ".".join(map(str, version)), str(the_only_one())]))
+    answer = [vendor, ".".join(map(str, version)), str(the_only_one())]
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 def loaded(maps: str | None = None) -> list[Path]:
