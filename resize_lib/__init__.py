@@ -108,6 +108,7 @@ _PUBLIC = {
     "Grid": "grid",
     "GridError": "grid",
     "Items": "declared.items",
+    "Kept": "declared.kept",
     "LegalSizesError": "legal",
     "LocalState": "declared.local_state",
     "LoopError": "loops",

@@ -23,9 +23,10 @@ _ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra"}
 
 
 class NoComm(MPI.Intracomm):
-    """Stands for `rs.comm`: knows its rank and its size, and refuses all else.
+    """Stands for `rs.comm` and its grid's: knows its rank and its size, and refuses all else.
 
-    Once another one has replaced it, it refuses these, too: a program that has kept it is wrong.
+    Once another one has replaced it, it refuses these, too: a program that has kept one of the
+    grid's is wrong (`rs.comm` is another object, job_comm.py).
     """
 
     _rank: int
@@ -44,8 +45,9 @@ class NoComm(MPI.Intracomm):
             return super().__getattribute__(name)
         if self._replaced:
             raise Mistake(
-                f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: fetch"
-                " rs.comm again in every turn, and make what is derived from it in @rs.on_resize"
+                f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: only"
+                " rs.comm may be kept; fetch others again in every turn, or make them in"
+                " @rs.on_resize"
             )
         if name == "Set_errhandler":  # communicates nothing; set again on what replaces this
             return lambda _handler: None

@@ -20,6 +20,7 @@ from resize_lib.declared.csr import CSR, row_layout
 from resize_lib.declared.dense import Array, Init1D, Init2D, Layout, Matrix, weighted
 from resize_lib.declared.device import DeviceName
 from resize_lib.declared.items import Items, Owner
+from resize_lib.declared.kept import Kept
 from resize_lib.declared.local_state import Join, Leave, LocalState
 from resize_lib.declared.packed import Packed, Parcel, Value
 from resize_lib.descriptors import (
@@ -112,6 +113,20 @@ class Declaring:
         held = Value(self._fresh(name), value)
         self.values[name] = held
         return held
+
+    def keep(self, **objects: Any) -> None:
+        """Declare objects of the program that are the same on all ranks and stay as they are.
+
+        `rs.keep(losses=losses, rng=rng)`: a rank that joins has made them in its set-up, too; they
+        get the contents of rank 0's in place (kept.py), so the loop goes on using its own names.
+        Change them, in place and on all ranks alike; a name that is bound to another object is no
+        longer kept.
+
+        Raises:
+            DescriptorError: an object that cannot be filled in place: a number, a tuple, a string.
+        """
+        kept = [Kept(self._fresh(name), held) for name, held in objects.items()]
+        self.values.update({held.name: held for held in kept})
 
     def parcel(self, name: str, value: Any, pack: Pack, unpack: Unpack) -> Parcel:
         """Declare data that `pack` cuts and `unpack` joins (see descriptors.Custom)."""

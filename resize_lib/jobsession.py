@@ -29,6 +29,7 @@ from resize_lib.declaring import Declaring, Dense
 from resize_lib.emulation import pacing
 from resize_lib.emulation.node import Emulation
 from resize_lib.grid import Grid
+from resize_lib.job_comm import JobComm, follow
 from resize_lib.joining import Joining, first_state
 from resize_lib.legal import Legal, check_size, legal_sizes
 from resize_lib.loops import Loops
@@ -89,6 +90,7 @@ class Session(Declaring, TurnMethods):
             ServerLink.load()  # any rank may become rank 0, and others wait then
         self._connect = connect
         self.legal_sizes = legal_sizes(legal)
+        self._comm: MPI.Intracomm = JobComm()
         self.link: ServerLink | None = None
         self.spawned = self.backend.spawned  # this rank joined a running job
         self.watch = Watch(lambda: self.grid.rank)
@@ -152,8 +154,22 @@ class Session(Declaring, TurnMethods):
 
     @property
     def comm(self) -> MPI.Intracomm:
-        """The job's communicator now."""
-        return self.grid.comm
+        """The job's communicator: one object, which is the communicator of now at any time.
+
+        `comm = rs.comm` may be kept. Ranks and sizes taken from it, and what is derived from it
+        (Split, Dup, Create_cart), may not: @rs.on_resize is for these.
+        """
+        return self._comm
+
+    @property
+    def grid(self) -> Grid:
+        """The process grid now."""
+        return self._grid
+
+    @grid.setter
+    def grid(self, grid: Grid) -> None:
+        self._grid = grid
+        follow(self._comm, grid.comm)
 
     @property
     def rank(self) -> int:

@@ -67,7 +67,7 @@ class Loop:
     # them, or else the number of the outermost loop.
     label: str = ""
     name: str = ""
-    count: int | None = None  # of its turns; None: not known
+    count: float | None = None  # of its turns; None: not known
     kind: Kind = "turns"
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
@@ -176,7 +176,7 @@ class Loops:
         """Go on from there; `can_go_back`."""
         self._running[-1].turn = position[-1][1]
 
-    def run(self, count: int | None, name: str = "") -> Iterator[int]:
+    def run(self, count: float | None, name: str = "") -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`."""
         with self.inside(name, count) as loop:
             if loop is None:
@@ -205,7 +205,7 @@ class Loops:
 
     @contextmanager
     def inside(
-        self, name: str = "", count: int | None = None, *, kind: Kind = "turns"
+        self, name: str = "", count: float | None = None, *, kind: Kind = "turns"
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         loop, around = self._begin(name, count, kind), list(self._running)
@@ -234,7 +234,7 @@ class Loops:
         self._running[:] = [*around, loop]
         self._latest = loop
 
-    def _begin(self, name: str, count: int | None, kind: Kind) -> Loop | None:
+    def _begin(self, name: str, count: float | None, kind: Kind) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
         label = name or self.next_label
         level = len(self._running)

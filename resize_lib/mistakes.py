@@ -101,7 +101,7 @@ def _hint(error: BaseException, *, resized: bool) -> str:
         )
     if isinstance(error, MPI.Exception) and error.Get_error_class() == MPI.ERR_COMM:
         return (
-            " - is this a communicator from before a resize? Fetch rs.comm again in every turn, and"
-            " make what is derived from it in @rs.on_resize"
+            " - is this a communicator from before a resize? Only rs.comm may be kept: make what is"
+            " derived from it in @rs.on_resize"
         )
     return ""

@@ -56,7 +56,7 @@ class OnResize:
         self._grid, self._called = grid, len(self._hooks)
         for hook in self._hooks[first : self._called]:
             try:
-                hook(grid.comm)
+                hook(self._session.comm)
             except Exception as e:
                 name = getattr(hook, "__qualname__", repr(hook))
                 e.add_note(f"in {name}, declared by rs.on_resize, rank {grid.rank} of {grid.size}")

@@ -364,7 +364,7 @@ def _move_data(
             del before  # whether anybody else holds it is counted
         if joining and values:
             for name, value in outcome.arrays[-1].items():
-                session.values[name].value = value
+                session.values[name].restore(value)
     session.job.redistribution_s = time.perf_counter() - begin
     return replaced
 
@@ -386,7 +386,12 @@ def _moving_values(
         return [payload if start else b"" for start in starts]
 
     def unpack(pieces: Sequence[bytes], _old: ProcessGrid, _rank: int, _new: ProcessGrid) -> Any:
-        return MPI.pickle.loads(pieces[0]) if pieces[0] else None
+        if not pieces[0]:
+            return None
+        found = MPI.pickle.loads(pieces[0])
+        for each, value in found.items():
+            session.values[each].check(value)
+        return found
 
     held = None if joining else {name: value.value for name, value in session.values.items()}
     name = "values of rs.value"

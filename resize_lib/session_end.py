@@ -66,6 +66,24 @@ class Retired(SystemExit):
         super().__init__(0)
 
 
+class LeftComm(MPI.Intracomm):
+    """What `rs.comm` is then: any use of it calls `refuse`."""
+
+    _refuse: Callable[[], NoReturn]
+
+    @classmethod
+    def of(cls, refuse: Callable[[], NoReturn]) -> LeftComm:
+        """For a rank that has left."""
+        made = cls()
+        made._refuse = refuse
+        return made
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_"):
+            return super().__getattribute__(name)
+        return self._refuse()
+
+
 class LeftGrid(Grid):
     """What a rank has in place of its grid when it has left the job: shape and place as they were.
 
@@ -74,6 +92,7 @@ class LeftGrid(Grid):
 
     def __init__(self, grid: Grid, refuse: Callable[[], NoReturn]) -> None:
         self.shape, self.rank, self.row, self.col = grid.shape, grid.rank, grid.row, grid.col
+        self.comm = LeftComm.of(refuse)
         self._refuse = refuse
 
     def __getattr__(self, name: str) -> Any:  # what `__init__` has not set

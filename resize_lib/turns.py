@@ -5,8 +5,10 @@ docs/programs.md shows each of them in a program. Part of `Session` (jobsession.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 from resize_lib.loops import Loops, Position
 from resize_lib.on_resize import Hook, OnResize
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 class TurnMethods:
@@ -53,16 +56,35 @@ class TurnMethods:
         """The turn of the innermost loop that is running or comes next."""
         return self.loops.turn
 
-    def iterations(self, count: int | None = None, name: str = "") -> Iterator[int]:
-        """Turns of a loop, numbered from 0; the end of each may be a remap point.
+    @overload
+    def iterations(self, count: float | None = None, name: str = "") -> Iterator[int]: ...
 
-        Endless without `count`: leave it by `break`, on all ranks in the same turn. A rank that
-        joins starts at the turn that the job has reached (see loops.py).
+    @overload
+    def iterations(self, count: Sequence[Item], name: str = "") -> Iterator[Item]: ...
 
+    def iterations(self, count: Any = None, name: str = "") -> Iterator[Any]:
+        """Turns of a loop; the end of each may be a remap point.
+
+        count: how many, numbered from 0; or a sequence, `range(0, n, 8)` or a list that is the same
+            on every rank, whose items the turns get. Endless without: leave it by `break`, on all
+            ranks in the same turn. A rank that joins starts at the turn that the job has reached
+            (see loops.py).
         name: turns of loops with different names are measured apart, and those of outermost loops
-        without one; a loop inside of another belongs to that one unless it has a name of its own.
+            without one; a loop inside of another belongs to that one unless it has its own name.
+
+        Raises:
+            TypeError: `count` is neither: an iterator, for example, would begin anew where ranks
+                join.
         """
-        return self.loops.run(count, name)
+        if count is None or isinstance(count, Real):  # of numpy, too
+            return self.loops.run(cast("float | None", count), name)
+        if isinstance(count, Mapping) or not hasattr(count, "__getitem__"):
+            raise TypeError(
+                f"rs.iterations({reprlib.repr(count)}): give a number of turns, or a sequence such"
+                " as range(0, n, 8) or a list; a rank that joins begins in the midst of it"
+            )
+        # No generator of our own: who calls next() is looked up by frames.
+        return map(count.__getitem__, self.loops.run(len(count), name))
 
     def solve(self, call: Callable[[], Any], name: str = "") -> None:
         """Call a solver, whose callback calls `rs.remap()`; collective.

@@ -13,7 +13,7 @@ CODES = {
     "kept-part": "{what} is kept over a remap point (used in {used}): after a resize the data are"
     " elsewhere; fetch it again in every turn",
     "kept-communicator": "{what} is kept over a remap point (used in {used}): after a resize it is"
-    " another one; fetch it again in every turn, or make it in @rs.on_resize",
+    " another one (only rs.comm may be kept); make it in @rs.on_resize, or in every turn",
     "kept-number": "{what} is kept over a remap point (used in {used}): after a resize it is"
     " another number; ask for it again in every turn",
     "one-rank-leaves": "{what} where only some ranks come: the others wait for these for ever; all"

@@ -6,9 +6,10 @@ import ast
 from dataclasses import dataclass
 
 # Kinds of things.
-SESSION, WORLD, COMM, GRID, OBJECT, PART, RANK, SIZE = (
-    *("session", "world", "communicator", "grid", "declared", "part", "rank", "size"),
+SESSION, WORLD, JOB, COMM, GRID, OBJECT, PART, RANK, SIZE = (
+    *("session", "world", "rs.comm", "communicator", "grid", "declared", "part", "rank", "size"),
 )
+COMMS = (JOB, COMM)  # rs.comm follows the job, others do not
 # Those that a resize makes others, and the code of a finding where one is kept.
 KEPT = {
     COMM: "kept-communicator",
@@ -32,7 +33,7 @@ COMMUNICATES = frozenset(
 ALIKE = {"bcast", "allreduce", "allgather"}
 MAKES_COMM = {"Dup", "Clone", "Split", "Split_type", "Create", "Create_cart", "Create_group"}
 OF_SESSION = {
-    "comm": COMM,
+    "comm": JOB,
     "cart": COMM,
     "grid": GRID,
     "rank": RANK,
@@ -133,7 +134,13 @@ class Names:
     def _attribute(self, node: ast.Attribute) -> str:
         if node.attr == "COMM_WORLD":
             return WORLD
-        tables = {SESSION: OF_SESSION, GRID: OF_GRID, COMM: OF_COMM, OBJECT: OF_OBJECT}
+        tables = {
+            SESSION: OF_SESSION,
+            GRID: OF_GRID,
+            JOB: OF_COMM,
+            COMM: OF_COMM,
+            OBJECT: OF_OBJECT,
+        }
         base = self.kind(node.value)
         if base == PART and node.attr in VIEWS:
             return PART
@@ -146,9 +153,9 @@ class Names:
         base = self.kind(called.value)
         if base == SESSION and called.attr in DECLARES:
             return OBJECT
-        if base == COMM and called.attr in MAKES_COMM:
+        if base in COMMS and called.attr in MAKES_COMM:
             return COMM
-        if base == COMM and called.attr in ("Get_rank", "Get_size"):
+        if base in COMMS and called.attr in ("Get_rank", "Get_size"):
             return RANK if called.attr == "Get_rank" else SIZE
         if base == PART and called.attr in VIEWS:
             return PART
@@ -163,7 +170,7 @@ class Names:
         """
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             alike = node.func.attr.lower() in ALIKE
-            if alike and self.kind(node.func.value) == COMM:
+            if alike and self.kind(node.func.value) in COMMS:
                 return False
         if self.kind(node) == kind:
             return True

@@ -13,10 +13,11 @@ from collections.abc import Iterable
 
 from dq_client.check.findings import CODES, Finding
 from dq_client.check.names import (
-    COMM,
+    COMMS,
     COMMUNICATES,
     DECLARES,
     DIFFER,
+    JOB,
     KEPT,
     NO_PICKLE,
     OBJECT,
@@ -282,7 +283,7 @@ class Walk:
             self.names.origins.pop(name, None)
 
     def _bind(self, name: str, kind: str, line: int, text: str) -> None:
-        if kind in KEPT or kind in (SESSION, WORLD, OBJECT):
+        if kind in KEPT or kind in (SESSION, WORLD, JOB, OBJECT):
             self.names.origins[name] = Origin(kind, line, self.names.generation, text)
 
     def _forget(self, target: ast.expr) -> None:
@@ -337,7 +338,7 @@ class Walk:
 
     def _method(self, node: ast.Call, called: ast.Attribute) -> None:
         kind = self.names.kind(called.value)
-        if kind == COMM and called.attr.lower() in COMMUNICATES and not self._excused:
+        if kind in COMMS and called.attr.lower() in COMMUNICATES and not self._excused:
             self._early[-1].append((node.lineno, ast.unparse(called)))
         if kind != SESSION:
             return

@@ -181,8 +181,8 @@ class Program:
     def _hand_out(self) -> None:
         """Write where the data are now, and the values, into the program's variables."""
         self._errors_are(self._mpi.ERRORS_ARE_FATAL)
-        self._resized = self.rs.comm is not self._comm
-        self._comm = self.rs.comm
+        self._resized = self.rs.grid.comm is not self._comm
+        self._comm = self.rs.grid.comm
         for name, pointer in self._pointers.items():
             _write_pointer(pointer, self._arrays[name].local.ctypes.data)
         for held, address in self._values.values():

@@ -182,8 +182,10 @@ class Cartesian:
             found = slice(0, 0)
         return self.local[(slice(None),) * axis + (found,)]
 
-    def exchange(self) -> None:
+    def exchange(self) -> Any:
         """Fill the ghosts from the ranks that own them, faces, edges and corners. Collective.
+
+        Returns `local`, with the ghosts filled: `u = U.exchange()` at the begin of a turn.
 
         Ghosts beyond a border that is not periodic keep the values that the rank at the border
         gave them (`margin`).
@@ -193,6 +195,7 @@ class Cartesian:
             plan = GhostPlan(self.desc, grid.shape, grid.rank)
             self._exchange = grid, GhostExchange(plan, self.dtype, self._device)
         self._exchange[1].run(self.local, grid)
+        return self.local
 
     def gather(self, root: int = 0) -> NDArray[Any] | None:
         """The whole array, without ghosts, on rank `root`; None on the others. Collective.

@@ -33,8 +33,15 @@ class Value(Generic[T]):
     def __init__(self, name: str, value: T) -> None:
         self.name, self.value = name, value
 
+    def check(self, value: Any) -> None:
+        """DescriptorError if `restore` could not take that."""
+
+    def restore(self, value: T) -> None:
+        """Where a rank joins, or goes on from a copy: what the job has."""
+        self.value = value
+
     def __repr__(self) -> str:
-        return f"<Value {self.name!r}: {reprlib.repr(self.value)}>"
+        return f"<{type(self).__name__} {self.name!r}: {reprlib.repr(self.value)}>"
 
 
 class Packed:

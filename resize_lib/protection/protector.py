@@ -261,7 +261,7 @@ class Protector:
         values = restore_all(self.session, grid, parts, VALUES)
         for name, value in values.items():
             if name in self.session.values:
-                self.session.values[name].value = value
+                self.session.values[name].restore(value)
         self.state.loops = loops
         self._last_s = time.monotonic()
 

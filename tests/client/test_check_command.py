@@ -54,9 +54,9 @@ WRONG = {
         f"    x = rs.array('x', 9)\n    u = x.local  #!\n{LOOP}        step(u)\n",
     ],
     "kept-communicator": [
-        program("comm = rs.comm  #!\n" + turns("comm.allreduce(1)")),
+        program("row = rs.grid.row_comm  #!\n" + turns("row.allreduce(1)")),
         program("grid = rs.grid  #!\n" + turns("use(grid)")),
-        program(turns("if turn == 0:\n    c = rs.comm  #!\nc.barrier()")),
+        program(turns("if turn == 0:\n    c = rs.comm.Dup()  #!\nc.barrier()")),
     ],
     "kept-number": [
         program("size = rs.size  #!\n" + turns("n = 100 // size")),
@@ -87,6 +87,7 @@ WRONG = {
 RIGHT = [
     program("n = 5\n" + turns("u = x.local\nu += n\ntotal = rs.comm.allreduce(u.sum())")),
     program(turns("comm, u = rs.comm, x.local\nu *= comm.rank")),
+    program("comm = rs.comm\n" + turns("comm.allreduce(1)") + "print(comm.rank)"),
     program(turns("u = x.local\nu += 1") + "print(x.local.sum(), rs.comm.reduce(1))"),
     program(turns("if rs.comm.bcast(rs.rank == 0 and turn > 3):\n    break")),
     program(turns("for k in range(3):\n    if rs.rank == 0:\n        break")),

@@ -36,7 +36,7 @@ with resize_lib.session() as rs:
         rs.value("lock", threading.Lock())
     if CASE == "differing value":
         rs.value("seed", random.SystemRandom().random())
-    kept, first = x.local, rs.comm
+    kept, first = x.local, rs.grid.row_comm
     view = kept[1:] if len(kept) else kept
     duplicate: list[MPI.Intracomm] = [] if JOINS else [world.Dup()]
     for turn in rs.iterations(2 if CASE == "collective between loops" else TURNS):

@@ -1,6 +1,6 @@
 """Conjugate gradients for Poisson's equation on a square, the matrix distributed by rows.
 
-dq submit --sizes 1,2,4 -- python cg.py POINTS FILE
+Arguments: POINTS FILE
 """
 
 import sys
@@ -33,13 +33,14 @@ def source(m, rows):
 
 
 rs = resize_lib.session()
+comm = rs.comm
 m, file = int(sys.argv[1]), sys.argv[2]
 n = m * m
 
 
 def dot(a, b):
     """The inner product of two distributed vectors."""
-    return rs.comm.allreduce(a @ b)
+    return comm.allreduce(a @ b)
 
 
 A = rs.csr("A", (n, n), init=lambda rows: poisson(m, rows))
@@ -67,10 +68,10 @@ for k in rs.iterations(10 * n):
         break
     p *= rr / rr_old
     p += r
-    if rs.rank == 0 and k % 50 == 0:
+    if comm.rank == 0 and k % 50 == 0:
         print(f"iteration {k}: residual {np.sqrt(rr):.3e}", flush=True)
 
 solution = X.gather()
-if rs.rank == 0:
+if comm.rank == 0:
     print(f"{k + 1} iterations", flush=True)
     np.save(file, solution.reshape(m, m))

@@ -2,7 +2,7 @@
 
 The upper edge is kept hot and the other three cold.
 
-dq submit --sizes 1,2,4 -- python heat.py CELLS STEPS FILE
+Arguments: CELLS STEPS FILE
 """
 
 import sys
@@ -31,18 +31,18 @@ def step(u):
 def main():
     n, steps, file = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     rs = resize_lib.session()
-    u = rs.cartesian("u", (n, n), halo=1, init=initial)
-    u.margin(0, -1)[...] = HOT
+    heat = rs.cartesian("heat", (n, n), halo=1, init=initial)
+    heat.margin(0, -1)[...] = HOT
     for t in rs.iterations(steps):
-        u.exchange()
-        new = step(u.local)
-        change = np.abs(new - u.interior).max()
-        u.interior[...] = new
+        u = heat.exchange()
+        new = step(u)
+        change = np.abs(new - u[1:-1, 1:-1]).max()
+        u[1:-1, 1:-1] = new
         if (t + 1) % 100 == 0:
             change = rs.comm.allreduce(change, MPI.MAX)
             if rs.rank == 0:
                 print(f"step {t + 1}: change {change:.3e}", flush=True)
-    plate = u.gather()
+    plate = heat.gather()
     if rs.rank == 0:
         np.save(file, plate)
 

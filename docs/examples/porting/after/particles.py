@@ -2,7 +2,7 @@
 
 Each rank has the electrons in its part of the box; those that leave it are sent on.
 
-dq submit --sizes 1,2,4 -- python particles.py ELECTRONS STEPS FILE
+Arguments: ELECTRONS STEPS FILE
 """
 
 import sys
@@ -42,23 +42,25 @@ def field(density, count):
 def main():
     count, steps, file = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     rs = resize_lib.session()
+    comm = rs.comm
     box = rs.items("electrons", ELECTRON, owner=owner, init=beams(count))
-    energies = rs.value("energies", [])
+    energies = []
+    rs.keep(energies=energies)
     for step in rs.iterations(steps):
         electrons = box.local
         cell = (electrons["x"] / LENGTH * CELLS).astype(int) % CELLS
-        density = rs.comm.allreduce(np.bincount(cell, minlength=CELLS))
+        density = comm.allreduce(np.bincount(cell, minlength=CELLS))
         E = field(density, count)
         electrons["v"] -= DT * E[cell]
         electrons["x"] = (electrons["x"] + DT * electrons["v"]) % LENGTH
         box.migrate()
-        energies.value.append(0.5 * (E**2).sum())
-        if rs.rank == 0 and step % 100 == 0:
-            print(f"step {step}: field energy {energies.value[-1]:.4e}", flush=True)
-    parts = rs.comm.gather(box.local)
-    if rs.rank == 0:
+        energies.append(0.5 * (E**2).sum())
+        if comm.rank == 0 and step % 100 == 0:
+            print(f"step {step}: field energy {energies[-1]:.4e}", flush=True)
+    parts = comm.gather(box.local)
+    if comm.rank == 0:
         everything = np.sort(np.concatenate(parts), order="id")
-        np.savez(file, x=everything["x"], v=everything["v"], energies=energies.value)
+        np.savez(file, x=everything["x"], v=everything["v"], energies=energies)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 u' = R u - (1 + laplace)**2 u - u**3 on a periodic square; each rank has as many rows as the others.
 
-dq submit --sizes 1,2,4 -- python spectral.py POINTS STEPS FILE
+Arguments: POINTS STEPS FILE
 """
 
 import sys
@@ -18,13 +18,14 @@ LENGTH = 16 * np.pi
 
 n, steps, file = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 rs = resize_lib.session(legal=("divides", n))
+comm = rs.comm
 
 
 def transpose(slab):
     """Rows of all columns become columns of all rows, or the other way round."""
-    sent = np.ascontiguousarray(slab.reshape(m, rs.size, m).swapaxes(0, 1))
+    sent = np.ascontiguousarray(slab.reshape(m, comm.size, m).swapaxes(0, 1))
     received = np.empty_like(sent)
-    rs.comm.Alltoall(sent, received)
+    comm.Alltoall(sent, received)
     return received.transpose(2, 0, 1).reshape(m, n)
 
 
@@ -50,15 +51,16 @@ def plan(comm):
 
 
 noise = 0.1 * np.random.default_rng(5).standard_normal((n, n))
-u = rs.array("u", n, (n,), init=lambda rows: noise[rows])
+U = rs.array("u", n, (n,), init=lambda rows: noise[rows])
 
 for step in rs.iterations(steps):
-    u.local[:] = backward(implicit * forward(u.local - DT * u.local**3))
+    u = U.local
+    u[:] = backward(implicit * forward(u - DT * u**3))
     if step % 50 == 0:
-        top = rs.comm.allreduce(u.local.max(), MPI.MAX)
-        if rs.rank == 0:
+        top = comm.allreduce(u.max(), MPI.MAX)
+        if comm.rank == 0:
             print(f"step {step}: maximum {top:.6f}", flush=True)
 
-whole = u.gather()
-if rs.rank == 0:
+whole = U.gather()
+if comm.rank == 0:
     np.save(file, whole)

@@ -2,7 +2,7 @@
 
 Every rank computes the gradient of its share of each batch; all apply the sum of them.
 
-dq submit --sizes 1,2,4 -- python train.py EPOCHS FILE
+Arguments: EPOCHS FILE
 """
 
 import sys
@@ -58,37 +58,36 @@ def gradient(parameters, x, label):
 def main():
     epochs, file = int(sys.argv[1]), sys.argv[2]
     rs = resize_lib.session()
+    comm = rs.comm
     rng = np.random.default_rng(11)
     x, label = spirals(SAMPLES, rng)
-    parameters = rs.value("parameters", network(rng))
-    velocity = rs.value("velocity", [np.zeros_like(p) for p in parameters.value])
-    rng = rs.value("rng", rng)
-    order = rs.value("order", None)
-    total = rs.value("total", 0.0)
-    losses = rs.value("losses", [])
+    parameters = network(rng)
+    velocity = [np.zeros_like(p) for p in parameters]
+    losses = []
+    order = np.empty(SAMPLES, int)
+    rs.keep(parameters=parameters, velocity=velocity, losses=losses, order=order, rng=rng)
     for epoch in rs.iterations(epochs, name="epoch"):
-        order.value = rng.value.permutation(SAMPLES)
-        total.value = 0.0
-        for batch in rs.iterations(SAMPLES // BATCH):
-            first = batch * BATCH
-            mine = order.value[first : first + BATCH][rs.rank :: rs.size]
-            loss, layers = gradient(parameters.value, x[mine], label[mine])
+        order[:] = rng.permutation(SAMPLES)
+        losses.append(0.0)
+        for first in rs.iterations(range(0, SAMPLES, BATCH)):
+            mine = order[first : first + BATCH][comm.rank :: comm.size]
+            loss, layers = gradient(parameters, x[mine], label[mine])
             flat = np.concatenate([[loss], *(layer.ravel() for layer in layers)])
-            rs.comm.Allreduce(MPI.IN_PLACE, flat)
-            total.value += flat[0]
+            comm.Allreduce(MPI.IN_PLACE, flat)
+            losses[-1] += flat[0]
             at = 1
-            for p, v in zip(parameters.value, velocity.value, strict=True):
+            for p, v in zip(parameters, velocity, strict=True):
                 v *= MOMENTUM
                 v -= RATE / BATCH * flat[at : at + p.size].reshape(p.shape)
                 p += v
                 at += p.size
-        losses.value.append(total.value / SAMPLES)
-        if rs.rank == 0 and epoch % 10 == 0:
-            print(f"epoch {epoch}: loss {losses.value[-1]:.6f}", flush=True)
-    right = (forward(parameters.value, x)[-1] > 0) == label
-    if rs.rank == 0:
+        losses[-1] /= SAMPLES
+        if comm.rank == 0 and epoch % 10 == 0:
+            print(f"epoch {epoch}: loss {losses[-1]:.6f}", flush=True)
+    right = (forward(parameters, x)[-1] > 0) == label
+    if comm.rank == 0:
         print(f"{right.mean():.1%} of the samples are told apart", flush=True)
-        np.savez(file, *parameters.value, losses=losses.value)
+        np.savez(file, *parameters, losses=losses)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Conjugate gradients for Poisson's equation on a square, the matrix distributed by rows.
 
-mpiexec -n 4 python cg.py POINTS FILE
+Arguments: POINTS FILE
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 The upper edge is kept hot and the other three cold.
 
-mpiexec -n 4 python heat.py CELLS STEPS FILE
+Arguments: CELLS STEPS FILE
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 Each rank has the electrons in its part of the box; those that leave it are sent on.
 
-mpiexec -n 4 python particles.py ELECTRONS STEPS FILE
+Arguments: ELECTRONS STEPS FILE
 """
 
 import sys

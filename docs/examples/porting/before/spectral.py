@@ -2,7 +2,7 @@
 
 u' = R u - (1 + laplace)**2 u - u**3 on a periodic square; each rank has as many rows as the others.
 
-mpiexec -n 4 python spectral.py POINTS STEPS FILE
+Arguments: POINTS STEPS FILE
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 Every rank computes the gradient of its share of each batch; all apply the sum of them.
 
-mpiexec -n 4 python train.py EPOCHS FILE
+Arguments: EPOCHS FILE
 """
 
 import sys
