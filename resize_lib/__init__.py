@@ -108,7 +108,6 @@ _PUBLIC = {
     "Grid": "grid",
     "GridError": "grid",
     "Items": "declared.items",
-    "Kept": "declared.kept",
     "LegalSizesError": "legal",
     "LocalState": "declared.local_state",
     "LoopError": "loops",

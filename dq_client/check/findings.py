@@ -16,6 +16,8 @@ CODES = {
     " another one (only rs.comm may be kept); make it in @rs.on_resize, or in every turn",
     "kept-number": "{what} is kept over a remap point (used in {used}): after a resize it is"
     " another number; ask for it again in every turn",
+    "carried": "{what} is left by one turn for the next: in a rank that joins it is what it was"
+    " before the first; declare it (rs.value, rs.keep), or compute it from the turn",
     "one-rank-leaves": "{what} where only some ranks come: the others wait for these for ever; all"
     " ranks must decide alike (broadcast the decision)",
     "uneven-loop": "{what}: all ranks must make the same turns, this number depends on the rank",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from dq_client.check.carried import carried, computed_after_resizes, on_resize
 from dq_client.check.findings import CODES, Finding
 from dq_client.check.names import (
     COMMS,
@@ -61,6 +62,7 @@ class Walk:
         self.functions: dict[str, Function] = {
             n.name: n for n in ast.walk(tree) if isinstance(n, Function)
         }
+        self._anew = computed_after_resizes(tree)
         self._followed: set[str] = set()
         self._active: list[str] = []
         self._loops = 0  # over turns, around this place
@@ -78,7 +80,7 @@ class Walk:
         """From its start; then the functions that nothing in the file calls."""
         self.body(self.tree.body)
         for function in list(self.functions.values()):
-            if function.name not in self._followed and not _on_resize(function):
+            if function.name not in self._followed and not on_resize(function):
                 self._alone(function)
         if self._sessions and not self._turns_seen and not self._given_away:
             self.find(min(self._sessions), "no-remap-point")
@@ -205,11 +207,25 @@ class Walk:
             else:
                 self._forget(node.target)
             self.body(node.body)
+        if turns:
+            assert isinstance(node, ast.For)
+            self._carried(node)
         self._loop_in[-1], self._plain_loops = around, plain
         self._loops -= turns
         if turns:
             self._early.pop()
         self.body(node.orelse)
+
+    def _carried(self, loop: ast.For) -> None:
+        """What its turns leave for one another in plain variables."""
+        around = self.functions[self._active[-1]] if self._active else self.tree
+        for name, line in carried(loop, around):
+            # What belongs to the session has findings of its own.
+            known = name in self._anew or name in self.names.origins
+            if not known and not any(at == line for at, _ in self._found):
+                self.find(line, "carried", name)
+        if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
+            self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
 
     def _enter_turns(self) -> None:
         """A loop over turns begins: what communicated up to here, joining ranks do alone."""
@@ -415,7 +431,3 @@ def _worse(one: dict[str, Origin], other: dict[str, Origin]) -> dict[str, Origin
 
 def _ends(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and dotted(node.func) in LEAVES
-
-
-def _on_resize(function: Function) -> bool:
-    return any(dotted(d).rpartition(".")[2] == "on_resize" for d in function.decorator_list)

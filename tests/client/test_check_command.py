@@ -58,6 +58,18 @@ WRONG = {
         program("grid = rs.grid  #!\n" + turns("use(grid)")),
         program(turns("if turn == 0:\n    c = rs.comm.Dup()  #!\nc.barrier()")),
     ],
+    "carried": [
+        program("count = 0\n" + turns("count += 1  #!")),
+        program("old = 1.0\n" + turns("new = old / 2\nold = new  #!")),
+        program("energies = []\n" + turns("energies.append(turn)  #!")),
+        program("h = []\nrs.keep(h=h)\n" + turns("h = [*h, turn]  #!")),
+        program("best = None\n" + turns("if best is None or turn > best:\n    best = turn  #!")),
+        program("for turn, batch in zip(rs.iterations(9), batches):  #!\n    pass"),
+        program("for k, turn in enumerate(rs.iterations(9)):  #!\n    pass"),
+        program(turns("total = 0\n" + turns("total += 1  #!"))),
+        f"{HEAD}def main():\n  total = 0\n  with resize_lib.session() as rs:\n{LOOP}"
+        "        total = total + 1  #!\nmain()\n",
+    ],
     "kept-number": [
         program("size = rs.size  #!\n" + turns("n = 100 // size")),
         program("part = 100 // rs.comm.Get_size()  #!\n" + turns("n = part")),
@@ -93,6 +105,17 @@ RIGHT = [
     program(turns("for k in range(3):\n    if rs.rank == 0:\n        break")),
     program(turns("if rs.comm.allreduce(1.0) < 1e-3:\n    break")),
     program("r = rs.value('r', np.random.default_rng(1))\n" + turns("pass")),
+    program("h = []\nrs.keep(h=h)\n" + turns("h.append(turn)\nh += [1]")),
+    program("n = rs.value('n', 0)\n" + turns("n.value += 1")),
+    program(turns("total = 0\nfor k in range(9):\n    total += k\nprint(total)")),
+    program(turns("rows = []\nfor k in range(9):\n    rows.append(k)")),
+    program("begin = time.time()\n" + turns("print(time.time() - begin)\nbegin = time.time()")),
+    program(
+        "@rs.on_resize\ndef plan(comm):\n    global m\n    m = comm.size\n"
+        + turns("old, m = m, rs.comm.allreduce(1)")
+    ),
+    program(turns("if turn > 3:\n    v = 1\nelse:\n    v = 2\nprint(v)")),
+    program(turns("if turn > 3:\n    continue\nv = 2\nprint([v for v in range(v)])")),
     program("copy = x.local.copy()\n" + turns("s = copy.sum()")),
     program("u = x.local\nu[:] = 3\n" + turns("x.local[:] += 1")),
     program("@rs.on_resize\ndef plan(comm):\n    comm.barrier()\n" + turns("pass")),

@@ -59,6 +59,14 @@ def test_functions_are_called_on_all_ranks_after_each_resize() -> None:
     )
 
 
+def test_what_a_program_keeps_is_right_after_every_resize(tmp_path: Path) -> None:
+    first, *told, last = lines(2, "session_kept.py", 8, tmp_path / "failed", *OWN.hosts)
+    assert "rs.keep 'odd' is an array of shape (3,)" in first["why"]
+    assert [line["committed"] for line in told] == list(range(2, 10))
+    assert last["turns"] == sum(last["sizes"].values()) >= 9
+    assert len(last["sizes"]) >= 4
+
+
 @pytest.mark.parametrize(
     ("ranks", "recipe"), [(1, OWN), (3, OWN), (2, ONE_HOST)], ids=["one", "three", "mpiexec"]
 )

@@ -1,0 +1,212 @@
+"""Plain variables that one turn of a loop leaves for the next, as in `count += 1`.
+
+A rank that joins has run the program only up to the loop: there such a variable is what it was
+before the first turn, and nobody can see that while the program runs. Found are names that a turn
+may read before it has bound them, and binds; so nothing is said of what a turn computes anew. A
+history that grows (`losses.append(...)`) is the same in another form.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from dq_client.check.names import dotted
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+GROWS = {"append", "extend", "insert", "add", "appendleft"}
+# What each rank may have for itself: it does not enter the result.
+CLOCKS = {"time", "perf_counter", "monotonic", "process_time", "Wtime", "now", "time_ns"}
+
+
+def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
+    """The names that turns of this loop leave for one another, each with the line that binds it.
+
+    around: the function, or the module, that the loop is in
+    """
+    turn = _Turn(_kept(around))
+    turn.bind(loop.target)
+    turn.body(loop.body)
+    bound_before = _plain_lists(loop, around) - turn.kept
+    found = {name: line for name, line in turn.bound.items() if name in turn.read_first}
+    found |= {name: line for name, line in turn.grown.items() if name in bound_before}
+    return sorted((name, line) for name, line in found.items() if not _is_clock(name, around))
+
+
+class _Turn:
+    """What happens to names in one turn, in order. kept: those of rs.keep."""
+
+    def __init__(self, kept: set[str]) -> None:
+        self.kept = kept
+        self.certain: set[str] = set()  # bound in this turn, whichever way it went
+        self.read_first: set[str] = set()
+        self.bound: dict[str, int] = {}
+        self.grown: dict[str, int] = {}
+
+    def body(self, statements: Iterable[ast.stmt]) -> None:
+        for statement in statements:
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.Assign() | ast.AnnAssign():
+                if node.value is not None:
+                    self.read(node.value)
+                    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                        self.bind(target)
+            case ast.AugAssign():
+                self._name(node.target)
+                self.read(node.value)
+                self.bind(node.target)
+                if dotted(node.target) in self.kept:  # which it changes in place
+                    self.read_first.discard(dotted(node.target))
+            case ast.If():
+                self.read(node.test)
+                self._either(node.body, node.orelse)
+            case ast.For() | ast.AsyncFor():
+                self.read(node.iter)
+                self._perhaps(node.target, node.body)
+                self.body(node.orelse)
+            case ast.While():
+                self.read(node.test)
+                self._perhaps(None, node.body)
+                self.body(node.orelse)
+            case ast.Try():
+                self._perhaps(None, node.body)
+                for handler in node.handlers:
+                    self._perhaps(None, handler.body)
+                self._perhaps(None, node.orelse)
+                self.body(node.finalbody)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    self.read(item.context_expr)
+                    if item.optional_vars is not None:
+                        self.bind(item.optional_vars)
+                self.body(node.body)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self.certain.add(node.name)
+            case _:
+                self.read(node)
+
+    def bind(self, target: ast.expr) -> None:
+        """The names of an assignment's target; what else it reads (`x[i] = ...`)."""
+        if isinstance(target, ast.Name):
+            self.bound.setdefault(target.id, target.lineno)
+            self.certain.add(target.id)
+        elif isinstance(target, ast.Tuple | ast.List):
+            for part in target.elts:
+                self.bind(part)
+        elif isinstance(target, ast.Starred):
+            self.bind(target.value)
+        else:
+            self.read(target)
+
+    def read(self, node: ast.AST) -> None:
+        """The names that an expression reads."""
+        if isinstance(node, Function):
+            return  # when it is called is not known
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            own = {n.id for g in node.generators for n in ast.walk(g.target)
+                   if isinstance(n, ast.Name)}  # fmt: skip
+            inside = _Turn(self.kept)
+            inside.certain = self.certain | own
+            for part in ast.iter_child_nodes(node):
+                inside.read(part)
+            self.read_first |= inside.read_first - own
+            return
+        self._name(node)
+        if isinstance(node, ast.Call):
+            self._grows(node)
+        for part in ast.iter_child_nodes(node):
+            self.read(part)
+        if isinstance(node, ast.NamedExpr):
+            self.bind(node.target)
+
+    def _name(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Name) and node.id not in self.certain:
+            self.read_first.add(node.id)
+
+    def _grows(self, call: ast.Call) -> None:
+        """`name.append(...)` of what was made before this turn."""
+        method = call.func
+        if not isinstance(method, ast.Attribute) or method.attr not in GROWS:
+            return
+        if isinstance(method.value, ast.Name) and method.value.id not in self.certain:
+            self.grown.setdefault(method.value.id, call.lineno)
+
+    def _either(self, one: list[ast.stmt], other: list[ast.stmt]) -> None:
+        before = set(self.certain)
+        self.body(one)
+        after = None if _leaves(one) else self.certain
+        self.certain = set(before)
+        self.body(other)
+        otherwise = None if _leaves(other) else self.certain
+        if after is not None and otherwise is not None:
+            self.certain = after & otherwise
+        else:
+            self.certain = after or otherwise or before
+
+    def _perhaps(self, target: ast.expr | None, body: list[ast.stmt]) -> None:
+        before = set(self.certain)
+        if target is not None:
+            self.bind(target)
+        self.body(body)
+        self.certain = before
+
+
+def _leaves(statements: list[ast.stmt]) -> bool:
+    return any(isinstance(s, ast.Continue | ast.Break | ast.Return | ast.Raise) for s in statements)
+
+
+def _plain_lists(loop: ast.For, around: ast.AST) -> set[str]:
+    """The names that are given an empty list, set or deque before the loop."""
+    found = set()
+    for node in ast.walk(around):
+        if isinstance(node, ast.Assign) and node.lineno < loop.lineno and _is_empty(node.value):
+            found |= {dotted(target) for target in node.targets}
+    return found
+
+
+def _kept(around: ast.AST) -> set[str]:
+    """The names given to rs.keep."""
+    return {
+        dotted(keyword.value)
+        for node in ast.walk(around)
+        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] == "keep"
+        for keyword in node.keywords
+    }
+
+
+def _is_empty(value: ast.expr) -> bool:
+    if isinstance(value, ast.List):
+        return not value.elts
+    makes = isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2]
+    return makes in ("list", "set", "deque")
+
+
+def _is_clock(name: str, around: ast.AST) -> bool:
+    """Whether all that this name is ever given is the time."""
+    values = [
+        node.value
+        for node in ast.walk(around)
+        if isinstance(node, ast.Assign) and name in {dotted(target) for target in node.targets}
+    ]
+    return bool(values) and all(
+        isinstance(v, ast.Call) and dotted(v.func).rpartition(".")[2] in CLOCKS for v in values
+    )
+
+
+def computed_after_resizes(tree: ast.Module) -> set[str]:
+    """The names that functions of @rs.on_resize bind outside of themselves."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and on_resize(node):
+            for part in ast.walk(node):
+                if isinstance(part, ast.Global | ast.Nonlocal):
+                    found |= set(part.names)
+    return found
+
+
+def on_resize(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a resize calls this function."""
+    return any(dotted(d).rpartition(".")[2] == "on_resize" for d in function.decorator_list)
