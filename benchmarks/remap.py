@@ -5,7 +5,8 @@
 
 The first: how fast turns of so many milliseconds are in `rs.iterations`, beside those of a plain
 loop in the same processes, alternately: a malleable job, one that the server resizes never
-(rigid), and the program without a server. Median and mean: of what lies between
+(rigid), and the program without a server. Beside it a plain loop whose ranks meet in a bare
+MPI_Barrier as often: the limit of whatever asks all ranks. Median and mean: of what lies between
 two turns.
 
 The second, the round trip on loopback from the application's question to the scheduler's answer:
@@ -165,11 +166,12 @@ def measure(points: int, jobs: int) -> dict[str, Any]:
 
 def show_turns(rows: list[dict[str, Any]]) -> None:
     """The table."""
-    print(f"{'ranks':>5}  {'job':10}{'turn ms':>8}{'speed / plain':>15}{'median':>10}{'mean':>10}")
+    print(f"{'ranks':>5}  {'job':10}{'turn ms':>8}", end="")
+    print(f"{'speed / plain':>15}{'bare barriers':>15}{'median':>10}{'mean':>10}")
     for row in rows:
         print(
             f"{row['ranks']:5}  {row['way']:10}{row['ms']:>8}{row['speed']:15.3f}"
-            f"{row['median_us']:7.1f} µs{row['mean_us']:7.1f} µs"
+            f"{row['speed_of_barriers']:15.3f}{row['median_us']:7.1f} µs{row['mean_us']:7.1f} µs"
         )
 
 
