@@ -7,7 +7,7 @@
 
 Rules for the application. Ranks that join later run the same program from its start: what stands
 before the loop must not communicate, and must declare the same data. After the loop only the ranks
-that are in the job then go on. Inside the loop, `rs.comm`, `rs.grid` and every `local` may differ
+that are in the job then go on. Inside the loop, `rs.grid` and every `local` may differ
 from turn to turn, nothing else does. Loops may follow one another and nest (loops.py): what stands
 between them, up to the turn that the job has reached, counts as before the loop in ranks that join.
 Without a DQ server the same program is a plain MPI program.

@@ -75,7 +75,7 @@ class InPlace:
                 raise RankLost(int(message["lost"]))
 
     def _learn_pids(self) -> None:
-        comm = self._session.comm
+        comm = self._session.grid.comm
         if comm is not self._known:
             pids = all_pids(comm)
             self._pids = dict(zip(self._session.job.processors, pids, strict=True))

@@ -269,7 +269,7 @@ class Program:
         if self._blacs is None:
             self._blacs = Blacs()
         rows, cols, *_ = self.grid
-        return self._blacs.context(rs.comm, rows, cols)
+        return self._blacs.context(rs.grid.comm, rows, cols)
 
     def descriptor(self, name: str) -> list[int]:
         """Of a block-cyclic array, for ScaLAPACK."""

@@ -110,7 +110,7 @@ class Cartesian:
     def cart(self) -> MPI.Cartcomm:
         """The Cartesian communicator now: `Shift`, `Sub`, `coords`. Collective the first time.
 
-        Ranks are those of `rs.comm`. Like that it is another one after a resize.
+        Ranks are those of `rs.comm`. Unlike that it is another object after a resize.
         """
         return self._session.grid.cart(self.dims, self.desc.periodic)
 
