@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -32,6 +33,8 @@ from dq_client.cli.values import (
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
 from dq_client.report.growth import ENDED
+
+T = TypeVar("T")
 
 
 # The first word that is no option begins the program, and every word after it is the program's own.
@@ -187,6 +190,19 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
         return wait_for(connection, reply.job) if o["wait"] else 0
 
 
+def message_of(words: Sequence[str]) -> tuple[m.Submit, str]:
+    """What `dq submit WORDS` would send, and a note about what of the environment it cannot hold.
+
+    Raises:
+        click.ClickException: no such option, or no such value of one.
+        UsageError: options that make no sense.
+    """
+    ctx = submit.make_context("dq submit", list(words))
+    options = {name: value for name, value in ctx.params.items() if name != "program"}
+    program = ctx.params["program"]
+    return _submission(program, with_script_options(ctx, program, options))
+
+
 def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, str]:
     """The message, and a note about what of the environment it cannot hold."""
     parts = parse_parts(program) if o["mpmd"] else []
@@ -271,11 +287,17 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
 
 def wait_for(connection: Connection, job_id: int) -> int:
     """Wait for the end of a job; 0 if it is done, 1 if it failed."""
+    view = next(
+        v for v in looks(lambda: ask(connection, m.JobQuery(job_id))) if v["state"] in ENDED
+    )
+    note(f"job {job_id} {view['state']}: {view['reason']}")
+    return 0 if view["state"] == "done" else 1
+
+
+def looks(look: Callable[[], T]) -> Iterator[T]:
+    """What `look` finds, again and again: at first often, later twice a second."""
     pause_s = 0.05  # short jobs are reported at once; the pause grows to spare the server
     while True:
-        view = ask(connection, m.JobQuery(job_id))
-        if view["state"] in ENDED:
-            note(f"job {job_id} {view['state']}: {view['reason']}")
-            return 0 if view["state"] == "done" else 1
+        yield look()
         time.sleep(pause_s)
         pause_s = min(0.5, pause_s * 1.3)

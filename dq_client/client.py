@@ -1,0 +1,376 @@
+"""DQ from Python: start a cluster or find one, submit jobs, follow them (docs/python.md).
+
+    from dq_client import client as dq
+
+    with dq.cluster(local=4) as c:
+        job = c.submit(["python", "app.py"], n=1, sizes=[1, 2, 4])
+        job.wait()
+        print(job.state, job.sizes)
+
+Jobs, nodes and decisions are plain data, as `dq ... --json` prints them. Errors are those of the
+command line, with the same text (dq_client/errors.py): UsageError, NoServer, Refused, NotFound,
+Timeout, all of them DQError.
+
+Of one cluster, one call is made at a time; several threads may share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import click
+
+from dq_client import bringup
+from dq_client import messages as m
+from dq_client.connection import Connection
+from dq_client.errors import Timeout, UsageError
+from dq_client.home import Home
+from dq_client.report.growth import ENDED
+
+Plain = dict[str, Any]
+FOLLOW_S = 5.0  # of one question for what has changed
+ANSWER_WITHIN_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a job: a decision of the scheduler, or the job's end.
+
+    time_s      seconds since 1970
+    what        submit, start, expand, continue, committed, shrink, done, failed ...
+    processors  after it; None where it changes nothing
+    text        why, for people
+    figures     what `text` is made of
+    """
+
+    time_s: float
+    job: int
+    what: str
+    processors: int | None
+    text: str
+    figures: Plain
+
+
+def cluster(
+    local: int | None = None,
+    *,
+    file: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Cluster:
+    """Start a cluster on this machine, as `dq up`; leaving its `with` block ends it and its jobs.
+
+    local: processors; default: this machine's cores. file: a cluster file instead, of emulated
+    nodes. config: the scheduler's configuration file. home: where it keeps its state; default: a
+    folder of its own, which is removed in the end.
+
+    Raises:
+        UsageError: a file that is none; hosts or Slurm, which `dq up` starts (then `connect`).
+    """
+    from dq_client.cli.cluster_commands import cluster_of
+    from dq_client.emulation.mechanism import require_fit
+
+    wanted = cluster_of(None if file is None else os.fspath(file), local)
+    if wanted.engine in ("hosts", "slurm"):
+        raise UsageError(f"{wanted.name}: start it with dq up --cluster, then use dq.connect()")
+    require_fit(wanted)
+    options = [] if config is None else ["--config", str(Path(config).absolute())]
+    own = tempfile.TemporaryDirectory(prefix="dq-cluster-") if home is None else None
+    root = Path(own.name) / "home" if own is not None else Path(os.fspath(home or ""))
+    place = Home(root.expanduser().absolute())
+    try:
+        bringup.bring_up(place, wanted, options)
+    except BaseException:
+        if own is not None:
+            own.cleanup()
+        raise
+    return Cluster(place, started=True, folder=own)
+
+
+def connect(home: str | os.PathLike[str] | None = None) -> Cluster:
+    """The cluster that runs already; default: that of $DQ_HOME, as for the command line.
+
+    Raises:
+        NoServer: none runs there.
+    """
+    place = Home.default() if home is None else Home(Path(home).expanduser().absolute())
+    return Cluster(place)
+
+
+class Cluster:
+    """A running cluster; made by `cluster` and `connect`.
+
+    home      where it keeps its state (DQ_HOME)
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        started: bool = False,
+        folder: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
+        self.home = home.root
+        self._home, self._started, self._folder = home, started, folder
+        self._lock = threading.Lock()
+        self._connection: Connection | None = bringup.connect(home)
+
+    # --- jobs -----------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        program: str | Sequence[str | os.PathLike[str]],
+        *,
+        n: int | None = None,
+        sizes: Sequence[int | str] | str | None = None,
+        env: Mapping[str, str] | None = None,
+        after: Sequence[int | Job] = (),
+        **options: Any,
+    ) -> Job:
+        """Submit a program as a job, as `dq submit` does.
+
+        program: its words, or one line of them. n: processors to start on. sizes: the legal ones,
+        or grids ("2x2"). env: variables beside those of this process. after: jobs that must have
+        ended well before. options: any option of `dq submit` under its name (`walltime="10m"`,
+        `name="run"`, `kind="rigid"`, `max=8`, `hold=True`, `array="0-9"`); a number of seconds
+        where an option takes a time.
+
+        Raises:
+            UsageError: an option that there is not, or that makes no sense.
+            Refused: the server does not take it.
+        """
+        from dq_client.cli.submit import message_of
+
+        words = (
+            shlex.split(program)
+            if isinstance(program, str)
+            else [os.fspath(word) for word in program]
+        )
+        named = {"n": n, "sizes": sizes, "after": [int(job) for job in after] or None, **options}
+        pairs = [f"{name}={value}" for name, value in (env or {}).items()]
+        given = [*_options(named), *(word for pair in pairs for word in ("--env", pair))]
+        try:
+            body, _ = message_of([*given, "--", *words])
+        except click.ClickException as e:
+            raise UsageError(e.format_message()) from e
+        except click.exceptions.Exit:  # --help
+            raise UsageError("these options submit nothing") from None
+        reply = self._call(body, 10.0)
+        assert isinstance(reply, m.Submitted)
+        return Job(self, reply.job, [Job(self, number) for number in reply.jobs])
+
+    def job(self, number: int) -> Job:
+        """A job by its id. Raises NotFound if there is none."""
+        return Job(self, int(self._data(m.JobQuery(number))["id"]))
+
+    def jobs(self, *, active_only: bool = False) -> list[Plain]:
+        """All jobs that the server remembers, as in `dq jobs --json`."""
+        return list(self._data(m.JobsQuery(active_only=active_only)))
+
+    def nodes(self) -> list[Plain]:
+        """All nodes, as in `dq nodes --json`."""
+        return list(self._data(m.NodesQuery()))
+
+    def follow(self) -> Iterator[tuple[list[Plain], list[Event]]]:
+        """What changes: rows of jobs, and events; endless, and one item every few seconds at least.
+
+        The first has the jobs that there are, and the latest events. It waits at the server and
+        polls nothing.
+        """
+        with _connected(self._home) as connection:
+            epoch, seq, event = 0, 0, None
+            while True:
+                wanted = m.Since(epoch=epoch, seq=seq, event=event, wait_s=FOLLOW_S)
+                reply = connection.call(wanted, ANSWER_WITHIN_S)
+                assert isinstance(reply, m.Data)
+                told = reply.data
+                epoch, seq, event = told["epoch"], told["seq"], told["event"]
+                yield told["jobs"], [_event(found) for found in told["decisions"]]
+
+    # --- the cluster itself ---------------------------------------------------------------------
+
+    def down(self, *, force: bool = False) -> None:
+        """End the cluster. Refused while jobs run, unless `force`, which kills them."""
+        bringup.bring_down(self._home, force=force)
+        self._started = False
+        self.close()
+
+    def close(self) -> None:
+        """Hang up; the cluster goes on, but for one of `cluster(...)`, which ends."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        if self._started:
+            self._started = False
+            bringup.bring_down(self._home, force=True)
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Cluster at {self.home}>"
+
+    def _call(self, body: m.RequestBody, within_s: float = 5.0) -> m.ReplyBody:
+        with self._lock:
+            if self._connection is None:
+                raise UsageError("this cluster was closed: use dq.connect() for another connection")
+            return self._connection.call(body, within_s)
+
+    def _data(self, body: m.RequestBody) -> Any:
+        reply = self._call(body)
+        assert isinstance(reply, m.Data)
+        return reply.data
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of a cluster, or an array of them. `members`: the jobs of an array."""
+
+    cluster: Cluster = field(repr=False)
+    id: int
+    members: list[Job] = field(default_factory=list, repr=False)
+
+    def __int__(self) -> int:
+        return self.id
+
+    @property
+    def info(self) -> Plain:
+        """All that is known of it now, as in `dq job ID --json`."""
+        return dict(self.cluster._data(m.JobQuery(self.id)))
+
+    @property
+    def state(self) -> str:
+        """queued, held, waiting, starting, running ... or, at its end, done, failed, killed."""
+        return str(self.info["state"])
+
+    @property
+    def sizes(self) -> list[Plain]:
+        """Its sizes so far, in order: processors, since when, time of an iteration, and why."""
+        return list(self.info["sizes"])
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is as it is, or why it ended."""
+        found = self.info["reason"]
+        return None if found is None else str(found)
+
+    def why(self) -> Plain:
+        """The decisions about it, as in `dq why ID --json`."""
+        return dict(self.cluster._data(m.WhyQuery(self.id)))
+
+    def wait(self, timeout_s: float | None = None) -> str:
+        """Wait for its end; the state it ended in.
+
+        Raises:
+            Timeout: it has not ended by then.
+        """
+        from dq_client.cli.submit import looks
+
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        for view in looks(lambda: self.info):
+            if view["state"] in ENDED:
+                break
+            if until_s is not None and time.monotonic() > until_s:
+                raise Timeout(f"job {self.id} has not ended in {timeout_s:g} s: it is {self.state}")
+        return str(view["state"])
+
+    def kill(self) -> None:
+        """Kill it and all its processes."""
+        self.cluster._call(m.Kill(self.id))
+
+    def hold(self) -> None:
+        """Keep it from starting, while it is in the queue."""
+        self.cluster._call(m.Hold(self.id))
+
+    def release(self) -> None:
+        """Let it start after a `hold`."""
+        self.cluster._call(m.Release(self.id))
+
+    def resize(self, size: int | str, *, hold: bool = False) -> None:
+        """Bring it to a size, or a grid ("2x4"), at its next remap point; `hold` keeps it there."""
+        from dq_client.cli.values import parse_size
+
+        count, rows = parse_size(str(size))
+        self.cluster._call(m.Resize(job=self.id, size=count, rows=rows, hold=hold))
+
+    def release_size(self) -> None:
+        """Let the scheduler choose its size again."""
+        self.cluster._call(m.ReleaseSize(self.id))
+
+    def output(self, stream: str = "out") -> str:
+        """What it has written so far; stream: "out" or "err"."""
+        from dq_client.cli.job_commands import output_of
+
+        with _connected(self.cluster._home) as connection:
+            return b"".join(output_of(connection, self.id, stream)).decode(errors="replace")
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What happens to it, from its submission (the cluster's last 2,000 events) to its end."""
+        follow = self.cluster.follow()
+        ended = False
+        try:
+            while True:
+                rows, found = await asyncio.to_thread(next, follow)
+                ended |= any(row["id"] == self.id and row["state"] in ENDED for row in rows)
+                for event in found:
+                    if event.job == self.id:
+                        yield event
+                        if event.what in ENDED:
+                            return
+                if ended and not found:
+                    return
+        finally:
+            await asyncio.to_thread(follow.close)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _connected(home: Home) -> Iterator[Connection]:
+    connection = bringup.connect(home)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _event(row: Plain) -> Event:
+    return Event(
+        row["time_s"], row["job"], row["what"], row["processors"], row["text"], row["figures"]
+    )
+
+
+def _options(named: Mapping[str, Any]) -> list[str]:
+    """Keywords as words of the command line."""
+    words: list[str] = []
+    for name, value in named.items():
+        option = "-n" if name == "n" else f"--{name.replace('_', '-')}"
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(option)
+        elif isinstance(value, list | tuple | range):
+            words += [option, ",".join(map(str, value))]
+        else:
+            words += [option, str(value)]
+    return words
