@@ -87,6 +87,7 @@ class Simulation:
         self.scheduler = Scheduler(config, State(processors=processors))
         self.polls = self.scheduler.policies.resize.polls
         self.now = 0.0
+        self.submitted = 0  # jobs whose time has come
         self._heap: list[tuple[float, int, Event]] = []
         self._seq = 0
         self._cancelled: set[int] = set()
@@ -222,6 +223,7 @@ class Simulation:
 
     def _submit(self, k: int, batch: list[Event]) -> None:
         """Job k's time in the workload has come."""
+        self.submitted += 1
         feedback = self._feedback
         if feedback is None:
             self.records.submitted(k)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ COLUMNS = (
     *("bounded_slowdown", "processor_s", "expands", "shrinks", "state", "policy"),
 )
 Metrics = dict[str, float | int]
+STDOUT = Path("/dev/stdout")
+STREAMS = ("/dev", "/proc")  # what is there is no file of the user's
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,20 @@ def as_json(workload: str, nodes: int, runs: list[Run]) -> str:
     return json.dumps({"schema": 1, "workload": workload, "nodes": nodes, "runs": rows})
 
 
-def as_table(runs: list[Run]) -> str:
-    """One line per policy, the figures in columns."""
+def as_table(runs: list[Run], width: int | None = None) -> str:
+    """One line per policy, the figures in columns; turned round where `width` is too small."""
     heads = ["policy", *runs[0].metrics]
     rows = [heads]
     rows += [[run.policy, *(_figure(value) for value in run.metrics.values())] for run in runs]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
+    table = _aligned(rows)
+    if width is None or len(table.split("\n", 1)[0]) <= width:
+        return table
+    return _aligned([list(column) for column in zip(*rows, strict=True)])
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    """Cells in columns, the first to the left, the others to the right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
             cell.ljust(width) if k == 0 else cell.rjust(width)
@@ -84,30 +95,42 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def is_device(path: Path) -> bool:
-    """Whether results go straight into it: a pipe or a device, which no file may replace."""
-    return path.exists() and not path.is_file()
+def target_of(path: Path) -> Path | None:
+    """The file that a result is to be, behind all links; None: it is written straight into `path`.
+
+    That is a pipe, a device, or /dev/stdout, wherever it leads: nothing may replace these.
+    """
+    target = path.resolve()
+    places = (path.absolute(), target)
+    streams = any(place.is_relative_to(top) for place in places for top in STREAMS)
+    kept = target.exists() and (streams or not target.is_file())
+    return None if kept else target
 
 
 def try_to_write(path: Path) -> None:
-    """OSError unless a file can be made beside `path`, where the result will first be written."""
-    if is_device(path):
+    """OSError unless a file can be made beside its target, where the result is written first."""
+    target = target_of(path)
+    if target is None:
         return
-    probe = part_of(path)
+    probe = part_of(target)
     probe.touch()
     probe.unlink()
 
 
 def write_csv(path: Path, runs: Iterable[Run]) -> None:
     """Write the jobs' CSV, whole or not at all; a pipe or a device is written to as it is."""
-    if is_device(path):
+    target = target_of(path)
+    if target is None:
+        if path.absolute() == STDOUT:  # opened again it would write over what is there
+            sys.stdout.writelines(csv_lines(runs))
+            return
         with path.open("w", encoding="utf-8", newline="") as out:
             out.writelines(csv_lines(runs))
         return
-    part = part_of(path)
+    part = part_of(target)
     try:
         with part.open("w", encoding="utf-8", newline="") as out:
             out.writelines(csv_lines(runs))
-        part.replace(path)
+        part.replace(target)
     finally:
         part.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import tomllib
 from importlib.util import find_spec
@@ -22,7 +23,9 @@ from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, as_json, as_table, try_to_write, write_csv
 from dq_server.sim.pool import costs, read_pool
-from dq_server.sim.swf import read_swf
+from dq_server.sim.progress import progress
+from dq_server.sim.records import Records
+from dq_server.sim.swf import processors_of, read_swf
 from dq_server.sim.toml_workload import read_toml
 from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
 
@@ -31,7 +34,11 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 
 @click.command(cls=OneLineCommand)
 @click.argument("workload", type=click.Path(path_type=Path))
-@click.option("--nodes", required=True, type=click.IntRange(min=1), help="Processors it has.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    help="Processors it has.  [default: MaxProcs, or MaxNodes, of the log's header]",
+)
 @click.option(
     "--policy",
     "policies",
@@ -95,7 +102,7 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw processors over time.")
 def run(
     workload: Path,
-    nodes: int,
+    nodes: int | None,
     policies: tuple[str, ...],
     config_file: Path | None,
     malleable: float | None,
@@ -120,19 +127,22 @@ def run(
     try:
         configs = _configs(policies, config_file, fit)
         _check_outputs(workload, csv, plot)
+        nodes = _processors(workload) if nodes is None else nodes
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
         reserved = jobs.reservations if isinstance(jobs, ListedWorkload) else ()
         runs = []
         for policy, config in configs.items():
-            records = Simulation(jobs, nodes, config, reservations=reserved).run()
+            simulation = Simulation(jobs, nodes, config, reservations=reserved)
+            records = _run(simulation, policy)
             table = config.options.get(PoolOptions.table, {})
             if pool_words is None and not table:
                 runs.append(Run(policy, records, records.metrics()))
                 continue
             pool = read_pool(pool_words or "", table, nodes)
-            pooled = Simulation(
+            simulation = Simulation(
                 jobs, nodes, config, reservations=reserved, pool=pool, seed=seed
-            ).run()
+            )
+            pooled = _run(simulation, f"{policy} + pool")
             for label, found in ((policy, records), (f"{policy} + pool", pooled)):
                 metrics = found.metrics() | costs(found, pool, records)
                 runs.append(Run(label, found, metrics))
@@ -151,7 +161,23 @@ def run(
     except OSError as error:
         name = error.filename or csv or plot
         raise InputError(f"{name}: cannot be written: {error.strerror}") from error
-    click.echo(as_json(jobs.name, nodes, runs) if json_wanted else as_table(runs))
+    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    click.echo(as_json(jobs.name, nodes, runs) if json_wanted else as_table(runs, wide))
+
+
+def _run(simulation: Simulation, title: str) -> Records:
+    with progress(title, len(simulation.workload), lambda: simulation.submitted):
+        return simulation.run()
+
+
+def _processors(workload: Path) -> int:
+    """Of the machine that a log is from, as its header says."""
+    found = processors_of(workload) if workload.name.endswith((".swf", ".swf.gz")) else None
+    if found is None:
+        said = "its header names neither MaxProcs nor MaxNodes"
+        why = "a .toml file does not say it" if workload.suffix == ".toml" else said
+        raise InputError(f"{workload}: {why}: give --nodes, the processors of the machine")
+    return found
 
 
 def _configs(

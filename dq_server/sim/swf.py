@@ -3,14 +3,15 @@
 One job a line, 18 numbers, -1 for what is not known; comments start with a semicolon.
 
 Logs are dirty. What can be simulated is, and everything odd is counted (`SwfLog.notes`): jobs with
-no run time or no processor count are left out, jobs that ran 0 s or longer than their estimate are
-kept, jobs out of order are sorted by submission. A line that is not 18 numbers, or a negative time
-(other than -1 for a run time or an estimate that is not known), is no log: WorkloadError names it.
+no submission, run time or processor count are left out, jobs that ran 0 s or longer than their
+estimate are kept, jobs out of order are sorted by submission. A line that is not 18 numbers, or a
+negative time (other than -1 for what is not known), is no log: WorkloadError names it.
 """
 
 from __future__ import annotations
 
 import gzip
+import re
 import warnings
 import zlib
 from collections.abc import Iterable
@@ -28,8 +29,9 @@ FIELDS = (
     *("requested_processors", "estimate_s", "requested_memory", "status", "user", "group"),
     *("application", "queue", "partition", "preceding_job", "think_s"),
 )
+HEADER = re.compile(r"; *(MaxProcs|MaxNodes): *(\d{1,9})\b")
 COLUMN = {name: k for k, name in enumerate(FIELDS)}
-_TIMES = {"submit_s": 0, "run_s": -1, "estimate_s": -1}  # the smallest value that makes sense
+_TIMES = {"submit_s": -1, "run_s": -1, "estimate_s": -1}  # the smallest value that makes sense
 
 
 @dataclass(slots=True)
@@ -74,6 +76,28 @@ def read_swf(path: Path) -> SwfLog:
     if fields.shape[1] != len(FIELDS) or not _sound(fields).all():
         raise _first_fault(path)
     return _cleaned(path, fields)
+
+
+def processors_of(path: Path) -> int | None:
+    """The processors of the machine, as the log's header says: MaxProcs, or else MaxNodes.
+
+    None if it says neither.
+
+    Raises:
+        WorkloadError: the file cannot be read.
+    """
+    said: dict[str, int] = {}
+    try:
+        with _open(path) as lines:
+            for line in lines:
+                if line.strip() and not line.startswith(";"):
+                    break
+                found = HEADER.match(line)
+                if found is not None:
+                    said.setdefault(found[1], int(found[2]))
+    except (OSError, EOFError, zlib.error) as error:
+        raise WorkloadError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return said.get("MaxProcs") or said.get("MaxNodes")
 
 
 def _open(path: Path) -> TextIO:
@@ -128,15 +152,16 @@ def _fault(text: list[str]) -> str | None:
 
 def _cleaned(path: Path, fields: NDArray[np.float64]) -> SwfLog:
     run_s, estimate_s = fields[:, COLUMN["run_s"]], fields[:, COLUMN["estimate_s"]]
-    lasts, sized = run_s >= 0, _processors(fields) > 0
+    comes, lasts, sized = fields[:, COLUMN["submit_s"]] >= 0, run_s >= 0, _processors(fields) > 0
     notes = {
-        "left out: no run time (field 4)": ~lasts,
-        "left out: no processor count (fields 8 and 5)": lasts & ~sized,
-        "ran 0 s": lasts & sized & (run_s == 0),
-        "ran longer than estimated": sized & (estimate_s > 0) & (run_s > estimate_s),
+        "left out: no submission (field 2)": ~comes,
+        "left out: no run time (field 4)": comes & ~lasts,
+        "left out: no processor count (fields 8 and 5)": comes & lasts & ~sized,
+        "ran 0 s": comes & lasts & sized & (run_s == 0),
+        "ran longer than estimated": comes & sized & (estimate_s > 0) & (run_s > estimate_s),
     }
     counts = {what: int(which.sum()) for what, which in notes.items()}
-    kept = fields[lasts & sized]
+    kept = fields[comes & lasts & sized]
     submit_s = kept[:, COLUMN["submit_s"]]
     late = submit_s[1:] < submit_s[:-1]
     if late.any():

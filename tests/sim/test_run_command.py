@@ -6,6 +6,9 @@ import csv
 import io
 import json
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from dq_server.core.policies.sets import SETS
+from dq_server.sim import progress as progress_module
 from dq_server.sim.cli import sim
 from dq_server.sim.generators.kit import kit_like
+from dq_server.sim.output import Run, as_table
 from dq_server.sim.swf import FIELDS, write_swf
+from harness.commands import ROOT
 from tests.sim.logs import WriteLog
 from tests.sim.test_swf import line
 
@@ -175,6 +181,76 @@ def test_a_csv_can_go_down_a_pipe_which_stays_a_pipe(small: Any, tmp_path: Path)
         assert os.read(reader, 1 << 16).startswith(b"job_id,submit_s")
     finally:
         os.close(reader)
+
+
+def test_results_go_through_links_to_their_target(small: Any, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name, target in (("new", "there/new.csv"), ("old", "there/old.csv"), ("null", "/dev/null")):
+        link = tmp_path / name
+        link.symlink_to(target)
+        if name == "old":
+            link.write_text("before")
+        assert run(small, "--nodes", 10, "--policy", "easy", "--csv", link)[0] == 0
+        assert link.is_symlink()
+    assert (tmp_path / "there/new.csv").read_text().startswith("job_id,")
+    assert (tmp_path / "there/old.csv").read_text().startswith("job_id,")
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == ["new.csv", "old.csv"]
+    assert Path("/dev/null").is_char_device()
+
+
+def test_standard_output_is_a_place_for_a_csv(small: Any, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as out:
+        words = ["run", str(small), "--nodes", "10", "--policy", "easy", "--csv", "/dev/stdout"]
+        program = [sys.executable, "-c", "from dq_server.sim.cli import sim; sim()", *words]
+        subprocess.run(program, stdout=out, check=True, cwd=ROOT)
+    assert "job_id," in (tmp_path / "out").read_text()
+    assert Path("/dev/stdout").is_symlink()
+
+
+def test_the_size_of_the_machine_comes_from_the_header(small: Any, tmp_path: Path) -> None:
+    path = tmp_path / "with.swf"
+    body = "".join(k for k in small.read_text().splitlines(True) if not k.startswith(";"))
+    path.write_text("; MaxProcs: 10\n" + body)
+    said = json.loads(run(path, "--policy", "easy", "--json")[1])
+    assert said == {**json.loads(run(path, "--policy", "easy", "--json", "--nodes", 10)[1])}
+    assert said["nodes"] == 10
+    path.write_text(body)
+    code, _, err = run(path, "--policy", "easy")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "neither MaxProcs nor MaxNodes: give --nodes" in err
+
+
+def test_a_table_is_turned_round_where_it_is_too_wide(small: Any) -> None:
+    wide = run(small, "--nodes", 10, "--policy", "easy", "--policy", "fcfs")[1]
+    rows = [row.split() for row in wide.splitlines()]
+    runs = [Run(row[0], None, {k: float(v) for k, v in zip(rows[0][1:], row[1:], strict=True)})  # type: ignore[arg-type]
+            for row in rows[1:]]  # fmt: skip
+    assert as_table(runs, 400) == as_table(runs)
+    turned = as_table(runs, 80).splitlines()
+    assert max(map(len, turned)) <= 80
+    assert [row.split()[0] for row in turned] == rows[0]
+
+
+def test_long_simulations_show_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    shown.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(progress_module, "AFTER_S", 0.01)
+    monkeypatch.setattr(progress_module, "EVERY_S", 0.01)
+    seen = threading.Event()
+
+    def done() -> int:
+        seen.set()
+        return 7
+
+    with progress_module.progress("easy", 90, done):
+        assert seen.wait(60)
+    assert "easy" in shown.getvalue()
+    shown.isatty = lambda: False  # type: ignore[method-assign]
+    before = shown.getvalue()
+    with progress_module.progress("easy", 90, done):
+        pass
+    assert shown.getvalue() == before
 
 
 @pytest.mark.parametrize("policy", SETS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dq_server.sim.errors import WorkloadError
-from dq_server.sim.swf import FIELDS, read_swf, write_swf
+from dq_server.sim.swf import FIELDS, processors_of, read_swf, write_swf
 from dq_server.sim.workload import RigidWorkload
 from tests.sim.logs import WriteLog
 
@@ -59,9 +59,11 @@ def test_what_is_odd_is_counted_and_nothing_vanishes_silently(log: WriteLog) -> 
         line(4, run=50, estimate=20),
         line(5, submit=9),
         line(6, submit=3),
+        line(7, submit=-1, run=0),
     )
     read = read_swf(path)
     assert read.notes == {
+        "left out: no submission (field 2)": 1,
         "ran 0 s": 1,
         "left out: no run time (field 4)": 1,
         "left out: no processor count (fields 8 and 5)": 1,
@@ -87,6 +89,23 @@ def test_what_is_odd_is_counted_and_nothing_vanishes_silently(log: WriteLog) -> 
 def test_a_line_that_is_no_job_is_named(log: WriteLog, bad: str, says: str) -> None:
     with pytest.raises(WorkloadError, match=says):
         read_swf(log(line(1), bad, line(3)))
+
+
+@pytest.mark.parametrize(
+    ("header", "processors"),
+    [
+        ("; MaxNodes: 48\n; MaxProcs: 96\n", 96),
+        ("; MaxNodes: 48 (of two kinds)\n", 48),
+        ("; Computer: MaxProcs: 7\n;MaxProcs:100\n", 100),
+        ("; MaxProcs: -1\n; Note: none\n", None),
+        ("", None),
+    ],
+)
+def test_the_machine_is_in_the_header(log: WriteLog, header: str, processors: int | None) -> None:
+    path = log(line(1))
+    text = "".join(k for k in path.read_text().splitlines(True) if not k.startswith(";"))
+    path.write_text(header + text + "; MaxProcs: 3\n")
+    assert processors_of(path) == processors
 
 
 def test_a_torn_gzip_file_is_named(log: WriteLog) -> None:
