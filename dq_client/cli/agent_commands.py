@@ -11,7 +11,7 @@ import psutil
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.output import note, print_json, table
+from dq_client.cli.output import note, print_json, say, table
 from dq_client.cli.requests import json_option
 from dq_client.cli.values import parse_memory, parse_time, require_above_zero
 from dq_client.cluster import require_feature, require_name, usable_cores
@@ -136,7 +136,7 @@ def agent_run(source: str | None, **o: Any) -> None:
 @agent.command("credentials")
 def agent_credentials() -> None:
     """Print what an agent on a machine without this DQ_HOME needs. It is a secret."""
-    print(credentials.encode(credentials.of_home(Home.default())))
+    say(credentials.encode(credentials.of_home(Home.default())))
 
 
 @agent.command("stop")
@@ -164,4 +164,4 @@ def agent_status(as_json: bool) -> None:
     if as_json:
         print_json(agents={name: {"pid": info["pid"]} for name, info in found.items()})
         return
-    print(table(("AGENT", "PID"), [(name, int(info["pid"])) for name, info in found.items()]))
+    say(table(("AGENT", "PID"), [(name, int(info["pid"])) for name, info in found.items()]))

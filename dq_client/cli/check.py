@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dq_client.check import Finding, check_source
-from dq_client.cli.output import note, print_json
+from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import json_option
 from dq_client.errors import UsageError
 
@@ -34,7 +34,7 @@ def check(programs: tuple[str, ...], as_json: bool) -> int:
         print_json(findings=rows)
     else:
         for finding in findings:
-            click.echo(str(finding))
+            say(str(finding))
         count = len(findings)
         note("nothing found" if not count else f"{count} finding{'s' if count > 1 else ''}")
     return 1 if findings else 0

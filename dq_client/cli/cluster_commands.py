@@ -12,7 +12,7 @@ import click
 
 from dq_client import bringup
 from dq_client import messages as m
-from dq_client.cli.output import note, print_json
+from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option
 from dq_client.cli.requests import server as connected
 from dq_client.cli.values import require_above_zero
@@ -312,8 +312,8 @@ def server_status(as_json: bool) -> None:
     if as_json:
         print_json(pid=info["pid"], **status)
         return
-    print(f"pid:        {info['pid']}")
+    say(f"pid:        {info['pid']}")
     for key in ("address", "version", "epoch", "launcher", "growth", "processors", "idle"):
-        print(f"{key + ':':12}{status[key]}")
+        say(f"{key + ':':12}{status[key]}")
     counts = ", ".join(f"{n} {state}" for state, n in status["jobs"].items() if n)
-    print(f"jobs:       {counts or 'none'}")
+    say(f"jobs:       {counts or 'none'}")

@@ -19,7 +19,7 @@ from dq_client import bringup, environment
 from dq_client import messages as m
 from dq_client.cli.job_commands import output_of
 from dq_client.cli.job_views import sizes_table
-from dq_client.cli.output import note, print_json
+from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option
 from dq_client.cluster import Cluster, local_cluster, usable_cores
 from dq_client.connection import Connection
@@ -198,13 +198,13 @@ def _outcome(run: Demo, orphans: int, *, as_json: bool) -> int:
     if as_json:
         print_json(ok=ok, job=job, result_ok=run.result_ok, orphans=orphans, report=str(run.report))
         return 0 if ok else 1
-    print(sizes_table(job["sizes"]))
+    say(sizes_table(job["sizes"]))
     spot = job["sweet_spot"]
-    print()
-    print(f"sweet spot:   {f'{spot} processors' if spot else 'not reached: every size gained'}")
-    print(f"product:      {PRODUCT[run.verdict]}")
-    print(f"left behind:  {orphans} processes")
-    print(f"report:       {run.report}")
+    say()
+    say(f"sweet spot:   {f'{spot} processors' if spot else 'not reached: every size gained'}")
+    say(f"product:      {PRODUCT[run.verdict]}")
+    say(f"left behind:  {orphans} processes")
+    say(f"report:       {run.report}")
     if job["state"] != "done":
-        print(f"the job {job['state']}: {job['reason']}")
+        say(f"the job {job['state']}: {job['reason']}")
     return 0 if ok else 1

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from dq_client.cli.output import note, print_json
+from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import json_option
 from dq_client.cluster import read_cluster, usable_cores
 from dq_client.errors import DQError, UsageError
@@ -71,7 +71,7 @@ def clean_up(as_json: bool) -> int:
     if as_json:
         print_json(removed=[{"tag": f.tag, "what": f.what} for f in found])
     else:
-        print("\n".join(f"removed contained cluster {f.tag}: {f.what}" for f in found) or "clean")
+        say("\n".join(f"removed contained cluster {f.tag}: {f.what}" for f in found) or "clean")
     return 0
 
 
@@ -104,14 +104,14 @@ def check_hosts(file: str, as_json: bool) -> int:
     for f in found:
         facts = f.facts
         if f.problem or facts is None:
-            print(f"NO  {f.problem}")
+            say(f"NO  {f.problem}")
         else:
-            print(
+            say(
                 f"ok  {f.host.name}: {facts.processors} processors, {facts.interface}"
                 f" ({facts.address}), {facts.library}, files in {facts.home}"
             )
         for text in facts.notes if facts is not None else ():
-            print(f"    {text}")
+            say(f"    {text}")
     return 0 if good else 1
 
 
@@ -124,7 +124,7 @@ def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: 
     if as_json:
         print_json(**report)
     else:
-        print(print_emulation(report))
+        say(print_emulation(report))
     return 0 if report["ok"] else 1
 
 
@@ -169,9 +169,9 @@ def doctor(
         return 0 if good else 1
     width = max(len(f["name"]) for f in facts)
     for fact in facts:
-        print(f"{'ok  ' if fact['ok'] else 'NO  '}{fact['name']:{width}}  {fact['detail']}")
+        say(f"{'ok  ' if fact['ok'] else 'NO  '}{fact['name']:{width}}  {fact['detail']}")
         if fact["consequence"]:
-            print(f"    {'':{width}}  → {fact['consequence']}")
-    print()
-    print(said(way, ranks))
+            say(f"    {'':{width}}  → {fact['consequence']}")
+    say()
+    say(said(way, ranks))
     return 0 if good else 1

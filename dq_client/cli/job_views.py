@@ -13,10 +13,11 @@ from dq_client import messages as m
 from dq_client.cli.job_commands import output_of
 from dq_client.cli.output import (
     clock,
-    coloured,
     duration,
     note,
     print_json,
+    say,
+    say_coloured,
     table,
     terminal_width,
 )
@@ -56,8 +57,8 @@ def jobs(active: bool, as_json: bool, limit: int | None, **which: str | None) ->
         rows.append((j["id"], name, j["kind"], j["state"], size, j["sweet_spot"], took))
     head = ("ID", "NAME", "KIND", "STATE", "PROCS", "SWEET SPOT", "RAN")
     lines = table(head, rows, width=terminal_width(), shortened="NAME").split("\n")
-    shown = [coloured(line, row[3]) for line, row in zip(lines[1:], rows, strict=True)]
-    print("\n".join([lines[0], *shown]))
+    say(lines[0])
+    say_coloured(lines[1:], [row[3] for row in rows])
 
 
 def _chosen(
@@ -95,8 +96,8 @@ def job(job_id: int, as_json: bool) -> None:
     else:
         _show_job(view)
     if errors:
-        print("\nits last lines on stderr:")
-        print("\n".join(f"  {line}" for line in errors))
+        say("\nits last lines on stderr:")
+        say("\n".join(f"  {line}" for line in errors))
     if failed:
         note(f"all it wrote: dq logs {view['id']} and dq logs --err {view['id']}; its story:"
              f" dq why {view['id']}")  # fmt: skip
@@ -127,11 +128,11 @@ def _show_job(view: dict[str, Any]) -> None:
     if view["protection"]:
         _line("protection", protection_line(view))
     if view["scheduled"]:
-        print()
-        print(scheduled_table(view["scheduled"]))
+        say()
+        say(scheduled_table(view["scheduled"]))
     if view["sizes"]:
-        print()
-        print(sizes_table(view["sizes"]))
+        say()
+        say(sizes_table(view["sizes"]))
 
 
 def _show_array(view: dict[str, Any]) -> None:
@@ -152,7 +153,7 @@ def _show_array(view: dict[str, Any]) -> None:
 
 
 def _line(name: str, value: object) -> None:
-    print(f"{name + ':':14}{value}".rstrip())
+    say(f"{name + ':':14}{value}".rstrip())
 
 
 def _last_errors(connection: Connection, job_id: int) -> list[str]:
@@ -221,10 +222,10 @@ def why(job_id: int, as_json: bool) -> None:
     if as_json:
         print_json(**view)
         return
-    print(f"job {view['job']} is {view['state']}")
+    say(f"job {view['job']} is {view['state']}")
     for reason in view["now"]:
-        print(f"  {reason['text']}")
+        say(f"  {reason['text']}")
     if view["story"]:
-        print("so far:")
+        say("so far:")
     for line in view["story"]:
-        print(f"  {clock(line['time_s'])}  {line['what']:10} {line['text']}")
+        say(f"  {clock(line['time_s'])}  {line['what']:10} {line['text']}")

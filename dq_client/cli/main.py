@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from dq_client import __version__
+from dq_client.cli.output import note
 from dq_client.errors import DQError, UsageError
 
 INTERRUPTED = 130
@@ -104,7 +105,7 @@ def main(argv: list[str] | None = None) -> Any:
         result = cli.main(args=argv, prog_name="dq", standalone_mode=False)
         sys.stdout.flush()
     except DQError as e:
-        print(f"dq: {e}", file=sys.stderr)
+        note(f"dq: {e}")
         return _leave(e.exit_code)
     except click.exceptions.Abort:
         return _leave(INTERRUPTED)
@@ -112,7 +113,7 @@ def main(argv: list[str] | None = None) -> Any:
         context = getattr(e, "ctx", None)
         where = context.command_path if context is not None else "dq"
         text = e.format_message()  # the whole help where only a subcommand is missing
-        print(text if text.startswith("Usage:") else f"{where}: {text}", file=sys.stderr)
+        note(text if text.startswith("Usage:") else f"{where}: {text}")
         return _leave(e.exit_code)
     except KeyboardInterrupt:
         return _leave(INTERRUPTED)
@@ -122,7 +123,7 @@ def main(argv: list[str] | None = None) -> Any:
         return _leave(0)
     except OSError as e:
         # An error that no command handled, a full disk under stdout for example: no traceback.
-        print(f"dq: {e.filename or 'the output'}: {e.strerror or e}", file=sys.stderr)
+        note(f"dq: {e.filename or 'the output'}: {e.strerror or e}")
         try:
             sys.stdout.flush()
         except OSError:

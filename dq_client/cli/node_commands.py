@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.output import clock, duration, note, print_json, table
+from dq_client.cli.output import clock, duration, note, print_json, say, table
 from dq_client.cli.requests import ask, json_option, records, server
 from dq_client.cli.values import parse_time
 from dq_client.errors import DQError
@@ -27,7 +27,7 @@ def nodes(everything: bool, as_json: bool) -> None:
         print_json(nodes=found)
         return
     shown = [n for n in found if everything or n["state"] != "left"]
-    print(nodes_table(shown, time.time()))
+    say(nodes_table(shown, time.time()))
     left = len(found) - len(shown)
     if left:
         note(f"{left} more {'has' if left == 1 else 'have'} left: dq nodes --all")

@@ -10,9 +10,11 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from unicodedata import combining, east_asian_width
+
+from dq_client.report.text import printable
 
 SCHEMA = 1
 SHORTEST = 8  # columns that a shortened column keeps
@@ -24,9 +26,26 @@ def print_json(**data: Any) -> None:
     print(json.dumps({"schema": SCHEMA, **data}), flush=True)
 
 
+def say(*words: object) -> None:
+    """Print a text for people."""
+    print(shown(" ".join(map(str, words))), flush=True)
+
+
 def note(text: str) -> None:
     """Print a note for the user on stderr, so that it never mixes with data."""
-    print(text, file=sys.stderr, flush=True)
+    print(shown(text), file=sys.stderr, flush=True)
+
+
+def shown(text: str) -> str:
+    """A text of several lines as it may reach a terminal: much of it are words of others."""
+    return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))
+
+
+def say_coloured(lines: Iterable[str], states: Iterable[str]) -> None:
+    """Print the lines of jobs, each in the colour of its job's state."""
+    each = zip(lines, states, strict=True)
+    text = "\n".join(coloured(shown(line), state) for line, state in each)
+    print(text, end="\n" * bool(text), flush=True)
 
 
 def table(
@@ -98,7 +117,7 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return str(value)
+    return printable(str(value))
 
 
 def clock(time_s: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.output import clock, duration, note, print_json, table
+from dq_client.cli.output import clock, duration, note, print_json, say, table
 from dq_client.cli.requests import ask, json_option, records
 
 SHOWN = 15  # decisions, without --all
@@ -25,17 +25,17 @@ def pool(everything: bool, as_json: bool) -> None:
         print_json(pool=found)
         return
     now = time.time()
-    print(_head(found))
+    say(_head(found))
     if found["refused"] is not None:
         wait_s = found["refused"]["until_s"] - now
         again = f"; it is asked again in {duration(wait_s)}" if wait_s > 0 else ""
-        print(f"the engine refused last: {found['refused']['why']}{again}")
-    print()
-    print(_tickets(found["tickets"], now))
+        say(f"the engine refused last: {found['refused']['why']}{again}")
+    say()
+    say(_tickets(found["tickets"], now))
     shown = found["decisions"] if everything else found["decisions"][-SHOWN:]
     if shown:
-        print()
-        print(_decisions(shown))
+        say()
+        say(_decisions(shown))
     left = len(found["decisions"]) - len(shown)
     if left:
         note(f"{left} earlier decisions: dq pool --all")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dq_client.cli.output import print_json
+from dq_client.cli.output import print_json, say
 from dq_client.cli.requests import JobId, json_option, records
 from dq_client.errors import NotFound, UsageError
 
@@ -49,7 +49,7 @@ def report(what: str | None, output: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(**{key: value for key, value in data.items() if key != "schema"})
     else:
-        print(output)
+        say(output)
 
 
 def _job_id(what: str | None) -> int | None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import click
 
 from dq_client import messages as m
-from dq_client.cli.output import clock, note, print_json, table
+from dq_client.cli.output import clock, note, print_json, say, table
 from dq_client.cli.requests import ask, json_option, records, server
 from dq_client.cli.values import parse_time
 from dq_client.errors import UsageError
@@ -93,7 +93,7 @@ def reserve(
     elif cancel is not None:
         note(f"reservation {name} is cancelled")
     else:
-        print(name)
+        say(name)
 
 
 @click.command()
@@ -117,4 +117,4 @@ def reservations(as_json: bool) -> None:
         )
         for r in found
     ]
-    print(table(("NAME", "PROCS", "BEGINS", "ENDS", "FOR", "RUNNING", "WAITING"), rows))
+    say(table(("NAME", "PROCS", "BEGINS", "ENDS", "FOR", "RUNNING", "WAITING"), rows))

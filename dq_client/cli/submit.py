@@ -14,7 +14,7 @@ import click
 from dq_client import environment
 from dq_client import messages as m
 from dq_client.cli.arrays import parse_array
-from dq_client.cli.output import note, print_json
+from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option, server
 from dq_client.cli.script_options import runnable, with_script_options
 from dq_client.cli.values import (
@@ -186,7 +186,7 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
         elif o["as_json"]:
             print_json(job={"id": reply.job})
         else:
-            print(reply.job, flush=True)
+            say(reply.job)
         return wait_for(connection, reply.job) if o["wait"] else 0
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.output import SCHEMA, clock, note
+from dq_client.cli.output import SCHEMA, clock, note, say
 from dq_client.cli.requests import JobId, ask, json_option, resolve, server
 from dq_client.connection import Connection
 from dq_client.errors import NotFound, UsageError
@@ -117,12 +117,12 @@ def line(event: Event) -> str:
 
 def _print_lines(events: list[Event]) -> None:
     for event in events:
-        print(line(event), flush=True)
+        say(line(event))
 
 
 def _print_json(events: list[Event]) -> None:
     for event in events:
-        print(json.dumps({"schema": SCHEMA, **event.plain()}), flush=True)
+        say(json.dumps({"schema": SCHEMA, **event.plain()}))
 
 
 def _above(live: Live) -> Callable[[list[Event]], None]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dq_client import bringup
-from dq_client.cli.output import note, print_json
+from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import json_option
 from dq_client.errors import NotFound, UsageError
 from dq_client.home import Home
@@ -58,7 +58,7 @@ def _say(url: str, *, as_json: bool) -> None:
     if as_json:
         print_json(url=url)
     else:
-        print(url, flush=True)
+        say(url)
 
 
 @web.command("stop")
@@ -79,4 +79,4 @@ def status(as_json: bool) -> None:
     if as_json:
         print_json(url=info["url"], pid=info["pid"], port=info["port"])
     else:
-        print(f"{info['url']}  (pid {info['pid']})")
+        say(f"{info['url']}  (pid {info['pid']})")
