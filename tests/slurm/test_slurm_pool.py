@@ -11,7 +11,9 @@ import pytest
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
 
-pytestmark = [pytest.mark.live, pytest.mark.slurm]
+# Under control groups, as on most sites, whatever a step leaves behind dies with it.
+TRACKING = pytest.mark.parametrize("slurm", ["linuxproc", "cgroup"], indirect=True, scope="module")
+pytestmark = [pytest.mark.live, pytest.mark.slurm, TRACKING]
 
 GROWING = ("--", "python", "-m", "tests.live.growing", "--n", 96)
 
