@@ -26,7 +26,6 @@ import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from harness.commands import ROOT
 from harness.live import Job, Live
@@ -95,7 +94,7 @@ def walked(growth: str, launcher: str, megabytes: float) -> Lost:
         program.write_text(PROGRAM)
         cluster = Live(root / "home", launcher)
         cluster.up(max(SIZES), "--config", config)
-        asked_s = []
+        asked_s: list[float] = []
         try:
             words = ["--", sys.executable, program, megabytes, log]
             job = cluster.submit("-n", SIZES[0], "--sizes", "1,2,4", *words)
