@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from harness.commands import ROOT
 from tests.lab.conftest import LabMaker
 from tests.lab.test_hosts import job, nodes, product, until
 from tests.lab.test_hosts_shared import up
@@ -14,6 +15,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 NAMES = ("alpha", "beta", "gamma")
 ALL = '["alpha", "beta", "gamma"]'
+GROWING = ROOT / "tests/live/growing.py"
 HEARTBEAT_S = 2.0
 CUT_S = 30
 SLOW_MBIT = 20
@@ -35,7 +37,8 @@ def test_a_job_tries_a_machine_behind_a_slow_line_and_leaves_it(make_lab: LabMak
 def test_half_a_minute_without_a_machine_costs_one_restart(make_lab: LabMaker) -> None:
     lab = make_lab(*NAMES, shared_home=True)  # which a restart across machines needs
     up(lab, ALL, "10.77.0.0/24", f"--heartbeat {HEARTBEAT_S}")
-    words = "python -m apps.matmul --n 600 --iterations 2000 --check"
+    # A turn takes a quarter of a second on the two machines that are left: it lasts.
+    words = f"python {GROWING} --n 96 --iterations 250 --seconds 1"
     lab.ok("alpha", f"dq submit -n 6 --sizes 2,4,6 --protect partner -- {words}")
     until(lambda: (job(lab)["remap_points"] or 0) > 20, "it does not get on")
     cut_s = time.monotonic()
