@@ -29,6 +29,7 @@ MARK_VARIABLE = "DQ_PROBE_MARK"
 OTHER_NODE = spelled_in_numbers("another-node")
 
 NO_JOBS = "no MPI job can run on this machine"
+NO_MPIEXEC_JOBS = 'no job runs under launcher = "mpiexec"'  # DQ may start ranks itself all the same
 NO_JOINING = "no rank joins a running job: a resize ends them all and starts others (docs/mpi.md)"
 
 
@@ -54,7 +55,7 @@ class ProbeResult:
 
 
 PROBES = (
-    Probe("start two ranks", "start", 2, NO_JOBS),
+    Probe("start two ranks", "start", 2, NO_MPIEXEC_JOBS),
     Probe("spawn on a named host", "spawn", 1, NO_JOINING),
     Probe("merge old and new ranks", "merge", 1, NO_JOINING),
     Probe("disconnect", "disconnect", 1, NO_JOINING),
@@ -75,9 +76,9 @@ def probe_mpi(limit_s: float = LIMIT_S) -> list[ProbeResult]:
     if not library.ok:
         return [library]
     try:
-        mpiexec = find_mpiexec()
+        mpiexec = find_mpiexec(library.detail)
     except LaunchError as error:
-        return [library, ProbeResult("mpiexec", False, str(error), NO_JOBS)]
+        return [library, ProbeResult("mpiexec", False, str(error), NO_MPIEXEC_JOBS)]
     results = [library, ProbeResult("mpiexec", True, mpiexec, "")]
     is_mpich = library.detail.startswith("MPICH")
     with tempfile.TemporaryDirectory(prefix="dq-probe") as folder:

@@ -48,9 +48,9 @@ def first_state(session: Session, comm: MPI.Intracomm) -> JobPosition:
         welcome = session.server().hello(comm.size, legal)
         if welcome is not None and welcome.rows * welcome.cols == comm.size:
             state = _as_told(welcome)
-            if session.backend.name == "restart":
-                session.server().resizes_by_restart()
             state.resize_id = int(os.environ.get(INHERITS_VARIABLE) or 0)
+            if session.backend.name == "restart" and not state.resize_id:
+                session.server().resizes_by_restart()  # else it knows: it has restarted the job
     found: JobPosition = idle_bcast(comm, state)
     return found
 

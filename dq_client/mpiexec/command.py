@@ -88,10 +88,16 @@ def check_placement(placement: Sequence[tuple[str, int]]) -> None:
         seen.add(node)
 
 
-def find_mpiexec() -> str:
-    """MPICH's mpiexec: the one beside this Python if there is one, else the first in PATH."""
+def find_mpiexec(library: str = "") -> str:
+    """The mpiexec beside this Python if there is one, else the first in PATH.
+
+    library: the MPI whose ranks it has to start, such as "MPICH 4.0.2". Where several MPIs are
+    installed (Debian), the plain name may be another one's.
+    """
     beside = Path(sys.executable).with_name("mpiexec")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+    if library.startswith("MPICH") and (not found or open_mpi.is_open_mpi(found)):
+        found = shutil.which("mpiexec.mpich") or shutil.which("mpiexec.hydra") or found
     if not found:
         raise LaunchError(
             "no mpiexec found: install an MPI, for example pip install 'dq-mpi[mpich]'"

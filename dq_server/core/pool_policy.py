@@ -7,6 +7,7 @@ Ask when
   order. A job counts if it could start once all nodes that may still be asked for have come: for
   one that has to wait for running jobs to end as well, nodes would only stand idle. Jobs behind
   such a one count if the start policy backfills and EASY's rule (policies/shadow.py) lets them;
+* a waiting job needs memory, GPUs or features that what is idle does not have (pool_needs.py);
 * a waiting job needs nodes that last longer than those that are there (features/node_ends.py);
 * jobs that can be moved have processors on nodes whose time ends soon (pool_renewal.py);
 * nobody waits, nothing is on its way, and a running malleable job would gain on its next size:
@@ -26,7 +27,7 @@ This file reads the state and changes nothing; features/pool.py does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil
@@ -49,11 +50,15 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.shadow import Reservation, reserve
+from dq_server.core.pool_needs import wanted_for, with_hidden
 from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
 
 declare(
     pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"
     " idle and {coming} on their way: {nodes} nodes more",
+    pool_for_needs="{count} waiting jobs, job {head} first: what is idle lacks memory, GPUs or"
+    " features that they ask for; they need {lacking} processors elsewhere, {coming} are on their"
+    " way: {nodes} nodes more",
     pool_min="{alive} nodes are there or on their way, min = {min}: {nodes} nodes more",
     pool_for_growth="job {job} would gain {gain_pct:.1f} % on {next_size} instead of {size}"
     " ({how}); {idle} are idle: {nodes} nodes more",
@@ -87,6 +92,7 @@ class _Demand:
 
     processors: int = 0
     kept: int = 0  # needed by the first of the others
+    lacking: int = 0  # of `processors`, those that have to be on new nodes, whatever is idle
     jobs: list[Job] = field(default_factory=list)
     passing: list[Job] = field(default_factory=list)
 
@@ -115,7 +121,10 @@ class View:
         reach = self.supply + self.room * self.per_node
         ahead: Reservation | None = None
         for job in self._line():
-            needed = job.needed
+            wanted = wanted_for(self.state, job)
+            if wanted is None:
+                continue  # no node can hold it: it holds up nobody
+            needed = wanted.processors
             fits = found.processors + needed <= reach
             if ahead is not None:
                 if fits and self._passes(job, ahead):
@@ -125,6 +134,7 @@ class View:
             elif fits:
                 found.jobs.append(job)
                 found.processors += needed
+                found.lacking += wanted.lacking
             elif needed > self.options.processors and needed > possible(self.state, self.options):
                 continue  # max was larger when it was submitted: it holds up nobody
             else:
@@ -143,7 +153,7 @@ class View:
         excused = [
             p for f in self.state.features["excused"] if (p := f.excused(self.state)) is not None
         ]
-        line: Iterable[Job] = self.state.line(self.now)
+        line = with_hidden(self.state, self.state.line(self.now), self.now)
         if excused:
             line = (job for job in line if not any(p(job) for p in excused))
         return islice(line, self.options.depth)
@@ -179,7 +189,12 @@ def to_ask(view: View) -> Ask | None:
     if not view.room or view.now < view.pool.retry_s:
         return None
     demand, per_node = view.demand, view.per_node
-    missing = demand.processors - view.supply
+    missing, lacking = demand.processors - view.supply, demand.lacking - view.coming
+    if lacking > 0 and lacking >= missing:
+        nodes = min(view.room, ceil(lacking / per_node))
+        figures = {"count": len(demand.jobs), "head": demand.jobs[0].id, "coming": view.coming}
+        reason = because("pool_for_needs", lacking=demand.lacking, nodes=nodes, **figures)
+        return Ask(nodes, reason, tuple(demand.jobs), tuple(demand.passing))
     if missing > 0:
         nodes = min(view.room, ceil(missing / per_node))
         reason = because(

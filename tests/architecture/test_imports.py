@@ -31,6 +31,7 @@ AROUND = {
 }
 # Tests whose subject is an experiment or a benchmark: each may import that one.
 SUBJECTS = {
+    "tests/client/test_any_mpi_lost.py": {"benchmarks.any_mpi"},
     "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
     "tests/live/test_load.py": {"benchmarks.load"},
     "tests/live/test_loss.py": {"benchmarks.loss"},

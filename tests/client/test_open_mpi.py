@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dq_client.launch import LaunchError
-from dq_client.mpiexec.command import launch_command
+from dq_client.mpiexec.command import find_mpiexec, launch_command
 from dq_client.mpiexec.open_mpi import is_open_mpi
 
 
@@ -32,6 +32,21 @@ def test_it_is_told_from_mpich(tmp_path: Path) -> None:
     (both / "mpiexec").unlink()
     (both / "mpiexec").symlink_to(both / "mpiexec.mpich")
     assert not is_open_mpi(str(both / "mpiexec"))
+
+
+def test_where_both_are_installed_each_library_gets_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian's alternatives let `mpiexec` be Open MPI's beside MPICH's library."""
+    installed(tmp_path, "ompi_info", "mpiexec.openmpi", "mpiexec.mpich", "python")
+    (tmp_path / "mpiexec").symlink_to(tmp_path / "mpiexec.openmpi")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "elsewhere" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_mpiexec() == str(tmp_path / "mpiexec")
+    assert find_mpiexec("Open MPI 4.1.4") == str(tmp_path / "mpiexec")
+    assert find_mpiexec("MPICH 4.0.2") == str(tmp_path / "mpiexec.mpich")
+    (tmp_path / "mpiexec.mpich").unlink()
+    assert find_mpiexec("MPICH 4.0.2") == str(tmp_path / "mpiexec")  # and the trial says more
 
 
 def test_its_command_line_names_one_machine(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AskNodes, GiveNode, StartJob
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.jobs import JobState
+from dq_server.core.model.needs import Needs
 from dq_server.core.model.pool import PoolOptions, TicketState
 from tests.core.pool_cluster import PoolCluster
 
 BY_ITSELF = {"pool_idle", "pool_withdrawn"}  # why the policy gives back of its own accord
+MEMORY = 4 << 30  # of a node
 POLICIES = (
     {"start": "fcfs"},
     {"start": "easy"},
@@ -56,6 +58,10 @@ class Watched(PoolCluster):
             assert ticket.state is not TicketState.UP or ticket.node in up, number
         return actions
 
+    def join(self, number: int) -> None:
+        count = self.ticket(number).shape.processors
+        self.do(ev.NodeJoined(f"p{number}", count, memory=MEMORY))
+
     def unflapping(self, options: PoolOptions) -> None:
         """A node that was given back for being idle had been there for idle_s, up and idle."""
         for note in self.pool.notes:
@@ -73,7 +79,10 @@ def happen(c: Watched, what: int, which: int, more: int) -> None:
     match what:
         case 0 | 1 | 2:
             sizes = (1, 2, 4) if more % 2 else (which % 5 + 1,)
-            c.submit(*sizes, start=sizes[which % len(sizes)], estimate_s=10.0 * more + 1)
+            # Some need more than their share of a node's memory, some more than a node has.
+            needs = Needs(memory=more % 6 * MEMORY // 4) if which % 3 and more % 6 else None
+            start_on = sizes[which % len(sizes)]
+            c.submit(*sizes, start=start_on, estimate_s=10.0 * more + 1, needs=needs)
         case 3 | 4:
             start(c)
         case 5 if ticket is not None and ticket.state is TicketState.ASKED:

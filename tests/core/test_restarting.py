@@ -104,6 +104,18 @@ def test_an_exit_code_of_0_does_not_say_that_the_work_is_done(cluster: MakeClust
     assert state(job) is JobState.DONE
 
 
+def test_a_late_word_of_a_start_that_is_over_is_none_of_the_next(cluster: MakeCluster) -> None:
+    """It comes while the job waits to start again, and has the number of its last start still."""
+    c = cluster(2, per_node=1, resize="none")
+    job = c.submit(2, protection=DISK)
+    c.do(ev.NodeLost("n02"))
+    c.end(job, 255)
+    assert (state(job), job.instance) == (JobState.QUEUED, 1)
+    c.do(ev.WorkDone(job.id, 1))
+    c.do(ev.NodeJoined("n02", 1))
+    assert (job.instance, job.work_done) == (2, False)
+
+
 def test_restarts_are_bounded(cluster: MakeCluster) -> None:
     c = cluster(2)
     job = c.submit(2, protection=Protection("disk", restarts=2))

@@ -169,6 +169,12 @@ class Lab:
         """Put it back."""
         self._on_switch(f"ip link set v0{name} up")
 
+    def slow(self, name: str, mbit: int) -> None:
+        """Let no more than this through a machine's eth0, either way."""
+        shape = f"root tbf rate {mbit}mbit burst 32kb limit 400kb"
+        self._on_switch(f"tc qdisc replace dev v0{name} {shape}")
+        self._inside(name, f"tc qdisc replace dev eth0 {shape}")
+
     def kill(self, name: str) -> None:
         """The machine dies: no process of it says anything any more."""
         self.cut(name)

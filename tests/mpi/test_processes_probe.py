@@ -10,7 +10,7 @@ import pytest
 
 from dq_client import mpi_probe
 from dq_client.launch import LaunchError
-from dq_client.mpi_probe import NO_JOBS, PROBES, can_resize, probe_mpi
+from dq_client.mpi_probe import NO_MPIEXEC_JOBS, PROBES, can_resize, probe_mpi
 
 
 def fake_mpiexec(folder: Path, script: str) -> str:
@@ -44,11 +44,11 @@ def test_mpi_that_cannot_start_ends_the_trials_and_says_what_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str
 ) -> None:
     mpiexec = fake_mpiexec(tmp_path, script)
-    monkeypatch.setattr(mpi_probe, "find_mpiexec", lambda: mpiexec)
+    monkeypatch.setattr(mpi_probe, "find_mpiexec", lambda _: mpiexec)
     results = probe_mpi(limit_s=2)
     assert [r.ok for r in results] == [True, True, False]
     assert says in results[-1].detail
-    assert results[-1].consequence == NO_JOBS
+    assert results[-1].consequence == NO_MPIEXEC_JOBS
     assert not can_resize(results)
 
 
@@ -61,17 +61,17 @@ def test_foreign_mpiexec_is_recognised(tmp_path: Path, monkeypatch: pytest.Monke
         "sys.exit(subprocess.call(sys.argv[at:], env=env))"
     )
     mpiexec = fake_mpiexec(tmp_path, script)
-    monkeypatch.setattr(mpi_probe, "find_mpiexec", lambda: mpiexec)
+    monkeypatch.setattr(mpi_probe, "find_mpiexec", lambda _: mpiexec)
     results = probe_mpi()
     assert "do not belong together" in results[-1].detail
 
 
 @pytest.mark.mpi
 def test_missing_mpiexec_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> Never:
+    def missing(_: str) -> Never:
         raise LaunchError("no mpiexec found: install an MPI")
 
     monkeypatch.setattr(mpi_probe, "find_mpiexec", missing)
     last = probe_mpi()[-1]
-    assert (last.name, last.ok, last.consequence) == ("mpiexec", False, NO_JOBS)
+    assert (last.name, last.ok, last.consequence) == ("mpiexec", False, NO_MPIEXEC_JOBS)
     assert last.detail.startswith("no mpiexec found")

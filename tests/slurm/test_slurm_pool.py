@@ -11,7 +11,9 @@ import pytest
 from tests.slurm.minislurm import MiniSlurm
 from tests.slurm.on_slurm import OnSlurm
 
-pytestmark = [pytest.mark.live, pytest.mark.slurm]
+# Under control groups, as on most sites, whatever a step leaves behind dies with it.
+TRACKING = pytest.mark.parametrize("slurm", ["linuxproc", "cgroup"], indirect=True, scope="module")
+pytestmark = [pytest.mark.live, pytest.mark.slurm, TRACKING]
 
 GROWING = ("--", "python", "-m", "tests.live.growing", "--n", 96)
 
@@ -94,7 +96,9 @@ def test_a_preempted_node_is_empty_at_once_and_the_job_goes_on(
         if kind in ("DrainRequested", "NodeLeft") and body["node"] == "n2"
     }
     # Less than a second on a quiet machine; Slurm would kill it after 30.
-    assert times["NodeLeft"] - times["DrainRequested"] <= 10.0
+    empty_s = times["NodeLeft"] - times["DrainRequested"]
+    print(f"\nempty {empty_s:.2f} s after the SIGTERM")
+    assert empty_s <= 10.0
     view = on_slurm.job(job)
     assert (view["state"], view["processors"]) == ("running", 3)
     assert "its agent was told to go" in str(on_slurm.journal())

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -183,31 +182,3 @@ def test_outside_of_an_allocation_it_says_what_to_do(on_slurm: OnSlurm) -> None:
     file.write_text('engine = "slurm"\n[pool]\nmax = 2\ncolour = 3\n[slurm]\n')
     done = on_slurm.run("up", "--cluster", file, "--detach")
     assert done.returncode == 2 and f"{file}: unknown setting 'colour' in [pool]" in done.stderr
-
-
-@pytest.fixture
-def strict(possible: None, tmp_path: Path) -> Iterator[MiniSlurm]:
-    """Whatever a step leaves behind dies with it."""
-    made = MiniSlurm(tmp_path / "slurm", 2, strict=True)
-    try:
-        try:
-            made.start()
-        except RuntimeError as e:
-            pytest.skip(f"no proctrack/cgroup here: {str(e)[-300:]}")
-        yield made
-    finally:
-        made.stop()
-
-
-def test_under_strict_control_groups(
-    strict: MiniSlurm, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    on_slurm = OnSlurm(tmp_path_factory.mktemp("dq") / "home", strict)
-    try:
-        on_slurm.up_with("idle_s = 2")
-        job = on_slurm.submit("-n", 2, "--sizes", "2", "--", "python", "-m", "tests.live.growing")
-        assert on_slurm.wait_end(job)["state"] == "done"
-        on_slurm.until(lambda: not on_slurm.holders())
-    finally:
-        on_slurm.clear()
-    assert strict.jobs() == {}

@@ -89,7 +89,10 @@ class Lifecycle(Feature):
     def work_done(self, turn: Turn, event: ev.WorkDone) -> None:
         """Nothing is missing any more: an exit code of 0 means what it says."""
         job = turn.state.job(event.job)
-        if job.instance == event.instance:
+        # One that waits to start again has the number of its last start still: what is late of
+        # that start must not be taken for a word of the next.
+        waits = job.state in (JobState.QUEUED, JobState.HELD, JobState.WAITING)
+        if job.instance == event.instance and not waits:
             job.work_done = True
 
     @handles(ev.ProcessorsVacated)

@@ -21,7 +21,7 @@ from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import Job, JobSpec, JobState
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.placing import Placed, capable, check, described, room, spots
-from dq_server.core.model.pool import PoolOptions
+from dq_server.core.model.pool import Pool, PoolOptions
 from dq_server.core.model.processors import Node
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
@@ -32,6 +32,9 @@ declare(
     " ones are there{kept}",
     needs_lost="the job needs {size} processors on nodes with {needs}: those that are up have room"
     " for {most}",
+    needs_pool="the job needs {size} processors on nodes with {needs}: those that are up have room"
+    " for {most}. Nodes of the pool are as {node} was, which can hold none of it: no more are asked"
+    " for",
 )
 
 
@@ -91,6 +94,10 @@ class Placing(Feature):
         size = smallest_start(job, moldable=False)
         nodes = [node for node in state.processors.nodes.values() if node.up]
         most = sum(capable(node, needs) for node in nodes)
+        last = state.processors.nodes.get(Pool.of(state).last) if "Pool" in state.records else None
+        if size > most and last is not None and not capable(last, needs):
+            words = needs.words
+            return [because("needs_pool", size=size, needs=words, most=most, node=last.name)]
         if size > most:
             return [because("needs_lost", size=size, needs=needs.words, most=most)]
         placed = Placed.of(state)

@@ -162,7 +162,7 @@ class Pooling(Feature):
                 continue
             if ticket.state is TicketState.STARTING:
                 ticket.state, ticket.joined_s = TicketState.UP, now
-                pool.failures, pool.refused = 0, ""
+                pool.failures, pool.refused, pool.last = 0, "", ticket.node
                 since_s = ticket.asked_s if ticket.granted_s is None else ticket.granted_s
                 took_s, before_s = now - since_s, pool.took_s
                 if before_s is not None:
@@ -308,6 +308,8 @@ def _ask(turn: Turn, options: PoolOptions, ask: Ask) -> None:
         _note(turn, "ask", number, ask.reason)
     for job in ask.jobs:
         job.note(now, "pool", ask.reason)
+        if job.spec.needs is not None:
+            AskedFor.of(job).hoped = True
     for job in ask.passing:
         AskedFor.of(job).passing = True
     if ask.growth is not None:

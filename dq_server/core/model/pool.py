@@ -161,6 +161,7 @@ class Pool(Record):
     retry_s: float = 0.0  # the engine is not asked again before
     refused: str = ""  # why it refused last; empty: a node has come up since
     growth: Growth | None = None
+    last: str = ""  # the node that joined last: what it has, others will have; empty: none has
     notes: list[PoolNote] = field(default_factory=list)  # the last KEEP_NOTES decisions
 
     def on_the_way(self) -> int:
@@ -185,6 +186,7 @@ class AskedFor(Record):
 
     grown_from: int = 0  # its size when they were to let it grow
     passing: bool = False  # they were to let it pass the head of the queue
+    hoped: bool = False  # it asks for memory, GPUs or features, which they might have
 
 
 def arrivals(state: State) -> list[tuple[float, int]]:
