@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from dq_client.agent import tree
+from dq_client.agent import supervision, tree
 from dq_client.emulation import cgroups, governor, network
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home, is_alive
@@ -97,6 +97,9 @@ def record(home: Home, pids: list[int]) -> None:
 
 def remove(tag: str) -> None:
     """Remove all of a contained cluster; harmless if there is nothing (any more)."""
+    owner = _owner(tag)
+    if owner is not None:
+        supervision.end(owner)  # it would start the agents again
     for pid, created in _agents(tag):
         if is_alive(pid, created):
             with contextlib.suppress(psutil.Error):
@@ -104,7 +107,6 @@ def remove(tag: str) -> None:
     deadline = time.monotonic() + GONE_S
     while any(is_alive(*agent) for agent in _agents(tag)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    owner = _owner(tag)
     if owner is not None:
         governor.end(owner)
         _kill_jobs(owner)
