@@ -28,20 +28,20 @@ class Mended:
     @property
     def words(self) -> str:
         """What was done, for people."""
-        names = self.agents[:NAMED_MAX] + [f"{len(self.agents) - NAMED_MAX} more"]
-        done = ["the server"] * self.server
+        done = ["the server"] if self.server else []
         if self.agents:
-            kind = "agent" if len(self.agents) == 1 else "agents"
-            done.append(f"{kind} {', '.join(names[: min(len(self.agents), NAMED_MAX + 1)])}")
+            more = len(self.agents) - NAMED_MAX
+            names = [*self.agents[:NAMED_MAX], *([f"{more} more"] if more > 0 else [])]
+            done.append(f"{'agent' if len(self.agents) == 1 else 'agents'} {', '.join(names)}")
         return f"started what was missing: {' and '.join(done)}" if done else "nothing was missing"
 
 
 def mend(home: Home, asked: Cluster | None, options: Sequence[str]) -> Mended | None:
-    """Start what is missing of the home's cluster; None if there is none, or nothing is left of it.
+    """Start what is missing of the home's cluster; None if there is none that can be mended.
 
-    `asked`: the cluster that the caller wants, None for whichever there is; Refused if it is
-    another one. `options`: as for bringup.bring_up, for a server that has to be started.
-    Returns once every node has reported; jobs go on meanwhile.
+    `asked`: the cluster that the caller wants, None for whichever there is. Refused if it is
+    another one, unless nothing is left of the old one. `options`: as for bringup.bring_up, for a
+    server that has to be started. Returns once every node has reported; jobs go on meanwhile.
     """
     fleet = noted(home)
     if fleet is None:
@@ -53,12 +53,16 @@ def mend(home: Home, asked: Cluster | None, options: Sequence[str]) -> Mended | 
     agents = bringup.running_agents(home)
     # The first process of a node with namespaces is its agent: without agents nothing is left.
     ranks = not fleet.in_namespaces and bool(tree.of_home(home.root))
-    if info is None and not agents and not ranks:
-        return None
+    nothing_left = info is None and not agents and not ranks
+    if nothing_left and fleet.mechanism in bringup.BY_KERNEL:
+        return None  # what the kernel has of it may be gone, too: all of it is made anew
     if asked is not None and _shape(asked.agents()) != _shape(fleet.agents):
+        if nothing_left:
+            return None
         raise Refused(
-            f"the cluster {fleet.name} is there in {home.root}, not {asked.name} as given here:"
-            " dq up alone mends it, dq down ends it"
+            f"{home.root} has the cluster {fleet.name} of {_count(fleet.agents)} processors, not"
+            f" {asked.name} of {asked.processors}: dq up without --cluster and --local mends what"
+            " there is, dq down ends it"
         )
     missing = sorted(fleet.agents.keys() - agents.keys())
     began_server = info is None
@@ -69,6 +73,10 @@ def mend(home: Home, asked: Cluster | None, options: Sequence[str]) -> Mended | 
         bringup.start_supervisor(home)
     bringup.wait_for_nodes(home, {n.name for nodes in fleet.agents.values() for n in nodes})
     return Mended(info, fleet, began_server, missing)
+
+
+def _count(agents: dict[str, list[NodeInfo]]) -> int:
+    return sum(node.processors for nodes in agents.values() for node in nodes)
 
 
 def _shape(agents: dict[str, list[NodeInfo]]) -> dict[str, list[tuple[str, int]]]:
