@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ class Endurance:
     """A cluster with two jobs that check their data in each turn: one stays, one is resized."""
 
     def __init__(self, live: Live, folder: Path, words: list[object]) -> None:
-        self.live, self.words, self.stop = live, words, folder / "stop"
+        self.live, self.stop, self.requests = live, folder / "stop", 0
         self.stop.unlink(missing_ok=True)
         live.dq("up", *words, "--detach")
         program = ["python", Path(__file__).with_name("staying.py"), self.stop]
@@ -61,11 +62,15 @@ class Endurance:
 
     def resize(self, size: int) -> None:
         """Ask for a size; the job goes there at some remap point."""
+        with suppress(DQError):  # a resize is under way: it ends first
+            self.ask(m.Resize(self.resized, size))
+
+    def ask(self, body: m.RequestBody) -> Any:
+        """Ask the server, on a connection for this alone: it is killed time and again."""
         line = bringup.connect(self.live.home)
         try:
-            line.call(m.Resize(self.resized, size))
-        except DQError:
-            pass  # a resize is under way: it ends first
+            reply = line.call(body, 20.0)
+            return reply.data if isinstance(reply, m.Data) else reply
         finally:
             line.close()
 
@@ -74,17 +79,18 @@ class Endurance:
 
     def whole_after_s(self, since_s: float) -> float:
         """Until a job that needs an agent starts and ends on the idle processor."""
-        tiny = self.live.submit("-n", 1, "--kind", "rigid", "--", "true")
-        end = self.live.wait_end(tiny, WHOLE_WITHIN_S)
+        self.requests += 1
+        env = {"PATH": os.environ["PATH"]}
+        tiny = m.Submit(f"tiny-{self.requests}", "tiny", ["true"], "/", initial=1, inherited=env)
+        end = self.live.wait_end(int(self.ask(tiny).job), WHOLE_WITHIN_S)
         assert end["state"] == "done", end["reason"]
         return time.monotonic() - since_s
 
     def same_ranks(self) -> None:
         """The jobs are the ones that were there before."""
-        assert self.ranks(self.rigid) == self.ranks_before
         assert all(tree.exists(pid) for pid in self.ranks_before)
         for job in (self.rigid, self.resized):
-            view = self.live.job(job)
+            view = self.ask(m.JobQuery(job))
             assert view["state"] == "running", view["reason"]
         assert tree.exists(self.first), "rank 0 of the job that is resized"
 
@@ -94,12 +100,13 @@ class Endurance:
 
             def there(size: int = size) -> bool:
                 self.resize(size)
-                return bool(self.live.job(self.resized)["processors"] == size)
+                return bool(self.ask(m.JobQuery(self.resized))["processors"] == size)
 
             until(there, f"it does not go to {size}")
 
     def end_well(self) -> None:
         """Both end, and their data were right in every turn."""
+        assert self.ranks(self.rigid) == self.ranks_before, "others entered the loop"
         self.stop.touch()
         for job in (self.rigid, self.resized):
             end = self.live.wait_end(job)
