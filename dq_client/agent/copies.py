@@ -91,9 +91,13 @@ class CopyKeeper:
 
 
 def remove_held(held: Path) -> None:
-    """Remove a node's copies of a job, MEMORY/HOST/JOB, and the levels above that get empty."""
-    shutil.rmtree(held, ignore_errors=True)
-    with contextlib.suppress(OSError):  # other nodes of this machine have theirs there
+    """Remove a node's copies of a job, MEMORY/HOST/JOB, and the levels above that get empty.
+
+    What is not ours alone stays as it is: the path may lead anywhere.
+    """
+    with contextlib.suppress(OSError):  # also: other nodes of this machine have theirs there
+        private.check_private(held, below=held.parents[2])
+        shutil.rmtree(held, ignore_errors=True)
         held.parent.rmdir()
         held.parent.parent.rmdir()
 

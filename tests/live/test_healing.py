@@ -77,6 +77,11 @@ class Endurance:
     def agents(self) -> dict[str, int]:
         return {n: int(i["pid"]) for n, i in bringup.running_agents(self.live.home).items()}
 
+    def welcomes(self, name: str) -> int:
+        """How often an agent of this name was let in by the server."""
+        log = self.live.home.log / f"agent-{name}.log"
+        return log.read_text().count("welcomed by the server")
+
     def whole_after_s(self, since_s: float) -> float:
         """Until a job that needs an agent starts and ends on the idle processor."""
         self.requests += 1
@@ -137,9 +142,9 @@ def one_agent(at: Endurance, chance: random.Random) -> float:
     at.resize(chance.choice((1, 2)))
     time.sleep(chance.uniform(0.0, 0.4))
     name = chance.choice(sorted(at.agents()))
-    begin, before = time.monotonic(), at.agents()[name]
-    kill(before)
-    until(lambda: at.agents().get(name, before) != before, "no new agent", WHOLE_WITHIN_S)
+    begin, before = time.monotonic(), at.welcomes(name)
+    kill(at.agents()[name])
+    until(lambda: at.welcomes(name) > before, "no new agent reports", WHOLE_WITHIN_S)
     return at.whole_after_s(begin)
 
 
