@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dq_client.emulation.enforcement import Enforcement
 
 PATIENCE_S = 20.0
-RECORD = "cluster.json"  # of the agents that are to be there (agent/fleet.py)
 BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
 
 
@@ -338,7 +337,7 @@ def _end_rest(home: Home) -> bool:
         time.sleep(0.01)
         left = tree.of_home(home.root)
     _remove_emulation(home)
-    (home.root / RECORD).unlink(missing_ok=True)
+    (home.root / supervision.RECORD).unlink(missing_ok=True)
     if left:
         raise DQError(f"the cluster is down but for what cannot be ended: {_named(left)}")
     return bool(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dq_client.bringup import RECORD
+from dq_client.agent.supervision import RECORD
 from dq_client.emulation.enforcement import Enforcement
 from dq_client.errors import DQError
 from dq_client.home import Home, write_private

@@ -11,6 +11,7 @@ import psutil
 
 from dq_client.home import Home, is_alive, machine, write_private
 
+RECORD = "cluster.json"  # in the home: which agents are to be there (fleet.py)
 FILE = "supervisor.json"  # in the home, while it runs
 ENDS_WITHIN_S = 5.0
 DESCRIPTORS_MAX = 4096  # more than a supervisor has: two for each node at most
