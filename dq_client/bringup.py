@@ -19,18 +19,20 @@ import psutil
 
 from dq_client import keys
 from dq_client import messages as m
-from dq_client.agent import tree
+from dq_client.agent import supervision, tree
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
-from dq_client.errors import DQError, NoServer, Timeout, UsageError
+from dq_client.errors import DQError, NoServer, Refused, Timeout, UsageError
 from dq_client.hardware import shared_out
 from dq_client.home import Home, is_alive, machine
 from dq_client.web import running
 
 if TYPE_CHECKING:
+    from dq_client.agent.fleet import Fleet
     from dq_client.emulation.enforcement import Enforcement
 
 PATIENCE_S = 20.0
+BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
 
 
 def connect(home: Home, role: str = "user") -> Connection:
@@ -117,9 +119,9 @@ def start_agents(
     slowed: Enforcement | None = None,
 ) -> None:
     """Start many agents in the background, all forked from one process that ends at once."""
-    words = ["-m", "dq_client.agent", "--fleet", "--interface", interface]
+    words = ["-m", "dq_client.agent", "--fleet"]
     process = _start(home, "fleet", words, stdin=subprocess.PIPE)
-    wanted = {"agents": agents, "slowed": slowed}
+    wanted = {"agents": agents, "slowed": slowed, "interface": interface}
     process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
     if process.returncode != 0:
         raise _last_words(home, "fleet", process.returncode)
@@ -152,46 +154,73 @@ def _last_words(home: Home, what: str, code: int) -> DQError:
     return UsageError(text) if code == UsageError.exit_code else DQError(f"{what}: {text}")
 
 
-def start_contained(home: Home, cluster: Cluster, mechanism: str) -> None:
-    """Start the agents of contained nodes: each limited by the kernel, not by the library."""
+def make_fleet(home: Home, cluster: Cluster, mechanism: str) -> Fleet:
+    """What the cluster's agents are started from; the kernel's part of the emulation is made."""
+    from dq_client.agent.fleet import Fleet
+
+    if mechanism not in BY_KERNEL:
+        return Fleet(cluster.agents(), name=cluster.name)
+    # Each node is limited by the kernel, not by the library.
     from dq_client.emulation import contained, enforcement, governor
 
     cores = {n.name: n.processors * (n.core_share or 1.0) for n in cluster.nodes}
     nodes = [msgspec.structs.replace(n, core_share=None) for n in cluster.nodes]
+    fleet = Fleet({n.name: [n] for n in nodes}, name=cluster.name)
     contained.record(home, [])
     if mechanism == "governor":
-        start_agents(
-            home, {n.name: [n] for n in nodes}, slowed=enforcement.by_governor(home, cores)
-        )
+        fleet.slowed = enforcement.by_governor(home, cores)
         wait_until(
             lambda: governor.running(home) is not None,
             PATIENCE_S,
             f"the governor did not start: see {home.log / 'governor.err'}",
         )
-        return
+        return fleet
     groups = contained.make_groups(home, cores)
     if os.geteuid() != 0:  # no namespaces: the library shapes the links
-        start_agents(home, {n.name: [n] for n in nodes}, slowed=enforcement.by_groups(groups))
-        return
+        fleet.slowed = enforcement.by_groups(groups)
+        return fleet
     rate = cluster.link.rate_mbit if cluster.link is not None else None
-    nodes = [msgspec.structs.replace(n, link_mbit=None, link_latency_us=None) for n in nodes]
+    for name, (node,) in fleet.agents.items():
+        fleet.agents[name] = [msgspec.structs.replace(node, link_mbit=None, link_latency_us=None)]
+    return msgspec.structs.replace(fleet, groups=groups, rate_mbit=rate)
+
+
+def start_nodes(home: Home, fleet: Fleet) -> None:
+    """Start the agents of a fleet whose nodes have namespaces of their own."""
     process = _start(home, "fleet", ["-m", "dq_client.emulation.fleet"], stdin=subprocess.PIPE)
-    wanted = {"nodes": nodes, "groups": groups, "rate_mbit": rate}
-    process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
+    process.communicate(msgspec.json.encode(fleet), timeout=PATIENCE_S)
     if process.returncode != 0:
         raise _last_words(home, "fleet", process.returncode)
 
 
+def start_supervisor(home: Home) -> None:
+    """Start what starts the agents of the home's record, and starts them again if they die."""
+    process = _start(home, "supervisor", ["-m", "dq_client.agent.supervisor"])
+
+    def ready() -> bool:
+        if process.poll() is not None:
+            raise _last_words(home, "supervisor", process.returncode)
+        return supervision.pid_of(home) == process.pid
+
+    wait_until(ready, PATIENCE_S, f"the agents' supervisor did not start in {PATIENCE_S:g} s")
+
+
 def bring_up(
-    home: Home, cluster: Cluster, server_options: list[str], mechanism: str = "none"
+    home: Home,
+    cluster: Cluster,
+    server_options: list[str],
+    mechanism: str = "none",
+    *,
+    keep_alive: bool = False,
 ) -> dict[str, object]:
     """Server and agents; returns once every node has reported.
 
     Nodes that join for the first time are numbered in the cluster's order.
     `mechanism`: how emulated nodes are slowed (emulation.mechanism).
+    `keep_alive`: with a supervisor, which starts agents again that are killed.
     """
     cluster = replace(cluster, nodes=tuple(shared_out(cluster.nodes)))
-    by_kernel = mechanism in ("contained", "governor")
+    by_kernel = mechanism in BY_KERNEL
     if by_kernel:
         from dq_client.emulation import contained
 
@@ -204,17 +233,32 @@ def bring_up(
         server_options = [*server_options, f"--expected={','.join(n.name for n in cluster.nodes)}"]
     info = start_server(home, server_options)
     try:
-        if by_kernel:
-            start_contained(home, cluster, mechanism)
-        else:
-            start_agents(home, cluster.agents())
-        _wait_for_nodes(home, {n.name for n in cluster.nodes})
+        fleet = make_fleet(home, cluster, mechanism)
+        fleet.options, fleet.mechanism = server_options, mechanism
+        _start_fleet(home, fleet, keep_alive=keep_alive)
         if by_kernel:
             contained.record(home, [int(info["pid"]) for info in running_agents(home).values()])
     except BaseException:
         _tear_down(home)
         raise
     return info
+
+
+def _start_fleet(home: Home, fleet: Fleet, *, keep_alive: bool) -> None:
+    """Start all agents; returns once every node has reported."""
+    from dq_client.agent.fleet import note
+
+    if keep_alive:
+        note(home, fleet)
+    if fleet.in_namespaces:
+        start_nodes(home, fleet)
+    elif keep_alive:
+        start_supervisor(home)
+    else:
+        start_agents(home, fleet.agents, fleet.interface, fleet.slowed)
+    wait_for_nodes(home, {node.name for nodes in fleet.agents.values() for node in nodes})
+    if keep_alive and fleet.in_namespaces:  # not before: it would miss those that are starting
+        start_supervisor(home)
 
 
 def _tear_down(home: Home) -> None:
@@ -229,7 +273,8 @@ def _tear_down(home: Home) -> None:
             psutil.wait_procs([server], timeout=5.0)
 
 
-def _wait_for_nodes(home: Home, names: set[str]) -> None:
+def wait_for_nodes(home: Home, names: set[str]) -> None:
+    """Until the server has all of these nodes; Timeout otherwise."""
     connection = connect(home)
     try:
 
@@ -244,22 +289,67 @@ def _wait_for_nodes(home: Home, names: set[str]) -> None:
 
 
 def bring_down(home: Home, *, force: bool) -> None:
-    """Stop the server and its agents; their jobs, too, with `force` (else they refuse)."""
+    """Stop the server and its agents; their jobs, too, with `force` (else they refuse).
+
+    DQError names what could not be ended; nothing of the home runs any more otherwise.
+    """
     try:
         _bring_down(home, force=force)
-    finally:
-        if not running_agents(home):
-            if force:
-                _end_abandoned(home)
-            _remove_emulation(home)
+    except Refused:
+        raise  # the cluster stays as it is
+    except NoServer:
+        if not force and (left := tree.of_home(home.root)):
+            raise Refused(
+                f"no server and no agent runs, but {len(left)} processes of jobs do: dq up finds"
+                " them again, dq down --force ends them"
+            ) from None
+        if not _end_rest(home):
+            raise
+    except Timeout:
+        if not force:
+            raise
+        _kill_cluster(home)
+        _end_rest(home)
+    else:
+        _end_rest(home)
 
 
-def _end_abandoned(home: Home) -> None:
-    """Kill what agents that were killed have left running: their keepers outlive them."""
+def _kill_cluster(home: Home) -> None:
+    """The end of a server and of agents that do not answer."""
+    pids = [int(info["pid"]) for info in running_agents(home).values()]
+    with contextlib.suppress(NoServer):
+        pids.append(int(home.server()["pid"]))
+    tree.kill(pids)
+    gone = lambda: not any(tree.exists(pid) for pid in pids)  # noqa: E731
+    wait_until(gone, PATIENCE_S, f"processes {sorted(pids)} cannot be ended")
+
+
+def _end_rest(home: Home) -> bool:
+    """End what is there without server and agents; whether there was anything.
+
+    Keepers outlive agents that were killed. DQError names what does not end.
+    """
+    supervision.end(home)
+    found = left = tree.of_home(home.root)
     deadline = time.monotonic() + PATIENCE_S
-    while (left := tree.of_home(home.root)) and time.monotonic() < deadline:
+    while left and time.monotonic() < deadline:
         tree.kill(left)
         time.sleep(0.01)
+        left = tree.of_home(home.root)
+    _remove_emulation(home)
+    (home.root / supervision.RECORD).unlink(missing_ok=True)
+    if left:
+        raise DQError(f"the cluster is down but for what cannot be ended: {_named(left)}")
+    return bool(found)
+
+
+def _named(pids: list[int]) -> str:
+    words = []
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            words.append(f"process {pid} ({process.name()}, {process.status()})")
+    return ", ".join(words)
 
 
 def _remove_emulation(home: Home) -> None:
@@ -276,6 +366,7 @@ def _bring_down(home: Home, *, force: bool) -> None:
     try:
         info = home.server()
     except NoServer:
+        supervision.end(home)
         stop_agents(home, at_once=True)
         if not pids:
             raise
@@ -285,6 +376,7 @@ def _bring_down(home: Home, *, force: bool) -> None:
         connection.call(m.Stop(force), timeout_s=10.0)
     finally:
         connection.close()
+    supervision.end(home)  # not before: the cluster stays if the server refuses
     # The server's reply says that it will go down; the agents go when it tells them to retire.
     pids.append((info["pid"], info["create_time"]))
     wait_until(
@@ -292,6 +384,7 @@ def _bring_down(home: Home, *, force: bool) -> None:
         PATIENCE_S,
         "the cluster did not go down in time: see the logs, or dq down --force",
     )
+    stop_agents(home, at_once=True)  # one that came back just now: nobody is left to tell it
 
 
 def running_agents(home: Home) -> dict[str, dict[str, float]]:

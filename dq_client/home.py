@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dq_client.errors import NoServer, UsageError
+from dq_client.private import NotPrivate, check_own, check_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +37,17 @@ class Home:
         return Home(Path(state).expanduser().absolute() / "dq")
 
     def create(self) -> None:
-        """Make the folder, private; UsageError if others can read it (it holds keys)."""
+        """Make the folder, private; UsageError if it is not ours alone (it holds keys)."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            mode = self.root.stat().st_mode & 0o777
+            check_way(self.root)
+            check_own(self.root.resolve())
+        except NotPrivate as e:
+            raise UsageError(f"DQ_HOME: {e}") from e
         except OSError as e:
             raise UsageError(
                 f"{self.root}: cannot be used as DQ_HOME ({e.strerror}); choose another"
             ) from e
-        if mode & 0o077:
-            raise UsageError(
-                f"{self.root} is open to others (mode {mode:o}): run chmod 700 {self.root}"
-            )
 
     def identity(self) -> str:
         """A name of the folder that is the same on every machine that shares it."""

@@ -75,3 +75,9 @@ def job_keys(server_secret: str, job_id: int, instance: int) -> KeyPair:
     # instance is part of it, so that a restarted job's earlier start cannot speak for it.
     raw = hmac.new(server_secret.encode(), text, hashlib.sha256).digest()
     return pair_of(z85.encode(raw).decode())
+
+
+def secret_of_job(server_secret: str, purpose: str, job_id: int) -> str:
+    """A secret of a job, the same for all of its starts; hexadecimal. One for each `purpose`."""
+    text = f"dq-{purpose}:{job_id}".encode()
+    return hmac.new(server_secret.encode(), text, hashlib.sha256).hexdigest()

@@ -19,8 +19,9 @@ import psutil
 
 from dq_client.address import is_remote
 from dq_client.agent.agent import make_agent
+from dq_client.agent.fleet import Fleet
 from dq_client.connection import Connection
-from dq_client.emulation.enforcement import Enforcement, NodeEnforcement, of_node
+from dq_client.emulation.enforcement import NodeEnforcement, of_node
 from dq_client.errors import DQError, NoServer, UsageError
 from dq_client.home import Home, machine, write_private
 from dq_client.hosts import credentials as kept
@@ -43,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--leave-within", type=float, help="seconds; default: the server's")
     options = parser.parse_args(argv)
     if options.fleet:
-        return fleet(sys.stdin.buffer.read(), options.interface)
+        return start_fleet(sys.stdin.buffer.read())
     if options.name is None or options.nodes is None:
         parser.error("--name and --nodes are needed, or --fleet")
     return one(options)
@@ -65,14 +66,7 @@ def one(options: argparse.Namespace) -> int:
     return 0
 
 
-class Fleet(msgspec.Struct):
-    """Agents by name, and how their nodes are slowed if the kernel does that."""
-
-    agents: dict[str, list[NodeInfo]]
-    slowed: Enforcement | None = None
-
-
-def fleet(described: bytes, interface: str) -> int:
+def start_fleet(described: bytes) -> int:
     """Fork one agent per entry of a Fleet and leave them to themselves.
 
     A Python start takes a good part of a second of processor time, a fork some milliseconds: what
@@ -80,21 +74,22 @@ def fleet(described: bytes, interface: str) -> int:
     """
     home = Home.default()
     wanted = msgspec.json.decode(described, type=Fleet)
-    home.log.mkdir(mode=0o700, exist_ok=True)
     for name in wanted.agents:
         if os.fork() == 0:
             os.setsid()
-            with (home.log / f"agent-{name}.err").open("wb") as err:
-                os.dup2(err.fileno(), 1)
-                os.dup2(err.fileno(), 2)
-            os._exit(_in_fleet(home, name, wanted, interface))
+            os._exit(run_in_fleet(home, name, wanted))
     return 0
 
 
-def _in_fleet(home: Home, name: str, wanted: Fleet, interface: str) -> int:
+def run_in_fleet(home: Home, name: str, fleet: Fleet) -> int:
+    """Be an agent of the fleet, in a process of its own; its exit code."""
+    home.log.mkdir(mode=0o700, exist_ok=True)
+    with (home.log / f"agent-{name}.err").open("ab") as err:
+        os.dup2(err.fileno(), 1)
+        os.dup2(err.fileno(), 2)
     try:
-        slowed = None if wanted.slowed is None else of_node(home, name, wanted.slowed)
-        serve(home, name, wanted.agents[name], interface, slowed)
+        slowed = None if fleet.slowed is None else of_node(home, name, fleet.slowed)
+        serve(home, name, fleet.agents[name], fleet.interface, slowed)
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", name)
         print(f"dq agent: {e}", file=sys.stderr, flush=True)  # noqa: T201
@@ -177,10 +172,14 @@ def serve(
     signal.signal(signal.SIGQUIT, lambda *_: setattr(agent, "retired", True))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be told of it through the socket
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    # The file stays if the agent fails otherwise: its supervisor starts it again (supervisor.py).
+    # An error that was said would only be said again.
     try:
         agent.run()
-    finally:
+    except DQError:
         (folder / "agent.json").unlink(missing_ok=True)
+        raise
+    (folder / "agent.json").unlink(missing_ok=True)
     if agent.dismissed:
         kept.forget(home, name)
 

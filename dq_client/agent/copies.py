@@ -19,8 +19,11 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from dq_client import private
 from dq_client.home import Home
 from dq_client.messages import CopyPlaces
+
+COPY_BYTES = 1 << 22  # at a time
 
 log = logging.getLogger("dq.agent")
 
@@ -58,8 +61,9 @@ class CopyKeeper:
         def remove() -> None:
             for thread in before:  # else it would write again what is removed here
                 thread.join()
-            for folder in (*self._held(job, places), self._on_disk(job, places)):
-                shutil.rmtree(folder, ignore_errors=True)
+            for held in self._held(job, places):
+                remove_held(held)
+            shutil.rmtree(self._on_disk(job, places), ignore_errors=True)
 
         threading.Thread(target=remove).start()
 
@@ -74,12 +78,28 @@ class CopyKeeper:
     def _save(self, job: int, places: CopyPlaces, disk: Path) -> None:
         for held in self._held(job, places):
             try:
+                if not held.exists():
+                    continue
+                # What somebody else has put there must not become the owner's.
+                private.check_private(held, below=Path(places.memory).parent)
                 for file in sorted(held.glob("*/*")):
                     if not file.name.startswith("."):  # else a draft: its writer was killed
                         save_file(file, disk / file.parent.name / file.name)
             except OSError as e:
                 log.warning("job %d: its copies in %s cannot be saved: %s", job, held, e)
-            shutil.rmtree(held, ignore_errors=True)
+            remove_held(held)
+
+
+def remove_held(held: Path) -> None:
+    """Remove a node's copies of a job, MEMORY/HOST/JOB, and the levels above that get empty.
+
+    What is not ours alone stays as it is: the path may lead anywhere.
+    """
+    with contextlib.suppress(OSError):  # also: other nodes of this machine have theirs there
+        private.check_private(held, below=held.parents[2])
+        shutil.rmtree(held, ignore_errors=True)
+        held.parent.rmdir()
+        held.parent.parent.rmdir()
 
 
 def save_file(source: Path, target: Path) -> None:
@@ -90,12 +110,14 @@ def save_file(source: Path, target: Path) -> None:
     # Not by the pid alone: agents of several machines write here, and may have the same.
     draft = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        shutil.copyfile(source, draft)
-        fd = os.open(draft, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with (
+            os.fdopen(private.open_own(source), "rb") as read,
+            os.fdopen(os.open(draft, flags, 0o600), "wb") as written,
+        ):
+            shutil.copyfileobj(read, written, COPY_BYTES)
+            written.flush()
+            os.fsync(written.fileno())
         draft.replace(target)
     finally:
         with contextlib.suppress(OSError):

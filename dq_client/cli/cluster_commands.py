@@ -114,6 +114,8 @@ def up(
 ) -> None:
     """Start server and agents; without --detach, stop them again at Ctrl-C.
 
+    Where the cluster is there already, it starts what is missing of it, and jobs go on.
+
     --cluster slurm, inside of salloc or sbatch, takes the nodes of the allocation.
     """
     home = Home.default()
@@ -127,9 +129,32 @@ def up(
     elif cluster.engine == SLURM:
         _up_slurm(home, cluster, options, address, as_json=as_json)
     else:
-        _up_here(home, cluster, [*options, *_at(address)], fidelity, as_json=as_json)
+        options = [*options, *_at(address)]
+        any_cluster = file is None and local is None
+        if not _mended(home, None if any_cluster else cluster, options, as_json=as_json):
+            _up_here(home, cluster, options, fidelity, as_json=as_json)
     if not detach:
         _until_interrupted(home)
+
+
+def _mended(home: Home, asked: Cluster | None, options: list[str], *, as_json: bool) -> bool:
+    """Whether there was a cluster already; what was missing of it is there now."""
+    from dq_client import mending
+
+    done = mending.mend(home, asked, options)
+    if done is None:
+        return False
+    nodes = [node for nodes in done.fleet.agents.values() for node in nodes]
+    if as_json:
+        print_json(
+            server={"pid": done.info["pid"], "address": done.info["address"]},
+            nodes=len(nodes),
+            processors=sum(node.processors for node in nodes),
+            mechanism=done.fleet.mechanism,
+            started={"server": done.server, "agents": done.agents},
+        )
+    note(f"the cluster {done.fleet.name} is there already; {done.words}")
+    return True
 
 
 def _up_here(
@@ -140,7 +165,7 @@ def _up_here(
     note(f"starting {cluster.name}: {cluster.processors} processors on {len(cluster.nodes)} nodes")
     if mechanism.words:
         note(mechanism.words)
-    info = bringup.bring_up(home, cluster, options, mechanism.name)
+    info = bringup.bring_up(home, cluster, options, mechanism.name, keep_alive=True)
     if as_json:
         print_json(
             server={"pid": info["pid"], "address": info["address"]},

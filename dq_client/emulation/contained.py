@@ -20,10 +20,11 @@ from pathlib import Path
 
 import psutil
 
-from dq_client.agent import tree
+from dq_client.agent import supervision, tree
 from dq_client.emulation import cgroups, governor, network
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home, is_alive
+from dq_client.private import check_own, make_private
 
 
 def _records() -> Path:
@@ -89,7 +90,7 @@ def make_groups(home: Home, cores: dict[str, float]) -> str:
 
 def record(home: Home, pids: list[int]) -> None:
     """Write down whose the tag is, and its agents as this machine numbers them."""
-    RECORDS.mkdir(mode=0o700, exist_ok=True)
+    make_private(RECORDS, below=RECORDS.parent)
     agents = [[pid, psutil.Process(pid).create_time()] for pid in pids if psutil.pid_exists(pid)]
     text = json.dumps({"home": str(home.root), "agents": agents})
     (RECORDS / f"{tag_of(home)}.json").write_text(text)
@@ -97,6 +98,9 @@ def record(home: Home, pids: list[int]) -> None:
 
 def remove(tag: str) -> None:
     """Remove all of a contained cluster; harmless if there is nothing (any more)."""
+    owner = _owner(tag)
+    if owner is not None:
+        supervision.end(owner)  # it would start the agents again
     for pid, created in _agents(tag):
         if is_alive(pid, created):
             with contextlib.suppress(psutil.Error):
@@ -104,7 +108,6 @@ def remove(tag: str) -> None:
     deadline = time.monotonic() + GONE_S
     while any(is_alive(*agent) for agent in _agents(tag)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    owner = _owner(tag)
     if owner is not None:
         governor.end(owner)
         _kill_jobs(owner)
@@ -158,6 +161,7 @@ def leftovers() -> list[Leftover]:
 
 def _read(tag: str) -> dict[str, object]:
     try:
+        check_own(RECORDS)  # what it names is killed
         found: dict[str, object] = json.loads((RECORDS / f"{tag}.json").read_text())
     except (OSError, ValueError):
         return {}

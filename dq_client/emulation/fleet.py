@@ -1,6 +1,6 @@
 """The agents of a contained cluster, each the first process of its node (run as a program).
 
-    python -m dq_client.emulation.fleet < {"nodes": [...], "groups": folder, "rate_mbit": 1000.0}
+    python -m dq_client.emulation.fleet < a Fleet (agent/fleet.py)
 
 Each node: fork, leave the namespaces, fork again (only a child is in the new process namespace),
 tell this program the number it has on the host, and wait until this program has laid the node's
@@ -23,9 +23,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dq_client import bringup
+from dq_client.agent import supervision
 from dq_client.agent.__main__ import Inside, serve
+from dq_client.agent.fleet import Fleet
 from dq_client.emulation import cgroups, contained, network
 from dq_client.emulation.enforcement import NAP, Enforcement, of_node
+from dq_client.errors import DQError
 from dq_client.home import Home
 from dq_client.messages import NodeInfo
 
@@ -39,14 +43,6 @@ PRIVATE, RECURSIVE, BIND = 1 << 18, 1 << 14, 1 << 12
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Wanted(msgspec.Struct):
-    """What the program reads."""
-
-    nodes: list[NodeInfo]
-    groups: str
-    rate_mbit: float | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class WaitingNode:
     """A node that waits for its link: its first process, and the pipe that says go."""
@@ -58,12 +54,12 @@ class WaitingNode:
 def main() -> int:
     """0 once every node has its link; 1, with a line, if one cannot be made."""
     home = Home.default()
-    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted)
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Fleet)
     net = network.Network(contained.tag_of(home), wanted.rate_mbit)
     (home.log).mkdir(mode=0o700, exist_ok=True)
     waiting: list[WaitingNode] = []
     try:
-        for index, node in enumerate(wanted.nodes):
+        for index, (node,) in enumerate(wanted.agents.values()):
             waiting.append(_fork_node(home, wanted, net, index, node))
         contained.record(home, [first.pid for first in waiting])
         network.run_batch("ip", net.host_commands([first.pid for first in waiting]))
@@ -78,8 +74,32 @@ def main() -> int:
     return 0
 
 
+def start_again(home: Home, fleet: Fleet, name: str) -> int:
+    """Start a node whose first process has died, in new namespaces; the pid of its agent.
+
+    DQError if it cannot be made.
+    """
+    net, index = (
+        network.Network(contained.tag_of(home), fleet.rate_mbit),
+        list(fleet.agents).index(name),
+    )
+    (node,) = fleet.agents[name]
+    try:
+        net.unlink(index)
+        first = _fork_node(home, fleet, net, index, node)
+        network.run_batch("ip", net.link_commands(index, first.pid))
+        network.run_batch("tc", net.shaping(net.port(index)))
+        others = [int(i["pid"]) for n, i in bringup.running_agents(home).items() if n != name]
+        contained.record(home, [*others, first.pid])
+        os.write(first.go, b"g")
+        os.close(first.go)
+    except OSError as e:
+        raise DQError(f"node {name} cannot be made again: {e}") from e
+    return first.pid
+
+
 def _fork_node(
-    home: Home, wanted: Wanted, net: network.Network, index: int, node: NodeInfo
+    home: Home, wanted: Fleet, net: network.Network, index: int, node: NodeInfo
 ) -> WaitingNode:
     """Start a node's first process; it waits for a byte from the pipe `go`."""
     told, tell = os.pipe()
@@ -94,7 +114,7 @@ def _fork_node(
             os._exit(1)
         first = os.fork()  # unshare puts children, not the caller, into the new process namespace
         if first == 0:
-            os.close(go)
+            supervision.leave_behind(but=waits)
             os._exit(_run_node(home, wanted, net, index, node, waits))
         os.write(tell, str(first).encode())
         os._exit(0)
@@ -109,10 +129,10 @@ def _fork_node(
 
 
 def _run_node(
-    home: Home, wanted: Wanted, net: network.Network, index: int, node: NodeInfo, waits: int
+    home: Home, wanted: Fleet, net: network.Network, index: int, node: NodeInfo, waits: int
 ) -> int:
     """The node's first process: wait for the link, set up, serve."""
-    with (home.log / f"agent-{node.name}.err").open("wb") as err:
+    with (home.log / f"agent-{node.name}.err").open("ab") as err:
         os.dup2(err.fileno(), 1)
         os.dup2(err.fileno(), 2)
     if os.read(waits, 1) != b"g":
@@ -122,7 +142,7 @@ def _run_node(
         # The host's number of this process, as /proc still shows it.
         pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - a number, not a path
         enter(node.name)
-        network.run_batch("ip", net.node_commands(index, len(wanted.nodes)))
+        network.run_batch("ip", net.node_commands(index, len(wanted.agents)))
         network.run_batch("tc", net.shaping(network.INTERFACE))
         environment = {
             cgroups.JOIN_VARIABLE: wanted.groups,

@@ -45,14 +45,18 @@ class Network:
     def host_commands(self, pids: list[int]) -> list[str]:
         """`ip` commands on the host for nodes whose namespaces the processes `pids` are in."""
         lines = [f"link add {self.bridge} type bridge", f"link set {self.bridge} up"]
-        for i, pid in enumerate(pids):
-            port, hardware = self.port(i), self.hardware(i)
-            peer = f"peer name {INTERFACE} address {hardware} netns {pid}"
-            lines += [
-                f"link add {port} type veth {peer}",
-                f"link set {port} master {self.bridge} up",
-            ]
-        return lines
+        return lines + [line for i, pid in enumerate(pids) for line in self.link_commands(i, pid)]
+
+    def link_commands(self, index: int, pid: int) -> list[str]:
+        """`ip` commands on the host for one of them."""
+        port = self.port(index)
+        peer = f"peer name {INTERFACE} address {self.hardware(index)} netns {pid}"
+        return [f"link add {port} type veth {peer}", f"link set {port} master {self.bridge} up"]
+
+    def unlink(self, index: int) -> None:
+        """Remove a node's link, if the kernel has not yet: its namespace is gone."""
+        words = ["ip", "link", "del", self.port(index)]
+        subprocess.run(words, check=False, capture_output=True, timeout=10)
 
     def node_commands(self, index: int, count: int) -> list[str]:
         """`ip` commands inside a node."""

@@ -19,7 +19,7 @@ PADDING_BYTES = 4096
 ARG_START, ARG_END, ENV_START, ENV_END = 48, 49, 50, 51  # fields of /proc/PID/stat, from 1
 FIRST_FREE_FD = 10  # ranks find their sockets above the numbers that shells and programs like
 SPARE_FD = 200
-SECRETS = ("DQ_JOB_KEY",)
+SECRETS = ("DQ_JOB_KEY", "DQ_COPY_KEY")
 CANNOT_RUN = 127  # as a shell says of a program that cannot be run
 PR_SET_CHILD_SUBREAPER = 36
 

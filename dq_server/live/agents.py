@@ -25,6 +25,7 @@ class AgentLink:
     last_seen_s: float  # monotonic
     pid: int = 0
     session: int = 0
+    since_s: float = 0.0  # when the session began, in the scheduler's time
     life: str = ""
     machine: str = ""  # empty: it takes in no ranks that others have started
     leaving_s: float | None = None  # as of its last heartbeat, like `holdings`

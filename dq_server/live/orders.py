@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import assert_never
 
+from dq_client import keys
 from dq_client import messages as m
 from dq_server.core.features.arrays import environment_of
 from dq_server.core.features.attaching import Attached
@@ -192,7 +193,7 @@ def _environment(desk: Desk, job: Job) -> dict[str, str]:
     """All variables that the ranks of this start of the job are given."""
     env = {**environment_of(desk.state, job), **told(desk, job)}
     if job.spec.protection is not None:
-        env |= translate.protecting(job, desk.access.server.public)
+        env |= translate.protecting(job, desk.access.server)
     if inherits := Succession.of(job).inherits:
         env["DQ_RESTART"] = str(inherits)
     return env
@@ -210,6 +211,8 @@ def told(desk: Desk, job: Job) -> dict[str, str]:
         "DQ_JOB_ID": str(job.id),
         "DQ_JOB_INSTANCE": str(job.instance),
         "DQ_JOB_KEY": pair.secret,
+        # Of all starts: the next one has to know what this one has written.
+        "DQ_COPY_KEY": keys.secret_of_job(desk.access.server.secret, "copies", job.id),
         "DQ_LAUNCHER_KIND": words["launcher"],
         "DQ_GROWTH": words["growth"],
         "DQ_WATCH": job.spec.watch or watch.action,
@@ -345,4 +348,4 @@ def forget_copies_on(desk: Desk, link: AgentLink) -> None:
 
 
 def _copy_places(desk: Desk, job: Job) -> m.CopyPlaces:
-    return translate.copy_places(job, desk.access.server.public)
+    return translate.copy_places(job, desk.access.server)

@@ -90,13 +90,14 @@ def _reconcile_ranks(
         _miss(desk, link, job, now)
     if job.spawned or job.resize is not None:
         known = holding.worlds if holding is not None else []
-        for world in _expected(job, mine, node_of, now):
+        for world in _expected(job, link, node_of, now):
             if world not in known:
                 start_world(desk, job, world, [link])
 
 
-def _expected(job: Job, nodes: set[str], node_of: list[str], now: float) -> list[int]:
+def _expected(job: Job, link: AgentLink, node_of: list[str], now: float) -> list[int]:
     """Worlds that were ordered from an agent long ago, and have not joined, or were spawned."""
+    nodes = {node.name for node in link.nodes}
     pending, worlds = job.resize, Spawns.of(job).worlds
     parts = {w: (s.granted_s, s.processors) for w, s in worlds.items() if spawned_in(job, w)}
     if pending is not None and pending.expand:
@@ -104,18 +105,24 @@ def _expected(job: Job, nodes: set[str], node_of: list[str], now: float) -> list
     return [
         world
         for world, (granted_s, processors) in parts.items()
-        if now - granted_s >= REPEAT_AFTER_S and any(node_of[p] in nodes for p in processors)
+        if _carried_out(granted_s, link, now) and any(node_of[p] in nodes for p in processors)
     ]
+
+
+def _carried_out(ordered_s: float, link: AgentLink, now: float) -> bool:
+    """Whether the agent's heartbeat must show what was ordered then, if it got the order."""
+    # What was ordered in an earlier session is shown by the first heartbeat of this one, or never:
+    # the agent was killed before it could do it, or takes no order of that session any more.
+    return ordered_s < link.since_s or now - ordered_s >= REPEAT_AFTER_S
 
 
 def _miss(desk: Desk, link: AgentLink, job: Job, now: float) -> None:
     """The agent does not hold the job, of which its nodes have processors."""
-    # Its heartbeat may be older than the ranks of an expansion that has just been committed.
-    if now - _since_s(job) < REPEAT_AFTER_S:
-        return
     if job.state is JobState.STARTING:
-        start_ranks(desk, job, [link])
-    else:
+        if _carried_out(_since_s(job), link, now):
+            start_ranks(desk, job, [link])
+    # Its heartbeat may be older than the ranks of an expansion that has just been committed.
+    elif now - _since_s(job) >= REPEAT_AFTER_S:
         error = f"agent {link.name} has lost the job's processes"
         desk.apply(ev.JobEnded(job.id, job.instance, -9, error))
 

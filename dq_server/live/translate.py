@@ -9,8 +9,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 
-from dq_client import environment
+from dq_client import environment, keys
 from dq_client import messages as m
+from dq_client.keys import KeyPair
 from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import RequestAnswer
@@ -158,21 +159,26 @@ def _protection(asked: m.Protect | None) -> Protection | None:
     return Protection(asked.how, *every, asked.folder, asked.restarts, asked.budget)
 
 
-def copy_places(job: Job, cluster: str) -> m.CopyPlaces:
-    """Where a job's copies go; `cluster`: the server's key.
+def copy_places(job: Job, cluster: KeyPair) -> m.CopyPlaces:
+    """Where a job's copies go; `cluster`: the server's keys.
 
-    The key's short form keeps the jobs of two clusters apart that use the same folder or machine.
+    A key's short form keeps the jobs of two clusters apart that use the same folder or machine.
+    In memory, where everybody may make folders, nobody else can know a job's name beforehand.
     """
     wanted = job.spec.protection
     if wanted is None:  # copies for resizes by restart, in the job's folder
         return m.CopyPlaces("", "")
-    tag = hashlib.sha256(cluster.encode()).hexdigest()[:12]
-    memory = f"{MEMORY}/dq-{tag}" if wanted.how == "partner" else ""
+    tag = hashlib.sha256(cluster.public.encode()).hexdigest()[:12]
+    memory = (
+        f"{MEMORY}/dq-{keys.secret_of_job(cluster.secret, 'memory', job.id)[:24]}"
+        if wanted.how == "partner"
+        else ""
+    )
     folder = f"{wanted.folder}/dq-{tag}-job-{job.id}" if wanted.folder else ""
     return m.CopyPlaces(memory, folder)
 
 
-def protecting(job: Job, cluster: str) -> dict[str, str]:
+def protecting(job: Job, cluster: KeyPair) -> dict[str, str]:
     """What the ranks of a protected job are told of its copies."""
     wanted, places = job.spec.protection, copy_places(job, cluster)
     assert wanted is not None, "asked for protected jobs only"

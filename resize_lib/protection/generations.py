@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dq_client import private
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.loops import Position
 from resize_lib.protection.partfile import checksum_of
@@ -140,10 +141,11 @@ def make_room(folder: Path, kept: int = KEPT - 1, coming: str = "") -> None:
 
 
 def check_private(folder: Path) -> None:
-    """Refuse a folder that others can write: values in it come back as Python objects."""
-    found = folder.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise ProtectionError(f"{folder}: belongs to somebody else, or others can write there")
+    """Refuse a folder that others can write, or a link."""
+    try:
+        private.check_own(folder, private.OTHERS_WRITE)
+    except private.NotPrivate as e:
+        raise ProtectionError(str(e)) from e
 
 
 def _order(entry: Path) -> tuple[int, ...]:

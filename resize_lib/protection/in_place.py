@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from dq_client import private
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.protection import generations
 from resize_lib.protection.generations import Copy
@@ -86,7 +87,7 @@ def _seen(memory: Memory, instance: int) -> dict[str, Any]:
     for host in memory.hosts():
         for folder in memory.folder(host).glob(f"{instance}.*"):
             with suppress(OSError, ProtectionError, ValueError):
-                generations.check_private(folder.parent)
+                private.check_private(folder, below=memory.root.parent)
                 there = sorted(int(p.name.split("-")[1]) for p in folder.glob("part-*"))
                 parts.setdefault(folder.name, {})[host] = there
                 if folder.name not in manifests:

@@ -9,11 +9,15 @@ An array's block is its local part in the declared memory order; data that the a
 itself is packed for the grid it is on, one piece per rank; values that all ranks share are in rank
 0's file. The file appears under its name when it is complete, and its checksum is kept elsewhere
 (generations.py), so that a file that was damaged or exchanged later does not vouch for itself.
+Blocks of bytes come back as Python objects, so each has a code that only who knows the job's key
+(DQ_COPY_KEY) can make, and is not looked at without.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
+import hmac
 import json
 import os
 import zlib
@@ -97,7 +101,11 @@ class Part:
         about = self._block(name, "bytes")
         with self.path.open("rb") as f:
             f.seek(about["at"])
-            return [f.read(length) for length in about["lengths"]]
+            pieces = [f.read(length) for length in about["lengths"]]
+        code = _code(name, self.grid, self.rank, pieces)
+        if not hmac.compare_digest(code, str(about.get("code", ""))):
+            raise ProtectionError(f"{self.path}: {name!r} was not written by this job")
+        return pieces
 
     def _block(self, name: str, kind: str) -> dict[str, Any]:
         about = self.blocks.get(name)
@@ -117,6 +125,8 @@ def write_part(
     about, at = {}, 0
     for name, block in blocks.items():
         entry = _describe(block)
+        if isinstance(block, BytesBlock):
+            entry["code"] = _code(name, grid, rank, block.pieces)
         about[name] = {**entry, "at": at}
         at = _aligned(at + _bytes_of(block))
     # Offsets in the file follow from the header's own length: it is written with room to spare.
@@ -208,6 +218,16 @@ def _describe(block: Block) -> dict[str, Any]:
     return {
         "kind": "array", "layout": layout, "dtype": dtype, "shape": shape, "order": block.order,
     }  # fmt: skip
+
+
+def _code(name: str, grid: ProcessGrid, rank: int, pieces: Sequence[bytes]) -> str:
+    """The code of pieces of bytes, which say nothing elsewhere: under another name or rank."""
+    key = bytes.fromhex(os.environ.get("DQ_COPY_KEY", ""))  # without a server there is none
+    about = [name, grid.rows, grid.cols, rank, [len(piece) for piece in pieces]]
+    made = hashlib.blake2b(json.dumps(about).encode() + b"\n", key=key)
+    for piece in pieces:
+        made.update(piece)
+    return made.hexdigest()
 
 
 def _bytes_of(block: Block) -> int:

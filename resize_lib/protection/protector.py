@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from mpi4py import MPI
 
 from dq_client import messages as m
+from dq_client import private
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.loops import Position
@@ -144,6 +145,15 @@ class Protector:
             return self.disk
         return Path(self.memory, self.session.places[self.session.rank].host, str(self.job))
 
+    def _make_private(self, folder: Path, *, in_memory: bool) -> None:
+        if in_memory:
+            private.make_private(folder, below=Path(self.memory).parent)
+            return
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        generations.check_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        generations.check_private(folder)
+
     def _make(self, folder: Path, *, in_memory: bool, sync: bool) -> int:
         session = self.session
         comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.job.grid
@@ -151,8 +161,9 @@ class Protector:
         leads = rank in leaders(hosts)
         found, error = (0, 0), ""
         try:
+            # Every rank: who comes first makes it, and each has to know that it is private.
+            self._make_private(folder, in_memory=in_memory)
             if leads:
-                _private_folder(folder.parent)
                 generations.make_room(folder.parent, coming=folder.name)
             blocks = self._blocks()
             path = generations.part_path(folder, rank)
@@ -266,11 +277,6 @@ class Protector:
         self._last_s = time.monotonic()
 
 
-def _private_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    generations.check_private(folder)
-
-
 def _agree(comm: MPI.Intracomm, error: str, text: str = "") -> list[str]:
     """Every rank's text, if no rank has an error; else the same ProtectionError on all."""
     texts: list[str] = gather_texts(comm, f"!{error}" if error else text)
@@ -281,6 +287,8 @@ def _agree(comm: MPI.Intracomm, error: str, text: str = "") -> list[str]:
 
 
 def _reason(e: Exception) -> str:
+    if isinstance(e, private.NotPrivate):
+        return str(e)
     if isinstance(e, OSError):
         return f"{e.filename or 'a file'}: {e.strerror}"
     return str(e) if isinstance(e, ProtectionError) else f"{type(e).__name__}: {e}"

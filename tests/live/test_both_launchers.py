@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from dq_client import bringup
-from dq_client.cluster import local_cluster
 from harness.bench import until
 from harness.live import LAUNCHERS, Live
 
@@ -117,9 +116,10 @@ def test_a_job_outlives_its_agent(up: Live, program: Path) -> None:
     job = submit(up, program, "stay")
     begun(up, job)
     before = ranks(program)
-    os.kill(int(bringup.running_agents(up.home)["local"]["pid"]), signal.SIGKILL)
-    until(lambda: not bringup.running_agents(up.home), "the agent does not die")
-    bringup.start_agents(up.home, local_cluster(4).agents())
+    killed = bringup.running_agents(up.home)["local"]["pid"]
+    os.kill(int(killed), signal.SIGKILL)
+    another = lambda: bringup.running_agents(up.home).get("local", {"pid": killed})["pid"] != killed  # noqa: E731
+    until(another, "no other agent is started")
     assert ranks(program) == before
     up.dq("kill", job)
     assert state(up, job) == "killed"

@@ -4,7 +4,6 @@ resize, starts again on what is left, and its result is right."""
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import signal
@@ -56,13 +55,14 @@ class Protected(Bench):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for folder in Path("/dev/shm").glob(f"dq-*/{name}/*"):
-            if folder.parent.parent.name == self.memory():
+            if folder.parent.parent in self.memory():
                 shutil.rmtree(folder)
 
-    def memory(self) -> str:
-        """Name of this cluster's folder in memory."""
-        public = keys.load(self.home.keys, "server").public
-        return "dq-" + hashlib.sha256(public.encode()).hexdigest()[:12]
+    def memory(self) -> list[Path]:
+        """Folders in memory of this cluster's first jobs."""
+        secret = keys.load(self.home.keys, "server").secret
+        names = [keys.secret_of_job(secret, "memory", job)[:24] for job in range(1, 10)]
+        return [Path("/dev/shm", f"dq-{name}") for name in names]
 
     def running(self, program: str) -> dict[int, str]:
         """Pids of a program that jobs run, with their nodes."""
@@ -99,11 +99,12 @@ class Protected(Bench):
 @pytest.fixture
 def bench(tmp_path_factory: pytest.TempPathFactory, launcher: str) -> Iterator[Protected]:
     made = Protected(tmp_path_factory.mktemp("protect"), two_nodes(), launcher)
-    memory = Path("/dev/shm", made.memory())
+    memory = made.memory()
     yield made
     left = made.close()
-    held = list(memory.glob("*/*"))
-    shutil.rmtree(memory, ignore_errors=True)
+    held = [folder for folder in memory if folder.exists()]
+    for folder in held:
+        shutil.rmtree(folder)
     assert left == 0, "processes were left behind"
     assert not held, "copies were left in memory"
 
@@ -166,6 +167,38 @@ def test_killed_in_the_middle_of_a_shrink(bench: Protected, rank: str) -> None:
     before, again = (line.split() for line in _lines(bench, job) if line.startswith("begin "))
     assert (before, again[1] in ("2", "4")) == (["begin", "4", "at", "0"], True)
     assert int(again[3]) > 5, "no turn was lost but the one that the shrink was in"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
+@pytest.mark.parametrize("how", ["folder", "link", "level"])
+def test_a_folder_of_somebody_else_holds_no_copy(
+    bench: Protected, tmp_path: Path, how: str
+) -> None:
+    """He has even guessed its name, and the umask lets everybody do everything."""
+    (memory, *_), theirs = bench.memory(), tmp_path / "theirs"
+    theirs.mkdir()
+    if how == "link":
+        memory.symlink_to(theirs)
+    else:
+        memory.mkdir()
+        (memory / "n01").mkdir()
+        for level in (memory, memory / "n01"):
+            level.chmod(0o777)
+            os.chown(level, 65534, 65534)
+        if how == "level":  # only the lower one is his
+            os.chown(memory, 0, 0)
+            memory.chmod(0o700)
+    try:
+        program = ["sh", "-c", f"umask 000; exec {' '.join(PROGRAM)} --turns 15"]
+        job = bench.submit(program, env={"PYTHONPATH": str(ROOT)}, protect=PARTNER, initial=4,
+                           kind="rigid")  # fmt: skip
+        bench.right_end(job, restarts=0)
+        err = (bench.home.job(job) / "err").read_text()
+        assert "no copy of the job's data can be made" in err
+        assert "is a link" in err if how == "link" else "belongs to somebody else" in err
+        assert not [path for path in (theirs, memory) for path in path.rglob("part-*")]
+    finally:
+        memory.unlink() if how == "link" else shutil.rmtree(memory)
 
 
 @pytest.fixture

@@ -218,10 +218,37 @@ def test_another_array_under_the_same_name_is_refused(tmp_path: Path) -> None:
         restore("B", Block1D(5), "f8")
 
 
+@pytest.mark.parametrize(
+    "how", ["one bit", "another key", "another rank", "another name", "no code"]
+)
+def test_bytes_that_the_job_has_not_written_are_not_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setenv("DQ_COPY_KEY", "ab" * 32)
+    path = tmp_path / "part-00000"
+    write_part(path, ONE, 0, {"V": BytesBlock([b"first", b"second"])}, sync=False)
+    assert open_part(path).pieces("V") == [b"first", b"second"]
+    part = open_part(path)
+    if how == "one bit":
+        body = bytearray(path.read_bytes())
+        body[-1] ^= 1
+        path.write_bytes(body)
+    elif how == "another key":
+        monkeypatch.setenv("DQ_COPY_KEY", "cd" * 32)
+    elif how == "another rank":
+        part.rank = 1
+    elif how == "another name":
+        part.blocks["W"] = part.blocks.pop("V")
+    else:
+        del part.blocks["V"]["code"]
+    with pytest.raises(ProtectionError, match="was not written by this job"):
+        part.pieces("W" if how == "another name" else "V")
+
+
 def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
     generations.check_private(tmp_path)
     tmp_path.chmod(0o777)
-    with pytest.raises(ProtectionError, match="others can write"):
+    with pytest.raises(ProtectionError, match="open to others"):
         generations.check_private(tmp_path)
 
 

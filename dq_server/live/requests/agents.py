@@ -37,6 +37,7 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     if (refusal := admit(desk, body.nodes)) is not None:
         return refusal
     link = desk.agents.hello(body, call.identity, desk.monotonic())
+    link.since_s = desk.now()
     desk.places.learn(body.nodes)
     welcome = m.Welcome(
         protocol=m.PROTOCOL,

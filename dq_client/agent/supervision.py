@@ -1,0 +1,59 @@
+"""The supervisor of a home's agents (supervisor.py), as others see it: whether it runs, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+
+import psutil
+
+from dq_client.home import Home, is_alive, machine, write_private
+
+RECORD = "cluster.json"  # in the home: which agents are to be there (fleet.py)
+FILE = "supervisor.json"  # in the home, while it runs
+ENDS_WITHIN_S = 5.0
+DESCRIPTORS_MAX = 4096  # more than a supervisor has: two for each node at most
+
+
+def write(home: Home) -> None:
+    """Say that this process is the supervisor."""
+    me = psutil.Process()
+    info = {"pid": me.pid, "create_time": me.create_time(), "machine": machine()}
+    write_private(home.root / FILE, json.dumps(info))
+
+
+def pid_of(home: Home) -> int | None:
+    """Pid of the supervisor on this machine; None if there is none."""
+    try:
+        info = json.loads((home.root / FILE).read_text())
+        here = info["machine"] == machine() and is_alive(info["pid"], info["create_time"])
+        return int(info["pid"]) if here else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def end(home: Home) -> None:
+    """End it, so that what is ended next stays ended; its agents live on."""
+    pid = pid_of(home)
+    if pid is not None:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            process.terminate()
+            if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
+                process.kill()
+                psutil.wait_procs([process], timeout=ENDS_WITHIN_S)
+    (home.root / FILE).unlink(missing_ok=True)
+
+
+def leave_behind(but: int = 2) -> None:
+    """In a process that was forked to be an agent: nothing but one descriptor is the supervisor's.
+
+    Its lock above all would be held for as long as the agent runs.
+    """
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    os.closerange(3, but)
+    os.closerange(but + 1, DESCRIPTORS_MAX)
