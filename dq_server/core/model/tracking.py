@@ -1,0 +1,190 @@
+"""Verdicts that age: what must be remembered so that a sweet spot stays true.
+
+Under the thesis's rule (ReSHAPE thesis, 3.4.4) a verdict on a size stands for the rest of the run,
+though it rests on a few iterations and machines change. With `sweet_spot = "tracked"` it ages:
+
+* Change. The last `window` iteration times at the size that the job stays on (its home) are
+  compared with the first ones there. They differ if the medians are further apart than the gain
+  threshold and the rank-sum test says that this is no accident: Mann & Whitney, "On a test of
+  whether one of two random variables is stochastically larger than the other", Annals of
+  Mathematical Statistics 18 (1947), 50-60, in its normal approximation. Ranks and medians do not
+  care how far out an outlier lies, and a burst shorter than half a window does not move the median.
+  Then what was measured on other sizes is old: each is tried again if its old figure, or that
+  figure faster by as much as this size has become, would now win.
+* Trial. A size that lost is tried again after `retry` iterations, then after `growth` times as
+  many, and so on. The loser of a trial costs what it took longer and two redistributions: no trial
+  begins that would bring the sum beyond `share` of the run.
+
+Nothing here grows with the run: two windows, and a few figures by size.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+
+from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.options import Options
+from dq_server.core.model.sizes import Configuration
+
+# Of the rank-sum test, two-sided: 3.29 is p = 0.001, because it is asked anew at each iteration;
+# 2.58 is p = 0.01, for a question that is asked once.
+CHANGED_Z, APART_Z = 3.29, 2.58
+
+
+@dataclass(frozen=True, slots=True)
+class SpotOptions(Options):
+    """Whether a sweet spot is found once or tracked.
+
+    rule    "thesis": a verdict stands for the rest of the run; "tracked": it ages
+    retry   iterations at the sweet spot before a size that lost is tried again for the first time
+    growth  by how much longer each further trial of that size waits, if it lost again
+    share   of the run that trials may cost: what they take longer than the sweet spot would have
+    window  iterations that are compared with as many to see a change
+    """
+
+    table = "spot"
+    short = {"sweet_spot": "rule"}  # noqa: RUF012 - a ClassVar of the base
+
+    rule: str = "thesis"
+    retry: int = 16
+    growth: float = 1.5
+    share: float = 0.02
+    window: int = 12
+
+    @property
+    def tracked(self) -> bool:
+        """Whether verdicts age."""
+        return self.rule == "tracked"
+
+    def validate(self) -> None:
+        """See Options."""
+        if self.rule not in ("thesis", "tracked"):
+            raise ConfigError(f'sweet_spot = {self.rule!r}: "thesis" or "tracked"')
+        if self.retry < 1:
+            raise ConfigError(f"[scheduler.spot] retry = {self.retry}: at least one iteration")
+        if not self.growth >= 1:
+            raise ConfigError(f"[scheduler.spot] growth = {self.growth}: 1 or more")
+        if not 0 < self.share < 1:
+            raise ConfigError(f"[scheduler.spot] share = {self.share}: between 0 and 1")
+        if not 8 <= self.window <= 100:
+            raise ConfigError(f"[scheduler.spot] window = {self.window}: 8 to 100 iterations")
+
+
+class Finding(StrEnum):
+    """What a remap point has shown of the sizes of a job; `Tracking.learn` remembers it."""
+
+    CHANGED = "changed"  # the times at home are others now
+    BEGUN = "begun"  # a trial of the verdict's target
+    WON = "won"  # the trial: the job stays where it is
+    LOST = "lost"  # the trial: the job goes home
+
+
+@dataclass(slots=True)
+class Tracking:
+    """Of one loop of a job. Times in seconds; what is kept by size is kept by its processors."""
+
+    home: Configuration | None = None  # `reference` and `recent` are of this one
+    reference: list[float] = field(default_factory=list)  # the first times there, or since a change
+    recent: list[float] = field(default_factory=list)  # the last times there, newest last
+    trial: Configuration | None = None  # it goes, or went, there to compare it with `home`
+    free: bool = False  # this trial follows a change: `share` does not bound it
+    turns: int = 0  # counted at home
+    due: dict[int, int] = field(default_factory=dict)  # size -> the turn from which to try it again
+    failures: dict[int, int] = field(default_factory=dict)  # size -> trials lost since a change
+    judged: dict[int, tuple[float, float]] = field(default_factory=dict)
+    # size that lost -> the times at home and there that it was judged by
+    stale: list[int] = field(default_factory=list)  # sizes not measured since the last change
+    optimism: float = 1.0  # by how much stale sizes may have become faster: a factor
+    run_s: float = 0.0  # all iterations
+    lost_s: float = 0.0  # by trials
+
+    def record(
+        self, at: Configuration, time_s: float, counted: bool, options: SpotOptions
+    ) -> float | None:
+        """Take in an iteration. The time to believe at home, once it has more than one sample."""
+        self.run_s += time_s
+        if self.trial is not None and at in (self.trial, self.home):
+            if not self.free and self.recent:  # also the slow first one after the way back
+                self.lost_s += max(0.0, time_s - median(self.recent))
+            if at == self.trial:
+                return None
+        if at != self.home:
+            self.settle(at, [])
+        if not counted:
+            return None
+        self.trial = None
+        self.turns += 1
+        self.recent = [*self.recent, time_s][-options.window :]
+        if len(self.reference) < options.window:
+            self.reference.append(time_s)
+        return median(self.recent)
+
+    def settle(self, home: Configuration, times_s: Sequence[float]) -> None:
+        """The job stays there from now on; `times_s` were measured there."""
+        self.home, self.trial = home, None
+        self.reference, self.recent = list(times_s), list(times_s)
+        self.stale = [size for size in self.stale if size != home.size]
+
+    def moved(self, to: Configuration, redistribution_s: float) -> None:
+        """A resize was committed."""
+        if self.trial is not None and to in (self.trial, self.home):
+            self.lost_s += 0.0 if self.free else redistribution_s
+        elif to != self.home:
+            self.settle(to, [])
+
+    def leave(self) -> None:
+        """The job starts again, on any size."""
+        self.home = self.trial = None
+        self.reference, self.recent = [], []
+
+    def has_changed(self, threshold: float) -> bool:
+        """Whether the times at home are others than they were, by more than noise.
+
+        Below the threshold a change cannot turn a verdict; slow ones add up, because the reference
+        stays.
+        """
+        if len(self.reference) < len(self.recent) or len(self.recent) < 8:
+            return False
+        before_s, now_s = median(self.reference), median(self.recent)
+        apart = abs(now_s - before_s) > max(threshold, 0.01) * before_s
+        return apart and abs(rank_sum_z(self.recent, self.reference)) > CHANGED_Z
+
+    def lost(self, size: int, home_s: float, time_s: float, options: SpotOptions) -> None:
+        """This size did not pay beside the one that the job stays on."""
+        failures = self.failures.get(size, 0) + 1
+        self.failures[size] = failures
+        # The exponent is bounded, or the wait of a job that runs for months overflows.
+        self.due[size] = self.turns + round(options.retry * options.growth ** min(failures - 1, 30))
+        self.judged[size] = home_s, time_s
+        self.stale = [other for other in self.stale if other != size]
+
+    def changed(self, known: Sequence[int]) -> None:
+        """The times at home are others now: what other sizes took is old."""
+        assert self.home is not None
+        ratio = median(self.recent) / before_s if (before_s := median(self.reference)) else 1.0
+        half = self.recent[len(self.recent) // 2 :]  # all of it is from after the change
+        self.reference, self.recent = list(half), list(half)
+        self.failures.clear()
+        self.due.clear()
+        self.stale = [size for size in known if size != self.home.size]
+        self.optimism = min(1.0, ratio)
+
+    def affords(self, cost_s: float, options: SpotOptions) -> bool:
+        """Whether a trial that costs so much stays within the share of the run."""
+        return self.lost_s + cost_s <= options.share * self.run_s
+
+
+def rank_sum_z(one: Sequence[float], other: Sequence[float]) -> float:
+    """Mann & Whitney's U as a standard normal score: positive if `one` tends to be larger.
+
+    Ties count half; their small correction of the variance is left out, which is conservative.
+    """
+    m, n = len(one), len(other)
+    ordered = sorted(other)
+    u = sum(bisect_left(ordered, x) + bisect_right(ordered, x) for x in one) / 2
+    spread = (m * n * (m + n + 1) / 12) ** 0.5
+    return (u - m * n / 2) / spread if spread else 0.0
