@@ -21,6 +21,7 @@ from dq_server.core.model.phases import Phases
 from dq_server.core.model.placing import placeable
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
+from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.planning import free
 from dq_server.core.transaction import abort, commit, planned_end, prepare
@@ -152,8 +153,14 @@ def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
     assert configuration is not None
     if event.loop:
         Phases.of(job).enter(job, event.loop)
+    spot = config.of(SpotOptions)
     job.performance.record(
-        configuration, event.iteration_time_s, samples=config.samples, discard=config.discard
+        configuration,
+        event.iteration_time_s,
+        samples=config.samples,
+        discard=config.discard,
+        spot=spot if spot.tracked else None,
+        iterations=event.iterations,
     )
     for feature in turn.features["measured"]:
         feature.measured(turn, job)
@@ -236,6 +243,9 @@ def _learn(turn: Turn, job: Job, verdict: Verdict) -> None:
     data = job.performance
     if verdict.sweet_spot is not None:
         data.sweet_spot, data.worse = verdict.sweet_spot, verdict.worse
+    spot = turn.config.of(SpotOptions)
+    if spot.tracked and (verdict.finding or verdict.sweet_spot) and job.configuration:
+        data.learn(verdict.finding, job.configuration, verdict.target, spot)
     if verdict.judged:
         data.judged = True
     if verdict.kept is not None:
