@@ -1,6 +1,6 @@
 """Sweet spots on noisy and on drifting curves: verdicts that age beside verdicts that stand.
 
-    python -m experiments.tracked_spots [--quick] [--curves 500] [--json] [--csv F] [--plot F]
+    python -m experiments.tracked_spots [--quick] [--curves 300] [--json] [--csv F] [--plot F]
 
 Each job runs alone for 1,000 turns on sizes 2 to 32 of a curve a + b/p + c*p that is drawn by seed.
 Every turn has 5 % noise (lognormal); 1 in 50 is an outlier of 1.5 to 4 times its time; every 200th
@@ -11,7 +11,7 @@ begins a burst of 2 to 6 turns that take 1.3 to 2 times as long; the first turn 
     disturber  slows the processors beyond some number down to 0.3 to 0.8 of their speed, so every
                larger size, comes after 100 to 300 turns and leaves 60 to 130 turns later, and so on
     program    at turns 100 to 300 apart the shared work becomes 0.25 to 4 times what it was first
-    slow       communication grows linearly over 100 turns, to 2 to 6 times what it was, and stays so
+    slow       communication grows linearly over 100 turns, to 2 to 6 times what it was
 
 Rules: `thesis` (1 sample, threshold 0), `kept` (3 samples, 5 %, verdicts stand: sweet_spot =
 "thesis"), `model` (reshape-model), and both with sweet_spot = "tracked".
@@ -245,8 +245,15 @@ def _found(turns: Sequence[Turn], life: Life, change: int, until: int) -> int | 
 def one(load: str, seed: int) -> list[Ran]:
     """All rules on one life."""
     life = drawn(load, seed)
+    usual = configured(keep_decisions=0, confirm_vacated=False)
     return [
-        measured(load, seed, rule, lived(life, configured(keep_decisions=0, confirm_vacated=False, **how)), life)
+        measured(
+            load,
+            seed,
+            rule,
+            lived(life, configured(usual, **how)),
+            life,
+        )
         for rule, how in RULES.items()
     ]
 
@@ -316,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, print, write."""
     parser = Parser(prog="experiments.tracked_spots", description=__doc__)
     add_options(parser, quick="20 curves of each kind")
-    parser.add_argument("--curves", type=whole_number(1), default=500, help="of each kind")
+    parser.add_argument("--curves", type=whole_number(1), default=300, help="of each kind")
     options = parser.parse_args(argv)
     check_options(parser, options)
     curves = 20 if options.quick else options.curves

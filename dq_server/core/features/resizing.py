@@ -153,13 +153,12 @@ def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
     assert configuration is not None
     if event.loop:
         Phases.of(job).enter(job, event.loop)
-    spot = config.of(SpotOptions)
     job.performance.record(
         configuration,
         event.iteration_time_s,
         samples=config.samples,
         discard=config.discard,
-        spot=spot if spot.tracked else None,
+        spot=_tracked(turn),
         iterations=event.iterations,
     )
     for feature in turn.features["measured"]:
@@ -170,6 +169,12 @@ def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
         stay.iterations += event.iterations
         stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
     turn.state.touch(job)
+
+
+def _tracked(turn: Turn) -> SpotOptions | None:
+    """How sweet spots are tracked; None if they are not, or the policy knows of none."""
+    tracked = turn.config.tracks_spots and turn.policies.resize.finds_spots
+    return turn.config.of(SpotOptions) if tracked else None
 
 
 def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
@@ -243,8 +248,8 @@ def _learn(turn: Turn, job: Job, verdict: Verdict) -> None:
     data = job.performance
     if verdict.sweet_spot is not None:
         data.sweet_spot, data.worse = verdict.sweet_spot, verdict.worse
-    spot = turn.config.of(SpotOptions)
-    if spot.tracked and (verdict.finding or verdict.sweet_spot) and job.configuration:
+    spot = _tracked(turn)
+    if spot is not None and (verdict.finding or verdict.sweet_spot) and job.configuration:
         data.learn(verdict.finding, job.configuration, verdict.target, spot)
     if verdict.judged:
         data.judged = True

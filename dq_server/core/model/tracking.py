@@ -41,9 +41,8 @@ TESTED_MIN = 8  # times, so that this score can be reached at all
 
 @dataclass(frozen=True, slots=True)
 class SpotOptions(Options):
-    """Whether a sweet spot is found once or tracked.
+    """How a sweet spot is tracked, under `sweet_spot = "tracked"`.
 
-    rule    "thesis": a verdict stands for the rest of the run; "tracked": it ages
     retry   iterations at the sweet spot before a size that lost is tried again for the first time
     growth  by how much longer each further trial of that size waits, if it lost again
     share   of the run that trials may take without a change
@@ -51,23 +50,14 @@ class SpotOptions(Options):
     """
 
     table = "spot"
-    short = {"sweet_spot": "rule"}  # noqa: RUF012 - a ClassVar of the base
 
-    rule: str = "thesis"
     retry: int = 16
-    growth: float = 1.5
+    growth: float = 2.0
     share: float = 0.02
     window: int = 12
 
-    @property
-    def tracked(self) -> bool:
-        """Whether verdicts age."""
-        return self.rule == "tracked"
-
     def validate(self) -> None:
         """See Options."""
-        if self.rule not in ("thesis", "tracked"):
-            raise ConfigError(f'sweet_spot = {self.rule!r}: "thesis" or "tracked"')
         if self.retry < 1:
             raise ConfigError(f"[scheduler.spot] retry = {self.retry}: at least one iteration")
         if not self.growth >= 1:

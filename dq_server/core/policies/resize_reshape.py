@@ -28,7 +28,6 @@ from dq_server.core.model.points import Points
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.planning import INF, free
 from dq_server.core.policies import grids, tracked_spot
 from dq_server.core.policies.base import ResizePolicy, Verdict
@@ -62,6 +61,7 @@ class ReshapeResize(ResizePolicy):
     """Sweet-spot detection with shrink points and expand points."""
 
     polls = True
+    finds_spots = True
 
     def decide(
         self,
@@ -198,7 +198,7 @@ def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig)
     larger = next((c for c in job.chain if c.size > current.size), None)
     if larger is None:
         return Verdict(None, because("largest_size", size=current.size))
-    if not data.allows(larger) and config.of(SpotOptions).tracked:
+    if not data.allows(larger) and config.tracks_spots:
         return tracked_spot.at_spot(job, current, larger, idle, config)
     if not data.allows(larger):
         worse = data.worse or larger

@@ -65,7 +65,7 @@ def of_trial(
     """What became of the trial that the job is in; None: it is in none, or goes on measuring."""
     data = job.performance
     track, home = data.tracking, data.tracking.home
-    if not config.of(SpotOptions).tracked or track.trial != current or home not in data.known:
+    if not config.tracks_spots or track.trial != current or home not in data.known:
         return None
     assert home is not None
     if not data.measured(config.samples):
@@ -124,9 +124,8 @@ def _lost_early(data: PerformanceData, threshold: float) -> tuple[str, dict[str,
 
 def aged(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict | None:
     """The times here have changed; or a smaller size is to be tried; None: neither."""
-    options, data = config.of(SpotOptions), job.performance
-    track = data.tracking
-    if not options.tracked or track.home != current or current not in data.known:
+    data, track = job.performance, job.performance.tracking
+    if not config.tracks_spots or track.home != current or current not in data.known:
         return None
     if track.has_changed(config.threshold):
         reason = because(
