@@ -44,7 +44,7 @@ class SchedulerConfig:
     drain_priority     a waiting job of at least this priority is first and stops all other starts
     options            of features and policies: table -> setting -> value, where not the default
 
-    `samples=1, discard=0, threshold=0, settle=0` is the thesis's rule.
+    `samples=1, discard=0, threshold=0, settle=0, sweet_spot="thesis"` is the thesis's rule.
     """
 
     order: str = "fcfs"
