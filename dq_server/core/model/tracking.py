@@ -53,7 +53,7 @@ class SpotOptions(Options):
 
     retry: int = 16
     growth: float = 2.0
-    share: float = 0.02
+    share: float = 0.015
     window: int = 12
 
     def validate(self) -> None:
