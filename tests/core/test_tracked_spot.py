@@ -82,7 +82,7 @@ def test_what_becomes_faster_elsewhere_is_found_by_a_trial(cluster: MakeCluster)
     """Nothing shows it at the size that the job is on."""
     c = cluster(4, **TRACKED)
     job = settled(c)
-    run(c, job, {1: 1.0, 2: 0.6, 4: 0.4}, 250)
+    run(c, job, {1: 1.0, 2: 0.6, 4: 0.4}, 400)
     assert job.size == 4
     assert "4 took 0.65" in story(job, "spot_trial")[-1]
     assert (
