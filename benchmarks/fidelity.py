@@ -62,7 +62,7 @@ def measure(
     """All runs; the first iteration of each is not counted."""
     rows = []
     with ExitStack() as stack:
-        scheduler = {"samples": iterations - 1, "discard": 1}
+        scheduler = {"samples": iterations - 1, "discard": 1, "sweet_spot": "thesis"}
         clusters = {
             fidelity: stack.enter_context(
                 LiveCluster(network, scheduler=scheduler, fidelity=fidelity)

@@ -38,7 +38,13 @@ from harness.live import HOSTFILES, Job, LiveCluster
 from harness.output import Parser, add_options, check_options, minutes, note, table
 
 # Samples per size, and iterations before a job that gave way grows again: small, for short runs.
-SCHEDULER: dict[str, Any] = {"samples": 2, "discard": 1, "threshold": 0.05, "settle": 2}
+SCHEDULER: dict[str, Any] = {
+    "samples": 2,
+    "discard": 1,
+    "threshold": 0.05,
+    "settle": 2,
+    "sweet_spot": "thesis",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,7 +278,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = chosen(options)
     whole_s = sum(estimate_s(options.app, n, samples, options.repeat) for _, n in runs)
     note(f"{len(runs)} curves of {options.app}, about {minutes(whole_s)}")
-    scheduler = {"samples": samples, "discard": DISCARD, "threshold": THRESHOLD}
+    scheduler = {
+        "samples": samples,
+        "discard": DISCARD,
+        "threshold": THRESHOLD,
+        "sweet_spot": "thesis",
+    }
     networks = list(dict.fromkeys(net for net, _ in runs))
     calibrations = calibrate(networks, fidelity=options.fidelity, options=options)
     curves = []

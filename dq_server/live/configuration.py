@@ -32,6 +32,10 @@ LAUNCHING = {
     ("mpiexec", "restart"): Launching.MPIEXEC_RESTART,
 }
 
+# What a server sets unless the file says otherwise. The core's own defaults stay as they were: a
+# recorded configuration holds what differs from them, and old journals must mean what they meant.
+USUAL: dict[str, Any] = {"farewells": True, "sweet_spot": "tracked"}
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:
@@ -85,12 +89,12 @@ def parse_config(
         launch["launcher"] = _word("launcher", launcher, f"--launcher {launcher}")
     try:
         tables = {name: table for name, table in data.items() if name != "launch"}
-        config = from_tables(tables, farewells=True)
+        config = from_tables(tables, **USUAL)
     except ConfigError as e:
         raise UsageError(f"{where}: {e}") from e
     if engine is not None:
         try:
-            config = from_tables({**tables, "pool": engine.pool}, farewells=True)
+            config = from_tables({**tables, "pool": engine.pool}, **USUAL)
         except ConfigError as e:
             raise UsageError(f"{engine.where}: {e}") from e
     return replace(config, launching=LAUNCHING[launch["launcher"], launch["growth"]])

@@ -10,6 +10,7 @@ from dq_client.errors import UsageError
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.pool import PoolOptions
+from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import named_config
 from dq_server.live.configuration import Engine, parse_config
@@ -18,7 +19,27 @@ from dq_server.live.configuration import Engine, parse_config
 @pytest.mark.parametrize("name", SETS)
 def test_every_policy_of_the_simulator_can_be_named(name: str) -> None:
     found = parse_config({"scheduler": {"policy": name}}, "x.toml")
-    assert found == replace(named_config(name), farewells=True, launching=Launching.JOIN)
+    named = named_config(name)
+    assert found == replace(named, farewells=True, sweet_spot="tracked", launching=Launching.JOIN)
+
+
+def test_a_server_tracks_sweet_spots_unless_the_file_says_otherwise() -> None:
+    assert parse_config({}, "x").tracks_spots
+    found = parse_config({"scheduler": {"spot": {"retry": 50, "growth": 1.5}}}, "x")
+    assert found.tracks_spots
+    assert found.of(SpotOptions) == SpotOptions(50, 1.5)
+    assert not parse_config({"scheduler": {"sweet_spot": "thesis"}}, "x").tracks_spots
+    for given, says in (
+        ({"sweet_spot": "found"}, 'sweet_spot = \'found\': "thesis" or "tracked"'),
+        ({"spot": {"retry": 0}}, "at least one iteration"),
+        ({"spot": {"growth": 0.5}}, "1 or more"),
+        ({"spot": {"share": 1.0}}, "between 0 and 1"),
+        ({"spot": {"window": 3}}, "8 to 100 iterations"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            parse_config({"scheduler": given}, "x.toml")
+        assert says in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1
 
 
 def test_other_settings_override_the_set() -> None:

@@ -21,6 +21,7 @@ from dq_server.core.model.phases import Phases
 from dq_server.core.model.placing import placeable
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
+from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.planning import free
 from dq_server.core.transaction import abort, commit, planned_end, prepare
@@ -153,7 +154,12 @@ def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
     if event.loop:
         Phases.of(job).enter(job, event.loop)
     job.performance.record(
-        configuration, event.iteration_time_s, samples=config.samples, discard=config.discard
+        configuration,
+        event.iteration_time_s,
+        samples=config.samples,
+        discard=config.discard,
+        spot=_tracked(turn),
+        iterations=event.iterations,
     )
     for feature in turn.features["measured"]:
         feature.measured(turn, job)
@@ -163,6 +169,12 @@ def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
         stay.iterations += event.iterations
         stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
     turn.state.touch(job)
+
+
+def _tracked(turn: Turn) -> SpotOptions | None:
+    """How sweet spots are tracked; None if they are not, or the policy knows of none."""
+    tracked = turn.config.tracks_spots and turn.policies.resize.finds_spots
+    return turn.config.of(SpotOptions) if tracked else None
 
 
 def _wanted(job: Job, event: ev.ResizeRequested) -> Configuration:
@@ -236,6 +248,9 @@ def _learn(turn: Turn, job: Job, verdict: Verdict) -> None:
     data = job.performance
     if verdict.sweet_spot is not None:
         data.sweet_spot, data.worse = verdict.sweet_spot, verdict.worse
+    spot = _tracked(turn)
+    if spot is not None and (verdict.finding or verdict.sweet_spot) and job.configuration:
+        data.learn(verdict.finding, job.configuration, verdict.target, spot)
     if verdict.judged:
         data.judged = True
     if verdict.kept is not None:

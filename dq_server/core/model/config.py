@@ -37,12 +37,14 @@ class SchedulerConfig:
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none
     walltime_warning_s how long before the walltime ends the owner is warned
+    sweet_spot         "thesis": once found it is kept; "tracked": verdicts on sizes age
+                       (model/tracking.py), which is what a server sets
     moldable           moldable and malleable jobs may start smaller than they asked for
     reservation_depth  jobs that get a reservation under start = "reservations"
     drain_priority     a waiting job of at least this priority is first and stops all other starts
     options            of features and policies: table -> setting -> value, where not the default
 
-    `samples=1, discard=0, threshold=0, settle=0` is the thesis's rule.
+    `samples=1, discard=0, threshold=0, settle=0, sweet_spot="thesis"` is the thesis's rule.
     """
 
     order: str = "fcfs"
@@ -59,6 +61,7 @@ class SchedulerConfig:
     keep_ended: int = 10_000
     keep_decisions: int = 400
     walltime_warning_s: float = 60.0
+    sweet_spot: str = "thesis"
     moldable: bool = False
     reservation_depth: int = 5
     drain_priority: int | None = None
@@ -67,6 +70,11 @@ class SchedulerConfig:
     def __post_init__(self) -> None:
         # Not a field: what `of` has made once, because it is asked at every remap point.
         object.__setattr__(self, "_made", {})
+
+    @property
+    def tracks_spots(self) -> bool:
+        """Whether verdicts on sizes age."""
+        return self.sweet_spot == "tracked"
 
     def of(self, kind: type[_O]) -> _O:
         """The options of a feature or policy; ConfigError if their values make no sense."""
@@ -89,6 +97,8 @@ class SchedulerConfig:
             raise ConfigError("discard and settle count iterations: 0 or more")
         if not 0 <= self.threshold < 1:
             raise ConfigError(f"threshold = {self.threshold}: a relative gain from 0 to below 1")
+        if self.sweet_spot not in ("thesis", "tracked"):
+            raise ConfigError(f'sweet_spot = {self.sweet_spot!r}: "thesis" or "tracked"')
         if self.keep_ended < 0:
             raise ConfigError(f"keep_ended = {self.keep_ended}: 0 or more jobs")
         if self.reservation_depth < 1:

@@ -8,6 +8,7 @@ from dq_server.core.model.jobs import Job
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.tracking import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Verdict:
     worse: Configuration | None = None
     judged: bool = False  # the last expansion was looked at and paid
     kept: KeptGrid | None = None
+    finding: Finding | None = None  # of verdicts that age (model/tracking.py)
 
 
 @dataclass(frozen=True, slots=True)

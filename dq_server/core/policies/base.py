@@ -67,6 +67,7 @@ class ResizePolicy(Policy):
     polls = True
     """It waits for jobs to come to their remap points by themselves, so each one counts. If not, it
     calls whom it wants (`calls`) and answers all others `continue`."""
+    finds_spots = False  # it looks for sweet spots, which may be tracked (model/tracking.py)
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
         """What `job`, which is at a remap point and has no resize pending, shall do."""

@@ -14,6 +14,7 @@ for the waiting job, so that no one shrinks in vain; a job waits for its samples
 5 but never before step 3; a gain must exceed `threshold`; a job that gave way settles before it
 expands again (hysteresis). Where a size has several grids, they are tried before step 4, which
 judges the best of them (grids.py). That takes nothing from anybody, so waiting jobs do not stop it.
+With `sweet_spot = "tracked"` verdicts age (tracked_spot.py); "thesis" keeps the first one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
-from dq_server.core.policies import grids
+from dq_server.core.policies import grids, tracked_spot
 from dq_server.core.policies.base import ResizePolicy, Verdict
 
 declare(
@@ -36,8 +37,9 @@ declare(
     no_idle="no processor is idle",
     next_too_large="the next size {next_size} needs {more} more, {idle} are idle",
     largest_size="the job runs on its largest size {size}",
-    at_sweet_spot="the sweet spot is {size}: going to {worse_size} changed the iteration time"
-    " from {time_s:.4g} s to {worse_time_s:.4g} s",
+    at_sweet_spot="the sweet spot is {size}, found once and kept: growing to {worse_size} did not"
+    " pay when it was tried ({worse_time_s:.4g} s per iteration there then, {time_s:.4g} s here"
+    " now)",
     no_gain="{time_s:.4g} s per iteration on {size}, {previous_time_s:.4g} s on {previous_size}:"
     " a gain of {gain_pct:.1f} % does not exceed {threshold_pct:.1f} %, back to the sweet spot"
     " {previous_size}",
@@ -59,6 +61,7 @@ class ReshapeResize(ResizePolicy):
     """Sweet-spot detection with shrink points and expand points."""
 
     polls = True
+    finds_spots = True
 
     def decide(
         self,
@@ -74,6 +77,9 @@ class ReshapeResize(ResizePolicy):
         if head is not None:
             verdict = make_room(state, job, current, head)
             return verdict if verdict.target else grids.beside(verdict, job, current, config)
+        tried = tracked_spot.of_trial(state, job, current, config, now)
+        if tried is not None:
+            return tried
         if not job.performance.measured(config.samples):
             return measuring(job, config)
         trial = grids.trial(job, current, config)
@@ -82,7 +88,7 @@ class ReshapeResize(ResizePolicy):
         undo = _undo_expansion(job, grids.best(job, current, config), config)
         if undo is not None:
             return undo
-        back = grids.back(job, current, config)
+        back = grids.back(job, current, config) or tracked_spot.aged(job, current, config)
         if back is not None:
             return replace(back, judged=True)
         going_on = replace(_expand(state, job, current, config, now), judged=True)
@@ -192,6 +198,8 @@ def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig)
     larger = next((c for c in job.chain if c.size > current.size), None)
     if larger is None:
         return Verdict(None, because("largest_size", size=current.size))
+    if not data.allows(larger) and config.tracks_spots:
+        return tracked_spot.at_spot(job, current, larger, idle, config)
     if not data.allows(larger):
         worse = data.worse or larger
         return Verdict(

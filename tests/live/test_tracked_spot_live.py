@@ -1,0 +1,49 @@
+"""A real job beside a disturber that comes and goes, under the server's own rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.live import Live
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
+
+WITHIN_S = 100.0  # for each change; it takes a few seconds on a machine that does nothing else
+ENOUGH = 15  # turns on 4, to know what they take
+
+
+@pytest.mark.timeout(400)
+def test_a_job_follows_a_disturber_that_comes_and_goes(live: Live, tmp_path: Path) -> None:
+    live.up(4)
+    folder = tmp_path / "signs"
+    folder.mkdir()
+    words = ("-n", 1, "--sizes", "1,2,4", "--", "python", "-m", "tests.live.disturbed", folder)
+    job = live.submit(*words)
+
+    def on(size: int, turns: int = 1) -> None:
+        """Wait until the job stays on that size."""
+        live.wait(
+            job,
+            lambda j: j["processors"] == size and j["sizes"][-1]["iterations"] >= turns,
+            WITHIN_S,
+        )
+
+    on(4, ENOUGH)
+    (folder / "busy").touch()
+    # A trial of 2 alone takes 4 turns: from the sixth on it has won.
+    on(2, 6)
+    assert live.job(job)["sweet_spot"] == 2
+    (folder / "busy").unlink()
+    on(4, 6)
+    (folder / "stop").touch()
+    assert live.wait_end(job)["state"] == "done", live.dq("logs", job, "--err")
+    codes = [line["code"] for line in json.loads(live.dq("why", job, "--json"))["story"]]
+    came = codes.index("spot_changed")
+    left = codes.index("trial_won", came)
+    assert "trial_won" in codes[left + 1 :]
+    told = live.dq("why", job)
+    assert "differ from those by more than noise (rank-sum test" in " ".join(told.split())
+    assert json.loads(live.dq("sim", "replay", live.home.journal, "--json"))["same"]
