@@ -40,7 +40,7 @@ ERROR_LINES, ERROR_BYTES = 10, 4 << 20  # shown of a failed job; read of it at m
 @json_option
 def jobs(active: bool, as_json: bool, limit: int | None, **which: str | None) -> None:
     """List jobs, oldest first."""
-    wanted = _chosen(**which)
+    wanted = chosen(**which)
     with records() as connection:
         found = [j for j in ask(connection, m.JobsQuery(active)) if wanted(j)]
     found = found[-limit:] if limit is not None else found
@@ -61,10 +61,10 @@ def jobs(active: bool, as_json: bool, limit: int | None, **which: str | None) ->
     say_coloured(lines[1:], [row[3] for row in rows])
 
 
-def _chosen(
+def chosen(
     state: str | None, user: str | None, since: str | None
 ) -> Callable[[dict[str, Any]], bool]:
-    """Which jobs the options choose."""
+    """Which jobs the options --state, --user and --since choose."""
     states = state.split(",") if state is not None else []
     for word in states:
         if word not in STATES:

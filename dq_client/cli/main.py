@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "top": ("watch", "top", "Follow nodes and jobs on the whole screen."),
     "web": ("web", "web", "Show the cluster live in a browser."),
     "report": ("report", "report", "Write a report as one HTML file."),
+    "acct": ("acct", "acct", "Account for what jobs have used."),
 }
 PLUGIN_HELP = {"sim": "Simulate: the same scheduler on a workload, a plan, a journal."}
 

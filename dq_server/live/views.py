@@ -236,7 +236,10 @@ def why_view(scheduler: Scheduler, job: Job, now: float) -> dict[str, Any]:
 
 
 def timeline_view(state: State, now: float) -> dict[str, Any]:
-    """Sizes of all started jobs over time: (time, processors) steps, for pictures."""
+    """Sizes of all started jobs over time, for pictures and accounts.
+
+    steps: (time, processors); work: processors, iterations and mean time of one, by stay
+    """
     lines = []
     for job in state.jobs.values():
         if job.start_s is None:
@@ -245,7 +248,13 @@ def timeline_view(state: State, now: float) -> dict[str, Any]:
         if not steps and job.configuration is not None:
             steps = [[job.start_s, job.configuration.size]]
         steps.append([job.end_s if job.end_s is not None else now, 0])
-        lines.append({"id": job.id, "name": job.spec.name, "state": str(job.state), "steps": steps})
+        line = {"id": job.id, "name": job.spec.name, "state": str(job.state), "steps": steps}
+        work = [
+            [s.configuration.size, s.iterations, s.iteration_time_s]
+            for s in job.stays
+            if s.iterations
+        ]
+        lines.append({**line, "work": work} if work else line)
     return {"now_s": now, "capacity": state.processors.capacity, "jobs": lines}
 
 

@@ -1,0 +1,86 @@
+"""`dq acct`: who has used what."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import Any
+
+import click
+
+from dq_client import messages as m
+from dq_client.cli.job_views import chosen
+from dq_client.cli.output import duration, print_json, say, table, terminal_width
+from dq_client.cli.requests import ask, json_option, records
+from dq_client.errors import UsageError
+from dq_client.report.accounting import FIELDS, SUMS, summed, used
+
+
+@click.command()
+@click.option("--by", type=click.Choice(["user", "name", "kind"]), help="Sums instead of jobs.")
+@click.option("--state", metavar="STATE,...", help="Only jobs in these states, as done,failed.")
+@click.option("--user", help="Only this user's jobs.")
+@click.option("--since", metavar="TIME", help="Only jobs submitted so long ago: 30m, 2h, 1d.")
+@click.option("--csv", "as_csv", is_flag=True, help="One line of comma-separated values each.")
+@json_option
+def acct(by: str | None, as_csv: bool, as_json: bool, **which: str | None) -> None:
+    """What jobs have used: processor-seconds, times, resizes, efficiency; also after dq down."""
+    if as_csv and as_json:
+        raise UsageError("give either --csv or --json")
+    wanted = chosen(**which)
+    with records() as connection:
+        found = [job for job in ask(connection, m.JobsQuery()) if wanted(job)]
+        timeline = ask(connection, m.TimelineQuery())
+    lines = {line["id"]: line for line in timeline["jobs"]}
+    rows = [used(job, lines.get(job["id"]), timeline["now_s"]) for job in found]
+    fields = FIELDS if by is None else (by, *SUMS)
+    if by is not None:
+        rows = summed(rows, by)
+    if as_json:
+        print_json(**({"jobs": rows} if by is None else {"sums": rows, "by": by}))
+    elif as_csv:
+        out = csv.DictWriter(sys.stdout, fields, lineterminator="\n")
+        out.writeheader()
+        out.writerows(rows)
+    else:
+        say(_jobs(rows) if by is None else _sums(rows, by))
+
+
+def _jobs(rows: list[dict[str, Any]]) -> str:
+    head = ("ID", "NAME", "USER", "STATE", "WAITED", "RAN", "PROC-HOURS", "MOST", "RESIZES",
+            "EFFICIENCY")  # fmt: skip
+    cells = [
+        (
+            *(
+                r["id"],
+                r["name"],
+                r["user"],
+                r["state"],
+                duration(r["wait_s"]),
+                duration(r["run_s"]),
+            ),
+            *(_hours(r), r["processors_max"], r["expands"] + r["shrinks"], _share(r)),
+        )
+        for r in rows
+    ]
+    return table(head, cells, width=terminal_width(), shortened="NAME")
+
+
+def _sums(rows: list[dict[str, Any]], by: str) -> str:
+    head = (by.upper(), "JOBS", "DONE", "FAILED", "KILLED", "PROC-HOURS", "MEAN WAIT", "EFFICIENCY")
+    cells = [
+        (
+            *(r[by], r["jobs"], r["done"], r["failed"], r["killed"], _hours(r)),
+            *(duration(r["wait_s"] / r["jobs"]), _share(r)),
+        )
+        for r in rows
+    ]
+    return table(head, cells, width=terminal_width(), shortened=by.upper())
+
+
+def _hours(row: dict[str, Any]) -> str:
+    return f"{row['processor_s'] / 3600:.4f}"
+
+
+def _share(row: dict[str, Any]) -> str:
+    return "-" if row["efficiency"] is None else f"{100 * row['efficiency']:.0f} %"
