@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from dq_client.cli.output import say
+
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -21,4 +23,4 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None  # click brings all of SHELLS
     # The variable must be the one that click's `main` looks for: made from the program's name.
-    click.echo(found(cli, {}, "dq", "_DQ_COMPLETE").source())
+    say(found(cli, {}, "dq", "_DQ_COMPLETE").source())
