@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +13,12 @@ from dq_client import messages as m
 from dq_client.bringup import connect
 from dq_client.cli.values import JOB_ID
 from dq_client.connection import Connection
-from dq_client.errors import UsageError
+from dq_client.errors import DQError, UsageError
 from dq_client.home import Home
 from dq_client.stopped_cluster import looking
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -50,6 +53,30 @@ def resolve(connection: Connection, job_id: int) -> int:
 
 RANGE = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
 RANGE_MAX = 100_000  # jobs
+COMPLETED_MAX, COMPLETED_WITHIN_S = 100, 1.0  # ids that a shell is offered, and its patience
+
+
+def completed_ids(incomplete: str, *, active_only: bool) -> list[CompletionItem]:
+    """Ids of the newest jobs that begin like `incomplete`, for a shell; none without a server.
+
+    Silent whatever happens: a message would land in the line that the user is typing.
+    """
+    from click.shell_completion import CompletionItem
+
+    try:
+        with server() as connection:
+            reply = connection.call(m.JobsQuery(active_only), COMPLETED_WITHIN_S)
+    except (DQError, OSError):
+        return []
+    jobs = reply.data if isinstance(reply, m.Data) else []
+    # No job's name is shown: it is text of others, and the shells' protocol has no quoting.
+    found = [
+        CompletionItem(str(j["id"]), help=j["state"])
+        for j in reversed(jobs)
+        if str(j["id"]).startswith(incomplete)
+    ][:COMPLETED_MAX]
+    last = "last".startswith(incomplete) and bool(jobs)
+    return [*found, CompletionItem("last")] if last else found
 
 
 class JobIds(click.ParamType[list[int]]):
@@ -67,6 +94,15 @@ class JobIds(click.ParamType[list[int]]):
             raise UsageError(f"{value!r} is no range of job ids: give the smaller first, as 7-9")
         return list(range(first, last + 1))
 
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Jobs that have not ended: there is nothing to do to others."""
+        return completed_ids(incomplete, active_only=True)
+
 
 class JobId(click.ParamType[int]):
     """A job id, or `last`, which becomes 0: the server takes 0 for the last job submitted."""
@@ -80,3 +116,12 @@ class JobId(click.ParamType[int]):
         if JOB_ID.fullmatch(str(value)):
             return int(value)
         raise UsageError(f"{value!r} is no job id: give its number, or last")
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """All jobs: those that have ended can be looked at, too."""
+        return completed_ids(incomplete, active_only=False)
