@@ -14,7 +14,9 @@ from dq_client.cli.output import note, print_json
 from dq_client.cli.requests import JobId, JobIds, ask, json_option, records, resolve, server
 from dq_client.cli.values import parse_size
 from dq_client.connection import Connection
-from dq_client.errors import NotFound, Refused, UsageError
+from dq_client.errors import DQError, NotFound, Refused, UsageError
+
+ERROR_LINES, ERROR_BYTES = 10, 4 << 20  # shown of a failed job; read of it at most
 
 
 @click.command()
@@ -94,6 +96,24 @@ def _pieces(
             return
         if not reply.data:
             time.sleep(0.2)
+
+
+def last_errors(connection: Connection, job_id: int) -> list[str]:
+    """What a failed job wrote last to stderr; nothing where that cannot be read."""
+    text, read = b"", 0
+    try:
+        for piece in output_of(connection, job_id, "err"):
+            text, read = (text + piece)[-1 << 16 :], read + len(piece)
+            if read > ERROR_BYTES:
+                return []
+    except DQError:
+        return []  # it is on a node that is away: `dq logs` says so
+    return text.decode(errors="replace").splitlines()[-ERROR_LINES:]
+
+
+def more_about(job_id: int) -> str:
+    """What to type next about a failed job."""
+    return f"all it wrote: dq logs {job_id} and dq logs --err {job_id}; its story: dq why {job_id}"
 
 
 def _simple(name: str, body: Any, done: str, doc: str) -> click.Command:

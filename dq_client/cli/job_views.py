@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.job_commands import output_of
+from dq_client.cli.job_commands import last_errors, more_about
 from dq_client.cli.output import (
     clock,
     duration,
@@ -23,12 +23,10 @@ from dq_client.cli.output import (
 )
 from dq_client.cli.requests import JobId, ask, json_option, records
 from dq_client.cli.values import parse_time
-from dq_client.connection import Connection
-from dq_client.errors import DQError, UsageError
+from dq_client.errors import UsageError
 from dq_client.report.growth import ENDED, NOT_STARTED
 
 STATES = ("held", "waiting", "queued", "starting", "running", "killing", "restarting", *ENDED)
-ERROR_LINES, ERROR_BYTES = 10, 4 << 20  # shown of a failed job; read of it at most
 
 
 @click.command()
@@ -86,7 +84,7 @@ def job(job_id: int, as_json: bool) -> None:
     with records() as connection:
         view = ask(connection, m.JobQuery(job_id))
         failed = view["state"] == "failed" and "jobs" not in view and not as_json
-        errors = _last_errors(connection, view["id"]) if failed else []
+        errors = last_errors(connection, view["id"]) if failed else []
     if as_json:
         # Twice, at the top level and under `job`: scripts read both, so both stay until schema 2.
         print_json(**view, job=view)
@@ -99,8 +97,7 @@ def job(job_id: int, as_json: bool) -> None:
         say("\nits last lines on stderr:")
         say("\n".join(f"  {line}" for line in errors))
     if failed:
-        note(f"all it wrote: dq logs {view['id']} and dq logs --err {view['id']}; its story:"
-             f" dq why {view['id']}")  # fmt: skip
+        note(more_about(view["id"]))
 
 
 def _show_job(view: dict[str, Any]) -> None:
@@ -154,19 +151,6 @@ def _show_array(view: dict[str, Any]) -> None:
 
 def _line(name: str, value: object) -> None:
     say(f"{name + ':':14}{value}".rstrip())
-
-
-def _last_errors(connection: Connection, job_id: int) -> list[str]:
-    """What a failed job wrote last to stderr; nothing where that cannot be read."""
-    text, read = b"", 0
-    try:
-        for piece in output_of(connection, job_id, "err"):
-            text, read = (text + piece)[-1 << 16 :], read + len(piece)
-            if read > ERROR_BYTES:
-                return []
-    except DQError:
-        return []  # it is on a node that is away: `dq logs` says so
-    return text.decode(errors="replace").splitlines()[-ERROR_LINES:]
 
 
 def protection_line(view: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ import click
 from dq_client import environment
 from dq_client import messages as m
 from dq_client.cli.arrays import parse_array
+from dq_client.cli.job_commands import last_errors, more_about
 from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option, server
 from dq_client.cli.script_options import runnable, with_script_options
@@ -291,6 +292,11 @@ def wait_for(connection: Connection, job_id: int) -> int:
         v for v in looks(lambda: ask(connection, m.JobQuery(job_id))) if v["state"] in ENDED
     )
     note(f"job {job_id} {view['state']}: {view['reason']}")
+    if view["state"] == "failed" and "jobs" not in view:
+        errors = last_errors(connection, job_id)
+        if errors:
+            note("\n".join(["its last lines on stderr:", *(f"  {line}" for line in errors)]))
+        note(more_about(job_id))
     return 0 if view["state"] == "done" else 1
 
 

@@ -116,3 +116,8 @@ def test_files_for_the_output_options_in_the_script_and_retries(
     shown = cluster.run("job", failed)
     assert "exit code:    2" in shown.stdout and "  because" in shown.stdout
     assert f"dq logs --err {failed}" in shown.stderr
+    waited = cluster.run("submit", "-n", 1, "--wait", "--", "sh", "-c", "echo why >&2; exit 2")
+    number = int(waited.stdout)
+    assert waited.returncode == 1
+    assert f"job {number} failed" in waited.stderr and "  why" in waited.stderr
+    assert f"dq why {number}" in waited.stderr
