@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
+from dq_client.private import make_private
 from resize_lib.descriptors import Block1D, ProcessGrid
 from resize_lib.protection import generations, in_place
 from resize_lib.protection.generations import Copy
@@ -39,7 +40,7 @@ def write(root: Path, number: int) -> None:
         block = ArrayBlock(DESC, DESC.global_indices(GRID, rank) + number * 0.5)
         for node in (rank, (rank + 1) % 4):
             path = generations.part_path(folder_on(root, node, number), rank)
-            path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path.parent, below=root)
             about = write_part(path, GRID, rank, {"A": block}, sync=False)
         found.append(about)
     for node in range(4):
