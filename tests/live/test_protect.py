@@ -54,8 +54,8 @@ class Protected(Bench):
         for pid in (self.agent_pid(name), *processes_of(self, name)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for folder in Path("/dev/shm").glob(f"dq-*/{name}/*"):
-            if folder.parent.parent in self.memory():
+        for folder in Path("/dev/shm").glob(f"dq-*/{name}"):
+            if folder.parent in self.memory():
                 shutil.rmtree(folder)
 
     def memory(self) -> list[Path]:
