@@ -30,6 +30,7 @@ from dq_client.report.collect import collect
 from dq_client.report.growth import ENDED
 from dq_client.report.live_view import GrowthView
 from dq_client.report.page import write_report
+from dq_client.report.text import processors
 
 SIZES_BEYOND_CORES = 3  # somewhere there the sweet spot of a matmul has been passed
 ITERATIONS_PER_SIZE = 8
@@ -200,8 +201,9 @@ def _outcome(run: Demo, orphans: int, *, as_json: bool) -> int:
         return 0 if ok else 1
     say(sizes_table(job["sizes"]))
     spot = job["sweet_spot"]
+    grew = "every size gained" if len(job["sizes"]) > 1 else "no resize was done"
     say()
-    say(f"sweet spot:   {f'{spot} processors' if spot else 'not reached: every size gained'}")
+    say(f"sweet spot:   {processors(spot) if spot else f'not reached: {grew}'}")
     say(f"product:      {PRODUCT[run.verdict]}")
     say(f"left behind:  {orphans} processes")
     say(f"report:       {run.report}")

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from harness.commands import ROOT
 from tests.lab.conftest import left
 from tests.lab.machines import VENV, Lab
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
+GROWING = ROOT / "tests/live/growing.py"
 HOSTS = """\
 engine = "hosts"
 [[nodes]]
@@ -93,11 +95,10 @@ def test_jobs_grow_over_machines_and_a_short_cut_costs_none(machines: Lab) -> No
         until(lambda: "to 4 done" in machines.ok("alpha", "dq why last"), "it does not grow to 4")
         assert product(machines)
 
-    # A job on both machines, whose line is cut for longer than two heartbeats.
-    machines.ok(
-        "alpha",
-        "dq submit --sizes 4 -- python -m apps.matmul --n 600 --iterations 200 --check",
-    )
+    # A job on both machines, whose line is cut for longer than two heartbeats: 15 s at least,
+    # however fast the machine.
+    lasting = f"python {GROWING} --n 300 --iterations 150 --seconds 0.4"
+    machines.ok("alpha", f"dq submit --sizes 4 -- {lasting}")
     until(lambda: (job(machines)["remap_points"] or 0) > 20, "it does not get on")
     assert job(machines)["nodes"] == ["alpha", "beta"]
     # Server and ranks listen on the cluster's network, in its range of ports, and nowhere else.
