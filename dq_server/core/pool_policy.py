@@ -372,12 +372,12 @@ def _overdue(ticket: Ticket, options: PoolOptions, takes_s: float, now: float) -
 
 
 def decision_times(
-    state: State, options: PoolOptions, lead_s: float, now: float
+    state: State, options: PoolOptions, lead_s: float, after_s: float
 ) -> Iterator[float]:
-    """When time alone may make something due; only times after `now`."""
+    """When time alone may make something due; only times after `after_s`."""
     pool = Pool.of(state)
     takes_s = max(pool.start_takes_s(options), options.start_s)
-    yield from renewal_times(state, options, lead_s, now)
+    yield from renewal_times(state, options, lead_s, after_s)
     for ticket in pool.tickets.values():
         due_s = None
         if ticket.idle_s is not None:
@@ -386,9 +386,13 @@ def decision_times(
             due_s = ticket.asked_s + takes_s + options.idle_s
         elif ticket.state is TicketState.STARTING and ticket.granted_s is not None:
             due_s = ticket.granted_s + options.start_within_s
-        if due_s is not None and due_s > now:
+        if due_s is not None and due_s > after_s:
             yield due_s
-    if pool.retry_s > now:
+    if pool.retry_s > after_s:
         yield pool.retry_s
-    if pool.growth is not None and pool.growth.until_s is not None and pool.growth.until_s > now:
+    if (
+        pool.growth is not None
+        and pool.growth.until_s is not None
+        and pool.growth.until_s > after_s
+    ):
         yield pool.growth.until_s

@@ -88,6 +88,8 @@ def _reconcile_ranks(
     mine, node_of = {node.name for node in link.nodes}, desk.state.processors.node_of
     if holding is None and any(node_of[p] in mine for p in job.allocation):
         _miss(desk, link, job, now)
+    if holding is not None and not holding.running:
+        return  # its ranks have ended, which the agent is about to say: a world would come too late
     if job.spawned or job.resize is not None:
         known = holding.worlds if holding is not None else []
         for world in _expected(job, link, node_of, now):

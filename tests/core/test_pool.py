@@ -262,6 +262,30 @@ def test_an_idle_node_goes_back_after_idle_s() -> None:
     assert drained[0].reason.figures["idle_s"] == 300.0
 
 
+def test_an_event_just_after_the_time_does_not_make_it_forgotten() -> None:
+    c = PoolCluster(max=4, idle_s=300.0)
+    job = c.submit(1)
+    c.grant()
+    c.end(job)
+    c.now += 300.5  # the tick is late, and something comes first that makes no scheduling pass
+    c.do(ev.TicketStarted(1, "", until_s=1e6))
+    assert not c.given
+    c.wait(0.0)
+    assert [number for _, number in c.given] == [1]
+
+
+def test_while_grants_are_paused_no_tick_is_wanted_for_it() -> None:
+    c = PoolCluster(max=4, idle_s=300.0)
+    job = c.submit(1)
+    c.grant()
+    c.end(job)
+    c.do(ev.GrantsPaused(True, "the server has just started"))
+    c.wait(1000.0)
+    assert not c.given
+    c.do(ev.GrantsPaused(False))
+    assert [number for _, number in c.given] == [1]
+
+
 def test_work_in_between_starts_the_clock_anew() -> None:
     c = PoolCluster(max=1, idle_s=100.0)
     c.submit(1)

@@ -157,6 +157,14 @@ class Keeper:
         """Its agent ends, and the ranks here with it: those elsewhere wait for them."""
         self.start.torn |= any(rank.part and not rank.released for rank in self.alive())
 
+    def vanishes(self) -> None:
+        """Its node is taken away, with all that runs there."""
+        self.tears()
+        self.killed = True
+        for rank in self.alive():
+            rank.killed = True
+            self.ends(rank, 137)
+
     def exit_code(self) -> int | None:
         return None
 

@@ -180,7 +180,7 @@ class BatchSystem:
         holder.phase, holder.why, holder.ended_s = Phase.ENDED, why, world.now
         if agent is not None and world.agents.get(holder.node) is agent:
             for held in world.holdings[holder.node].trees.values():
-                held.tears()
+                held.vanishes()
             agent.close()
             world.agents[holder.node] = None
 

@@ -89,6 +89,13 @@ class Held:
     def tears(self) -> None:
         """Its agent ends, and the whole application with it."""
 
+    def vanishes(self) -> None:
+        """Its node is taken away, and the whole application ends with its part there."""
+        self.killed = True
+        if not self.process.over:
+            self.process.code = 137
+            self.machine.end(self.process)
+
     def exit_code(self) -> int | None:
         return None if self.running() else self.process.code
 

@@ -67,6 +67,12 @@ def test_every_life_is_right_under_other_policies(policy: str) -> None:
             raise AssertionError(f"{policy}, seed {seed}: {e}") from e
 
 
+@pytest.mark.parametrize("seed", [1000287, 1010865, 1020760, 1024171])
+def test_lives_that_were_wrong(seed: int) -> None:
+    """One in 8,000: nodes of a pool that stayed for ever, ranks that an ended start was to get."""
+    World(seed).run()
+
+
 def test_a_seed_replays_identically() -> None:
     for seed in (*range(5), 8, 11):
         one, two = World(seed).run(), World(seed).run()
@@ -172,13 +178,13 @@ def test_ranks_that_end_for_a_resize_and_are_taken_for_done_are_caught(
     """Bug: the core forgets why the ranks of a job that is resized by restart have ended."""
     monkeypatch.setattr(succession.Succeeding, "restarts", lambda *_: False)
     monkeypatch.setattr(protection, "is_guarded", lambda _: False)
-    assert caught() % 11 in (5, 6)
+    assert caught(first=10_800) % 11 in (5, 6)  # one such life in 400 shows it
 
 
 def test_a_copy_that_does_not_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug: a resize by restart that fails takes the job with it."""
     monkeypatch.setattr(protection, "is_guarded", lambda _: False)
-    assert caught() % 11 in (5, 6)
+    assert caught(first=10_800) % 11 in (5, 6)  # one such life in 400 shows it
 
 
 class LaunchesAgain(Server):

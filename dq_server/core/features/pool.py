@@ -201,6 +201,7 @@ class Pooling(Feature):
         options, state = turn.options(PoolOptions), turn.state
         if not options.max and "Pool" not in state.records:
             return
+        Pool.of(state).looked_s = turn.now
         _watch_idle(turn)
         _watch_growth(turn)
         view = View(state, turn.config, options, turn.now)
@@ -214,10 +215,12 @@ class Pooling(Feature):
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """When a node has been idle, or awaited, for long enough, or the engine is asked again."""
-        if "Pool" not in turn.state.records:
+        if "Pool" not in turn.state.records or turn.state.paused:  # no pass is made
             return ()
         lead_s = turn.options(NodeOptions).end_lead_s
-        return decision_times(turn.state, turn.options(PoolOptions), lead_s, turn.now)
+        # Not those after `now`: an event that makes no pass may have come just after the time.
+        looked_s = Pool.of(turn.state).looked_s
+        return decision_times(turn.state, turn.options(PoolOptions), lead_s, looked_s)
 
     # --- to be seen -----------------------------------------------------------------------------
 

@@ -161,6 +161,7 @@ class Pool(Record):
     retry_s: float = 0.0  # the engine is not asked again before
     refused: str = ""  # why it refused last; empty: a node has come up since
     growth: Growth | None = None
+    looked_s: float = 0.0  # when the policy last looked: what is due by then has been done
     last: str = ""  # the node that joined last: what it has, others will have; empty: none has
     notes: list[PoolNote] = field(default_factory=list)  # the last KEEP_NOTES decisions
 
