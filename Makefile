@@ -13,9 +13,9 @@ $(VENV)/.installed: pyproject.toml
 demo: venv
 	$(VENV)/bin/dq demo
 
-# every test but those of test-slurm; property tests draw as many examples as in CI
+# every test but those of test-slurm, two at a time; property tests draw as many examples as in CI
 test: venv
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -m "not slow and not slurm"
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -n 2 --dist loadgroup -m "not slow and not slurm"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may
 test-slurm: venv
@@ -48,7 +48,7 @@ lint: venv
 
 # the linters, import rules and fast tests, in about a minute: run it before every commit
 check: lint
-	$(VENV)/bin/pytest -m "not slow and not full" \
+	$(VENV)/bin/pytest -n 2 --dist loadgroup -m "not slow and not full" \
 	    tests/architecture tests/core tests/plan tests/client tests/sim
 
 # whether the tests notice small bugs in the core, the journal, access and plans of redistribution
