@@ -37,9 +37,9 @@ def caller(frame: FrameType | None = None) -> str:
     while at is not None:
         name = at.f_code.co_filename
         if is_program(name):
-            return f"{_short(name)}:{at.f_lineno}"
+            return f"{short_path(name)}:{at.f_lineno}"
         if not installed and not name.startswith((_OWN, "<frozen")):
-            installed = f"{_short(name)}:{at.f_lineno}"
+            installed = f"{short_path(name)}:{at.f_lineno}"
         at = at.f_back
     return installed or "?"
 
@@ -49,7 +49,7 @@ def is_program(path: str) -> bool:
     return not path.startswith((_OWN, *_INSTALLED, "<frozen"))
 
 
-def _short(path: str) -> str:
+def short_path(path: str) -> str:
     """A path as people know it: relative where that is shorter and stays below."""
     try:
         near = os.path.relpath(path)
@@ -80,7 +80,7 @@ def place_of(error: BaseException) -> str:
         if name.startswith("<") or name.endswith((".pyx", ".pxi")):  # of mpi4py, as it was built
             continue
         if is_program(str(Path(name).absolute())):
-            found = f"{_short(frame.filename)}:{frame.lineno}"
+            found = f"{short_path(frame.filename)}:{frame.lineno}"
     return found
 
 

@@ -29,6 +29,7 @@ from mpi4py import MPI
 from dq_client import messages as m
 from resize_lib import world_guard
 from resize_lib.before_arrival import agree_to_join
+from resize_lib.carried_values import Found
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.jobposition import JobPosition as JobPosition
@@ -227,11 +228,11 @@ def _coming_bytes(session: Session, answer: m.RemapAnswer) -> list[int]:
     return sorted((n for n in sizes if n >= TOUCHED_BYTES_MIN), reverse=True)[:TOUCHED_PARTS_MAX]
 
 
-def join(session: Session) -> None:
+def join(session: Session, carried: list[Found]) -> None:
     """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
     job = session.job
     comm = session.grid.comm
-    if agree_to_join(session.grid.own_comm):
+    if agree_to_join(session.grid.own_comm, carried=carried):
         retreat(session)
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)

@@ -6,6 +6,6 @@ of functions of the same file, and knows nothing of others. docs/mistakes.md exp
 """
 
 from dq_client.check.findings import CODES, Finding
-from dq_client.check.walk import check_source
+from dq_client.check.source import check_source, undeclared
 
-__all__ = ["CODES", "Finding", "check_source"]
+__all__ = ["CODES", "Finding", "check_source", "undeclared"]

@@ -1,9 +1,9 @@
 """Plain variables that one turn of a loop leaves for the next, as in `count += 1`.
 
 A rank that joins has run the program only up to the loop: there such a variable is what it was
-before the first turn, and nobody can see that while the program runs. Found are names that a turn
-may read before it has bound them, and binds; so nothing is said of what a turn computes anew. A
-history that grows (`losses.append(...)`) is the same in another form.
+before the first turn. Found are names that a turn may read before it has bound them, and binds; so
+nothing is said of what a turn computes anew. A history that grows (`losses.append(...)`) is the
+same in another form. Names are plain ones, attributes (`self.t += dt`) and items (`state["t"]`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 GROWS = {"append", "extend", "insert", "add", "appendleft"}
 # What each rank may have for itself: it does not enter the result.
 CLOCKS = {"time", "perf_counter", "monotonic", "process_time", "Wtime", "now", "time_ns"}
+OF_DECLARED = {"local", "value", "interior"}  # moves with its object
 
 
 def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
@@ -30,7 +31,8 @@ def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
     bound_before = _plain_lists(loop, around) - turn.kept
     found = {name: line for name, line in turn.bound.items() if name in turn.read_first}
     found |= {name: line for name, line in turn.grown.items() if name in bound_before}
-    return sorted((name, line) for name, line in found.items() if not _is_clock(name, around))
+    times = _times(around)
+    return sorted((name, line) for name, line in found.items() if name not in times)
 
 
 class _Turn:
@@ -99,7 +101,11 @@ class _Turn:
         elif isinstance(target, ast.Starred):
             self.bind(target.value)
         else:
-            self.read(target)
+            for inside in ast.iter_child_nodes(target):
+                self.read(inside)
+            if place := _place(target):
+                self.bound.setdefault(place, target.lineno)
+                self.certain.add(place)
 
     def read(self, node: ast.AST) -> None:
         """The names that an expression reads."""
@@ -125,6 +131,10 @@ class _Turn:
     def _name(self, node: ast.AST) -> None:
         if isinstance(node, ast.Name) and node.id not in self.certain:
             self.read_first.add(node.id)
+        elif isinstance(node, ast.Attribute | ast.Subscript):
+            place = _place(node)
+            if place and place not in self.certain and base_of(place) not in self.certain:
+                self.read_first.add(place)
 
     def _grows(self, call: ast.Call) -> None:
         """`name.append(...)` of what was made before this turn."""
@@ -162,8 +172,10 @@ def _plain_lists(loop: ast.For, around: ast.AST) -> set[str]:
     """The names that are given an empty list, set or deque before the loop."""
     found = set()
     for node in ast.walk(around):
-        if isinstance(node, ast.Assign) and node.lineno < loop.lineno and _is_empty(node.value):
-            found |= {dotted(target) for target in node.targets}
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno < loop.lineno:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if node.value is not None and _is_empty(node.value):
+                found |= {dotted(target) for target in targets}
     return found
 
 
@@ -184,16 +196,45 @@ def _is_empty(value: ast.expr) -> bool:
     return makes in ("list", "set", "deque")
 
 
-def _is_clock(name: str, around: ast.AST) -> bool:
-    """Whether all that this name is ever given is the time."""
-    values = [
-        node.value
-        for node in ast.walk(around)
-        if isinstance(node, ast.Assign) and name in {dotted(target) for target in node.targets}
-    ]
-    return bool(values) and all(
-        isinstance(v, ast.Call) and dotted(v.func).rpartition(".")[2] in CLOCKS for v in values
-    )
+def _place(node: ast.expr) -> str:
+    """What is bound by `self.t = ...` or `state["t"] = ...`; empty: nothing that has a name."""
+    if isinstance(node, ast.Attribute) and node.attr not in OF_DECLARED:
+        return dotted(node)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        base = dotted(node.value)
+        return f"{base}[{node.slice.value!r}]" if base and isinstance(node.slice.value, str) else ""
+    return ""
+
+
+def base_of(place: str) -> str:
+    """The plain name in it."""
+    return place.partition(".")[0].partition("[")[0]
+
+
+def _times(around: ast.AST) -> set[str]:
+    """The names that stand for times, and for what is computed from them."""
+    given: list[tuple[set[str], ast.expr]] = []
+    for node in ast.walk(around):
+        if isinstance(node, ast.Assign | ast.AugAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            given.append(({_place(t) or dotted(t) for t in targets} - {""}, node.value))
+        elif isinstance(node, ast.Call) and node.args:  # took_s.append(...)
+            name, _, method = dotted(node.func).rpartition(".")
+            if name and method in GROWS:
+                given.append(({name}, node.args[-1]))
+    found: set[str] = set()
+    while more := {n for names, value in given if _is_time(value, found) for n in names} - found:
+        found |= more
+    return found
+
+
+def _is_time(value: ast.expr, times: set[str]) -> bool:
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in CLOCKS:
+            return True
+        if isinstance(node, ast.expr) and (_place(node) or dotted(node)) in times:
+            return True
+    return False
 
 
 def computed_after_resizes(tree: ast.Module) -> set[str]:

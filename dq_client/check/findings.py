@@ -18,6 +18,9 @@ CODES = {
     " another number; ask for it again in every turn",
     "carried": "{what} is left by one turn for the next: in a rank that joins it is what it was"
     " before the first; declare it (rs.value, rs.keep), or compute it from the turn",
+    "swapped": "{what} is declared, and turns give it to another name: a rank that joins has it"
+    " under its first one; swap the data, or choose by the turn:"
+    " `u, v = (a, b) if turn % 2 == 0 else (b, a)`",
     "one-rank-leaves": "{what} where only some ranks come: the others wait for these for ever; all"
     " ranks must decide alike (broadcast the decision)",
     "uneven-loop": "{what}: all ranks must make the same turns, this number depends on the rank",

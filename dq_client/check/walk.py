@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from dq_client.check.carried import carried, computed_after_resizes, on_resize
+from dq_client.check.carried import base_of, carried, computed_after_resizes, on_resize
 from dq_client.check.findings import CODES, Finding
 from dq_client.check.names import (
     COMMS,
@@ -25,6 +25,7 @@ from dq_client.check.names import (
     RANK,
     SEEDED,
     SESSION,
+    SIZE,
     WORLD,
     Names,
     Origin,
@@ -39,25 +40,13 @@ HARMLESS_WORLD = {"Abort", "Set_errhandler", "Get_name", "Set_name", "py2f"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def check_source(source: str, file: str) -> list[Finding]:
-    """All findings in a program, by line."""
-    try:
-        tree = ast.parse(source, file)
-    except SyntaxError as error:
-        return [Finding(file, error.lineno or 1, "syntax", f"the file is no Python: {error.msg}")]
-    if not any(session_is_opened(n) or _makes_turns(n) for n in ast.walk(tree)):
-        return []  # a program without a session is not resized
-    walk = Walk(file, tree)
-    walk.program()
-    return walk.findings
-
-
 class Walk:
     """Of one file."""
 
     def __init__(self, file: str, tree: ast.Module) -> None:
         self.file, self.tree = file, tree
         self._found: dict[tuple[int, str], Finding] = {}
+        self.state: list[tuple[int, str, str]] = []  # see source.undeclared
         self.names = Names()
         self.functions: dict[str, Function] = {
             n.name: n for n in ast.walk(tree) if isinstance(n, Function)
@@ -220,10 +209,13 @@ class Walk:
         """What its turns leave for one another in plain variables."""
         around = self.functions[self._active[-1]] if self._active else self.tree
         for name, line in carried(loop, around):
-            # What belongs to the session has findings of its own.
-            known = name in self._anew or name in self.names.origins
+            origin = self.names.origins.get(base_of(name))
+            swapped = origin is not None and origin.kind == OBJECT and base_of(name) == name
+            # What else belongs to the session has findings of its own.
+            known = name in self._anew or (origin is not None and not swapped)
             if not known and not any(at == line for at, _ in self._found):
-                self.find(line, "carried", name)
+                self.find(line, "swapped" if swapped else "carried", name)
+                self.state.append((line, name, "swapped" if swapped else "carried"))
         if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
             self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
 
@@ -247,7 +239,7 @@ class Walk:
         return any(self._is_turns(argument) for argument in node.args)
 
     def _begins_turns(self, called: ast.Attribute) -> bool:
-        return _makes_turns(called) and self.names.kind(called.value) == SESSION
+        return makes_turns(called) and self.names.kind(called.value) == SESSION
 
     def _leaves(self, node: ast.stmt) -> bool:
         for part in ast.iter_child_nodes(node):
@@ -334,6 +326,8 @@ class Walk:
             return
         if origin.kind in KEPT and (written or isinstance(node.ctx, ast.Load)):
             self.find(origin.line, KEPT[origin.kind], origin.text, node.lineno)
+            if origin.kind == SIZE:
+                self.state.append((origin.line, dotted(node), "kept"))
 
     def _called(self, node: ast.Call) -> None:
         called, name = node.func, dotted(node.func)
@@ -415,7 +409,8 @@ class Walk:
         self._plain_loops, self.names.origins = plain, outside
 
 
-def _makes_turns(node: ast.AST) -> bool:
+def makes_turns(node: ast.AST) -> bool:
+    """Whether it is the `x.iterations` of some x."""
     return isinstance(node, ast.Attribute) and node.attr == "iterations"
 
 

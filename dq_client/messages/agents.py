@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from dq_client.messages.applications import Place
 from dq_client.messages.base import (
     AGENT,
+    COUNT_MAX,
     FRAME_BYTES_MAX,
     NODE_PROCESSORS_MAX,
     NODE_SPEED_MAX,
@@ -153,11 +154,16 @@ class RankLost(RequestBody, tag="ranklost", frozen=True):
 
 @sent_by(AGENT)
 class Vacated(RequestBody, tag="vacated", frozen=True):
-    """No process of this start of the job is left on these processors."""
+    """No process of this start of the job is left on these processors.
+
+    `pids`, `world`: of the order (Vacate) that this confirms.
+    """
 
     job: Id
     instance: Id
     processors: Numbers
+    pids: Annotated[list[Id], Meta(max_length=100_000)] = []
+    world: Annotated[int, Meta(ge=-1, le=COUNT_MAX)] = -1
 
 
 @sent_by(AGENT)

@@ -67,8 +67,17 @@ WRONG = {
         program("for turn, batch in zip(rs.iterations(9), batches):  #!\n    pass"),
         program("for k, turn in enumerate(rs.iterations(9)):  #!\n    pass"),
         program(turns("total = 0\n" + turns("total += 1  #!"))),
+        program("model = Model()\n" + turns("model.t += 1  #!"), "from m import Model\n"),
+        program("state = {'t': 0}\n" + turns("print(state['t'])\nstate['t'] = turn  #!")),
+        program("found: list[int] = []\n" + turns("found.append(turn)  #!")),
+        f"{HEAD}class S:\n  t = 0\n  def run(self, rs):\n    for turn in rs.iterations(9):\n"
+        "      self.t += 1  #!\n",
         f"{HEAD}def main():\n  total = 0\n  with resize_lib.session() as rs:\n{LOOP}"
         "        total = total + 1  #!\nmain()\n",
+    ],
+    "swapped": [
+        program("y = rs.array('y', 100)\n" + turns("y.local[:] = x.local\nx, y = y, x  #!")),
+        program("y = rs.value('y', 1)\nold = y\n" + turns("y, old = old, y  #!")),
     ],
     "kept-number": [
         program("size = rs.size  #!\n" + turns("n = 100 // size")),
@@ -110,6 +119,17 @@ RIGHT = [
     program(turns("total = 0\nfor k in range(9):\n    total += k\nprint(total)")),
     program(turns("rows = []\nfor k in range(9):\n    rows.append(k)")),
     program("begin = time.time()\n" + turns("print(time.time() - begin)\nbegin = time.time()")),
+    program(
+        "took, all_took = 0.0, []\n"
+        + turns(
+            "begin = time.perf_counter()\ntook += time.perf_counter() - begin\n"
+            "all_took.append(took)"
+        )
+    ),
+    program(turns("model = Model()\nmodel.t = 1\nmodel.t += 1"), "from m import Model\n"),
+    program("y = rs.array('y', 9)\n" + turns("u, v = (x, y) if turn % 2 else (y, x)")),
+    program(turns("x.local = x.local + 1\nx.local[0] += 1")),
+    program("u = [0] * 9\n" + turns("u[0] = turn\nprint(u[0])")),
     program(
         "@rs.on_resize\ndef plan(comm):\n    global m\n    m = comm.size\n"
         + turns("old, m = m, rs.comm.allreduce(1)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dq_client import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.worlds import Worlds
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
 from dq_server.live.engines.link import admit
@@ -141,15 +142,29 @@ def vacated(desk: Desk, call: Call[m.Vacated]) -> m.ReplyBody:
     if any(desk.agents.by_node.get(pool.node_of[p]) is not link for p in said):
         return m.Error("refused", f"agent {link.name} does not have all of these processors")
     job = state.jobs.get(body.job)
-    # An agent repeats it until it is acknowledged. What it said of an earlier start may come when
-    # the next one is leaving the same processors, and says nothing about that.
+    # An agent repeats it until it is acknowledged. What it said of an earlier start, or of ranks
+    # that left before, may come when others leave the same processors: it says nothing of these.
     if job is not None and job.instance != body.instance:
         return m.Done()
+    if body.pids or body.world >= 0:
+        said = [p for p in said if _is_of(desk, body, p)]
     for p in said:
         desk.leaving.pop((body.job, p), None)
     if any(pool.vacating.get(p) == body.job for p in said):
         desk.apply(ev.ProcessorsVacated(body.job, tuple(said)))
     return m.Done()
+
+
+def _is_of(desk: Desk, body: m.Vacated, processor: int) -> bool:
+    """Whether those who have left are those who were to leave this processor last."""
+    job = desk.state.active.get(body.job)
+    if job is None:
+        return False  # all that it has is to end, not only what left before
+    ending = Worlds.of(job).ending.get(processor, -1)
+    if body.world >= 0 or ending >= 0:
+        return ending == body.world
+    leaves = desk.leaving.get((body.job, processor))  # None: lost with the last server
+    return leaves is None or leaves in body.pids
 
 
 def runs(job: Job, instance: int) -> bool:

@@ -1,0 +1,73 @@
+"""What a turn leaves for the next in a plain variable: no rank joins that has another one there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.live import Live
+from tests.live.carrying import CASES
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
+
+PROGRAM = Path(__file__).with_name("carrying.py")
+TOLD = {
+    "counts": "count is left by one turn for the next: it is",
+    "swaps": "it is the declared 'y' in this job and the declared 'x' in ranks that join",
+    "attribute": "solver.t is left by one turn",
+    "table": "TABLE['t'] is left by one turn",
+    "history": "and [] in ranks that join; declare it (rs.value, rs.keep)",
+    "large": "field is left by one turn",
+    "inside": "count is left by one turn",
+    "kept": "chunk is kept over a resize: it is 64 in this job and 32 in ranks that join",
+}
+# Two ranks grow to three: what differs from rank to rank is their own affair.
+SIZES = {"of_each_rank": "2,3"}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, dict[str, int]]]:
+    """One of each case, all at once."""
+    live = Live(tmp_path_factory.mktemp("dq") / "home")
+    live.up(32)
+    words = {case: (sys.executable, PROGRAM, case) for case in CASES}
+    yield (
+        live,
+        {
+            case: live.submit("--sizes", SIZES.get(case, "1,2"), "--", *argv)
+            for case, argv in words.items()
+        },
+    )
+    live.clear()
+
+
+def line(case: str) -> str:
+    for number, text in enumerate(PROGRAM.read_text().splitlines(), 1):
+        if text.endswith(f"HERE: {case}"):
+            return f"{PROGRAM.name}:{number}:"
+    raise AssertionError(case)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_right_or_the_resize_is_given_up(
+    jobs: tuple[Live, dict[str, int]], case: str
+) -> None:
+    live, ids = jobs
+    job = live.wait(ids[case], lambda job: job["state"] in ("done", "failed"), 120.0)
+    assert job["state"] == "done", job["reason"]
+    story = json.loads(live.dq("why", ids[case], "--json"))["story"]
+    given_up = [entry["text"] for entry in story if "ranks that join" in entry["text"]]
+    total, _, of, *_ = live.dq("logs", ids[case]).split()[1:]
+    if case == "swaps" and not given_up:  # it is right after an even number of turns
+        assert len(job["sizes"]) > 1
+    elif case in TOLD:
+        assert given_up and (len(job["sizes"]) == 1 or case == "swaps")
+        assert line(case) in given_up[0] and TOLD[case] in given_up[0]
+    else:
+        assert not given_up, given_up
+        assert any(row["processors"] == int(SIZES.get(case, "1,2")[-1]) for row in job["sizes"])
+    assert total == of
