@@ -3,9 +3,9 @@
 `count += 1`, `u, v = v, u`, `self.t += dt`: a rank that joins has made no turn, so such a variable
 is there what it was before the first one, and the job would go on with a wrong result; likewise
 with `chunk = n // rs.size` from before the loop. The source says which variables those are (`dq
-check` finds the same); one that is equal on all ranks of the job and another one in the ranks that
-join belongs to the job's state, and was not declared. What differs from rank to rank is each rank's
-own affair, times are nobody's.
+check` finds them, too); one that turns depend on, and is equal on all ranks of the job and another
+one in the ranks that join, belongs to the job's state and was not declared. What differs from rank
+to rank is each rank's own affair; times, and what is only counted or printed, are nobody's.
 
     new ranks    read their source while the job computes, then say what they have where the job is
     old ranks    compare with what the same function of theirs has
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ from dq_client.check import undeclared
 from resize_lib.declared.base import Declared
 from resize_lib.mistakes import is_program, short_path
 from resize_lib.same_values import same
+from resize_lib.server_link import say
 from resize_lib.waiting import idle_bcast, wait_all
+from resize_lib.watch import ACTION_VARIABLE
 
 BYTES_MAX = 1 << 20  # of a value, pickled; of a larger array its digest is compared
 SHOWN_MAX = 40
@@ -114,10 +117,15 @@ def differing_variable(comm: MPI.Intracomm, root: int, found: list[Found] | None
         return ""
     first, value = told[int(wrong[0])], mine[int(wrong[0])]
     what, advice = _SAID[first.how]
-    return (
+    text = (
         f"{first.line}: {first.place} is {what}: it is {_shown(value)} in this job and"
         f" {first.shown} in ranks that join; {advice}"
     )
+    if os.environ.get(ACTION_VARIABLE) != "warn":  # the owner's choice, the same on all ranks
+        return text
+    if comm.rank == 0:
+        say(text)
+    return ""
 
 
 def _here(found: Found) -> Any:

@@ -17,6 +17,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 GROWS = {"append", "extend", "insert", "add", "appendleft"}
 # What each rank may have for itself: it does not enter the result.
 CLOCKS = {"time", "perf_counter", "monotonic", "process_time", "Wtime", "now", "time_ns"}
+SHOWS = {"print", "log", "debug", "info", "warning", "set_description", "set_postfix"}
+PURE = {"min", "max", "abs", "sum", "len", "int", "float", "round"}
 OF_DECLARED = {"local", "value", "interior"}  # moves with its object
 
 
@@ -33,6 +35,49 @@ def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
     found |= {name: line for name, line in turn.grown.items() if name in bound_before}
     times = _times(around)
     return sorted((name, line) for name, line in found.items() if name not in times)
+
+
+def feeds(loop: ast.For, place: str) -> bool:
+    """Whether what the turns do depends on it: not only its own next value, or what is printed."""
+    return any(_depends(statement, place) for statement in loop.body)
+
+
+def _depends(node: ast.AST, place: str) -> bool:
+    match node:
+        case ast.Assign() | ast.AugAssign():
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            own = all((_place(target) or dotted(target)) == place for target in targets)
+            if own and not any(_given(call, place) for call in ast.walk(node)):
+                return False
+        case ast.Expr(value=ast.Call() as call):
+            name, _, method = dotted(call.func).rpartition(".")
+            if method in SHOWS or (name == place and method in GROWS):
+                return False
+        case ast.If() if all(_only_shows(part) for part in (*node.body, *node.orelse)):
+            return False
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            loads = isinstance(node.ctx, ast.Load)
+            if loads and (_place(node) or dotted(node)) == place:
+                return True
+        case ast.Call() if base_of(place) != place:  # a method, or a function that gets the object
+            given = (node.func, *node.args, *(keyword.value for keyword in node.keywords))
+            if any(base_of(dotted(part)) == base_of(place) for part in given):
+                return True
+    return any(_depends(part, place) for part in ast.iter_child_nodes(node))
+
+
+def _given(call: ast.AST, place: str) -> bool:
+    """Whether it is a call that gets it, and may do anything with it."""
+    if not isinstance(call, ast.Call) or dotted(call.func) in PURE:
+        return False
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(_depends(argument, place) for argument in given)
+
+
+def _only_shows(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    return dotted(statement.value.func).rpartition(".")[2] in SHOWS
 
 
 class _Turn:
@@ -133,7 +178,8 @@ class _Turn:
             self.read_first.add(node.id)
         elif isinstance(node, ast.Attribute | ast.Subscript):
             place = _place(node)
-            if place and place not in self.certain and base_of(place) not in self.certain:
+            known = {place, base_of(place)} & self.certain or base_of(place) in self.kept
+            if place and not known:
                 self.read_first.add(place)
 
     def _grows(self, call: ast.Call) -> None:

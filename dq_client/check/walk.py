@@ -11,7 +11,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from dq_client.check.carried import base_of, carried, computed_after_resizes, on_resize
+from dq_client.check.carried import (
+    base_of,
+    carried,
+    computed_after_resizes,
+    feeds,
+    on_resize,
+)
 from dq_client.check.findings import CODES, Finding
 from dq_client.check.names import (
     COMMS,
@@ -47,6 +53,7 @@ class Walk:
         self.file, self.tree = file, tree
         self._found: dict[tuple[int, str], Finding] = {}
         self.state: list[tuple[int, str, str]] = []  # see source.undeclared
+        self._sizes: dict[str, int] = {}  # those that are kept, and from which line
         self.names = Names()
         self.functions: dict[str, Function] = {
             n.name: n for n in ast.walk(tree) if isinstance(n, Function)
@@ -215,7 +222,9 @@ class Walk:
             known = name in self._anew or (origin is not None and not swapped)
             if not known and not any(at == line for at, _ in self._found):
                 self.find(line, "swapped" if swapped else "carried", name)
-                self.state.append((line, name, "swapped" if swapped else "carried"))
+                if swapped or feeds(loop, name):
+                    self.state.append((line, name, "swapped" if swapped else "carried"))
+        self.state += [(n, name, "kept") for name, n in self._sizes.items() if feeds(loop, name)]
         if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
             self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
 
@@ -327,7 +336,7 @@ class Walk:
         if origin.kind in KEPT and (written or isinstance(node.ctx, ast.Load)):
             self.find(origin.line, KEPT[origin.kind], origin.text, node.lineno)
             if origin.kind == SIZE:
-                self.state.append((origin.line, dotted(node), "kept"))
+                self._sizes[dotted(node)] = origin.line
 
     def _called(self, node: ast.Call) -> None:
         called, name = node.func, dotted(node.func)

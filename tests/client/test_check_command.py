@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dq_client.check import CODES, check_source
+from dq_client.check import CODES, check_source, undeclared
 from dq_client.cli.check import check
 from harness.commands import ROOT
 
@@ -129,6 +129,12 @@ RIGHT = [
     program(turns("model = Model()\nmodel.t = 1\nmodel.t += 1"), "from m import Model\n"),
     program("y = rs.array('y', 9)\n" + turns("u, v = (x, y) if turn % 2 else (y, x)")),
     program(turns("x.local = x.local + 1\nx.local[0] += 1")),
+    program(
+        "model, p = Model(), {'t': 0}\nrs.keep(model=model, p=p)\n"
+        + turns("model.t += 1\np['t'] += 1"),
+        "from m import Model\n",
+    ),
+    program("s = rs.value('s', {'t': 0})\n" + turns("s.value['t'] += 1")),
     program("u = [0] * 9\n" + turns("u[0] = turn\nprint(u[0])")),
     program(
         "@rs.on_resize\ndef plan(comm):\n    global m\n    m = comm.size\n"
@@ -155,6 +161,28 @@ def test_a_habit_is_found_at_its_line(code: str, source: str) -> None:
 @pytest.mark.parametrize("source", RIGHT)
 def test_a_right_program_has_no_finding(source: str) -> None:
     assert check_source(source, "p.py") == [], source
+
+
+STATE = {
+    "count = 0\n" + turns("count += 1\nprint(count)\nif count % 9 == 0:\n    print(count)"): "",
+    "best = 9.0\n" + turns("best = min(best, rs.comm.allreduce(1.0))"): "",
+    "found = []\n" + turns("found.append(turn)"): "",
+    "size = rs.size\n" + turns("print(size)"): "",
+    "count = 0\n" + turns("x.local[:] += count\ncount += 1"): "count",
+    "count = 0\n" + turns("if count % 9 == 0:\n    save(x)\ncount += 1"): "count",
+    "t = 0\n" + turns("t = step(x, t)"): "t",
+    "found = []\n" + turns("use(found)\nfound.append(turn)"): "found",
+    "model = Model()\n" + turns("model.t += 1\nmodel.step(x)"): "model.t",
+    "model = Model()\n" + turns("model.t += 1\nstep(x, model)"): "model.t",
+    "part = 9 // rs.size\n" + turns("x.local[:part] = 0"): "part",
+    "y = rs.array('y', 9)\n" + turns("x, y = y, x"): "x",
+}
+
+
+@pytest.mark.parametrize("body", STATE)
+def test_what_a_rank_that_joins_would_have_otherwise_and_matters(body: str) -> None:
+    found = undeclared(program(body), "p.py")
+    assert sorted(name for _, name, _ in found) == STATE[body].split()
 
 
 def test_every_code_is_tested() -> None:

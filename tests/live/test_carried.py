@@ -71,3 +71,12 @@ def test_it_is_right_or_the_resize_is_given_up(
         assert not given_up, given_up
         assert any(row["processors"] == int(SIZES.get(case, "1,2")[-1]) for row in job["sizes"])
     assert total == of
+
+
+def test_who_wants_a_warning_only_gets_one(jobs: tuple[Live, dict[str, int]]) -> None:
+    live, _ = jobs
+    argv = (sys.executable, PROGRAM, "counts")
+    job = live.submit("--sizes", "1,2", "--watch", "warn", "--", *argv)
+    ended = live.wait(job, lambda job: job["state"] in ("done", "failed"), 120.0)
+    assert ended["state"] == "done" and len(ended["sizes"]) > 1
+    assert "count is left by one turn for the next: it is" in live.dq("logs", job, "--err")
