@@ -13,9 +13,12 @@ $(VENV)/.installed: pyproject.toml
 demo: venv
 	$(VENV)/bin/dq demo
 
-# every test but those of test-slurm, two at a time; property tests draw as many examples as in CI
+# every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time
+# where only the processor counts; those with processes of their own want both cores of a small machine
 test: venv
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -n 2 --dist loadgroup -m "not slow and not slurm"
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -n 2 \
+	    -m "not slow and not slurm and not live and not mpi"
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -m "(live or mpi) and not slow and not slurm"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may
 test-slurm: venv
@@ -48,7 +51,7 @@ lint: venv
 
 # the linters, import rules and fast tests, in about a minute: run it before every commit
 check: lint
-	$(VENV)/bin/pytest -n 2 --dist loadgroup -m "not slow and not full" \
+	$(VENV)/bin/pytest -n 2 -m "not slow and not full" \
 	    tests/architecture tests/core tests/plan tests/client tests/sim
 
 # whether the tests notice small bugs in the core, the journal, access and plans of redistribution
