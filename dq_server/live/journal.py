@@ -5,10 +5,9 @@ committed before any reply or order that follows from it is sent (server.py: one
 messages). On start the server takes the newest snapshot of its state and handles the events after
 it again; each must lead to the same actions as the first time.
 
-    events(seq, time, type, body, actions)      body and actions as JSON; seq without gaps
-    snapshot(seq, sum, body)                    one row: the state after event seq (snapshot.py)
-    ended(job, body)                            what there is to say of each job that has ended
-    meta(key, value)                            schema, epoch
+The tables are in journal_file.py. Everything has a checksum, and beside the file stands how far it
+went (seals.py), so damage is noticed at a start and said. That comes before anything is written,
+because SQLite would write over what is damaged.
 
 Commits survive the death of the process. Those that somebody relies on also survive that of the
 machine: they are flushed to the disk, unlike remap points that were answered `continue`, by far the
@@ -17,11 +16,12 @@ most frequent ones, whose loss changes nothing.
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -32,9 +32,22 @@ from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import Configured, Event
 from dq_server.core.settings import from_recorded
+from dq_server.live import journal_file, seals
+from dq_server.live.journal_file import Broken
+from dq_server.live.rate_limited_log import RateLimitedLog
+from dq_server.live.seals import Known, Mark
 
-SCHEMA = 1
+log = logging.getLogger("dq.server")
+complaints = RateLimitedLog(log)
+
 WAL_PAGES = 8000  # of 4 KiB
+SNAPSHOTS = 2  # the newest, and one in case that it is damaged
+ANY = 1 << 62  # above every seq
+# Files up to this size are looked through whole at a start, which takes 0.1 s at most.
+LOOKED_THROUGH_BYTES = 32 << 20
+WHAT_TO_DO = (
+    "restore a backup (dq restore FILE), or go on with what is sound (dq server check --mend)"
+)
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 
 
@@ -104,8 +117,8 @@ class Store(Protocol):
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
 
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        """The newest snapshot, if there is a sound one: after which event, and what."""
+    def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
+        """The newest sound snapshot of an earlier event than this: after which, and what."""
 
     def save_snapshot(self, seq: int, body: bytes) -> None:
         """Keep a snapshot of the state after event `seq`."""
@@ -123,41 +136,36 @@ class Journal:
         self._flush = False  # and shall reach the disk
         self._broken = ""  # why this batch cannot be saved any more
         self._wal = -1
+        self._snapshot_chain: dict[int, bytes] = {}  # of the snapshot that was loaded last
+        known = _look(path)
         try:
             path.touch(mode=0o600, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
         except (OSError, sqlite3.Error) as e:
             raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
         try:
-            self._prepare()
+            self._prepare(known)
         except (OSError, sqlite3.Error, ValueError) as e:
             self._db.close()
             raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
-        except JournalError:
-            self._db.close()
-            raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, known: Known) -> None:
         db = self._db
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")  # flushing is up to `commit`
         db.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")  # seldom: it flushes everything
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, time REAL NOT NULL,"
-            " type TEXT NOT NULL, body TEXT NOT NULL, actions TEXT NOT NULL)"
-        )
-        db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)")
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS snapshot"
-            " (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER, sum BLOB, body BLOB)"
-        )
-        db.execute("CREATE TABLE IF NOT EXISTS ended (job INTEGER PRIMARY KEY, body BLOB)")
-        found = self.meta("schema")
-        if found is None:
-            db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
-        elif int(found) != SCHEMA:
-            raise JournalError(f"{self.path}: written by another version (schema {found})")
+        # First: a journal with tables and without a note is one that has lost it.
+        self._note = seals.Note(seals.note_of(self.path), known)
+        schema = journal_file.schema_of(db)
+        if schema is None:
+            journal_file.make(db)
+        elif schema < journal_file.SCHEMA:
+            journal_file.migrate(db)
         self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
+        self._last = self._saved = journal_file.last_event(db)  # appended; committed
+        # What was committed and not flushed shall outlive the machine's next start, too.
+        os.fdatasync(self._wal)
+        self._note.committed(self._last, flushed=True)
 
     def meta(self, key: str) -> str | None:
         """A value of the meta table."""
@@ -167,9 +175,10 @@ class Journal:
     def next_epoch(self) -> int:
         """Count one more start of the server."""
         try:
-            epoch = int(self.meta("epoch") or 0) + 1
+            epoch = max(int(self.meta("epoch") or 0), self._note.known.epoch) + 1
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (str(epoch),))
             os.fdatasync(self._wal)
+            self._note.started(epoch)
         except (OSError, sqlite3.Error, ValueError) as e:
             raise JournalError(f"{self.path}: cannot be written ({e})") from e
         return epoch
@@ -178,23 +187,19 @@ class Journal:
         """Add an event to the current batch."""
         if self._broken:
             raise JournalError(self._broken)
+        seq = self._last.seq + 1
+        what = time, type(event).__name__, body, actions_as_json(actions)
+        chain = seals.chained(self._last.chain, seq, *what)
         try:
             if not self._open:
                 self._db.execute("BEGIN IMMEDIATE")
                 self._open = True
-            self._db.execute(
-                "INSERT INTO events (time, type, body, actions) VALUES (?, ?, ?, ?)",
-                (
-                    time,
-                    type(event).__name__,
-                    body,
-                    actions_as_json(actions),
-                ),
-            )
+            self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (seq, *what, chain))
         except sqlite3.Error as e:
             # SQLite may have undone the whole batch by itself: nothing more may join it.
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
+        self._last = Mark(seq, chain)
         # Or, not assign: one event that somebody relies on obliges the whole batch.
         self._flush |= _relied_on(actions)
 
@@ -203,7 +208,8 @@ class Journal:
         if self._broken:
             raise JournalError(self._broken)
         try:
-            self._db.execute("INSERT OR REPLACE INTO ended VALUES (?, ?)", (job, body))
+            row = job, body, seals.of_ended(job, body)
+            self._db.execute("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", row)
         except sqlite3.Error as e:
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
@@ -211,9 +217,11 @@ class Journal:
     def archived(self, job: int) -> bytes | None:
         """What was archived of a job; None if nothing was."""
         try:
-            row = self._db.execute("SELECT body FROM ended WHERE job = ?", (job,)).fetchone()
+            row = self._db.execute("SELECT body, sum FROM ended WHERE job = ?", (job,)).fetchone()
         except sqlite3.Error as e:
             raise JournalError(f"{self.path}: cannot be read ({e})") from e
+        if row is not None and seals.of_ended(job, row[0]) != row[1]:
+            raise JournalError(f"{self.path}: what was kept of job {job} is damaged")
         return None if row is None else bytes(row[0])
 
     def commit(self) -> None:
@@ -228,49 +236,74 @@ class Journal:
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
         self._open = False
-        if self._flush:
+        self._saved = self._last
+        flush = self._flush
+        if flush:
             self._flush = False
             try:
                 os.fdatasync(self._wal)
             except OSError as e:
                 # It is in the journal, perhaps on the disk: no honest answer is possible.
                 raise SystemExit(f"{self.path}: the disk fails ({e}): the server stops") from e
+        try:
+            self._note.committed(self._saved, flushed=flush)
+        except OSError as e:  # all is safe; only the loss of its end would not be noticed
+            complaints.warning("%s cannot be written: %s", seals.note_of(self.path), e)
 
     def rollback(self) -> None:
         """Forget the batch."""
         self._open = self._flush = False
         self._broken = ""
+        self._last = self._saved
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
-        yield from read_entries(self._db, self.path, after)
+        chain = self._snapshot_chain.get(after) or journal_file.sum_of(self._db, after)
+        yield from read_entries(self._db, self.path, after, chain)
 
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        """The newest snapshot, if there is a sound one: after which event, and what."""
+    def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
+        """The newest sound snapshot of an earlier event than this: after which, and what."""
         try:
-            row = self._db.execute("SELECT seq, sum, body FROM snapshot").fetchone()
-        except sqlite3.Error:
+            found = self._db.execute(
+                "SELECT seq, chain, sum, body FROM snapshots WHERE seq < ? ORDER BY seq DESC",
+                (before,),
+            ).fetchall()
+        except sqlite3.Error as e:
+            log.warning("%s: the snapshots cannot be read: %s", self.path, e)
             return None  # the events tell all
-        if row is None or hashlib.sha256(row[2]).digest() != row[1]:
-            return None
-        return int(row[0]), bytes(row[2])
+        for seq, chain, checksum, body in found:
+            if isinstance(body, bytes) and seals.of_snapshot(seq, chain, body) == checksum:
+                self._snapshot_chain = {seq: chain}
+                return int(seq), body
+            log.warning("%s: the snapshot of event %d is damaged", self.path, seq)
+        return None
 
     def save_snapshot(self, seq: int, body: bytes) -> None:
         """Keep a snapshot of the state after event `seq`; not in the middle of a batch."""
-        row = (seq, hashlib.sha256(body).digest(), body)
         try:
-            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)
+            chain = journal_file.sum_of(self._db, seq) or b""
+            row = seq, chain, seals.of_snapshot(seq, chain, body), body
+            self._db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", row)
+            self._db.execute(
+                "DELETE FROM snapshots WHERE seq NOT IN"
+                " (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)",
+                (SNAPSHOTS,),
+            )
         except sqlite3.Error as e:
             raise JournalError(f"{self.path}: no room for a snapshot ({e})") from e
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; what was committed is on the disk then."""
         if self._wal >= 0:
             os.close(self._wal)
             self._wal = -1
-        self._db.close()
+            self._db.close()
+            with suppress(OSError):  # it is less than what is known already
+                self._note.committed(self._saved, flushed=True)
+                self._note.flush()
+            self._note.close()
 
 
 def _relied_on(actions: list[Action]) -> bool:
@@ -278,20 +311,91 @@ def _relied_on(actions: list[Action]) -> bool:
     return not all(isinstance(a, AnswerRemap) and a.answer.what == "continue" for a in actions)
 
 
-def read_entries(db: sqlite3.Connection, path: Path, after: int = 0) -> Iterator[Entry]:
-    """Entries of an open journal; JournalError names the first one that makes no sense."""
-    last = after
+def read_entries(
+    db: sqlite3.Connection, path: Path, after: int = 0, chain: bytes | None = None
+) -> Iterator[Entry]:
+    """Entries of an open journal; JournalError names the first one that makes no sense.
+
+    chain  the checksum of event `after`, if it is known
+    """
     try:
-        for seq, time, kind, body, actions in db.execute(
-            "SELECT seq, time, type, body, actions FROM events WHERE seq > ? ORDER BY seq", (after,)
-        ):
-            if seq != last + 1:
-                raise JournalError(f"{path}: events {last + 1} to {seq - 1} are missing")
-            last = seq
+        for seq, time, kind, body, actions, _ in journal_file.rows(db, after, chain):
             try:
                 event = event_of(kind, body)
             except (KeyError, TypeError, ConfigError, msgspec.DecodeError) as e:
-                raise JournalError(f"{path}: event {seq} ({kind}) is damaged: {e}") from e
+                # As it was written; another version of DQ may know what it is.
+                raise JournalError(f"{path}: event {seq} ({kind}) cannot be read: {e}") from e
             yield Entry(seq, time, event, actions)
-    except (sqlite3.Error, UnicodeDecodeError) as e:
-        raise JournalError(f"{path}: is damaged ({e}); restore it or move it away") from e
+    except Broken as e:
+        raise damaged(path, str(e), e.sound) from e
+
+
+def damaged(path: Path, why: str, sound: int, written: int = 0) -> JournalError:
+    """The line that says what is damaged, how far all is well, and what to do."""
+    why = " ".join(why.replace("*", "").split())  # SQLite's words may be several lines
+    beyond = f", {written} were written" if written else ""
+    return JournalError(
+        f"{path} is damaged ({why}): all is well up to event {sound}{beyond}; {WHAT_TO_DO}"
+    )
+
+
+def _look(path: Path) -> Known:
+    """What is known of a journal; JournalError if it is not all there. Changes nothing."""
+    note = seals.note_of(path)
+    try:
+        known = seals.read(note)
+    except (OSError, ValueError) as e:
+        raise JournalError(
+            f"{note} is damaged ({e}): it cannot be told whether {path.name} is whole; {WHAT_TO_DO}"
+        ) from e
+    expected = Mark() if known is None else known.expected(seals.boot())
+    if not _has_bytes(path):
+        if expected.seq or _has_bytes(Path(f"{path}-wal")):
+            raise damaged(path, "the file is empty or gone", 0, expected.seq)
+        return known or Known()
+    try:
+        with closing(journal_file.opened_to_read(path)) as db:
+            _look_into(db, path, known, expected)
+    except sqlite3.Error as e:
+        raise JournalError(f"{path}: cannot be used as the journal ({e}); {WHAT_TO_DO}") from e
+    # Of what an earlier start of the machine had written some may be gone, rightly.
+    return Known() if known is None else replace(known, written=expected)
+
+
+def _look_into(db: sqlite3.Connection, path: Path, known: Known | None, expected: Mark) -> None:
+    try:
+        schema = journal_file.schema_of(db)
+    except Broken as e:
+        raise damaged(path, str(e), journal_file.sound_to(db), expected.seq) from e
+    if schema is not None and schema > journal_file.SCHEMA:
+        raise JournalError(
+            f"{path}: written by another version (schema {schema}), this one knows"
+            f" {journal_file.SCHEMA}: use that version"
+        )
+    if schema != journal_file.SCHEMA:
+        if expected.seq:
+            raise damaged(path, "its events are gone", 0, expected.seq)
+        return
+    if path.stat().st_size <= LOOKED_THROUGH_BYTES:
+        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise damaged(path, str(found), journal_file.sound_to(db), expected.seq)
+    last = journal_file.last_event(db).seq
+    if known is None and last:
+        raise JournalError(
+            f"{seals.note_of(path)} is missing: it cannot be told whether {path.name} is whole;"
+            f" {WHAT_TO_DO}"
+        )
+    if last < expected.seq:
+        sound = journal_file.sound_to(db)
+        raise damaged(path, f"it ends with event {last}", sound, expected.seq)
+    if journal_file.sum_of(db, expected.seq) != expected.chain:
+        why = f"event {expected.seq} is another one than was written"
+        raise damaged(path, why, journal_file.sound_to(db), expected.seq)
+
+
+def _has_bytes(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False

@@ -7,7 +7,7 @@ import logging
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import snapshot
-from dq_server.live.journal import Entry, JournalError, Store, actions_as_json
+from dq_server.live.journal import ANY, Entry, JournalError, Store, actions_as_json
 
 log = logging.getLogger("dq.server")
 
@@ -17,12 +17,13 @@ def restored(journal: Store) -> tuple[Scheduler, float, int]:
 
     A new scheduler, 0.0 and 0 if there is no usable snapshot.
     """
-    found = journal.load_snapshot()
-    if found is not None:
+    before = ANY
+    while (found := journal.load_snapshot(before)) is not None:
+        before, body = found
         try:
-            return *snapshot.decode(found[1]), found[0]
+            return *snapshot.decode(body), before
         except snapshot.DamagedSnapshot as e:
-            log.warning("the snapshot cannot be used, all events are replayed: %s", e)
+            log.warning("the snapshot of event %d cannot be used: %s", before, e)
     return Scheduler(), 0.0, 0
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from dq_client.agent.holdings import Record
 from dq_client.keys import KeyPair
-from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
+from dq_server.live.journal import ANY, EVENT_TYPES, Entry, JournalError, actions_as_json
 from tests.dst.played_machine import Machine, Process
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class Store:
     def entries(self, after: int = 0) -> Iterator[Entry]:
         yield from [*self.safe, *self.batch][after:]
 
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        return self.kept
+    def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
+        return self.kept if self.kept is not None and self.kept[0] < before else None
 
     def save_snapshot(self, seq: int, body: bytes) -> None:
         self.kept = seq, body
