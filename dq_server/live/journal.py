@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, get_args
 
 import msgspec
 
@@ -48,6 +48,7 @@ LOOKED_THROUGH_BYTES = 32 << 20
 WHAT_TO_DO = (
     "restore a backup (dq restore FILE), or go on with what is sound (dq server check --mend)"
 )
+ACTION_TYPES: dict[str, type[Action]] = {t.__name__: t for t in get_args(Action)}
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 
 
@@ -91,6 +92,12 @@ def event_of(kind: str, body: str) -> Event:
 def actions_as_json(actions: list[Action]) -> str:
     """Canonical text of actions, for the journal and for comparing a replay with it."""
     return msgspec.json.encode([[type(a).__name__, a] for a in actions]).decode()
+
+
+def actions_of(text: str) -> list[Action]:
+    """Actions from their text, as this or an older version wrote it."""
+    pairs = msgspec.json.decode(text, type=list[tuple[str, msgspec.Raw]])
+    return [msgspec.json.decode(body, type=ACTION_TYPES[kind]) for kind, body in pairs]
 
 
 class Store(Protocol):
