@@ -248,8 +248,8 @@ def settle(scheduler: Scheduler, facts: Facts, now: float) -> list[str]:
             turn.finish(job, end.state, end.reason)
     for job_id, start in facts.starts.items():
         job = state.jobs.get(job_id)
-        if job is None or job.state in ENDED:
-            continue
+        if job is None or job.state in ENDED or job.state is JobState.RESTARTING:
+            continue  # its processes are being ended already
         same = job.state in ACTIVE and job.instance == start.instance
         if same and job_id not in facts.doubtful and set(job.holds()) <= facts.grown[job_id]:
             continue

@@ -27,6 +27,7 @@ from typing import Protocol, get_args
 
 import msgspec
 
+from dq_client import __version__
 from dq_server.core.model import events as core_events
 from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.errors import ConfigError, SchedulerError
@@ -179,11 +180,18 @@ class Journal:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def rules(self) -> list[tuple[int, str]]:
+        """The versions of DQ that decided, each with the event after which it began."""
+        return self._db.execute("SELECT seq, version FROM rules ORDER BY seq").fetchall()
+
     def next_epoch(self) -> int:
-        """Count one more start of the server."""
+        """Count one more start of the server, of this version."""
         try:
             epoch = max(int(self.meta("epoch") or 0), self._note.known.epoch) + 1
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (str(epoch),))
+            if [version for _, version in self.rules()][-1:] != [__version__]:
+                row = self._saved.seq, __version__
+                self._db.execute("INSERT OR REPLACE INTO rules VALUES (?, ?)", row)
             os.fdatasync(self._wal)
             self._note.started(epoch)
         except (OSError, sqlite3.Error, ValueError) as e:

@@ -4,6 +4,7 @@
     snapshots(seq, chain, sum, body)             the state after event seq (snapshot.py)
     ended(job, body, sum)                        what there is to say of each job that has ended
     meta(key, value)                             schema, epoch
+    rules(seq, version)                          which version of DQ decided, after event seq
 
 `sum` is a checksum (seals.py). That of an event is chained to the one before; `chain` is the one of
 the event after which the snapshot was taken, so reading may begin there.
@@ -29,6 +30,7 @@ TABLES = {
     "snapshots": "(seq INTEGER PRIMARY KEY, chain BLOB, sum BLOB, body BLOB)",
     "ended": "(job INTEGER PRIMARY KEY, body BLOB, sum BLOB)",
     "meta": "(key TEXT PRIMARY KEY, value TEXT)",
+    "rules": "(seq INTEGER PRIMARY KEY, version TEXT)",
 }
 EVENTS = "SELECT seq, time, type, body, actions, sum FROM events WHERE seq > ? ORDER BY seq"
 
@@ -88,6 +90,8 @@ def migrate(db: sqlite3.Connection) -> None:
         db.execute("UPDATE ended SET sum = sealed(job, body)")
         db.execute(f"CREATE TABLE snapshots {TABLES['snapshots']}")
         _move_snapshot(db)
+        db.execute(f"CREATE TABLE rules {TABLES['rules']}")
+        db.execute("INSERT INTO rules VALUES (0, '0.1')")
         db.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(SCHEMA),))
         db.execute("COMMIT")
     except BaseException:

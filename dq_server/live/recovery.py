@@ -84,7 +84,7 @@ def _followed(journal: Store) -> Recovered:
         recorded = actions_of(entry.actions)
         try:
             ours = following.follow(entry.event, entry.time, recorded)
-        except Exception as e:  # noqa: BLE001 - a feature may trip over what it would not have done
+        except Exception as e:
             log.warning("event %d cannot be followed: %s", entry.seq, e)
             ours = None
         facts.take_in(entry.event, recorded, ours)
