@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import Configured, Event
 from dq_server.core.settings import from_recorded
 from dq_server.live import journal_file, seals
-from dq_server.live.journal_file import Broken
+from dq_server.live.journal_file import ANY, Broken
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.seals import Known, Mark
 
@@ -43,7 +44,6 @@ complaints = RateLimitedLog(log)
 
 WAL_PAGES = 8000  # of 4 KiB
 SNAPSHOTS = 2  # the newest, and one in case that it is damaged
-ANY = 1 << 62  # above every seq
 # Files up to this size are looked through whole at a start, which takes 0.1 s at most.
 LOOKED_THROUGH_BYTES = 32 << 20
 WHAT_TO_DO = (
@@ -103,6 +103,8 @@ def actions_of(text: str) -> list[Action]:
 
 class Store(Protocol):
     """What the server needs of a journal (tests/dst has one that loses power)."""
+
+    first: int  # the first event that is kept
 
     def next_epoch(self) -> int:
         """Count one more start of the server."""
@@ -171,6 +173,7 @@ class Journal:
             journal_file.migrate(db)
         self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
         self._last = self._saved = journal_file.last_event(db)  # appended; committed
+        self.first = journal_file.first_event(db)
         # What was committed and not flushed shall outlive the machine's next start, too.
         os.fdatasync(self._wal)
         self._note.committed(self._last, flushed=True)
@@ -275,24 +278,21 @@ class Journal:
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
+        # A state that needs what is not kept any more is none: recovery.py sees to that.
+        after = max(after, self.first - 1)
         chain = self._snapshot_chain.get(after) or journal_file.sum_of(self._db, after)
         yield from read_entries(self._db, self.path, after, chain)
 
     def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
         """The newest sound snapshot of an earlier event than this: after which, and what."""
         try:
-            found = self._db.execute(
-                "SELECT seq, chain, sum, body FROM snapshots WHERE seq < ? ORDER BY seq DESC",
-                (before,),
-            ).fetchall()
-        except sqlite3.Error as e:
-            log.warning("%s: the snapshots cannot be read: %s", self.path, e)
-            return None  # the events tell all
-        for seq, chain, checksum, body in found:
-            if isinstance(body, bytes) and seals.of_snapshot(seq, chain, body) == checksum:
-                self._snapshot_chain = {seq: chain}
-                return int(seq), body
-            log.warning("%s: the snapshot of event %d is damaged", self.path, seq)
+            for seq, chain, body in journal_file.snapshots(self._db, before):
+                if body is not None:
+                    self._snapshot_chain = {seq: chain}
+                    return seq, body
+                log.warning("%s: the snapshot of event %d is damaged", self.path, seq)
+        except (sqlite3.Error, TypeError, struct.error) as e:
+            log.warning("%s: the snapshots cannot be read: %s", self.path, e)  # the events tell all
         return None
 
     def save_snapshot(self, seq: int, body: bytes) -> None:

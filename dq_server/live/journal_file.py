@@ -22,6 +22,7 @@ from pathlib import Path
 from dq_server.live.seals import START, Mark, chained, of_ended, of_snapshot
 
 SCHEMA = 2
+ANY = 1 << 62  # above every seq
 TABLES = {
     "events": (
         "(seq INTEGER PRIMARY KEY, time REAL NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL,"
@@ -166,13 +167,46 @@ def rows(db: sqlite3.Connection, after: int, chain: bytes | None) -> Iterator[Ro
     raise Broken(last, why)
 
 
-def sound_to(db: sqlite3.Connection) -> int:
-    """Up to which event all is as it was written, read from the first that is there."""
-    last = 0
+def snapshots(db: sqlite3.Connection, before: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """Snapshots of earlier events than this, newest first: after which event, the checksum of that
+    event, and the bytes; None instead of bytes that are not as they were written."""
+    for seq, chain, checksum, body in db.execute(
+        "SELECT seq, chain, sum, body FROM snapshots WHERE seq < ? ORDER BY seq DESC", (before,)
+    ).fetchall():
+        sound = isinstance(body, bytes) and of_snapshot(seq, chain, body) == checksum
+        yield seq, chain, body if sound else None
+
+
+def first_event(db: sqlite3.Connection) -> int:
+    """The first event that is kept (compacting drops old ones); 1 if there is none."""
+    return int(db.execute("SELECT min(seq) FROM events").fetchone()[0] or 1)
+
+
+def reach(db: sqlite3.Connection) -> tuple[int, int]:
+    """Up to which event the state can be made again, and after which one reading begins for that.
+
+    From the newest sound snapshot, an older one, or the first event: whatever reaches farthest.
+    """
+    begins: list[tuple[int, bytes]] = []
     try:
-        first = db.execute("SELECT min(seq) FROM events").fetchone()[0] or 1
-        for row in rows(db, first - 1, START if first == 1 else None):
-            last = row[0]
-    except (Broken, sqlite3.Error, TypeError):
-        pass
-    return last
+        found = snapshots(db, ANY)
+        begins += [(seq, chain) for seq, chain, body in found if body is not None]
+        if first_event(db) == 1:
+            begins.append((0, START))
+    except (sqlite3.Error, TypeError, ValueError, struct.error):
+        pass  # what was found until then counts
+    best = 0, 0
+    for begin, chain in begins:
+        last = begin
+        try:
+            for row in rows(db, begin, chain):
+                last = row[0]
+        except Broken:
+            pass
+        best = max(best, (last, begin))
+    return best
+
+
+def sound_to(db: sqlite3.Connection) -> int:
+    """Up to which event the state can be made again."""
+    return reach(db)[0]

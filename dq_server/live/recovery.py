@@ -16,13 +16,14 @@ from dq_server.core.recorded import Facts, Following, settle
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import snapshot
 from dq_server.live.journal import (
-    ANY,
+    WHAT_TO_DO,
     Entry,
     JournalError,
     Store,
     actions_as_json,
     actions_of,
 )
+from dq_server.live.journal_file import ANY
 
 log = logging.getLogger("dq.server")
 
@@ -39,6 +40,10 @@ def restored(journal: Store) -> tuple[Scheduler, float, int]:
             return *snapshot.decode(body), before
         except snapshot.DamagedSnapshot as e:
             log.warning("the snapshot of event %d cannot be used: %s", before, e)
+    if journal.first > 1:
+        raise JournalError(
+            f"no snapshot can be used, and events before {journal.first} are not kept; {WHAT_TO_DO}"
+        )
     return Scheduler(), 0.0, 0
 
 

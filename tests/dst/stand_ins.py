@@ -9,7 +9,8 @@ import msgspec
 
 from dq_client.agent.holdings import Record
 from dq_client.keys import KeyPair
-from dq_server.live.journal import ANY, EVENT_TYPES, Entry, JournalError, actions_as_json
+from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
+from dq_server.live.journal_file import ANY
 from tests.dst.played_machine import Machine, Process
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 class Store:
     """A journal in memory: what is committed outlives a crash, nothing else does."""
+
+    first = 1
 
     def __init__(self, world: World) -> None:
         self.world = world
