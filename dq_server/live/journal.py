@@ -20,9 +20,10 @@ import logging
 import os
 import sqlite3
 import struct
+import zlib
 from collections.abc import Iterator
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, get_args
 
@@ -36,6 +37,7 @@ from dq_server.core.model.events import Configured, Event
 from dq_server.core.settings import from_recorded
 from dq_server.live import journal_file, seals
 from dq_server.live.journal_file import ANY, Broken
+from dq_server.live.journal_look import NotWhole, damaged, look
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.seals import Known, Mark
 
@@ -44,11 +46,11 @@ complaints = RateLimitedLog(log)
 
 WAL_PAGES = 8000  # of 4 KiB
 SNAPSHOTS = 2  # the newest, and one in case that it is damaged
-# Files up to this size are looked through whole at a start, which takes 0.1 s at most.
-LOOKED_THROUGH_BYTES = 32 << 20
-WHAT_TO_DO = (
-    "restore a backup (dq restore FILE), or go on with what is sound (dq server check --mend)"
-)
+# What a file is bounded by: events of the past, for who follows the server or replays its journal
+# (snapshots tell the state), and what is told of jobs that have ended (0.7 KB each).
+EVENTS_KEPT = 100_000
+ENDED_KEPT = 1_000_000
+COMPACTED_MAX = 5000  # events a time: more than come between two snapshots
 ACTION_TYPES: dict[str, type[Action]] = {t.__name__: t for t in get_args(Action)}
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 
@@ -147,7 +149,10 @@ class Journal:
         self._broken = ""  # why this batch cannot be saved any more
         self._wal = -1
         self._snapshot_chain: dict[int, bytes] = {}  # of the snapshot that was loaded last
-        known = _look(path)
+        try:
+            known = look(path)
+        except NotWhole as e:
+            raise JournalError(str(e)) from e
         try:
             path.touch(mode=0o600, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
@@ -226,6 +231,7 @@ class Journal:
         if self._broken:
             raise JournalError(self._broken)
         try:
+            body = zlib.compress(body)
             row = job, body, seals.of_ended(job, body)
             self._db.execute("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", row)
         except sqlite3.Error as e:
@@ -240,7 +246,10 @@ class Journal:
             raise JournalError(f"{self.path}: cannot be read ({e})") from e
         if row is not None and seals.of_ended(job, row[0]) != row[1]:
             raise JournalError(f"{self.path}: what was kept of job {job} is damaged")
-        return None if row is None else bytes(row[0])
+        if row is None:
+            return None
+        body = bytes(row[0])  # of 0.1: not compressed
+        return body if body.startswith(b"{") else zlib.decompress(body)
 
     def commit(self) -> None:
         """Make the batch safe. On JournalError nothing of it is."""
@@ -306,8 +315,20 @@ class Journal:
                 " (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)",
                 (SNAPSHOTS,),
             )
+            self._compact()
         except sqlite3.Error as e:
             raise JournalError(f"{self.path}: no room for a snapshot ({e})") from e
+
+    def _compact(self) -> None:
+        """Drop a part of what is older than anything needs; in small steps, since others wait."""
+        oldest = self._db.execute("SELECT min(seq) FROM snapshots").fetchone()[0]
+        end = min(oldest, self._saved.seq - EVENTS_KEPT, self.first + COMPACTED_MAX)
+        if end > self.first:
+            self._db.execute("DELETE FROM events WHERE seq < ?", (end,))
+            self.first = end
+        self._db.execute(
+            "DELETE FROM ended WHERE job <= (SELECT max(job) FROM ended) - ?", (ENDED_KEPT,)
+        )
 
     def close(self) -> None:
         """Close the file; what was committed is on the disk then."""
@@ -342,75 +363,4 @@ def read_entries(
                 raise JournalError(f"{path}: event {seq} ({kind}) cannot be read: {e}") from e
             yield Entry(seq, time, event, actions)
     except Broken as e:
-        raise damaged(path, str(e), e.sound) from e
-
-
-def damaged(path: Path, why: str, sound: int, written: int = 0) -> JournalError:
-    """The line that says what is damaged, how far all is well, and what to do."""
-    why = " ".join(why.replace("*", "").split())  # SQLite's words may be several lines
-    beyond = f", {written} were written" if written else ""
-    return JournalError(
-        f"{path} is damaged ({why}): all is well up to event {sound}{beyond}; {WHAT_TO_DO}"
-    )
-
-
-def _look(path: Path) -> Known:
-    """What is known of a journal; JournalError if it is not all there. Changes nothing."""
-    note = seals.note_of(path)
-    try:
-        known = seals.read(note)
-    except (OSError, ValueError) as e:
-        raise JournalError(
-            f"{note} is damaged ({e}): it cannot be told whether {path.name} is whole; {WHAT_TO_DO}"
-        ) from e
-    expected = Mark() if known is None else known.expected(seals.boot())
-    if not _has_bytes(path):
-        if expected.seq or _has_bytes(Path(f"{path}-wal")):
-            raise damaged(path, "the file is empty or gone", 0, expected.seq)
-        return known or Known()
-    try:
-        with closing(journal_file.opened_to_read(path)) as db:
-            _look_into(db, path, known, expected)
-    except sqlite3.Error as e:
-        raise JournalError(f"{path}: cannot be used as the journal ({e}); {WHAT_TO_DO}") from e
-    # Of what an earlier start of the machine had written some may be gone, rightly.
-    return Known() if known is None else replace(known, written=expected)
-
-
-def _look_into(db: sqlite3.Connection, path: Path, known: Known | None, expected: Mark) -> None:
-    try:
-        schema = journal_file.schema_of(db)
-    except Broken as e:
-        raise damaged(path, str(e), journal_file.sound_to(db), expected.seq) from e
-    if schema is not None and schema > journal_file.SCHEMA:
-        raise JournalError(
-            f"{path}: written by another version (schema {schema}), this one knows"
-            f" {journal_file.SCHEMA}: use that version"
-        )
-    if schema != journal_file.SCHEMA:
-        if expected.seq:
-            raise damaged(path, "its events are gone", 0, expected.seq)
-        return
-    if path.stat().st_size <= LOOKED_THROUGH_BYTES:
-        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise damaged(path, str(found), journal_file.sound_to(db), expected.seq)
-    last = journal_file.last_event(db).seq
-    if known is None and last:
-        raise JournalError(
-            f"{seals.note_of(path)} is missing: it cannot be told whether {path.name} is whole;"
-            f" {WHAT_TO_DO}"
-        )
-    if last < expected.seq:
-        sound = journal_file.sound_to(db)
-        raise damaged(path, f"it ends with event {last}", sound, expected.seq)
-    if journal_file.sum_of(db, expected.seq) != expected.chain:
-        why = f"event {expected.seq} is another one than was written"
-        raise damaged(path, why, journal_file.sound_to(db), expected.seq)
-
-
-def _has_bytes(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except FileNotFoundError:
-        return False
+        raise JournalError(str(damaged(path, str(e), e.sound))) from e

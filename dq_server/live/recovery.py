@@ -16,7 +16,6 @@ from dq_server.core.recorded import Facts, Following, settle
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import snapshot
 from dq_server.live.journal import (
-    WHAT_TO_DO,
     Entry,
     JournalError,
     Store,
@@ -24,6 +23,7 @@ from dq_server.live.journal import (
     actions_of,
 )
 from dq_server.live.journal_file import ANY
+from dq_server.live.journal_look import WHAT_TO_DO
 
 log = logging.getLogger("dq.server")
 

@@ -23,13 +23,13 @@ from dq_server.live.journal import Store
 log = logging.getLogger("dq.server")
 
 # A snapshot is due after so many events; the events since the last one are replayed at a start, at
-# 50 µs an event.
+# 50 to 150 µs an event.
 EVENTS = 1000
 # While a snapshot takes long, at most 1/SHARE of the time goes into snapshots: the next one waits
 # SHARE times as long as the last one took. A forked one has a second core, so its share is larger.
 SHARE, SHARE_FORKED = 200, 50
 # But so many events without a snapshot would make the next start slow, whatever it costs now.
-EVENTS_MAX = 50_000
+EVENTS_MAX = 20_000
 FORK_FROM_S = 0.02  # the fork itself takes some milliseconds
 STANDARD_DESCRIPTORS = 3  # input, output, errors
 NICENESS = 10  # of a forked copy: whoever waits for the server comes first

@@ -50,8 +50,9 @@ def made(root: Path, image: Callable[[Path], Path] = with_snapshots) -> Home:
 
 
 def content(home: Home) -> dict[str, bytes]:
-    """All files but those that SQLite makes for readers."""
+    """All files but what SQLite makes for readers: an index, and a log that is empty."""
     files = [p for p in home.root.rglob("*") if p.is_file() and p.suffix != ".lock"]
+    files = [p for p in files if p.stat().st_size or not p.name.endswith("-wal")]
     return {
         str(p.relative_to(home.root)): p.read_bytes() for p in files if not p.name.endswith("-shm")
     }
