@@ -70,6 +70,9 @@ class SnapshotPolicy:
         """Take a snapshot if one is due, forked if it takes long; between turns only."""
         if self._forked is not None:
             self._collect(*self._forked)
+            # A copy that gets no processor must not make the next start slow without a limit.
+            if self._forked is not None and seq - self._forked[1] >= EVENTS_MAX:
+                self.take(seq, scheduler, now)
             return
         since = seq - self.kept
         if since < EVENTS or (since < EVENTS_MAX and self._monotonic() < self._not_before_s):
