@@ -12,6 +12,7 @@ import click
 
 from dq_client import bringup
 from dq_client import messages as m
+from dq_client.cli import upkeep_commands
 from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option
 from dq_client.cli.requests import server as connected
@@ -279,6 +280,9 @@ def _bring_cluster_down(home: Home, *, force: bool) -> None:
 @click.group()
 def server() -> None:
     """The server alone. Agents and jobs go on without it and connect to the next one."""
+
+
+server.add_command(upkeep_commands.check)
 
 
 @server.command("start")

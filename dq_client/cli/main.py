@@ -42,6 +42,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("watch", "watch", "Follow jobs as they grow and shrink."),
     "top": ("watch", "top", "Follow nodes and jobs on the whole screen."),
     "web": ("web", "web", "Show the cluster live in a browser."),
+    "backup": ("upkeep_commands", "backup", "Write journal, keys and configuration to a file."),
+    "restore": ("upkeep_commands", "restore", "Put a backup into a stopped home."),
     "completion": ("completion", "completion", "Print a script: words completed by a shell."),
     "report": ("report", "report", "Write a report as one HTML file."),
     "acct": ("acct", "acct", "Account for what jobs have used."),

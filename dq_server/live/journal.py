@@ -5,10 +5,9 @@ committed before any reply or order that follows from it is sent (server.py: one
 messages). On start the server takes the newest snapshot of its state and handles the events after
 it again; each must lead to the same actions as the first time.
 
-    events(seq, time, type, body, actions)      body and actions as JSON; seq without gaps
-    snapshot(seq, sum, body)                    one row: the state after event seq (snapshot.py)
-    ended(job, body)                            what there is to say of each job that has ended
-    meta(key, value)                            schema, epoch
+The tables are in journal_file.py. Everything has a checksum, and beside the file stands how far it
+went (seals.py), so damage is noticed at a start and said. That comes before anything is written,
+because SQLite would write over what is damaged.
 
 Commits survive the death of the process. Those that somebody relies on also survive that of the
 machine: they are flushed to the disk, unlike remap points that were answered `continue`, by far the
@@ -17,24 +16,42 @@ most frequent ones, whose loss changes nothing.
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import os
 import sqlite3
+import struct
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, get_args
 
 import msgspec
 
+from dq_client import __version__
 from dq_server.core.model import events as core_events
 from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import Configured, Event
 from dq_server.core.settings import from_recorded
+from dq_server.live import journal_file, seals
+from dq_server.live.journal_file import ANY, Broken
+from dq_server.live.journal_look import NotWhole, damaged, look
+from dq_server.live.rate_limited_log import RateLimitedLog
+from dq_server.live.seals import Known, Mark
 
-SCHEMA = 1
+log = logging.getLogger("dq.server")
+complaints = RateLimitedLog(log)
+
 WAL_PAGES = 8000  # of 4 KiB
+SNAPSHOTS = 2  # the newest, and one in case that it is damaged
+# What a file is bounded by: events of the past, for who follows the server or replays its journal
+# (snapshots tell the state), and what is told of jobs that have ended (0.7 KB each).
+EVENTS_KEPT = 100_000
+ENDED_KEPT = 1_000_000
+COMPACTED_MAX = 5000  # events a time: more than come between two snapshots
+ACTION_TYPES: dict[str, type[Action]] = {t.__name__: t for t in get_args(Action)}
 EVENT_TYPES: dict[str, type[Event]] = {t.__name__: t for t in core_events.Event.__args__}
 
 
@@ -80,8 +97,16 @@ def actions_as_json(actions: list[Action]) -> str:
     return msgspec.json.encode([[type(a).__name__, a] for a in actions]).decode()
 
 
+def actions_of(text: str) -> list[Action]:
+    """Actions from their text, as this or an older version wrote it."""
+    pairs = msgspec.json.decode(text, type=list[tuple[str, msgspec.Raw]])
+    return [msgspec.json.decode(body, type=ACTION_TYPES[kind]) for kind, body in pairs]
+
+
 class Store(Protocol):
     """What the server needs of a journal (tests/dst has one that loses power)."""
+
+    first: int  # the first event that is kept
 
     def next_epoch(self) -> int:
         """Count one more start of the server."""
@@ -104,8 +129,8 @@ class Store(Protocol):
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
 
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        """The newest snapshot, if there is a sound one: after which event, and what."""
+    def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
+        """The newest sound snapshot of an earlier event than this: after which, and what."""
 
     def save_snapshot(self, seq: int, body: bytes) -> None:
         """Keep a snapshot of the state after event `seq`."""
@@ -123,53 +148,60 @@ class Journal:
         self._flush = False  # and shall reach the disk
         self._broken = ""  # why this batch cannot be saved any more
         self._wal = -1
+        self._snapshot_chain: dict[int, bytes] = {}  # of the snapshot that was loaded last
+        try:
+            known = look(path)
+        except NotWhole as e:
+            raise JournalError(str(e)) from e
         try:
             path.touch(mode=0o600, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
         except (OSError, sqlite3.Error) as e:
             raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
         try:
-            self._prepare()
+            self._prepare(known)
         except (OSError, sqlite3.Error, ValueError) as e:
             self._db.close()
             raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
-        except JournalError:
-            self._db.close()
-            raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, known: Known) -> None:
         db = self._db
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")  # flushing is up to `commit`
         db.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")  # seldom: it flushes everything
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, time REAL NOT NULL,"
-            " type TEXT NOT NULL, body TEXT NOT NULL, actions TEXT NOT NULL)"
-        )
-        db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT)")
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS snapshot"
-            " (one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER, sum BLOB, body BLOB)"
-        )
-        db.execute("CREATE TABLE IF NOT EXISTS ended (job INTEGER PRIMARY KEY, body BLOB)")
-        found = self.meta("schema")
-        if found is None:
-            db.execute("INSERT INTO meta VALUES ('schema', ?)", (str(SCHEMA),))
-        elif int(found) != SCHEMA:
-            raise JournalError(f"{self.path}: written by another version (schema {found})")
+        # First: a journal with tables and without a note is one that has lost it.
+        self._note = seals.Note(seals.note_of(self.path), known)
+        schema = journal_file.schema_of(db)
+        if schema is None:
+            journal_file.make(db)
+        elif schema < journal_file.SCHEMA:
+            journal_file.migrate(db)
         self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
+        self._last = self._saved = journal_file.last_event(db)  # appended; committed
+        self.first = journal_file.first_event(db)
+        # What was committed and not flushed shall outlive the machine's next start, too.
+        os.fdatasync(self._wal)
+        self._note.committed(self._last, flushed=True)
 
     def meta(self, key: str) -> str | None:
         """A value of the meta table."""
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def rules(self) -> list[tuple[int, str]]:
+        """The versions of DQ that decided, each with the event after which it began."""
+        return self._db.execute("SELECT seq, version FROM rules ORDER BY seq").fetchall()
+
     def next_epoch(self) -> int:
-        """Count one more start of the server."""
+        """Count one more start of the server, of this version."""
         try:
-            epoch = int(self.meta("epoch") or 0) + 1
+            epoch = max(int(self.meta("epoch") or 0), self._note.known.epoch) + 1
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (str(epoch),))
+            if [version for _, version in self.rules()][-1:] != [__version__]:
+                row = self._saved.seq, __version__
+                self._db.execute("INSERT OR REPLACE INTO rules VALUES (?, ?)", row)
             os.fdatasync(self._wal)
+            self._note.started(epoch)
         except (OSError, sqlite3.Error, ValueError) as e:
             raise JournalError(f"{self.path}: cannot be written ({e})") from e
         return epoch
@@ -178,23 +210,19 @@ class Journal:
         """Add an event to the current batch."""
         if self._broken:
             raise JournalError(self._broken)
+        seq = self._last.seq + 1
+        what = time, type(event).__name__, body, actions_as_json(actions)
+        chain = seals.chained(self._last.chain, seq, *what)
         try:
             if not self._open:
                 self._db.execute("BEGIN IMMEDIATE")
                 self._open = True
-            self._db.execute(
-                "INSERT INTO events (time, type, body, actions) VALUES (?, ?, ?, ?)",
-                (
-                    time,
-                    type(event).__name__,
-                    body,
-                    actions_as_json(actions),
-                ),
-            )
+            self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (seq, *what, chain))
         except sqlite3.Error as e:
             # SQLite may have undone the whole batch by itself: nothing more may join it.
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
+        self._last = Mark(seq, chain)
         # Or, not assign: one event that somebody relies on obliges the whole batch.
         self._flush |= _relied_on(actions)
 
@@ -203,7 +231,9 @@ class Journal:
         if self._broken:
             raise JournalError(self._broken)
         try:
-            self._db.execute("INSERT OR REPLACE INTO ended VALUES (?, ?)", (job, body))
+            body = zlib.compress(body)
+            row = job, body, seals.of_ended(job, body)
+            self._db.execute("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", row)
         except sqlite3.Error as e:
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
@@ -211,10 +241,15 @@ class Journal:
     def archived(self, job: int) -> bytes | None:
         """What was archived of a job; None if nothing was."""
         try:
-            row = self._db.execute("SELECT body FROM ended WHERE job = ?", (job,)).fetchone()
+            row = self._db.execute("SELECT body, sum FROM ended WHERE job = ?", (job,)).fetchone()
         except sqlite3.Error as e:
             raise JournalError(f"{self.path}: cannot be read ({e})") from e
-        return None if row is None else bytes(row[0])
+        if row is not None and seals.of_ended(job, row[0]) != row[1]:
+            raise JournalError(f"{self.path}: what was kept of job {job} is damaged")
+        if row is None:
+            return None
+        body = bytes(row[0])  # of 0.1: not compressed
+        return body if body.startswith(b"{") else zlib.decompress(body)
 
     def commit(self) -> None:
         """Make the batch safe. On JournalError nothing of it is."""
@@ -228,49 +263,83 @@ class Journal:
             self._broken = f"{self.path}: cannot be written ({e})"
             raise JournalError(self._broken) from e
         self._open = False
-        if self._flush:
+        self._saved = self._last
+        flush = self._flush
+        if flush:
             self._flush = False
             try:
                 os.fdatasync(self._wal)
             except OSError as e:
                 # It is in the journal, perhaps on the disk: no honest answer is possible.
                 raise SystemExit(f"{self.path}: the disk fails ({e}): the server stops") from e
+        try:
+            self._note.committed(self._saved, flushed=flush)
+        except OSError as e:  # all is safe; only the loss of its end would not be noticed
+            complaints.warning("%s cannot be written: %s", seals.note_of(self.path), e)
 
     def rollback(self) -> None:
         """Forget the batch."""
         self._open = self._flush = False
         self._broken = ""
+        self._last = self._saved
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
-        yield from read_entries(self._db, self.path, after)
+        # A state that needs what is not kept any more is none: recovery.py sees to that.
+        after = max(after, self.first - 1)
+        chain = self._snapshot_chain.get(after) or journal_file.sum_of(self._db, after)
+        yield from read_entries(self._db, self.path, after, chain)
 
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        """The newest snapshot, if there is a sound one: after which event, and what."""
+    def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
+        """The newest sound snapshot of an earlier event than this: after which, and what."""
         try:
-            row = self._db.execute("SELECT seq, sum, body FROM snapshot").fetchone()
-        except sqlite3.Error:
-            return None  # the events tell all
-        if row is None or hashlib.sha256(row[2]).digest() != row[1]:
-            return None
-        return int(row[0]), bytes(row[2])
+            for seq, chain, body in journal_file.snapshots(self._db, before):
+                if body is not None:
+                    self._snapshot_chain = {seq: chain}
+                    return seq, body
+                log.warning("%s: the snapshot of event %d is damaged", self.path, seq)
+        except (sqlite3.Error, TypeError, struct.error) as e:
+            log.warning("%s: the snapshots cannot be read: %s", self.path, e)  # the events tell all
+        return None
 
     def save_snapshot(self, seq: int, body: bytes) -> None:
         """Keep a snapshot of the state after event `seq`; not in the middle of a batch."""
-        row = (seq, hashlib.sha256(body).digest(), body)
         try:
-            self._db.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", row)
+            chain = journal_file.sum_of(self._db, seq) or b""
+            row = seq, chain, seals.of_snapshot(seq, chain, body), body
+            self._db.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", row)
+            self._db.execute(
+                "DELETE FROM snapshots WHERE seq NOT IN"
+                " (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)",
+                (SNAPSHOTS,),
+            )
+            self._compact()
         except sqlite3.Error as e:
             raise JournalError(f"{self.path}: no room for a snapshot ({e})") from e
 
+    def _compact(self) -> None:
+        """Drop a part of what is older than anything needs; in small steps, since others wait."""
+        oldest = self._db.execute("SELECT min(seq) FROM snapshots").fetchone()[0]
+        end = min(oldest, self._saved.seq - EVENTS_KEPT, self.first + COMPACTED_MAX)
+        if end > self.first:
+            self._db.execute("DELETE FROM events WHERE seq < ?", (end,))
+            self.first = end
+        self._db.execute(
+            "DELETE FROM ended WHERE job <= (SELECT max(job) FROM ended) - ?", (ENDED_KEPT,)
+        )
+
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; what was committed is on the disk then."""
         if self._wal >= 0:
             os.close(self._wal)
             self._wal = -1
-        self._db.close()
+            self._db.close()
+            with suppress(OSError):  # it is less than what is known already
+                self._note.committed(self._saved, flushed=True)
+                self._note.flush()
+            self._note.close()
 
 
 def _relied_on(actions: list[Action]) -> bool:
@@ -278,20 +347,20 @@ def _relied_on(actions: list[Action]) -> bool:
     return not all(isinstance(a, AnswerRemap) and a.answer.what == "continue" for a in actions)
 
 
-def read_entries(db: sqlite3.Connection, path: Path, after: int = 0) -> Iterator[Entry]:
-    """Entries of an open journal; JournalError names the first one that makes no sense."""
-    last = after
+def read_entries(
+    db: sqlite3.Connection, path: Path, after: int = 0, chain: bytes | None = None
+) -> Iterator[Entry]:
+    """Entries of an open journal; JournalError names the first one that makes no sense.
+
+    chain  the checksum of event `after`, if it is known
+    """
     try:
-        for seq, time, kind, body, actions in db.execute(
-            "SELECT seq, time, type, body, actions FROM events WHERE seq > ? ORDER BY seq", (after,)
-        ):
-            if seq != last + 1:
-                raise JournalError(f"{path}: events {last + 1} to {seq - 1} are missing")
-            last = seq
+        for seq, time, kind, body, actions, _ in journal_file.rows(db, after, chain):
             try:
                 event = event_of(kind, body)
             except (KeyError, TypeError, ConfigError, msgspec.DecodeError) as e:
-                raise JournalError(f"{path}: event {seq} ({kind}) is damaged: {e}") from e
+                # As it was written; another version of DQ may know what it is.
+                raise JournalError(f"{path}: event {seq} ({kind}) cannot be read: {e}") from e
             yield Entry(seq, time, event, actions)
-    except (sqlite3.Error, UnicodeDecodeError) as e:
-        raise JournalError(f"{path}: is damaged ({e}); restore it or move it away") from e
+    except Broken as e:
+        raise JournalError(str(damaged(path, str(e), e.sound))) from e

@@ -54,7 +54,7 @@ def _copy(home: Home, folder: Path) -> Home:
         if lock is not None:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         # Not by sqlite3: reading there would make files beside the journal.
-        for end in ("", "-wal"):
+        for end in ("", "-wal", "-last"):
             if (file := Path(f"{home.journal}{end}")).exists():
                 shutil.copyfile(file, f"{found.journal}{end}")
     except BlockingIOError:

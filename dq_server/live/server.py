@@ -36,7 +36,7 @@ from dq_server.live.journal import JournalError, Store, event_as_json
 from dq_server.live.kept_output import KeptOutput
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_due
-from dq_server.live.recovery import replay, restored
+from dq_server.live.recovery import recovered
 from dq_server.live.requests import answer
 from dq_server.live.snapshot_policy import SnapshotPolicy
 
@@ -116,6 +116,8 @@ class Server:
         self.rebuild()
         if reads:
             return
+        # No later version shall have to handle the events of an older one again.
+        self.take_snapshot()
         if self.scheduler.config != config:
             self.apply(ev.Configured(config))
         if any(node.up for node in self.scheduler.state.processors.nodes.values()):
@@ -133,22 +135,17 @@ class Server:
     def rebuild(self) -> None:
         """Make the state that the journal leads to: snapshot, then the events after it."""
         self._snapshots.forget()
-        scheduler, last_s, kept = restored(self.journal)
-        count = 0
-        for entry in self.journal.entries(after=kept):
-            replay(scheduler, entry)
-            last_s = entry.time
-            count += 1
-        scheduler.state.check()
-        self._now = max(self._now, last_s)
-        self._applied_s = last_s
-        self._snapshots.kept, self._seq = kept, kept + count
+        found = recovered(self.journal)
+        scheduler, kept = found.scheduler, found.kept
+        self._now = max(self._now, found.last_s)
+        self._applied_s = found.last_s
+        self._snapshots.kept, self._seq = kept, found.seq
         self.desk.use(scheduler)
         self.feed.restart(self._seq)
         # Before any connection is looked at: a running job whose key is unknown is turned away.
         for job in scheduler.state.active.values():
             self.access.admit_job(job.id, job.instance)
-        log.info("state rebuilt from a snapshot of event %d and %d events", kept, count)
+        log.info("state rebuilt from a snapshot of event %d, at event %d", kept, found.seq)
 
     def take_snapshot(self) -> None:
         """Take a snapshot if anything happened since the last one; between turns only."""

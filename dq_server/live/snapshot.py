@@ -6,8 +6,9 @@ active, ...) become lists of ids, because the jobs in them must be the very same
 ordered dictionaries and deques become lists, because msgspec knows neither; what the scheduler
 wires in is left out, and so are what is `derived` of the rest, and `changes`, which counts refused
 events, too, and matters only to what policies have worked out and hold in memory. A field that is
-missing takes its default, so that a newer version reads an older snapshot; one of another FORM is
-not read: the journal tells all.
+missing takes its default, so that a newer version reads an older snapshot. One of FORM 1 is not
+read: journals of that time have all of their events. Later ones have not (journal.py drops old
+events), so who makes a FORM 3 writes what reads FORM 2, too.
 
 Records that equal their defaults are left out: a query may have made them, an event has not.
 """

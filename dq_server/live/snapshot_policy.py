@@ -23,13 +23,13 @@ from dq_server.live.journal import Store
 log = logging.getLogger("dq.server")
 
 # A snapshot is due after so many events; the events since the last one are replayed at a start, at
-# 50 µs an event.
+# 50 to 150 µs an event.
 EVENTS = 1000
 # While a snapshot takes long, at most 1/SHARE of the time goes into snapshots: the next one waits
 # SHARE times as long as the last one took. A forked one has a second core, so its share is larger.
 SHARE, SHARE_FORKED = 200, 50
 # But so many events without a snapshot would make the next start slow, whatever it costs now.
-EVENTS_MAX = 50_000
+EVENTS_MAX = 20_000
 FORK_FROM_S = 0.02  # the fork itself takes some milliseconds
 STANDARD_DESCRIPTORS = 3  # input, output, errors
 NICENESS = 10  # of a forked copy: whoever waits for the server comes first
@@ -70,6 +70,9 @@ class SnapshotPolicy:
         """Take a snapshot if one is due, forked if it takes long; between turns only."""
         if self._forked is not None:
             self._collect(*self._forked)
+            # A copy that gets no processor must not make the next start slow without a limit.
+            if self._forked is not None and seq - self._forked[1] >= EVENTS_MAX:
+                self.take(seq, scheduler, now)
             return
         since = seq - self.kept
         if since < EVENTS or (since < EVENTS_MAX and self._monotonic() < self._not_before_s):

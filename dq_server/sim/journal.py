@@ -58,7 +58,14 @@ def read_journal(path: Path) -> Iterator[Entry]:
         raise WorkloadError(f"{path}: {error}") from error
     try:
         rows = db.execute("SELECT seq, time, type, body, actions FROM events ORDER BY seq")
+        last = 0
         for seq, time, kind, body, actions in rows:
+            if last == 0 and seq > 1:
+                raise WorkloadError(
+                    f"{path}: begins with event {seq}, what was before is not kept (docs/years.md):"
+                    " replay a backup of an earlier time"
+                )
+            last = seq
             try:
                 event = event_of(kind, json.loads(body))
                 yield Entry(seq, time, event, json.loads(actions))

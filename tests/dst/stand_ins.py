@@ -10,6 +10,7 @@ import msgspec
 from dq_client.agent.holdings import Record
 from dq_client.keys import KeyPair
 from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
+from dq_server.live.journal_file import ANY
 from tests.dst.played_machine import Machine, Process
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 class Store:
     """A journal in memory: what is committed outlives a crash, nothing else does."""
+
+    first = 1
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -53,8 +56,8 @@ class Store:
     def entries(self, after: int = 0) -> Iterator[Entry]:
         yield from [*self.safe, *self.batch][after:]
 
-    def load_snapshot(self) -> tuple[int, bytes] | None:
-        return self.kept
+    def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
+        return self.kept if self.kept is not None and self.kept[0] < before else None
 
     def save_snapshot(self, seq: int, body: bytes) -> None:
         self.kept = seq, body

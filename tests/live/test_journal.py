@@ -21,7 +21,7 @@ from dq_server.core.model.actions import StartJob
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configuration, grids
-from dq_server.live import snapshot
+from dq_server.live import journal_file, seals, snapshot
 from dq_server.live.access import Access, Principal
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
 from dq_server.live.recovery import replay, restored
@@ -102,7 +102,7 @@ def test_snapshot_and_tail_equal_the_full_replay(life: Life) -> None:
     states = []
     for use_snapshot in (True, False):
         if not use_snapshot:
-            journal._db.execute("DELETE FROM snapshot")
+            journal._db.execute("DELETE FROM snapshots")
         scheduler, _, after = restored(journal)
         assert (after > 0) is use_snapshot
         for entry in journal.entries(after):
@@ -132,9 +132,9 @@ def test_damaged_snapshot_is_passed_over(life: Life, damage: str) -> None:
     jobs = dict(server.scheduler.state.jobs)
     life.crash()
     change = {
-        "sum": "UPDATE snapshot SET sum = x'00'",
-        "body": "UPDATE snapshot SET body = substr(body, 1, 100)",
-        "row": "DROP TABLE snapshot",
+        "sum": "UPDATE snapshots SET sum = x'00'",
+        "body": "UPDATE snapshots SET body = substr(body, 1, 100)",
+        "row": "DELETE FROM snapshots",
     }[damage]
     db = sqlite3.connect(life.home.journal)
     db.execute(change)
@@ -164,27 +164,32 @@ def test_an_older_journal_tells_no_rows_and_none_are_meant(life: Life) -> None:
     db = sqlite3.connect(life.home.journal)
     older = "UPDATE events SET body = json_remove(body, '$.rows') WHERE type = 'ResizeRequested'"
     assert db.execute(older).rowcount == 1
+    journal_file.seal(db)
     db.commit()
+    mark = journal_file.last_event(db)
+    seals.Note(seals.note_of(life.home.journal), seals.Known(mark, mark)).close()
     db.close()
     assert life.start().scheduler.job(job).wanted == configuration(2)
 
 
 def test_torn_tail(life: Life) -> None:
-    """A write that the machine did not finish: whole batches before it count, the rest does not."""
+    """Acknowledged events whose write-ahead log was cut off: said, with the last sound one."""
     server = life.start()
     for n in range(5):
         server.apply(ev.NodeJoined(f"n{n}", 2))
         server.finish_turn()
     copy = life.home.root / "copy"
     copy.mkdir()
-    for suffix in ("", "-wal"):
+    for suffix in ("", "-wal", "-last"):
         shutil.copy(f"{life.home.journal}{suffix}", copy / f"journal.sqlite{suffix}")
     log = copy / "journal.sqlite-wal"
     log.write_bytes(log.read_bytes()[:-1000])
-    torn = Journal(copy / "journal.sqlite")
-    nodes = [e.event.node for e in torn.entries() if isinstance(e.event, ev.NodeJoined)]
-    assert nodes == ["n0", "n1", "n2", "n3"]
-    torn.close()
+    before = log.read_bytes()
+    last = server._seq
+    said = rf"it ends with event {last - 1}\): all is well up to event {last - 1}, {last} were"
+    with pytest.raises(JournalError, match=said):
+        Journal(copy / "journal.sqlite")
+    assert log.read_bytes() == before, "nothing is written over what is damaged"
 
 
 DAMAGE = {
@@ -215,7 +220,7 @@ def test_damaged_journal_is_refused_with_one_line(life: Life, damage: str) -> No
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     path.write_bytes(b"not a database" * 1000)
-    with pytest.raises(JournalError, match="cannot be used as the journal"):
+    with pytest.raises(JournalError, match=r"is damaged \(file is not a database\)"):
         Journal(path)
 
 

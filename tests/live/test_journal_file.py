@@ -11,7 +11,14 @@ import pytest
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobAccepted
-from dq_server.live.journal import SCHEMA, Journal, JournalError, event_as_json, read_entries
+from dq_server.live import journal as journal_module
+from dq_server.live import journal_check, seals, snapshot
+from dq_server.live.journal import Journal, JournalError, event_as_json, read_entries
+from dq_server.live.journal_file import SCHEMA
+from dq_server.live.recovery import recovered
+from dq_server.sim.errors import WorkloadError
+from dq_server.sim.journal import read_journal
+from tests.live.journal_lives import History, led_to
 
 
 def test_a_new_journal_says_which_version_wrote_it_and_another_refuses_it(tmp_path: Path) -> None:
@@ -67,7 +74,7 @@ def test_all_entries_are_read_from_the_first_on_or_the_file_is_damaged(tmp_path:
     with closing(sqlite3.connect(path)) as db:
         assert [entry.time for entry in read_entries(db, path)] == [1.0, 2.0, 3.0]
         db.execute("UPDATE events SET body = CAST(x'ff' AS TEXT) WHERE seq = 2")  # no UTF-8
-        with pytest.raises(JournalError, match=r"is damaged .*; restore it or move it away"):
+        with pytest.raises(JournalError, match=r"is damaged .*: all is well up to event 1;"):
             list(read_entries(db, path))
 
 
@@ -85,3 +92,52 @@ def test_a_start_that_cannot_be_counted_is_refused(
     with pytest.raises(JournalError, match=r"cannot be written .*No space left"):
         journal.next_epoch()
     journal.close()
+
+
+def test_old_events_and_records_are_dropped_once_snapshots_tell_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "EVENTS_KEPT", 50)
+    monkeypatch.setattr(journal_module, "COMPACTED_MAX", 30)
+    monkeypatch.setattr(journal_module, "ENDED_KEPT", 4)
+    path = tmp_path / "journal.sqlite"
+    history = History(path)
+    history.live(3)
+    for n in range(1, 13):
+        history.live(3)
+        history.keep()
+        history.journal.archive(n, b"{}")
+        history.journal.commit()
+    first, last = history.journal.first, history.journal._saved.seq
+    assert 1 < first <= last - 50
+    assert [entry.seq for entry in history.journal.entries()] == list(range(first, last + 1))
+    assert history.journal.archived(1) is None
+    assert history.journal.archived(12) == b"{}"
+    assert journal_check.examine(path)["problems"] == []
+    history.journal.close()
+    state = snapshot.encode(history.scheduler, history.now)
+    assert led_to(path)[0] == state, "the state and the checksums go on behind what was dropped"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DELETE FROM snapshots")
+        db.commit()
+    refused = Journal(path)
+    with pytest.raises(JournalError, match=f"events before {first} are not kept"):
+        recovered(refused)
+    refused.close()
+    with pytest.raises(WorkloadError, match=f"begins with event {first}"):
+        next(read_journal(path))
+
+
+def test_what_is_kept_of_an_ended_job_comes_back_as_it_was(tmp_path: Path) -> None:
+    """Compressed by this version, as it is by 0.1."""
+    made = Journal(tmp_path / "journal.sqlite")
+    body = b'{"job":{"name":"' + b"x" * 1000 + b'"}}'
+    event = ev.NodeLost("n01", "no heartbeat")
+    made.append(1.0, event, event_as_json(event), [])
+    made.archive(1, body)
+    made._db.execute("INSERT INTO ended VALUES (2, ?, ?)", (body, seals.of_ended(2, body)))
+    made.commit()
+    assert made.archived(1) == made.archived(2) == body
+    (size,) = made._db.execute("SELECT length(body) FROM ended WHERE job = 1").fetchone()
+    assert size < 200
+    made.close()

@@ -127,3 +127,20 @@ def test_the_last_snapshot_is_made_at_once_whatever_is_forked(kept: Kept) -> Non
     policy.take(2 + snapshot_policy.EVENTS_MAX, scheduler, 2.0)
     assert no_child_left()
     assert seq_of(journal) == policy.kept == 2 + snapshot_policy.EVENTS_MAX
+
+
+def test_a_copy_that_takes_too_long_is_replaced_by_a_snapshot_made_at_once(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine without a processor for it, events since the last snapshot would pile up."""
+    journal, scheduler, policy = kept
+    policy.take(1, scheduler, 1.0)
+    begun = 1 + snapshot_policy.EVENTS_MAX
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshot, "encode", lambda *_: long_work())
+        policy.take_if_due(begun, scheduler, 1.0)
+    policy.take_if_due(begun + snapshot_policy.EVENTS_MAX - 1, scheduler, 1.0)
+    assert policy.kept == 1, "it is waited for"
+    policy.take_if_due(begun + snapshot_policy.EVENTS_MAX, scheduler, 1.0)
+    assert seq_of(journal) == policy.kept == begun + snapshot_policy.EVENTS_MAX
+    assert no_child_left()

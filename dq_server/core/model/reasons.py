@@ -30,8 +30,12 @@ class Reason:
 
     @property
     def text(self) -> str:
-        """The sentence for people."""
-        return TEMPLATES[self.code].format(**self.figures)
+        """The sentence for people; code and figures of one that another version gave."""
+        try:
+            return TEMPLATES[self.code].format(**self.figures)
+        except (KeyError, ValueError):
+            said = ", ".join(f"{name} {figure}" for name, figure in self.figures.items())
+            return f"{self.code} ({said})" if said else self.code
 
 
 def because(code: str, **figures: Figure) -> Reason:

@@ -1,0 +1,160 @@
+"""Checksums by which damage to a journal is noticed, and what is known of it outside of its file.
+
+Each entry carries a checksum of itself and of the checksum before it, so that what was changed,
+exchanged or left out shows wherever reading begins. That catches no lost end: SQLite drops the tail
+of a write-ahead log in silence, from the first frame on that has a flipped bit. How far the journal
+went is therefore also said in a file of its own beside it, `journal.sqlite-last`: one line, written
+in place after each commit.
+
+    written   the last event that was committed; it counts while the machine has not been started
+              again, because until then the kernel has every write
+    flushed   the last one that has reached the disk; it counts after that
+
+The line is written behind the journal, never before it, so it never promises too much. It is
+flushed once a second at most: power that fails within that second, and damage of the very entries
+of that second, go unnoticed together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+START = bytes(16)  # what the first entry is chained to
+SIZE = 16  # bytes of a checksum
+LINE = 256  # bytes of the note: less than a sector, which a disk writes whole or not at all
+FLUSH_S = 1.0
+_LINE = re.compile(
+    r"events to (\d+) \(([0-9a-f]{32})\) written, to (\d+) \(([0-9a-f]{32})\) flushed,"
+    r" start (\d+), boot (\S*): ([0-9a-f]{32}) *\n"
+)
+
+
+def digest(*parts: bytes) -> bytes:
+    """A checksum of these bytes."""
+    return hashlib.blake2b(b"".join(parts), digest_size=SIZE).digest()
+
+
+def chained(before: bytes, seq: int, time: float, kind: str, body: str, actions: str) -> bytes:
+    """The checksum of an entry after one with the checksum `before`."""
+    # JSON has no zero bytes, so the texts cannot run into each other.
+    text = f"{kind}\0{body}\0{actions}".encode()
+    return hashlib.blake2b(before + struct.pack("<qd", seq, time) + text, digest_size=SIZE).digest()
+
+
+def of_snapshot(seq: int, chain: bytes, body: bytes) -> bytes:
+    """The checksum of a snapshot after event `seq`, whose checksum is `chain`."""
+    return digest(struct.pack("<q", seq), chain, body)
+
+
+def of_ended(job: int, body: bytes) -> bytes:
+    """The checksum of what was archived of an ended job."""
+    return digest(struct.pack("<q", job), body)
+
+
+def boot() -> str:
+    """What tells one start of this machine from the next; empty where that is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in the journal: an event and its checksum."""
+
+    seq: int = 0
+    chain: bytes = START
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the note says. `epoch`: starts of the server; `boot`: of which start of the machine."""
+
+    written: Mark = Mark()
+    flushed: Mark = Mark()
+    epoch: int = 0
+    boot: str = ""
+
+    def expected(self, boot: str) -> Mark:
+        """The last event that must be in the journal, now that the machine's start is `boot`."""
+        return self.written if boot and self.boot == boot else self.flushed
+
+    def line(self) -> bytes:
+        """As it stands in the file."""
+        w, f = self.written, self.flushed
+        text = (
+            f"events to {w.seq} ({w.chain.hex()}) written, to {f.seq} ({f.chain.hex()}) flushed,"
+            f" start {self.epoch}, boot {self.boot}: "
+        )
+        text += digest(text.encode()).hex()
+        return text.ljust(LINE - 1).encode() + b"\n"
+
+
+def read(path: Path) -> Known | None:
+    """What a note says; None if there is none. ValueError if it is damaged."""
+    try:
+        line = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    found = _LINE.fullmatch(line.decode("ascii", errors="replace"))
+    if found is None or len(line) != LINE:
+        raise ValueError("it is no line as DQ writes it")
+    w, w_chain, f, f_chain, epoch, booted, _ = found.groups()
+    known = Known(
+        Mark(int(w), bytes.fromhex(w_chain)), Mark(int(f), bytes.fromhex(f_chain)), int(epoch),
+        booted,
+    )  # fmt: skip
+    if known.line() != line:
+        raise ValueError("its checksum is wrong")
+    return known
+
+
+def note_of(journal: Path) -> Path:
+    """Where the note of a journal lies."""
+    return Path(f"{journal}-last")
+
+
+class Note:
+    """The note of a journal that is being written."""
+
+    def __init__(self, path: Path, known: Known) -> None:
+        """Raises OSError if it cannot be written."""
+        self.known = replace(known, boot=boot())
+        self._flushed_s = -FLUSH_S
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._write()
+
+    def committed(self, mark: Mark, *, flushed: bool) -> None:
+        """The journal has been committed up to there, and flushed. OSError if it cannot be said."""
+        self.known = Known(
+            mark, mark if flushed else self.known.flushed, self.known.epoch, self.known.boot
+        )
+        self._write()
+        if flushed and time.monotonic() - self._flushed_s >= FLUSH_S:
+            self.flush()
+
+    def started(self, epoch: int) -> None:
+        """A server starts, so many have before; OSError if it cannot be said."""
+        self.known = replace(self.known, epoch=epoch)
+        self._write()
+        self.flush()
+
+    def _write(self) -> None:
+        # In place, into a block that is there already: that takes no room, and is never half done.
+        os.pwrite(self._fd, self.known.line(), 0)
+
+    def flush(self) -> None:
+        """To the disk."""
+        os.fsync(self._fd)
+        self._flushed_s = time.monotonic()
+
+    def close(self) -> None:
+        """Give the file back."""
+        os.close(self._fd)

@@ -1,0 +1,86 @@
+"""Work on a home's journal by hand: `python -m dq_server.live.upkeep backup|restore|check|mend`.
+
+For `dq backup`, `dq restore` and `dq server check`, which import nothing of the server. Prints one
+JSON object; exit code as for `dq`, with one line on standard error.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dq_client.errors import DQError, NotFound, Refused
+from dq_client.home import Home
+from dq_server.core.model.errors import SchedulerError
+from dq_server.live import backup, journal_check
+
+
+def main(argv: list[str]) -> int:
+    """See the module's docstring."""
+    home = Home.default()
+    verb, file = argv[0], Path(argv[1]) if len(argv) > 1 else Path()
+    try:
+        done = {
+            "backup": lambda: backup.write(home, file),
+            "restore": lambda: _restore(home, file),
+            "check": lambda: _check(home),
+            "mend": lambda: _mend(home),
+        }[verb]()
+    except (DQError, SchedulerError, OSError) as e:
+        print(e, file=sys.stderr)  # noqa: T201
+        return e.exit_code if isinstance(e, DQError) else 1
+    print(json.dumps(done))  # noqa: T201
+    return 0
+
+
+def _check(home: Home) -> dict[str, Any]:
+    if not home.journal.exists() and not Path(f"{home.journal}-last").exists():
+        raise NotFound(f"{home.root} has no journal")
+    return journal_check.examine(home.journal)
+
+
+def _restore(home: Home, file: Path) -> dict[str, Any]:
+    home.create()
+    with _stopped(home, "restored"):
+        return backup.restore(home, file)
+
+
+def _mend(home: Home) -> dict[str, Any]:
+    """Go on with what is sound; the damaged files are kept."""
+    with _stopped(home, "mended"), tempfile.TemporaryDirectory(dir=home.root) as folder:
+        name = home.journal.name
+        target = Path(folder) / name
+        done = journal_check.copy_sound(home.journal, target)
+        problems = journal_check.examine(target)["problems"]
+        if problems:
+            raise DQError(f"{home.journal}: cannot be mended ({problems[0]}): dq restore FILE")
+        aside = backup.replaced(home, [name, f"{name}-wal", f"{name}-shm", f"{name}-last"])
+        for end in ("-last", ""):
+            Path(f"{target}{end}").replace(f"{home.journal}{end}")
+        return {**done, "replaced": str(aside)}
+
+
+@contextmanager
+def _stopped(home: Home, what: str) -> Iterator[None]:
+    """No server runs in this home, and none starts meanwhile."""
+    lock = os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Refused(
+            f"a server is running in {home.root}: nothing is {what}; dq server stop first"
+        ) from None
+    finally:
+        os.close(lock)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
