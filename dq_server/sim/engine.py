@@ -38,11 +38,12 @@ from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
 from dq_server.sim.applications import OTHERS, Application, Asking
+from dq_server.sim.counted import may_count, run_counted
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.feedback import Feedback
 from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
-from dq_server.sim.workload import ListedWorkload, Workload
+from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
 
 INF = float("inf")
 _RANK = 1 << 48  # the rank is the high part of an event's sequence number
@@ -67,11 +68,15 @@ class Simulation:
         config: SchedulerConfig,
         *,
         processors: Processors | None = None,
-        reservations: Iterable[AdvanceReservation] = (),
+        reservations: Sequence[AdvanceReservation] = (),
         pool: SimPool | None = None,
         seed: int = 0,
+        by_events: bool = False,
     ) -> None:
-        """`pool`: the processors come from it, `nodes` is not used; `seed`: of its start-ups."""
+        """`pool`: the processors come from it, `nodes` is not used; `seed`: of its start-ups.
+
+        by_events  hand every event to the scheduler, also where counting gives the same schedule
+        """
         self.workload = workload
         nodes = nodes if pool is None else pool.processors
         self.records = Records(workload, nodes)
@@ -92,6 +97,7 @@ class Simulation:
         self._seq = 0
         self._cancelled: set[int] = set()
         self._running: dict[int, Application] = {}
+        self._by_events = by_events or bool(reservations) or pool is not None
         self._feedback = Feedback(workload, self.records) if workload.follows else None
         self._tick: tuple[float, int] = (INF, 0)  # the next one that is due, and its number
         self._carry_out: dict[type, Callable[[Any], None]] = {
@@ -150,8 +156,13 @@ class Simulation:
         """Simulate until nothing is left to happen."""
         collecting = gc.isenabled()
         gc.disable()  # millions of short-lived objects and no cycles
+        workload = self.workload
         try:
-            self._loop()
+            if not self._by_events and may_count(workload, self.scheduler):
+                assert isinstance(workload, RigidWorkload), "or its jobs could not be counted"
+                run_counted(self, workload, self.records.nodes)
+            else:
+                self._loop()
         finally:
             if collecting:
                 gc.enable()
@@ -164,7 +175,7 @@ class Simulation:
 
     def _loop(self) -> None:
         heap, handle = self._heap, self.scheduler.handle
-        submissions = self._submissions()
+        submissions = self.submissions()
         submit_s, k = next(submissions)
         while True:
             now = heap[0][0] if heap and heap[0][0] < submit_s else submit_s
@@ -211,7 +222,7 @@ class Simulation:
                 self._number(k, self._feedback)
             batch.append(event)
 
-    def _submissions(self) -> Iterator[tuple[float, int]]:
+    def submissions(self) -> Iterator[tuple[float, int]]:
         """Time and number of the workload's jobs in order; at the end one at +inf."""
         workload, records = self.workload, self.records
         for k, submit_s in enumerate(workload.submit_s):
