@@ -138,6 +138,9 @@ class Iterating:
             self._done += 1
         self._since_s = now
         if answer.what == "continue":
+            resting = sim.resting
+            if resting is not None and resting.rest(action.job, action.instance, self):
+                return
             if sim.polls:
                 self._report(sim, action.job, action.instance, now)
             return
@@ -149,6 +152,32 @@ class Iterating:
         commit = ResizeCommitted(action.job, action.instance, answer.resize_id, cost_s)
         self._commit = sim.at(now + cost_s, commit, OTHERS)
         self._go_on(sim, action.job, action.instance, now + cost_s)
+
+    def come_back(
+        self, sim: Simulation, job: int, instance: int, now: float, issued_s: float | None
+    ) -> None:
+        """Report at the next remap point again; those since it rested were told to continue.
+
+        One at `now` itself is over if what happens now (`issued_s`) was set going after it.
+        """
+        iterations = 0
+        while True:
+            # As `_report` and `answer` count, sum by sum: times are to agree to the last digit.
+            at_s = self._since_s + self._step_s
+            if self._done + 1 >= self.iterations or at_s >= self._end_s():
+                return
+            iterations += 1
+            passed = issued_s is not None and self._since_s < issued_s
+            if at_s > now or (at_s == now and not passed):
+                break
+            self._done += 1
+            self._since_s = at_s
+        self._seq += 1
+        size = self._at.size
+        point = RemapPoint(
+            job, instance, self._seq, size, self._resize_id, self._step_s, iterations=iterations
+        )
+        self._next = sim.at(at_s, point, OTHERS, issued_s=self._since_s)
 
     def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
         """See Application."""

@@ -28,6 +28,7 @@ from dq_server.core.model.events import (
     JobStarted,
     JobSubmitted,
     NodeJoined,
+    RemapPoint,
     ReservationMade,
     Tick,
 )
@@ -37,15 +38,16 @@ from dq_server.core.model.processors import AnonymousProcessors, Processors
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.sim.applications import OTHERS, Application, Asking
+from dq_server.sim.applications import ENDS, OTHERS, Application, Asking
+from dq_server.sim.counted import may_count, run_counted
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.feedback import Feedback
 from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
-from dq_server.sim.workload import ListedWorkload, Workload
+from dq_server.sim.resting import Resting, may_rest
+from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
 
 INF = float("inf")
-_RANK = 1 << 48  # the rank is the high part of an event's sequence number
 
 
 def _check_nodes(joining: Sequence[NodeJoined], processors: int, pool: SimPool | None) -> None:
@@ -67,11 +69,15 @@ class Simulation:
         config: SchedulerConfig,
         *,
         processors: Processors | None = None,
-        reservations: Iterable[AdvanceReservation] = (),
+        reservations: Sequence[AdvanceReservation] = (),
         pool: SimPool | None = None,
         seed: int = 0,
+        by_events: bool = False,
     ) -> None:
-        """`pool`: the processors come from it, `nodes` is not used; `seed`: of its start-ups."""
+        """`pool`: the processors come from it, `nodes` is not used; `seed`: of its start-ups.
+
+        by_events  hand every event to the scheduler, also where counting gives the same schedule
+        """
         self.workload = workload
         nodes = nodes if pool is None else pool.processors
         self.records = Records(workload, nodes)
@@ -88,10 +94,15 @@ class Simulation:
         self.polls = self.scheduler.policies.resize.polls
         self.now = 0.0
         self.submitted = 0  # jobs whose time has come
-        self._heap: list[tuple[float, int, Event]] = []
+        # Time, rank, when it was set going, number, event: what of one instant comes first.
+        self._heap: list[tuple[float, int, float, int, Event]] = []
         self._seq = 0
         self._cancelled: set[int] = set()
         self._running: dict[int, Application] = {}
+        self._by_events = by_events or bool(reservations) or pool is not None
+        self.resting: Resting | None = None
+        if not self._by_events and may_rest(workload, self.scheduler):
+            self.resting = Resting(self)
         self._feedback = Feedback(workload, self.records) if workload.follows else None
         self._tick: tuple[float, int] = (INF, 0)  # the next one that is due, and its number
         self._carry_out: dict[type, Callable[[Any], None]] = {
@@ -128,12 +139,17 @@ class Simulation:
 
     # -- what applications use -------------------------------------------------------------------
 
-    def at(self, time_s: float, event: Event, rank: int = OTHERS) -> int:
-        """Let `event` happen at `time_s`; returns the number to cancel it by."""
+    def at(
+        self, time_s: float, event: Event, rank: int = OTHERS, issued_s: float | None = None
+    ) -> int:
+        """Let `event` happen at `time_s`; returns the number to cancel it by.
+
+        issued_s  since when it would have been under way, if not since now
+        """
         self._seq += 1
-        number = self._seq + rank * _RANK
-        heappush(self._heap, (time_s, number, event))
-        return number
+        issued_s = self.now if issued_s is None else issued_s
+        heappush(self._heap, (time_s, rank, issued_s, self._seq, event))
+        return self._seq
 
     def cancel(self, number: int) -> None:
         """An event that has not happened yet will not; 0 is no event."""
@@ -150,8 +166,13 @@ class Simulation:
         """Simulate until nothing is left to happen."""
         collecting = gc.isenabled()
         gc.disable()  # millions of short-lived objects and no cycles
+        workload = self.workload
         try:
-            self._loop()
+            if not self._by_events and may_count(workload, self.scheduler):
+                assert isinstance(workload, RigidWorkload), "or its jobs could not be counted"
+                run_counted(self, workload, self.records.nodes)
+            else:
+                self._loop()
         finally:
             if collecting:
                 gc.enable()
@@ -164,7 +185,7 @@ class Simulation:
 
     def _loop(self) -> None:
         heap, handle = self._heap, self.scheduler.handle
-        submissions = self._submissions()
+        submissions = self.submissions()
         submit_s, k = next(submissions)
         while True:
             now = heap[0][0] if heap and heap[0][0] < submit_s else submit_s
@@ -172,7 +193,7 @@ class Simulation:
                 return
             self.now = now
             batch: list[Event] = []
-            while heap and heap[0][0] == now and heap[0][1] < _RANK:
+            while heap and heap[0][0] == now and heap[0][1] == ENDS:
                 self._take(batch)
             while submit_s == now:
                 self._submit(k, batch)
@@ -180,12 +201,33 @@ class Simulation:
             if batch:
                 together = self.scheduler.handle_together
                 self._do(handle(batch[0], now) if len(batch) == 1 else together(batch, now))
+                if self.resting is not None:
+                    self.resting.stir(None)
             elif heap and heap[0][0] == now:
+                issued_s = heap[0][2]
                 self._take(batch)
                 for event in batch:
-                    self._do(handle(event, now))
+                    self._handle(event, issued_s)
             if self._engine is not None or Profiled.of(self.scheduler.state).jobs:
                 self._set_tick()
+
+    def _handle(self, event: Event, issued_s: float) -> None:
+        """An event that comes by itself; `issued_s`: when it was set going."""
+        resting, scheduler, now = self.resting, self.scheduler, self.now
+        if resting is None:
+            self._do(scheduler.handle(event, now))
+            return
+        if not isinstance(event, RemapPoint):
+            self._do(scheduler.handle(event, now))
+            resting.stir(issued_s)
+            return
+        job = scheduler.state.jobs[event.job]
+        before = resting.seen(job)
+        actions = scheduler.handle(event, now)
+        learned = resting.learned(before, job)
+        self._do(actions)
+        if learned:
+            resting.stir(issued_s)
 
     def _set_tick(self) -> None:
         """Make sure that a tick comes when the next step of a profile, or of the pool, is due."""
@@ -198,7 +240,7 @@ class Simulation:
 
     def _take(self, batch: list[Event]) -> None:
         """Move the first event of the heap to `batch`, unless it was cancelled."""
-        _, number, event = heappop(self._heap)
+        *_, number, event = heappop(self._heap)
         if number in self._cancelled:
             self._cancelled.remove(number)
         else:
@@ -211,7 +253,7 @@ class Simulation:
                 self._number(k, self._feedback)
             batch.append(event)
 
-    def _submissions(self) -> Iterator[tuple[float, int]]:
+    def submissions(self) -> Iterator[tuple[float, int]]:
         """Time and number of the workload's jobs in order; at the end one at +inf."""
         workload, records = self.workload, self.records
         for k, submit_s in enumerate(workload.submit_s):
@@ -278,6 +320,8 @@ class Simulation:
 
     def _finished(self, action: act.JobFinished) -> None:
         ran = self._running.pop(action.job, None) is not None
+        if self.resting is not None:
+            self.resting.over(action.job)
         k = self.records.finished(action.job, self.now, action.state, ran=ran)
         feedback = self._feedback
         if feedback is not None:

@@ -77,6 +77,11 @@ class MalleableWorkload:
         """See Workload."""
         return self._rigid.follows
 
+    @property
+    def enforce_estimates(self) -> bool:
+        """See RigidWorkload."""
+        return self._rigid.enforce_estimates
+
     def __len__(self) -> int:
         """See Workload."""
         return len(self._rigid)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dq_server.core import counted
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.processors import Processors
 from dq_server.core.policies import start_easy
@@ -18,7 +20,7 @@ from tests.sim.sim_oracles import J, easy, fcfs, simulate
 
 
 def starts(jobs: list[J], nodes: int, start: str = "easy", **how: Any) -> list[float]:
-    """Start times by our simulator."""
+    """Start times by our simulator; where counts suffice, by counts and by events."""
     columns = [
         list(c) for c in zip(*((j.submit, j.run, j.size, j.estimate) for j in jobs), strict=True)
     ]
@@ -26,6 +28,9 @@ def starts(jobs: list[J], nodes: int, start: str = "easy", **how: Any) -> list[f
     config = SchedulerConfig(start=start, resize="none")
     records = Simulation(workload, nodes, config, **how).run()
     assert not records.notes
+    by_events = Simulation(workload, nodes, config, by_events=True, **how).run()
+    assert by_events.start_s == records.start_s
+    assert by_events.metrics() == records.metrics()
     return list(records.start_s)
 
 
@@ -125,11 +130,8 @@ def test_equal_to_brute_force(jobs: Any) -> None:
 @settings(max_examples=examples(150), deadline=None)
 def test_the_index_over_long_queues_finds_the_same(jobs: Any) -> None:
     usual = starts(jobs, 8)
-    before, start_easy.LONG_QUEUE = start_easy.LONG_QUEUE, 2
-    try:
+    with patch.object(start_easy, "LONG_QUEUE", 2), patch.object(counted, "LONG_QUEUE", 2):
         assert starts(jobs, 8) == usual
-    finally:
-        start_easy.LONG_QUEUE = before
 
 
 @given(workloads())

@@ -131,6 +131,13 @@ def test_mebf_rules(tmp_path: Path) -> None:
     }
     assert all(gain.worst_pct <= gain.mean_pct and gain.interval_pct >= 0 for gain in found)
     assert "partial, preferred" in mebf_rules.as_text(found)
+    for gain in found:  # a rule's difference to "whole" is that of the means, and "whole" has none
+        whole = next(g for g in found if (g.policy, g.rule) == (gain.policy, "whole"))
+        assert gain.more_pct == pytest.approx(gain.mean_pct - whole.mean_pct)
+        assert gain.rule != "whole" or gain.more_interval_pct == 0
+    picture = tmp_path / "rules.png"
+    mebf_rules.draw(picture, found)
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_mebf_case() -> None:

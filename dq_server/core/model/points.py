@@ -70,10 +70,11 @@ Expand = tuple[float, int, int, int, ExpandPoint]
 
 @dataclass(slots=True)
 class _Own:
-    """The points of one job."""
+    """The points of one job that has some, or could."""
 
     shrinks: list[Shrink] = field(default_factory=list)
     expands: list[Expand] = field(default_factory=list)
+    basis: tuple[object, ...] = field(default=(), compare=False)  # what they were made of
 
     @property
     def freed(self) -> int:
@@ -86,17 +87,25 @@ class Points(Derived):
 
     def __init__(self) -> None:
         super().__init__()
-        self._own: dict[int, _Own] = {}  # by job, of those that have any
+        self._own: dict[int, _Own] = {}  # by job, of those that are resizable
         self._shrinks: list[Shrink] = []
         self._expands: dict[int, list[Expand]] = {}  # by the number of processors added
         self._freeable = 0  # by all jobs together
 
     def update(self, state: State, job_id: int, job: Job | None) -> None:
         """See Derived."""
-        new = _points(job) if job is not None and is_resizable(state, job) else _Own()
-        old = self._own.pop(job_id, None) or _Own()
-        if new.shrinks or new.expands:
+        old = self._own.get(job_id) or _Own()
+        basis: tuple[object, ...] = ()
+        if job is not None and is_resizable(state, job):
+            basis = _basis(job)
+            if basis == old.basis:
+                return  # most touches change nothing here
+        new = _points(job) if job is not None and basis else _Own()
+        new.basis = basis
+        if basis:
             self._own[job_id] = new
+        else:
+            self._own.pop(job_id, None)
         if new.shrinks != old.shrinks:
             self._freeable += new.freed - old.freed
             for shrink in old.shrinks:
@@ -114,7 +123,8 @@ class Points(Derived):
 
     def said(self) -> object:
         """See Derived."""
-        return self._own, self._shrinks, self._expands, self._freeable
+        own = {job_id: own for job_id, own in self._own.items() if own.shrinks or own.expands}
+        return own, self._shrinks, self._expands, self._freeable
 
     def to_free(self, needed: int) -> dict[int, ShrinkPoint] | None:
         """Take points in order until `needed` processors are freed; None if all together do not.
@@ -178,6 +188,12 @@ class Points(Derived):
             if least is None or point.gain < least:
                 break  # none of what follows is the job's
         return first, None
+
+
+def _basis(job: Job) -> tuple[object, ...]:
+    """All that `_points` goes by, in copies."""
+    data = job.performance
+    return (job.configuration, job.settle > 0, data.sweet_spot, data.known.copy(), data.kept.copy())
 
 
 def _points(job: Job) -> _Own:

@@ -67,6 +67,9 @@ class ResizePolicy(Policy):
     polls = True
     """It waits for jobs to come to their remap points by themselves, so each one counts. If not, it
     calls whom it wants (`calls`) and answers all others `continue`."""
+    patient = False
+    """What it tells a measured job depends on the state alone, and neither on time nor on how often
+    the job comes: until something changes it gets the same answer. Then see `stirred`."""
     finds_spots = False  # it looks for sweet spots, which may be tracked (model/tracking.py)
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
@@ -79,6 +82,12 @@ class ResizePolicy(Policy):
         Asked after every scheduling pass.
         """
         return ()
+
+    def stirred(
+        self, state: State, jobs: Iterable[int], config: SchedulerConfig, now: float
+    ) -> Iterable[int]:
+        """Which of `jobs`, measured and told to continue before, may be told otherwise now."""
+        return jobs
 
 
 class GrantPolicy(Policy):

@@ -49,6 +49,8 @@ REACH = 4
 class ModelResize(ReshapeResize):
     """See the module's docstring."""
 
+    patient = False  # nobody has worked out whom a change may concern
+
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
         """See ResizePolicy."""
         data, current = job.performance, job.configuration

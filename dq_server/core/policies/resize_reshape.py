@@ -19,7 +19,10 @@ With `sweet_spot = "tracked"` verdicts age (tracked_spot.py); "thesis" keeps the
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
@@ -61,6 +64,7 @@ class ReshapeResize(ResizePolicy):
     """Sweet-spot detection with shrink points and expand points."""
 
     polls = True
+    patient = True
     finds_spots = True
 
     def decide(
@@ -93,6 +97,43 @@ class ReshapeResize(ResizePolicy):
             return replace(back, judged=True)
         going_on = replace(_expand(state, job, current, config, now), judged=True)
         return grids.keeping(going_on, job, current, config)
+
+    def stirred(
+        self, state: State, jobs: Iterable[int], config: SchedulerConfig, now: float
+    ) -> Iterable[int]:
+        """See ResizePolicy: who shrinks for a waiting job, or undoes, expands, or probes."""
+        head = state.head(now)
+        if head is not None:
+            needed = head.needed - state.idle - state.incoming()
+            return (Points.of(state).to_free(needed) or ()) if needed > 0 else ()
+        found = [j for j in jobs if _undo_open(state.jobs[j])]
+        idle = state.idle
+        if idle:
+            points = list(Points.of(state).funded(state, idle, config.threshold))
+            if points:
+                found += [point.job.id for point, gets in points if gets]
+            else:
+                found += [j for j in jobs if _may_probe(state.jobs[j], idle)]
+        return found
+
+
+def _undo_open(job: Job) -> bool:
+    """Whether step 4 has still to judge how the job came to its size."""
+    return job.performance.came_from is not None and not job.performance.judged
+
+
+def _may_probe(job: Job, idle: int) -> bool:
+    """Whether `_probe` would have it try its next larger size."""
+    larger = _next_larger(job)
+    if larger is None or larger.size - job.size > idle:
+        return False
+    return job.performance.allows(larger) and larger not in job.performance.known
+
+
+def _next_larger(job: Job) -> Configuration | None:
+    chain = job.chain
+    at = bisect_right(chain, job.size, key=attrgetter("size"))
+    return chain[at] if at < len(chain) else None
 
 
 def measuring(job: Job, config: SchedulerConfig) -> Verdict:
@@ -195,7 +236,7 @@ def _expand(
 def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig) -> Verdict:
     """Step 5, nobody has data beyond its size: try the next larger one."""
     data = job.performance
-    larger = next((c for c in job.chain if c.size > current.size), None)
+    larger = _next_larger(job)
     if larger is None:
         return Verdict(None, because("largest_size", size=current.size))
     if not data.allows(larger) and config.tracks_spots:
