@@ -128,9 +128,13 @@ def write_private(path: Path, text: str) -> None:
     # The mode is given when the file is made: a chmod afterwards would leave a moment in which
     # others can open it.
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as f:
-        f.write(text)
-    draft.replace(path)
+    try:
+        with os.fdopen(fd, "w") as f:
+            f.write(text)
+        draft.replace(path)
+    except OSError:  # a full disk gets no fuller by what is tried again
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def is_alive(pid: int, create_time: float | None = None) -> bool:

@@ -342,3 +342,8 @@ def server_status(as_json: bool) -> None:
         say(f"{key + ':':12}{status[key]}")
     counts = ", ".join(f"{n} {state}" for state, n in status["jobs"].items() if n)
     say(f"jobs:       {counts or 'none'}")
+    if status["stalled"]:
+        say(f"stalled:    {status['stalled']}")
+    for name, agent in status["agents"].items():
+        for text in agent["troubles"]:
+            say(f"{f'agent {name}:':12}{text}")

@@ -24,6 +24,7 @@ from dq_server.live.feed import Feed
 from dq_server.live.job_nodes import JobNodes
 from dq_server.live.kept_output import KeptOutput
 from dq_server.live.rank_reports import RankReports
+from dq_server.live.stall import Stall
 from dq_server.live.translate import Places
 
 LOG_QUERIES_MAX = 1000
@@ -48,6 +49,7 @@ class Desk:
     now: Callable[[], float]  # seconds since the epoch; never goes back
     monotonic: Callable[[], float]
     feed: Feed  # what has changed
+    stall: Stall  # true while nothing can be saved: `apply` refuses everything
 
     # --- what is known ------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from typing import Protocol
 
 import msgspec
 
+from dq_client import storage
 from dq_server.core.model import events as core_events
 from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.errors import ConfigError, SchedulerError
@@ -100,6 +101,9 @@ class Store(Protocol):
 
     def rollback(self) -> None:
         """Forget the batch."""
+
+    def fault(self) -> str:
+        """Why nothing can be saved at present, by trial; empty: something was. Between batches."""
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
@@ -240,8 +244,21 @@ class Journal:
         """Forget the batch."""
         self._open = self._flush = False
         self._broken = ""
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error as e:
+            raise JournalError(f"{self.path}: cannot be read ({e})") from e
+
+    def fault(self) -> str:
+        """Why nothing can be saved at present, by trial; empty: something was. Between batches."""
+        if found := storage.fault(self.path.parent):
+            return found
+        try:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('tried', '')")
+        except sqlite3.Error as e:
+            return f"{self.path}: cannot be written ({e})"
+        return ""
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""

@@ -3,7 +3,7 @@
 A turn takes in messages (`receive`) and time (`tick`) and hands events to the scheduler;
 `finish_turn` commits them to the journal in one transaction and only then sends what follows:
 replies and orders. If the commit fails nothing is sent but refusals, and the state is rebuilt from
-what the journal holds.
+what the journal holds. While the disk cannot be written nothing happens at all (stall.py).
 What requests do is in requests/, what the scheduler's actions bring about in orders.py; both work
 through the desk (desk.py).
 
@@ -39,6 +39,7 @@ from dq_server.live.reconciliation import join_due
 from dq_server.live.recovery import replay, restored
 from dq_server.live.requests import answer
 from dq_server.live.snapshot_policy import SnapshotPolicy
+from dq_server.live.stall import Stall
 
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
@@ -94,6 +95,7 @@ class Server:
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None  # why this turn cannot be saved
+        self.stall = Stall(journal, self.rebuild, monotonic)
         self.feed = Feed(Sources(journal.entries, monotonic, self.epoch))
         self.desk = Desk(
             feed=self.feed,
@@ -112,6 +114,7 @@ class Server:
             user=user,
             started_s=started_s,
             kept_output=KeptOutput(home),
+            stall=self.stall,
         )
         self.rebuild()
         if reads:
@@ -169,8 +172,10 @@ class Server:
     def apply(self, event: ev.Event) -> list[act.Action]:
         """Hand an event to the scheduler, journal it, carry out what follows.
 
-        Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it.
+        Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it; it is
+        Stalled if nothing can be saved at present.
         """
+        self.stall.check()
         now, body = self.now(), event_as_json(event)
         actions = self.scheduler.handle(event, now)
         self._applied_s = now
@@ -233,6 +238,9 @@ class Server:
             return
         # Noted before it is carried out: if the turn cannot be saved, this request is refused, too.
         self._requests.append((identity, request.id))
+        if self.stall.blind:
+            self.reply(identity, request.id, m.Error("later", self.stall.text))
+            return
         if type(request.body) not in access.MAY[principal.role]:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
             self.reply(identity, request.id, m.Error("refused", text))
@@ -252,6 +260,11 @@ class Server:
         """What is due by time alone: time-outs, lost agents, nodes that waited to join."""
         now = self._monotonic()
         self._extend_patience(now)  # first: who seemed silent below may only have waited for us
+        if not self.stall.over():
+            # An agent that was killed cannot come back without a disk, and a blind server hears of
+            # nobody: their time begins when the stall is over.
+            self._forgive_silence(now)
+            return  # what is due waits: a job whose end cannot be saved must not be killed
         if self.engine is not None:
             self.engine.take_in(self.desk)
         deadline = self.scheduler.next_wakeup(self._applied_s)
@@ -300,11 +313,18 @@ class Server:
                 link.last_seen_s += away_s
             self._waits_from_s += away_s
 
+    def _forgive_silence(self, now: float) -> None:
+        """Count the silence of agents from now on."""
+        for link in self.agents.by_name.values():
+            link.last_seen_s = now
+        self._waits_from_s = now
+
     def resume(self) -> None:
         """Grants go on once every node that is up has its agent."""
         state = self.scheduler.state
         up = {node.name for node in state.processors.nodes.values() if node.up}
-        if state.paused and not self.desk.draining and up <= self.agents.by_node.keys():
+        can = not self.desk.draining and not self.stall
+        if state.paused and can and up <= self.agents.by_node.keys():
             self.apply(ev.GrantsPaused(False))
 
     def lose(self, node: str, why: str) -> None:
@@ -322,8 +342,7 @@ class Server:
                 raise self._unsaved
             self.journal.commit()
         except JournalError as e:
-            log.error("%s", e)  # noqa: TRY400 - the line says it all
-            self._refuse_turn(str(e))
+            self._refuse_turn(e)
         else:
             if self.engine is not None:
                 self.engine.tell(self.scheduler.state)
@@ -333,19 +352,21 @@ class Server:
         self._outbox.clear()
         self._requests.clear()
         self.outbox_bytes = 0
-        self._snapshots.take_if_due(self._seq, self.scheduler, self._now)
+        if not self.stall:
+            self._snapshots.take_if_due(self._seq, self.scheduler, self._now)
 
-    def _refuse_turn(self, why: str) -> None:
+    def _refuse_turn(self, why: JournalError) -> None:
         """The batch could not be saved: refuse its requests and forget what they did."""
         self._unsaved = None
-        self.journal.rollback()
         self._outbox.clear()  # replies and orders that follow from what is not saved
+        self.stall.begin(why)
         for identity, request_id in self._requests:
-            self.reply(identity, request_id, m.Error("later", f"not saved: {why}"))
-        self.rebuild()
+            text = self.stall.text or f"not saved: {why}"
+            self.reply(identity, request_id, m.Error("later", text))
 
     def stop(self, force: bool) -> None:
         """Leave once no job is active; `force` kills them. Queued jobs wait for the next server."""
+        self.stall.check()  # before anything is changed
         self.desk.draining = True
         self.apply(ev.GrantsPaused(True, GOES_DOWN))
         if force:
