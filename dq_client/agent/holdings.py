@@ -20,7 +20,7 @@ import msgspec
 import psutil
 
 from dq_client.agent import tree
-from dq_client.home import is_alive, write_private
+from dq_client.home import created_s, is_alive, write_private
 from dq_client.ranks import adoption, boot, process
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
@@ -113,7 +113,7 @@ def _claimed(folder: Path) -> tuple[int, float]:
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         pid, ticks = (int(word) for word in (folder / "claim").read_text().split())
         if process.start_ticks(pid) == ticks:
-            return pid, psutil.Process(pid).create_time()
+            return pid, created_s(pid)
     return 0, 0.0
 
 
@@ -177,7 +177,7 @@ class Holdings:
             start_new_session=True,
         )
         self.children.append(began)
-        record.pid, record.create_time = began.pid, psutil.Process(began.pid).create_time()
+        record.pid, record.create_time = began.pid, created_s(began.pid)
         return held
 
     def make(self, record: Record) -> Tree:

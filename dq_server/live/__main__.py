@@ -22,7 +22,7 @@ import zmq
 from dq_client import keys, storage
 from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
-from dq_client.home import Home, machine, write_private
+from dq_client.home import Home, created_s, machine, write_private
 from dq_client.hosts import credentials
 from dq_client.slurm import settings
 from dq_server.core.model.ends import NodeOptions
@@ -115,7 +115,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     me = psutil.Process()
     info = {
         "pid": me.pid,
-        "create_time": me.create_time(),
+        "create_time": created_s(me.pid),
         "machine": machine(),
         "address": front.address,
         "epoch": front.server.epoch,

@@ -46,8 +46,9 @@ class Desk:
     stop: Callable[[bool], None]  # with the server's jobs, if true
     archive: Callable[[int], None]  # keep what queries say of a job that has ended
     archived: Callable[[int], bytes | None]
-    now: Callable[[], float]  # seconds since the epoch; never goes back
+    now: Callable[[], float]  # the cluster's time (clock.py); never goes back
     monotonic: Callable[[], float]
+    off_s: Callable[[], float]  # how far the system clock is ahead of `now`
     feed: Feed  # what has changed
     stall: Stall  # true while nothing can be saved: `apply` refuses everything
 

@@ -69,10 +69,15 @@ class Server:
         expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        off_s: Callable[[], float] = lambda: 0.0,
         engine: EngineLink | None = None,
         reads: bool = False,
     ) -> None:
-        """reads: it shows what the journal holds, and nothing happens any more (reader.py)."""
+        """Make the state that the journal leads to, and let it go on from there.
+
+        clock, off_s  the cluster's time, and how far the system clock is ahead of it (clock.py)
+        reads         it shows what the journal holds, and nothing happens any more (reader.py)
+        """
         self.engine = engine
         self.journal, self.access, self._outlet = journal, admitted, outlet
         config = config or SchedulerConfig()
@@ -82,7 +87,7 @@ class Server:
         self._now = 0.0  # what `now` returned last
         # When the scheduler was last told something: only what is due later is a time to wake it.
         self._applied_s = 0.0
-        self._ahead_s = 0.0  # how far we are ahead of a system clock that was set back
+        self._ahead_s = 0.0  # how far we are ahead of a clock that is behind the journal
         self._seq = 0  # number of the last event
         self._snapshots = SnapshotPolicy(journal, monotonic)
         self.epoch = journal.next_epoch()
@@ -108,6 +113,7 @@ class Server:
             archived=journal.archived,
             now=self.now,
             monotonic=monotonic,
+            off_s=off_s,
             access=admitted,
             agents=self.agents,
             epoch=self.epoch,
@@ -153,14 +159,19 @@ class Server:
             self.access.admit_job(job.id, job.instance)
         log.info("state rebuilt from a snapshot of event %d and %d events", kept, count)
 
+    def idle(self) -> bool:
+        """Whether no job runs or waits, so that nobody would be ended by a leap of the time."""
+        # All jobs, not those that are active: one that restarts is neither active nor queued.
+        return all(job.end_s is not None for job in self.scheduler.state.jobs.values())
+
     def take_snapshot(self) -> None:
         """Take a snapshot if anything happened since the last one; between turns only."""
         self._snapshots.take(self._seq, self.scheduler, self._now)
 
     def now(self) -> float:
-        """Seconds since the epoch; never goes back, and goes on if the system clock was set back.
+        """The cluster's time (clock.py), never less than what it was, or what the journal says.
 
-        Otherwise no walltime would end until the clock is where it was.
+        It goes on from there: otherwise no walltime would end until the clock is where it was.
         """
         now = self._clock() + self._ahead_s
         if now < self._now:

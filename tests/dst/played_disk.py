@@ -51,6 +51,7 @@ class Disk:
             lost = len(self.world.store.safe) - self.world.store.flushed
             self.world.trace.append(f"{self.world.now:.3f} power lost, {lost} entries with it")
             self.world.store.lose_power()
+            self.world.clocks.reboot()
         else:
             self.world.store.rollback()
 

@@ -20,7 +20,8 @@ Nothing here knows what the right decisions are. A run is right if
 The parts: played_machine.py what there is to compute on; stand_ins.py what stands for disks, keys
 and process trees; played_line.py the ends of the network; played_agent.py, played_start.py and
 played_app.py who computes; played_user.py who asks for it; played_operator.py who drains nodes;
-played_pool.py where more nodes come from in some worlds; played_disk.py what disks do in some;
+played_pool.py where more nodes come from in some worlds; played_disk.py and played_clocks.py what
+disks and clocks do in some;
 verdict.py what is wrong with a run.
 """
 
@@ -38,6 +39,7 @@ from dq_server.core.model.launching import Launching
 from dq_server.core.settings import configured
 from dq_server.live.server import Server
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
+from tests.dst.played_clocks import Clocks
 from tests.dst.played_disk import Disk
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, PROCESSORS, Machine
@@ -81,7 +83,7 @@ class World:
         self.p_disk = self.rng.choice([0.0, 0.0, 0.1])
         self.latest_s = self.rng.choice([0.005, 0.3, 2.0])
         self.slow_disk_s = self.rng.choice([0.0, 0.2, 1.0])
-        self.machine = Machine(self)
+        self.machine, self.clocks = Machine(self), Clocks(self)
         self.lines: dict[bytes, Line] = {}
         self.store, self.disk = Store(self), Disk(self)
         self.server: Server | None = None
@@ -113,6 +115,7 @@ class World:
         self.user.arrive()
         self.operator.arrive()
         self.disk.arrive()
+        self.clocks.arrive()
         if self.batch is not None:
             self.batch.fail()
         self.later(self.rng.uniform(1.0, 3.0), self.misfortune)
@@ -181,7 +184,7 @@ class World:
             self.config,
             heartbeat_s=HEARTBEAT_S,
             expected=NODES if self.seed % 2 else (),  # of `dq up`; of `dq server start`
-            clock=lambda: 1e9 + self.now,
+            clock=self.clocks.of_a_server(),
             monotonic=lambda: self.now,
             engine=None if self.batch is None else link(self, self.batch),
         )
@@ -193,6 +196,8 @@ class World:
 
     def tick(self, server: Server) -> None:
         if server is self.server:
+            if not self.store.batch:
+                self.clocks.clock.look(idle=server.idle)
             server.tick()
             server.scheduler.state.check()
             self.turn_soon(server)

@@ -142,6 +142,7 @@ def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa:
             "epoch": desk.epoch,
             "address": desk.address,
             **launching_words(desk.scheduler.config.launching),
+            "now_s": desk.now(),
             "uptime_s": desk.monotonic() - desk.started_s,
             "processors": state.processors.capacity,
             "idle": state.idle,
