@@ -119,17 +119,22 @@ class ClusterClock:
         """How far the system clock is ahead of the cluster's time."""
         return self._sources.wall() - self()
 
-    def look(self, *, idle: Callable[[], bool]) -> None:
-        """Notice that the system clock was set; `idle`: whether no job runs or waits."""
+    def look(self, *, idle: Callable[[], bool]) -> bool:
+        """Notice that the system clock was set; `idle`: whether no job runs or waits.
+
+        Whether the time has leapt: then what was due on the way has to happen first.
+        """
         off_s, noted = self.off_s, self._noted
         if off_s > NOTICED_S and idle():
             log.info("nothing runs or waits: the time goes on as the system clock, %+.0f s", off_s)
             noted.offset_s, noted.off_s = noted.offset_s + off_s, 0.0
             self._write()
-        elif abs(off_s - noted.off_s) > NOTICED_S:
+            return True
+        if abs(off_s - noted.off_s) > NOTICED_S:
             log.warning("the system clock was set, by %+.0f s: no effect", off_s - noted.off_s)
             noted.off_s = off_s
             self._write()
+        return False
 
     def _write(self) -> None:
         n = self._noted

@@ -107,8 +107,9 @@ class Front:
                 self.guard.check()
             server.finish_turn()
             # After the commit: a job may run again if its end could not be saved.
-            if ticks and self.clock is not None:
-                self.clock.look(idle=server.idle)
+            if ticks and self.clock is not None and self.clock.look(idle=server.idle):
+                server.catch_up()
+                server.finish_turn()
         self.close()
 
     def read_messages(self) -> None:

@@ -186,7 +186,9 @@ class Server:
         Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it; it is
         Stalled if nothing can be saved at present.
         """
-        self.stall.check()
+        if self.stall:
+            self.stall.check()
+            self.catch_up()
         now, body = self.now(), event_as_json(event)
         actions = self.scheduler.handle(event, now)
         self._applied_s = now
@@ -278,9 +280,7 @@ class Server:
             return  # what is due waits: a job whose end cannot be saved must not be killed
         if self.engine is not None:
             self.engine.take_in(self.desk)
-        deadline = self.scheduler.next_wakeup(self._applied_s)
-        if deadline is not None and deadline <= self.now():
-            self.apply(ev.Tick())
+        self.catch_up()
         for link in self.agents.silent(now, self.lost_after_s):
             for node in self.agents.forget(link):
                 self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
@@ -293,6 +293,13 @@ class Server:
         self.resume()
         if self.desk.draining and not self.scheduler.state.active:
             self._dismiss_agents(now)
+
+    def catch_up(self) -> None:
+        """Let happen what is due. First after a time without events: only what comes is a deadline,
+        and one that an event has overtaken would be missed."""
+        deadline = self.scheduler.next_wakeup(self._applied_s)
+        if deadline is not None and deadline <= self.now():
+            self.apply(ev.Tick())
 
     def _dismiss_agents(self, now: float) -> None:
         """Order the agents to end; stop when all have said that they do, or the time is up."""

@@ -62,8 +62,8 @@ class Clocks:
         else:
             world.trace.append(f"{world.now:.3f} clock set by {by_s:+g} s")
             self._set_s += by_s
-            if world.server is not None:  # power that is lost before it is noticed cannot be told
-                self.clock.look(idle=lambda: False)
+        if world.server is not None:  # power that is lost before it is noticed cannot be told
+            self.clock.look(idle=lambda: False)
         world.later(rng.uniform(0.3, 4.0), self.turn)
 
     def reboot(self) -> None:

@@ -196,8 +196,8 @@ class World:
 
     def tick(self, server: Server) -> None:
         if server is self.server:
-            if not self.store.batch:
-                self.clocks.clock.look(idle=server.idle)
+            if not self.store.batch and self.clocks.clock.look(idle=server.idle):
+                server.catch_up()
             server.tick()
             server.scheduler.state.check()
             self.turn_soon(server)
