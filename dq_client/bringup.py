@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import psutil
 
-from dq_client import keys
+from dq_client import keys, storage
 from dq_client import messages as m
 from dq_client.agent import supervision, tree
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
-from dq_client.errors import DQError, NoServer, Refused, Timeout, UsageError
+from dq_client.errors import DQError, NoServer, NotNow, Refused, Timeout, UsageError
 from dq_client.hardware import shared_out
 from dq_client.home import Home, is_alive, machine
 from dq_client.web import running
@@ -130,6 +130,8 @@ def start_agents(
 def _start(
     home: Home, what: str, words: list[str], stdin: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
+    if why := storage.fault(home.root):  # what it has to say of that could not be written either
+        raise DQError(why)
     home.log.mkdir(mode=0o700, exist_ok=True)
     with (home.log / f"{what}.err").open("wb") as err:
         return subprocess.Popen(
@@ -295,8 +297,11 @@ def bring_down(home: Home, *, force: bool) -> None:
     """
     try:
         _bring_down(home, force=force)
-    except Refused:
-        raise  # the cluster stays as it is
+    except Refused as e:
+        if not (force and isinstance(e, NotNow)):
+            raise  # the cluster stays as it is
+        _kill_cluster(home)  # the disk lets no server note that it goes down
+        _end_rest(home)
     except NoServer:
         if not force and (left := tree.of_home(home.root)):
             raise Refused(
@@ -337,7 +342,8 @@ def _end_rest(home: Home) -> bool:
         time.sleep(0.01)
         left = tree.of_home(home.root)
     _remove_emulation(home)
-    (home.root / supervision.RECORD).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a disk that fails: dq up finds the record and mends
+        (home.root / supervision.RECORD).unlink()
     if left:
         raise DQError(f"the cluster is down but for what cannot be ended: {_named(left)}")
     return bool(found)

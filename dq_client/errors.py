@@ -27,6 +27,10 @@ class Refused(DQError):
     exit_code = 4
 
 
+class NotNow(Refused):
+    """Not now (not saved, not known yet): the same request may succeed again."""
+
+
 class NotFound(DQError):
     """No such job, node or file."""
 
@@ -42,7 +46,7 @@ class Timeout(DQError):
 BY_CODE: dict[str, type[DQError]] = {
     "usage": UsageError,
     "refused": Refused,
-    "later": Refused,  # not now (not saved, not known yet): the same request may succeed again
+    "later": NotNow,
     "not_found": NotFound,
     "timeout": Timeout,
     "error": DQError,

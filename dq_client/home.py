@@ -20,6 +20,8 @@ from typing import Any
 from dq_client.errors import NoServer, UsageError
 from dq_client.private import NotPrivate, check_own, check_way
 
+EPOCH_LIKE_S = 1e9  # no machine runs so long
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -128,9 +130,13 @@ def write_private(path: Path, text: str) -> None:
     # The mode is given when the file is made: a chmod afterwards would leave a moment in which
     # others can open it.
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as f:
-        f.write(text)
-    draft.replace(path)
+    try:
+        with os.fdopen(fd, "w") as f:
+            f.write(text)
+        draft.replace(path)
+    except OSError:  # a full disk gets no fuller by what is tried again
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def is_alive(pid: int, create_time: float | None = None) -> bool:
@@ -141,7 +147,29 @@ def is_alive(pid: int, create_time: float | None = None) -> bool:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        # A second of slack: a step of the system clock shifts the boot time that psutil adds.
-        return create_time is None or abs(process.create_time() - create_time) < 1.0
+        if create_time is None:
+            return True
+        # Of a version that noted seconds since the epoch, which follow the system clock.
+        noted = process.create_time() if create_time > EPOCH_LIKE_S else created_s(pid)
+        return abs(noted - create_time) < 1.0
     except (psutil.Error, ValueError):
         return False
+
+
+def created_s(pid: int) -> float:
+    """When a process began, in seconds since the machine's boot.
+
+    Not psutil's create_time: that adds the time of the boot, which is another one when the system
+    clock has been set. psutil.NoSuchProcess if there is none.
+    """
+    import psutil
+
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        return int(stat.rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            raise psutil.NoSuchProcess(pid) from None
+        return psutil.Process(pid).create_time()  # another system, which has no such file
+    except ProcessLookupError:
+        raise psutil.NoSuchProcess(pid) from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dq_client import messages as m
-from dq_client.errors import DQError, NoServer
+from dq_client.errors import DQError, NoServer, NotNow
 
 if TYPE_CHECKING:
     from dq_client.connection import Question
@@ -19,6 +19,7 @@ ANSWER_WITHIN_S = 3.0
 LOST_WITHIN_S = 10.0  # less than keepers give a job to go on in place (docs/ranks.md)
 FAREWELL_WITHIN_S = 60.0
 RESTART_WITHIN_S = 10.0  # unanswered, the job goes on, and the server hears of it at a remap point
+NOT_NOW_S = 1.0  # until a server that cannot save anything at present is asked again
 QUIET_S = 5.0  # after a time-out nothing is sent for so long: each attempt costs the job 3 s
 
 
@@ -68,7 +69,7 @@ class ServerLink:
         """
         try:
             hello = m.JobHello(m.PROTOCOL, processors, list(legal))
-            reply = self._call(hello, 10.0)
+            reply = self._until_saved(hello, 10.0)
         except DQError as e:
             say(f"running without the DQ server: {e}")
             return None
@@ -164,6 +165,21 @@ class ServerLink:
             self._look(self._open, 0.25)
         return self._connection.call(body, within_s)
 
+    def _until_saved(self, body: m.RequestBody, within_s: float) -> m.ReplyBody:
+        """The same, however long the server has no room to save it (dq_server/live/stall.py).
+
+        For what the job's end depends on, or all of its life: later nobody would make up for it.
+        """
+        told = False
+        while True:
+            try:
+                return self._call(body, within_s)
+            except NotNow as e:
+                if not told:
+                    say(f"the server cannot take note of {type(body).__name__} yet: {e}")
+                told = True
+                time.sleep(NOT_NOW_S)
+
     def lost(self, processors: list[int]) -> m.RemapAnswer:
         """Ask on what to go on without these; `continue` if the job cannot, or nobody answers."""
         try:
@@ -227,7 +243,7 @@ class ServerLink:
     def farewell(self) -> None:
         """Report that the work is done: a job that was resized or protected is not done without."""
         try:
-            self._call(m.WorkDone(), FAREWELL_WITHIN_S)
+            self._until_saved(m.WorkDone(), FAREWELL_WITHIN_S)
         except DQError as e:
             say(f"the server does not know that the work is done: {e}")
 

@@ -23,7 +23,7 @@ from dq_client.agent.fleet import Fleet
 from dq_client.connection import Connection
 from dq_client.emulation.enforcement import NodeEnforcement, of_node
 from dq_client.errors import DQError, NoServer, UsageError
-from dq_client.home import Home, machine, write_private
+from dq_client.home import Home, created_s, machine, write_private
 from dq_client.hosts import credentials as kept
 from dq_client.hosts import network
 from dq_client.hosts.credentials import Credentials
@@ -143,7 +143,7 @@ def serve(
     pid = me.pid if inside is None else inside.pid
     # On a shared file system the pids of other machines stand beside ours.
     where = machine() if inside is None else str(inside.server.get("machine", ""))
-    info = {"pid": pid, "create_time": me.create_time(), "name": name, "machine": where}
+    info = {"pid": pid, "create_time": created_s(me.pid), "name": name, "machine": where}
     write_private(folder / "agent.json", json.dumps(info))
     found = given or _credentials(home, name, inside)
     if given is not None:

@@ -256,6 +256,7 @@ class Agent:
             holdings=self._holdings(),
             load=os.getloadavg()[0],
             leaving_s=self._leaving_s(),
+            troubles=self.context.troubles.list(),
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()

@@ -56,6 +56,8 @@ class Applications:
             return  # a repeated order
         if (order.job, order.instance) in context.closed:
             return  # an order that was overtaken: the instance has been killed, or has ended
+        if context.troubles.cannot_start():
+            return  # the server orders it again with every heartbeat that does not show it
         log.info("job %d.%d: launching %s", order.job, order.instance, order.argv)
         try:
             held = self.start(order)

@@ -11,6 +11,7 @@ from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.agent.holdings import Holdings
 from dq_client.agent.reports import Reports
+from dq_client.agent.troubles import Troubles
 from dq_client.connection import Connection
 from dq_client.errors import NoServer
 from dq_client.home import Home
@@ -53,6 +54,10 @@ class Context:
     reports: Reports = field(default_factory=Reports)
     closed: ClosedInstances = field(default_factory=ClosedInstances)
     clock: Callable[[], float] = time.monotonic
+    troubles: Troubles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.troubles = Troubles(self.home)
 
     @property
     def name(self) -> str:

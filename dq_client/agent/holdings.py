@@ -20,7 +20,7 @@ import msgspec
 import psutil
 
 from dq_client.agent import tree
-from dq_client.home import is_alive, write_private
+from dq_client.home import created_s, is_alive, write_private
 from dq_client.ranks import adoption, boot, process
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
@@ -82,10 +82,10 @@ class Tree:
         return not self.running() and not (self.folder / "exit").exists()
 
     def terminate(self) -> None:
-        """Ask the keeper to end the tree."""
-        self.killed = True  # its exit code is our doing: no sign of a proxy that went wrong
+        """Ask the keeper to end the tree. OSError, and nothing was done, if the disk is full."""
         if self.record.ranks and not self.find() and process.claim(str(self.folder)):
             self.over = True  # a keeper that comes later finds the claim, and starts nothing
+        self.killed = True  # its exit code is our doing: no sign of a proxy that went wrong
         if self.running():
             tree.kill([self.record.pid], 15)
         else:
@@ -113,7 +113,7 @@ def _claimed(folder: Path) -> tuple[int, float]:
     with contextlib.suppress(OSError, ValueError, psutil.Error):
         pid, ticks = (int(word) for word in (folder / "claim").read_text().split())
         if process.start_ticks(pid) == ticks:
-            return pid, psutil.Process(pid).create_time()
+            return pid, created_s(pid)
     return 0, 0.0
 
 
@@ -133,9 +133,11 @@ class Holdings:
         for folder in sorted(self.folder.iterdir()):
             try:
                 record = msgspec.json.decode((folder / "record.json").read_bytes(), type=Record)
-                if process.claim(str(folder)):  # nothing was started, and now nothing will be
-                    raise FileNotFoundError
-            except (OSError, msgspec.DecodeError):
+                # Looked at first: on a full disk the attempt fails although there is one.
+                known = (folder / "claim").exists() or not process.claim(str(folder))
+            except (FileNotFoundError, msgspec.DecodeError):
+                known = False
+            if not known:  # nothing was started, and now nothing will be
                 shutil.rmtree(folder, ignore_errors=True)  # it died before anything was started
                 continue
             record.pid, record.create_time = _claimed(folder)
@@ -175,7 +177,7 @@ class Holdings:
             start_new_session=True,
         )
         self.children.append(began)
-        record.pid, record.create_time = began.pid, psutil.Process(began.pid).create_time()
+        record.pid, record.create_time = began.pid, created_s(began.pid)
         return held
 
     def make(self, record: Record) -> Tree:
@@ -183,7 +185,11 @@ class Holdings:
         name = self.key(record.job, record.instance, record.run)
         folder = self.folder / name
         folder.mkdir(mode=0o700)
-        write_private(folder / "record.json", msgspec.json.encode(record).decode())
+        try:
+            write_private(folder / "record.json", msgspec.json.encode(record).decode())
+        except OSError:
+            folder.rmdir()  # it would be in the way of the next attempt
+            raise
         self.trees[name] = Tree(record, folder, self.owner)
         return self.trees[name]
 

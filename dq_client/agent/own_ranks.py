@@ -79,6 +79,10 @@ class OwnRanks:
             return
         if kept is not None and not kept.is_new(order.world):
             return
+        if kept is None and (why := context.troubles.cannot_start()):
+            if joins(order):
+                self._not_started(order, f"on {self._here(order)}: {why}")
+            return  # the server orders a start again with every heartbeat that does not show it
         try:
             for argv in order.programs:
                 check_program(argv, order.cwd, order.env)
@@ -291,6 +295,7 @@ class OwnRanks:
             self._report(of, kept)
             if kept.held.over and kept.over and kept.held.sweep():
                 self._context.holdings.drop(kept.held)
+                self._context.troubles.tell(of[0], "")
                 del self._jobs[of]
                 self._remember(of, {*kept.orders, *kept.worlds, *kept.closed})
                 for order in kept.later:
@@ -308,6 +313,7 @@ class OwnRanks:
                 started = m.AppStarted(*of, kept.held.record.pid)
                 self._context.reports.add(f"start {of[0]}.{of[1]}", started)
             kept.state = message["state"]
+            self._context.troubles.tell(of[0], kept.state.get("unwritten", ""))
             for number in kept.worlds:  # what was ordered is the keeper's affair now
                 kept.orders.pop(number, None)
         elif "relay" in message:

@@ -9,7 +9,7 @@ import signal
 
 import psutil
 
-from dq_client.home import Home, is_alive, machine, write_private
+from dq_client.home import Home, created_s, is_alive, machine, write_private
 
 RECORD = "cluster.json"  # in the home: which agents are to be there (fleet.py)
 FILE = "supervisor.json"  # in the home, while it runs
@@ -20,7 +20,7 @@ DESCRIPTORS_MAX = 4096  # more than a supervisor has: two for each node at most
 def write(home: Home) -> None:
     """Say that this process is the supervisor."""
     me = psutil.Process()
-    info = {"pid": me.pid, "create_time": me.create_time(), "machine": machine()}
+    info = {"pid": me.pid, "create_time": created_s(me.pid), "machine": machine()}
     write_private(home.root / FILE, json.dumps(info))
 
 
@@ -44,7 +44,8 @@ def end(home: Home) -> None:
             if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
                 process.kill()
                 psutil.wait_procs([process], timeout=ENDS_WITHIN_S)
-    (home.root / FILE).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a disk that fails; nobody believes a file without process
+        (home.root / FILE).unlink()
 
 
 def leave_behind(but: int = 2) -> None:

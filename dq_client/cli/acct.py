@@ -29,8 +29,8 @@ def acct(by: str | None, as_csv: bool, as_json: bool, **which: str | None) -> No
         raise UsageError("give either --csv or --json")
     wanted = chosen(**which)
     with records() as connection:
-        found = [job for job in ask(connection, m.JobsQuery()) if wanted(job)]
         timeline = ask(connection, m.TimelineQuery())
+        found = [j for j in ask(connection, m.JobsQuery()) if wanted(j, timeline["now_s"])]
     lines = {line["id"]: line for line in timeline["jobs"]}
     rows = [used(job, lines.get(job["id"]), timeline["now_s"]) for job in found]
     fields = FIELDS if by is None else (by, *SUMS)

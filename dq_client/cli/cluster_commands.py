@@ -28,6 +28,7 @@ from dq_client.web import running
 
 HEARTBEAT_S_MAX = 3600.0
 SLURM = "slurm"
+CLOCKS_DIFFER_S = 2.0
 
 
 def cluster_of(file: str | None, local: int | None) -> Cluster:
@@ -346,3 +347,13 @@ def server_status(as_json: bool) -> None:
         say(f"{key + ':':12}{status[key]}")
     counts = ", ".join(f"{n} {state}" for state, n in status["jobs"].items() if n)
     say(f"jobs:       {counts or 'none'}")
+    off_s = time.time() - status["now_s"]
+    if abs(off_s) > CLOCKS_DIFFER_S:
+        where = "ahead of" if off_s > 0 else "behind"
+        say(f"clock:      the system clock is {abs(off_s):.0f} s {where} the cluster's time,"
+            " which times are shown in (docs/faults.md)")  # fmt: skip
+    if status["stalled"]:
+        say(f"stalled:    {status['stalled']}")
+    for name, agent in status["agents"].items():
+        for text in agent["troubles"]:
+            say(f"{f'agent {name}:':12}{text}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import resource
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from dq_client import storage
 from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import json_option
 from dq_client.cluster import read_cluster, usable_cores
@@ -48,8 +48,8 @@ def _home_fact() -> dict[str, Any]:
         home.create()
     except DQError as e:
         return _fact("DQ_HOME", False, str(e), "no cluster can be started here")
-    if not os.access(home.root, os.W_OK):
-        return _fact("DQ_HOME", False, f"{home.root} is read-only", "no cluster can be started")
+    if why := storage.fault(home.root):
+        return _fact("DQ_HOME", False, why, "no cluster can be started, and one that runs stalls")
     return _fact("DQ_HOME", True, str(home.root), "")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from dq_client.cli.output import (
     table,
     terminal_width,
 )
-from dq_client.cli.requests import JobId, ask, json_option, records
+from dq_client.cli.requests import JobId, ask, cluster_now, json_option, records
 from dq_client.cli.values import parse_time
 from dq_client.errors import UsageError
 from dq_client.report.growth import ENDED, NOT_STARTED
@@ -40,12 +39,12 @@ def jobs(active: bool, as_json: bool, limit: int | None, **which: str | None) ->
     """List jobs, oldest first."""
     wanted = chosen(**which)
     with records() as connection:
-        found = [j for j in ask(connection, m.JobsQuery(active)) if wanted(j)]
+        now = cluster_now(connection)
+        found = [j for j in ask(connection, m.JobsQuery(active)) if wanted(j, now)]
     found = found[-limit:] if limit is not None else found
     if as_json:
         print_json(jobs=found)
         return
-    now = time.time()
     rows = []
     for j in found:
         end = j["end_s"] or now
@@ -61,17 +60,17 @@ def jobs(active: bool, as_json: bool, limit: int | None, **which: str | None) ->
 
 def chosen(
     state: str | None, user: str | None, since: str | None
-) -> Callable[[dict[str, Any]], bool]:
-    """Which jobs the options --state, --user and --since choose."""
+) -> Callable[[dict[str, Any], float], bool]:
+    """Which jobs the options --state, --user and --since choose, at a time of the cluster."""
     states = state.split(",") if state is not None else []
     for word in states:
         if word not in STATES:
             raise UsageError(f"--state {word}: one or more of {', '.join(STATES)}")
-    oldest_s = time.time() - parse_time("--since", since) if since is not None else 0.0
+    since_s = parse_time("--since", since) if since is not None else float("inf")
 
-    def wanted(job: dict[str, Any]) -> bool:
+    def wanted(job: dict[str, Any], now: float) -> bool:
         mine = user is None or job["user"] == user
-        return mine and (not states or job["state"] in states) and job["submit_s"] >= oldest_s
+        return mine and (not states or job["state"] in states) and job["submit_s"] >= now - since_s
 
     return wanted
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from dq_client import messages as m
 from dq_client.cli.output import clock, duration, note, print_json, say, table
-from dq_client.cli.requests import ask, json_option, records, server
+from dq_client.cli.requests import ask, cluster_now, json_option, records, server
 from dq_client.cli.values import parse_time
 from dq_client.errors import DQError
 from dq_client.hardware import shown_bytes
@@ -22,12 +21,12 @@ from dq_client.hardware import shown_bytes
 def nodes(everything: bool, as_json: bool) -> None:
     """List nodes: up, draining, empty (drained), lost or left."""
     with records() as connection:
-        found = ask(connection, m.NodesQuery())
+        found, now = ask(connection, m.NodesQuery()), cluster_now(connection)
     if as_json:
         print_json(nodes=found)
         return
     shown = [n for n in found if everything or n["state"] != "left"]
-    say(nodes_table(shown, time.time()))
+    say(nodes_table(shown, now))
     left = len(found) - len(shown)
     if left:
         note(f"{left} more {'has' if left == 1 else 'have'} left: dq nodes --all")

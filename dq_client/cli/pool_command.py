@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
 
 from dq_client import messages as m
 from dq_client.cli.output import clock, duration, note, print_json, say, table
-from dq_client.cli.requests import ask, json_option, records
+from dq_client.cli.requests import ask, cluster_now, json_option, records
 
 SHOWN = 15  # decisions, without --all
 
@@ -20,11 +19,10 @@ SHOWN = 15  # decisions, without --all
 def pool(everything: bool, as_json: bool) -> None:
     """Show the nodes that were asked for, and what was decided about them, when and why."""
     with records() as connection:
-        found = ask(connection, m.PoolQuery())
+        found, now = ask(connection, m.PoolQuery()), cluster_now(connection)
     if as_json:
         print_json(pool=found)
         return
-    now = time.time()
     say(_head(found))
     if found["refused"] is not None:
         wait_s = found["refused"]["until_s"] - now

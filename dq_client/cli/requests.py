@@ -46,6 +46,11 @@ def ask(connection: Connection, body: m.RequestBody) -> Any:
     return reply.data if isinstance(reply, m.Data) else None
 
 
+def cluster_now(connection: Connection) -> float:
+    """The cluster's time, which the times in answers are of (dq_server/live/clock.py)."""
+    return float(ask(connection, m.StatusQuery())["now_s"])
+
+
 def resolve(connection: Connection, job_id: int) -> int:
     """The id of a job; the server is asked for that of `last` (0)."""
     return job_id or int(ask(connection, m.JobQuery(0))["id"])

@@ -16,7 +16,7 @@ import click
 
 from dq_client import messages as m
 from dq_client.cli.output import SCHEMA, clock, note, say
-from dq_client.cli.requests import JobId, ask, json_option, resolve, server
+from dq_client.cli.requests import JobId, ask, cluster_now, json_option, resolve, server
 from dq_client.connection import Connection
 from dq_client.errors import NotFound, UsageError
 from dq_client.report.follow import Event, Follower
@@ -98,7 +98,7 @@ def poll(connection: Connection, follower: Follower) -> tuple[list[dict[str, Any
         for view in views
         if follower.changed(view)
     }
-    return views, follower.take(views, stories, last_id, time.time())
+    return views, follower.take(views, stories, last_id, cluster_now(connection))
 
 
 def _last_id(connection: Connection) -> int:
@@ -168,7 +168,7 @@ def look(connection: Connection, only: int | None) -> Screen:
         if job["state"] in NOT_STARTED:
             reasons = ask(connection, m.WhyQuery(job["id"]))["now"]
             waits[job["id"]] = reasons[0]["text"] if reasons else ""
-    return screen(status, nodes, jobs, waits, time.time())
+    return screen(status, nodes, jobs, waits, status["now_s"])
 
 
 @contextmanager

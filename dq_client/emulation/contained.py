@@ -23,7 +23,7 @@ import psutil
 from dq_client.agent import supervision, tree
 from dq_client.emulation import cgroups, governor, network
 from dq_client.errors import DQError, NoServer
-from dq_client.home import Home, is_alive
+from dq_client.home import Home, created_s, is_alive
 from dq_client.private import check_own, make_private
 
 
@@ -91,7 +91,7 @@ def make_groups(home: Home, cores: dict[str, float]) -> str:
 def record(home: Home, pids: list[int]) -> None:
     """Write down whose the tag is, and its agents as this machine numbers them."""
     make_private(RECORDS, below=RECORDS.parent)
-    agents = [[pid, psutil.Process(pid).create_time()] for pid in pids if psutil.pid_exists(pid)]
+    agents = [[pid, created_s(pid)] for pid in pids if psutil.pid_exists(pid)]
     text = json.dumps({"home": str(home.root), "agents": agents})
     (RECORDS / f"{tag_of(home)}.json").write_text(text)
 

@@ -31,7 +31,7 @@ import psutil
 from dq_client.emulation import job_processes
 from dq_client.emulation.cgroups import STARTING_S
 from dq_client.emulation.job_processes import JobProcesses, age_s
-from dq_client.home import Home, is_alive, write_private
+from dq_client.home import Home, created_s, is_alive, write_private
 
 TICK_S = 0.005
 SCAN_S = 0.5  # between looks for new processes
@@ -307,7 +307,7 @@ def main() -> int:
         governor = Governor(home, json.loads((folder_of(home) / "cores.json").read_text()))
         signal.signal(signal.SIGTERM, lambda *_: setattr(governor, "ending", True))
         me = psutil.Process()
-        info = {"pid": me.pid, "create_time": me.create_time()}
+        info = {"pid": me.pid, "create_time": created_s(me.pid)}
         write_private(folder_of(home) / "governor.json", json.dumps(info))
     except FileNotFoundError:
         return 0  # the cluster was removed meanwhile

@@ -74,6 +74,13 @@ class Holding(Struct, frozen=True, forbid_unknown_fields=True):
     worlds: Annotated[list[Id], Meta(max_length=10_000)] = []
 
 
+class Trouble(Struct, frozen=True, forbid_unknown_fields=True):
+    """What goes wrong on an agent's disk without ending a job; job 0: nothing can be started."""
+
+    job: Id
+    text: Text
+
+
 @sent_by(AGENT)
 class AgentHello(RequestBody, tag="agenthello", frozen=True):
     """An agent reports for duty, with everything it holds."""
@@ -99,6 +106,7 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
     load: float = 0.0
     leaving_s: Seconds | None = None
+    troubles: Annotated[list[Trouble], Meta(max_length=10_000)] = []
 
 
 @sent_by(AGENT)

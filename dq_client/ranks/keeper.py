@@ -41,7 +41,7 @@ LINGER_S = 600.0  # without an agent and ranks: then the server has given the no
 AGAIN_S = 1.0  # until what has not had its effect is said again
 MESSAGE_BYTES_MAX = 64 << 20
 QUIET_END_S = 2.0  # how long the other ranks of a world may outlive one that ended in MPI
-WRITE_FOR_S = 60.0  # how long a full disk may keep the end from being written
+WRITE_FOR_S = 60.0  # how long a full disk may keep the end from being written, if it was killed
 FOREIGN = b"dq: the output of the %d ranks that attached themselves goes where mpiexec sends it\n"
 Json = dict[str, Any]
 
@@ -156,7 +156,8 @@ class Keeper:
             time.sleep(0.005)
         state = json.dumps(self.state())
         until = time.monotonic() + WRITE_FOR_S
-        while time.monotonic() < until:
+        # An end that nobody has heard of yet must not be lost, however long the disk is full.
+        while not self._terminating or time.monotonic() < until:
             try:
                 process.write(f"{self.folder}/exit", state)
             except FileNotFoundError:
@@ -180,7 +181,16 @@ class Keeper:
             "failed": self.failed,
             "killed": self._terminating,
             "losing": self._dialogue.losses.pending,
+            "unwritten": self._unwritten(),
         }
+
+    def _unwritten(self) -> str:
+        """Why output of the ranks is being dropped; empty: it is not."""
+        for (folder, name), file in self._files.items():
+            if file.why:
+                path = os.path.join(folder, name)
+                return f"output that does not go to {path} is dropped: {file.why}"
+        return ""
 
     def _tell_state(self) -> None:
         state = json.dumps(self.state())

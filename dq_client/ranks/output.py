@@ -28,17 +28,24 @@ def pipe() -> tuple[int, int]:
 
 
 class File:
-    """A job's output file. Bytes that cannot be written (a full disk) are counted, not kept."""
+    """A job's output file. Bytes that cannot be written (a full disk) are counted, not kept.
+
+    The file may not even be made at first: that, too, ends no job.
+    """
 
     def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._path, self._fd = path, -1
         self.lost = 0
         self.why = ""
+        self.write(b"")
 
     def write(self, data: bytes) -> None:
         """Append all of it."""
         view = memoryview(data)
         try:
+            if self._fd < 0:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                self._fd = os.open(self._path, flags, 0o600)
             if self.lost:
                 os.write(self._fd, f"\ndq: {self.lost} bytes are missing: {self.why}\n".encode())
                 self.lost = 0
@@ -47,10 +54,13 @@ class File:
         except OSError as e:
             self.lost += len(view)
             self.why = e.strerror or ""
+        else:
+            self.why = ""
 
     def close(self) -> None:
         """Nothing more comes."""
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 class Stream:

@@ -72,7 +72,7 @@ class Keeper:
     def report(self, code: int) -> None:
         """Leave the exit code where the agent finds it, also if the disk is full for a while."""
         until = time.monotonic() + WRITE_FOR_S
-        while time.monotonic() < until:
+        while not self.terminating or time.monotonic() < until:
             try:
                 process.write(f"{self.folder}/exit", str(code))
             except FileNotFoundError:

@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import socket
+import time
 from typing import Any
 
 from . import preload, process
@@ -59,7 +60,7 @@ def keep(request: dict[str, Any], control: socket.socket, tops: dict[str, str] |
         process.become_subreaper()
         if tops is not None:
             process.show(["dq-keeper", request["folder"]], request["env"])
-        if process.claim(request["folder"]):
+        if _claim(request["folder"]):
             Keeper(request["folder"], request["nodes"], control, tops).run()
     except Become:
         preload.reseed()
@@ -71,6 +72,15 @@ def keep(request: dict[str, Any], control: socket.socket, tops: dict[str, str] |
             traceback.print_exc(file=f)
         os._exit(1)
     os._exit(0)
+
+
+def _claim(folder: str) -> bool:
+    """Claim the folder; on a full disk once there is room, or the agent has removed the folder."""
+    while True:
+        try:
+            return process.claim(folder)
+        except OSError:
+            time.sleep(0.5)
 
 
 def resident_bytes() -> int:

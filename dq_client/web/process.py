@@ -19,7 +19,7 @@ import psutil
 import uvicorn
 
 from dq_client.errors import DQError, UsageError
-from dq_client.home import Home, machine, write_private
+from dq_client.home import Home, created_s, machine, write_private
 from dq_client.web import running
 from dq_client.web.follower import Asker, Follower
 from dq_client.web.gate import Gate
@@ -63,7 +63,7 @@ def serve(home: Home, port: int, ready: Callable[[str], None]) -> None:
 def _announce(home: Home, port: int, token: str) -> str:
     url = f"http://{ADDRESS}:{port}/?token={token}"
     me = psutil.Process()
-    info = {"pid": me.pid, "create_time": me.create_time(), "machine": machine(), "port": port}
+    info = {"pid": me.pid, "create_time": created_s(me.pid), "machine": machine(), "port": port}
     write_private(running.file_of(home), json.dumps({**info, "url": url}))
     return url
 

@@ -12,16 +12,17 @@ import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import zmq
 
-from dq_client import keys
+from dq_client import keys, storage
 from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
-from dq_client.home import Home, machine, write_private
+from dq_client.home import Home, created_s, machine, write_private
 from dq_client.hosts import credentials
 from dq_client.slurm import settings
 from dq_server.core.model.ends import NodeOptions
@@ -62,14 +63,16 @@ def main(argv: list[str] | None = None) -> int:
     # A state of many jobs is a million objects that all stay: looking through them again and again
     # for garbage, as Python does while they are made, doubles the time of a start.
     gc.disable()
+    home = Home.default()
     try:
-        return serve(Home.default(), options)
+        return serve(home, options)
     except DQError as e:
         print(f"dq server: {e}", file=sys.stderr)  # noqa: T201
         return e.exit_code
-    except SchedulerError as e:
-        print(f"dq server: {e}", file=sys.stderr)  # noqa: T201
-        return 2
+    except (SchedulerError, OSError) as e:
+        why = storage.fault(home.root) if home.root.is_dir() else ""
+        print(f"dq server: {why or e}", file=sys.stderr)  # noqa: T201
+        return 1 if why or isinstance(e, OSError) else 2
 
 
 def serve(home: Home, options: argparse.Namespace) -> int:
@@ -112,7 +115,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     me = psutil.Process()
     info = {
         "pid": me.pid,
-        "create_time": me.create_time(),
+        "create_time": created_s(me.pid),
         "machine": machine(),
         "address": front.address,
         "epoch": front.server.epoch,
@@ -132,9 +135,10 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     gc.enable()
     front.run()
     unconfirmed = front.server.unconfirmed()
-    if unconfirmed is not None:  # `dq down` goes to those of other machines by ssh
-        write_private(home.root / "unconfirmed.json", json.dumps(unconfirmed))
-    home.server_file.unlink(missing_ok=True)
+    with suppress(OSError):  # of a disk that fails: the server ends in order all the same
+        if unconfirmed is not None:  # `dq down` goes to those of other machines by ssh
+            write_private(home.root / "unconfirmed.json", json.dumps(unconfirmed))
+        home.server_file.unlink(missing_ok=True)
     os.close(lock)
     return 0
 

@@ -30,6 +30,7 @@ class AgentLink:
     machine: str = ""  # empty: it takes in no ranks that others have started
     leaving_s: float | None = None  # as of its last heartbeat, like `holdings`
     holdings: list[m.Holding] = field(default_factory=list)
+    troubles: list[m.Trouble] = field(default_factory=list)
 
 
 class Agents:

@@ -24,6 +24,7 @@ from dq_server.live.feed import Feed
 from dq_server.live.job_nodes import JobNodes
 from dq_server.live.kept_output import KeptOutput
 from dq_server.live.rank_reports import RankReports
+from dq_server.live.stall import Stall
 from dq_server.live.translate import Places
 
 LOG_QUERIES_MAX = 1000
@@ -45,9 +46,11 @@ class Desk:
     stop: Callable[[bool], None]  # with the server's jobs, if true
     archive: Callable[[int], None]  # keep what queries say of a job that has ended
     archived: Callable[[int], bytes | None]
-    now: Callable[[], float]  # seconds since the epoch; never goes back
+    now: Callable[[], float]  # the cluster's time (clock.py); never goes back
     monotonic: Callable[[], float]
+    off_s: Callable[[], float]  # how far the system clock is ahead of `now`
     feed: Feed  # what has changed
+    stall: Stall  # true while nothing can be saved: `apply` refuses everything
 
     # --- what is known ------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from typing import Protocol, get_args
 
 import msgspec
 
-from dq_client import __version__
+from dq_client import __version__, storage
 from dq_server.core.model import events as core_events
 from dq_server.core.model.actions import Action, AnswerRemap
 from dq_server.core.model.errors import ConfigError, SchedulerError
@@ -125,6 +125,9 @@ class Store(Protocol):
 
     def rollback(self) -> None:
         """Forget the batch."""
+
+    def fault(self) -> str:
+        """Why nothing can be saved at present, by trial; empty: something was. Between batches."""
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
@@ -282,8 +285,21 @@ class Journal:
         self._open = self._flush = False
         self._broken = ""
         self._last = self._saved
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error as e:
+            raise JournalError(f"{self.path}: cannot be read ({e})") from e
+
+    def fault(self) -> str:
+        """Why nothing can be saved at present, by trial; empty: something was. Between batches."""
+        if found := storage.fault(self.path.parent):
+            return found
+        try:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('tried', '')")
+        except sqlite3.Error as e:
+            return f"{self.path}: cannot be written ({e})"
+        return ""
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""

@@ -189,4 +189,4 @@ def join_due(desk: Desk) -> None:
 
 
 def _join(desk: Desk, node: m.NodeInfo) -> None:
-    desk.apply(translate.node_joined(node))
+    desk.apply(translate.node_joined(node, desk.off_s()))

@@ -3,7 +3,7 @@
 A turn takes in messages (`receive`) and time (`tick`) and hands events to the scheduler;
 `finish_turn` commits them to the journal in one transaction and only then sends what follows:
 replies and orders. If the commit fails nothing is sent but refusals, and the state is rebuilt from
-what the journal holds.
+what the journal holds. While the disk cannot be written nothing happens at all (stall.py).
 What requests do is in requests/, what the scheduler's actions bring about in orders.py; both work
 through the desk (desk.py).
 
@@ -39,6 +39,7 @@ from dq_server.live.reconciliation import join_due
 from dq_server.live.recovery import recovered
 from dq_server.live.requests import answer
 from dq_server.live.snapshot_policy import SnapshotPolicy
+from dq_server.live.stall import Stall
 
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
@@ -68,10 +69,15 @@ class Server:
         expected: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        off_s: Callable[[], float] = lambda: 0.0,
         engine: EngineLink | None = None,
         reads: bool = False,
     ) -> None:
-        """reads: it shows what the journal holds, and nothing happens any more (reader.py)."""
+        """Make the state that the journal leads to, and let it go on from there.
+
+        clock, off_s  the cluster's time, and how far the system clock is ahead of it (clock.py)
+        reads         it shows what the journal holds, and nothing happens any more (reader.py)
+        """
         self.engine = engine
         self.journal, self.access, self._outlet = journal, admitted, outlet
         config = config or SchedulerConfig()
@@ -81,7 +87,7 @@ class Server:
         self._now = 0.0  # what `now` returned last
         # When the scheduler was last told something: only what is due later is a time to wake it.
         self._applied_s = 0.0
-        self._ahead_s = 0.0  # how far we are ahead of a system clock that was set back
+        self._ahead_s = 0.0  # how far we are ahead of a clock that is behind the journal
         self._seq = 0  # number of the last event
         self._snapshots = SnapshotPolicy(journal, monotonic)
         self.epoch = journal.next_epoch()
@@ -94,6 +100,7 @@ class Server:
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None  # why this turn cannot be saved
+        self.stall = Stall(journal, self.rebuild, monotonic)
         self.feed = Feed(Sources(journal.entries, monotonic, self.epoch))
         self.desk = Desk(
             feed=self.feed,
@@ -106,12 +113,14 @@ class Server:
             archived=journal.archived,
             now=self.now,
             monotonic=monotonic,
+            off_s=off_s,
             access=admitted,
             agents=self.agents,
             epoch=self.epoch,
             user=user,
             started_s=started_s,
             kept_output=KeptOutput(home),
+            stall=self.stall,
         )
         self.rebuild()
         if reads:
@@ -147,14 +156,19 @@ class Server:
             self.access.admit_job(job.id, job.instance)
         log.info("state rebuilt from a snapshot of event %d, at event %d", kept, found.seq)
 
+    def idle(self) -> bool:
+        """Whether no job runs or waits, so that nobody would be ended by a leap of the time."""
+        # All jobs, not those that are active: one that restarts is neither active nor queued.
+        return all(job.end_s is not None for job in self.scheduler.state.jobs.values())
+
     def take_snapshot(self) -> None:
         """Take a snapshot if anything happened since the last one; between turns only."""
         self._snapshots.take(self._seq, self.scheduler, self._now)
 
     def now(self) -> float:
-        """Seconds since the epoch; never goes back, and goes on if the system clock was set back.
+        """The cluster's time (clock.py), never less than what it was, or what the journal says.
 
-        Otherwise no walltime would end until the clock is where it was.
+        It goes on from there: otherwise no walltime would end until the clock is where it was.
         """
         now = self._clock() + self._ahead_s
         if now < self._now:
@@ -166,8 +180,12 @@ class Server:
     def apply(self, event: ev.Event) -> list[act.Action]:
         """Hand an event to the scheduler, journal it, carry out what follows.
 
-        Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it.
+        Raises a SchedulerError, and nothing has changed, if the scheduler does not accept it; it is
+        Stalled if nothing can be saved at present.
         """
+        if self.stall:
+            self.stall.check()
+            self.catch_up()
         now, body = self.now(), event_as_json(event)
         actions = self.scheduler.handle(event, now)
         self._applied_s = now
@@ -230,6 +248,9 @@ class Server:
             return
         # Noted before it is carried out: if the turn cannot be saved, this request is refused, too.
         self._requests.append((identity, request.id))
+        if self.stall.blind:
+            self.reply(identity, request.id, m.Error("later", self.stall.text))
+            return
         if type(request.body) not in access.MAY[principal.role]:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
             self.reply(identity, request.id, m.Error("refused", text))
@@ -249,11 +270,14 @@ class Server:
         """What is due by time alone: time-outs, lost agents, nodes that waited to join."""
         now = self._monotonic()
         self._extend_patience(now)  # first: who seemed silent below may only have waited for us
+        if not self.stall.over():
+            # An agent that was killed cannot come back without a disk, and a blind server hears of
+            # nobody: their time begins when the stall is over.
+            self._forgive_silence(now)
+            return  # what is due waits: a job whose end cannot be saved must not be killed
         if self.engine is not None:
             self.engine.take_in(self.desk)
-        deadline = self.scheduler.next_wakeup(self._applied_s)
-        if deadline is not None and deadline <= self.now():
-            self.apply(ev.Tick())
+        self.catch_up()
         for link in self.agents.silent(now, self.lost_after_s):
             for node in self.agents.forget(link):
                 self.lose(node, f"no heartbeat for {self.lost_after_s:g} s")
@@ -266,6 +290,13 @@ class Server:
         self.resume()
         if self.desk.draining and not self.scheduler.state.active:
             self._dismiss_agents(now)
+
+    def catch_up(self) -> None:
+        """Let happen what is due. First after a time without events: only what comes is a deadline,
+        and one that an event has overtaken would be missed."""
+        deadline = self.scheduler.next_wakeup(self._applied_s)
+        if deadline is not None and deadline <= self.now():
+            self.apply(ev.Tick())
 
     def _dismiss_agents(self, now: float) -> None:
         """Order the agents to end; stop when all have said that they do, or the time is up."""
@@ -297,11 +328,18 @@ class Server:
                 link.last_seen_s += away_s
             self._waits_from_s += away_s
 
+    def _forgive_silence(self, now: float) -> None:
+        """Count the silence of agents from now on."""
+        for link in self.agents.by_name.values():
+            link.last_seen_s = now
+        self._waits_from_s = now
+
     def resume(self) -> None:
         """Grants go on once every node that is up has its agent."""
         state = self.scheduler.state
         up = {node.name for node in state.processors.nodes.values() if node.up}
-        if state.paused and not self.desk.draining and up <= self.agents.by_node.keys():
+        can = not self.desk.draining and not self.stall
+        if state.paused and can and up <= self.agents.by_node.keys():
             self.apply(ev.GrantsPaused(False))
 
     def lose(self, node: str, why: str) -> None:
@@ -319,8 +357,7 @@ class Server:
                 raise self._unsaved
             self.journal.commit()
         except JournalError as e:
-            log.error("%s", e)  # noqa: TRY400 - the line says it all
-            self._refuse_turn(str(e))
+            self._refuse_turn(e)
         else:
             if self.engine is not None:
                 self.engine.tell(self.scheduler.state)
@@ -330,19 +367,21 @@ class Server:
         self._outbox.clear()
         self._requests.clear()
         self.outbox_bytes = 0
-        self._snapshots.take_if_due(self._seq, self.scheduler, self._now)
+        if not self.stall:
+            self._snapshots.take_if_due(self._seq, self.scheduler, self._now)
 
-    def _refuse_turn(self, why: str) -> None:
+    def _refuse_turn(self, why: JournalError) -> None:
         """The batch could not be saved: refuse its requests and forget what they did."""
         self._unsaved = None
-        self.journal.rollback()
         self._outbox.clear()  # replies and orders that follow from what is not saved
+        self.stall.begin(why)
         for identity, request_id in self._requests:
-            self.reply(identity, request_id, m.Error("later", f"not saved: {why}"))
-        self.rebuild()
+            text = self.stall.text or f"not saved: {why}"
+            self.reply(identity, request_id, m.Error("later", text))
 
     def stop(self, force: bool) -> None:
         """Leave once no job is active; `force` kills them. Queued jobs wait for the next server."""
+        self.stall.check()  # before anything is changed
         self.desk.draining = True
         self.apply(ev.GrantsPaused(True, GOES_DOWN))
         if force:

@@ -134,8 +134,11 @@ def _needs(message: m.Submit) -> Needs | None:
     return None if asked == Needs() else asked
 
 
-def node_joined(node: m.NodeInfo) -> ev.NodeJoined:
-    """What an agent says of a node as an event."""
+def node_joined(node: m.NodeInfo, off_s: float = 0.0) -> ev.NodeJoined:
+    """What an agent says of a node as an event.
+
+    off_s: how far the system clock, by which agents name times, is ahead of the cluster's time
+    """
     return ev.NodeJoined(
         node.name,
         node.processors,
@@ -143,7 +146,7 @@ def node_joined(node: m.NodeInfo) -> ev.NodeJoined:
         memory=node.memory,
         gpus=node.gpus,
         features=tuple(dict.fromkeys(node.features)),
-        until_s=node.until_s,
+        until_s=None if node.until_s is None else max(0.0, node.until_s - off_s),
     )
 
 

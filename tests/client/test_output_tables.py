@@ -63,6 +63,8 @@ JOBS = [
 def server(monkeypatch: pytest.MonkeyPatch) -> None:
     class Server:
         def call(self, body: Any) -> Any:
+            if isinstance(body, m.StatusQuery):
+                return m.Data({"now_s": time.time()})
             assert isinstance(body, m.JobsQuery)
             return m.Data(JOBS)
 

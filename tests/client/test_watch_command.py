@@ -38,6 +38,8 @@ class Scripted:
                 if wanted not in self.now:
                     raise NotFound(f"no job {number}")
                 return m.Data(self.now[wanted])
+            case m.StatusQuery():
+                return m.Data({"now_s": time.time()})
             case m.WhyQuery(number):
                 return m.Data({"story": self.now[number]["story"]})
         raise AssertionError(f"a watch does not ask {body}")

@@ -54,7 +54,7 @@ BYTES = {
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
     "AgentHello": ("91bfe49db69839c8", "60b93a958199086f"),
-    "Heartbeat": ("5cd6ea641899646e", "ab2ebb049b642960"),
+    "Heartbeat": ("bf98b5aa1081ffc4", "de87008771bf873b"),
     "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
     "AppEnded": ("36a4e9ec7dae6f52", "9bea9251aae3929e"),
     "WorldEnded": ("48c8e0b19d5fc5c5", "48c8e0b19d5fc5c5"),

@@ -12,6 +12,7 @@ from dq_client.agent.applications import Applications, Launcher
 from dq_client.agent.context import Context
 from dq_client.agent.handover import Handover
 from dq_client.agent.holdings import Record
+from dq_client.agent.troubles import NODE, Troubles
 from dq_client.agent.vacancies import Vacancies
 from dq_client.home import Home
 from dq_client.mpiexec.marks import Ranks
@@ -42,6 +43,7 @@ class PlayedAgent(Agent):
             holdings=holdings,  # type: ignore[arg-type]
             clock=lambda: world.now,
         )
+        context.troubles = PlayedTroubles(world, node)
         ranks = Ranks(context)  # no folder, so nobody is ever missing
         proxies, copies = Proxies(context, ranks, {node}, None), NoCopies()
         own = PlayedOwnRanks(world, context)
@@ -59,6 +61,18 @@ class PlayedAgent(Agent):
             life=f"{node}.{world.lives}",
             machine=MACHINE,
         )
+
+
+class PlayedTroubles(Troubles):
+    """Of a played disk."""
+
+    def __init__(self, world: World, node: str) -> None:
+        super().__init__(Home(NOWHERE))
+        self._world, self._node = world, node
+
+    def cannot_start(self) -> str:
+        self.tell(NODE, "the disk is full" if self._node in self._world.disk.full_nodes else "")
+        return self._known.get(NODE, "")
 
 
 class PlayedApplications(Applications):

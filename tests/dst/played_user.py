@@ -22,6 +22,17 @@ WAS = re.compile(r"job (\d+), which it was for a moment")
 RESIZES = [(1, 0), (2, 0), (4, 0), (4, 2), (4, 4)]  # processors, rows; 0: any
 
 
+WALLTIME_S = 900.0
+
+
+def with_walltime(body: m.Submit | m.Attach, walltime_s: float) -> m.Submit | m.Attach:
+    """The same with a walltime."""
+    if isinstance(body, m.Attach):
+        submission = msgspec.structs.replace(body.submission, walltime_s=walltime_s)
+        return msgspec.structs.replace(body, submission=submission)
+    return msgspec.structs.replace(body, walltime_s=walltime_s)
+
+
 @dataclass
 class Wish:
     """What the user submitted."""
@@ -42,6 +53,9 @@ class User:
         self.world = world
         self.wishes = [self.wish(n) for n in range(world.rng.randrange(2, 7))]
         # Drawn apart: seeds that are named for what happens in them draw the rest as before.
+        if world.clocks.jump:  # no run lasts so long: who is killed for it has been wronged
+            for wish in self.wishes:
+                wish.body = with_walltime(wish.body, WALLTIME_S)
         apart = Random(f"arrays {world.seed}")
         if apart.random() < 0.1:
             self.wishes.append(self.array(apart, len(self.wishes)))

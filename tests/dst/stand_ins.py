@@ -9,7 +9,13 @@ import msgspec
 
 from dq_client.agent.holdings import Record
 from dq_client.keys import KeyPair
-from dq_server.live.journal import EVENT_TYPES, Entry, JournalError, actions_as_json
+from dq_server.live.journal import (
+    EVENT_TYPES,
+    Entry,
+    JournalError,
+    _relied_on,
+    actions_as_json,
+)
 from dq_server.live.journal_file import ANY
 from tests.dst.played_machine import Machine, Process
 
@@ -18,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """A journal in memory: what is committed outlives a crash, nothing else does."""
+    """A journal in memory: what is committed outlives a crash, nothing else does.
+
+    What is committed and not flushed is gone if the machine loses its power.
+    """
 
     first = 1
 
@@ -28,6 +37,8 @@ class Store:
         self.batch: list[Entry] = []
         self.kept: tuple[int, bytes] | None = None
         self.epoch = 0
+        self.flushed = 0  # so many entries are on the disk
+        self.relied_on = False  # one of the batch has to be
 
     def next_epoch(self) -> int:
         self.epoch += 1
@@ -37,6 +48,7 @@ class Store:
         event = msgspec.json.decode(body, type=EVENT_TYPES[type(event).__name__])
         seq = len(self.safe) + len(self.batch) + 1
         self.batch.append(Entry(seq, time, event, actions_as_json(actions)))
+        self.relied_on |= _relied_on(actions)
 
     def archive(self, job: int, body: bytes) -> None:
         """Nobody asks here."""
@@ -45,13 +57,25 @@ class Store:
         return None
 
     def commit(self) -> None:
-        if self.batch and self.world.chance(self.world.p_disk):
+        if self.batch and (self.world.chance(self.world.p_disk) or self.world.disk.full):
             raise JournalError("the disk is full")
         self.safe += self.batch
-        self.batch = []
+        if self.relied_on:
+            self.flushed = len(self.safe)
+        self.batch, self.relied_on = [], False
 
     def rollback(self) -> None:
-        self.batch = []
+        self.batch, self.relied_on = [], False
+
+    def fault(self) -> str:
+        return "the disk is full" if self.world.disk.full else ""
+
+    def lose_power(self) -> None:
+        """The machine of the server loses its power."""
+        self.rollback()
+        del self.safe[self.flushed :]
+        if self.kept is not None and self.kept[0] > self.flushed:
+            self.kept = None
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         yield from [*self.safe, *self.batch][after:]

@@ -18,10 +18,12 @@ from dq_server.core.model.errors import InvariantViolation
 from dq_server.core.model.processors import Node, Processors
 from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
-from dq_server.live import job_ranks, orders, rank_reports, reconciliation, requests
+from dq_server.live import job_ranks, orders, rank_reports, reconciliation, requests, server
+from dq_server.live.clock import ClusterClock
 from dq_server.live.engines import driver, link
 from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
+from tests.dst import stand_ins
 from tests.dst.verdict import Wrong
 from tests.dst.world import World
 
@@ -100,6 +102,12 @@ def test_the_faults_do_happen() -> None:
         "revoke p",
         "kill p",
         "out of time",
+        "full disk of the server",
+        "full disk n",
+        "power lost, 1",
+        "clock set by +86400",
+        "clock set by -3600",
+        "asleep for 3600",
     ):
         assert fault in story
     journal = [entry for world in worlds for entry in world.store.safe]
@@ -139,6 +147,39 @@ class AcknowledgesFirst(Server):
 
 def test_an_acknowledgement_before_the_commit_is_caught() -> None:
     caught(server_class=AcknowledgesFirst)
+
+
+def test_an_end_that_is_acknowledged_in_a_stall_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug: while nothing can be saved everybody is told that it is done."""
+    right = requests.answer
+
+    def done(*call: Any) -> Any:
+        answer = right(*call)
+        said = isinstance(answer, m.Error) and answer.text.startswith("not saved")
+        return m.Done() if said else answer
+
+    monkeypatch.setattr(server, "answer", done)
+    caught()
+
+
+def test_a_commit_that_is_not_flushed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug: what somebody relies on is gone when the server's machine loses its power."""
+    monkeypatch.setattr(stand_ins, "_relied_on", lambda _: False)
+    caught()
+
+
+def test_walltimes_by_the_system_clock_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug: who sets the clock forward ends jobs."""
+    monkeypatch.setattr(ClusterClock, "__call__", lambda clock: clock._sources.wall())
+    caught()
+
+
+def test_walltimes_that_count_a_suspend_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug: a lid that was closed for an hour ends jobs."""
+    monkeypatch.setattr(
+        ClusterClock, "__call__", lambda clock: clock._noted.offset_s + clock._sources.boot()
+    )
+    caught()
 
 
 def test_processors_granted_twice_are_caught() -> None:

@@ -2,8 +2,9 @@
 
 Real: the core, the server's logic with its translation and reconciliation, the agent's logic, the
 encoding of every message, replay and snapshots. Played: the network (messages are lost, come twice,
-come late and in another order; agents are cut off), the store (commits fail, and what was not
-committed is gone with the server), processes, applications, and the user.
+come late and in another order; agents are cut off), the store (commits fail, once or for as long as
+the disk is full; what was not committed is gone with the server, what was not flushed with the
+machine's power), the disks of nodes, processes, applications, and the user.
 
 Nothing here knows what the right decisions are. A run is right if
 
@@ -19,7 +20,8 @@ Nothing here knows what the right decisions are. A run is right if
 The parts: played_machine.py what there is to compute on; stand_ins.py what stands for disks, keys
 and process trees; played_line.py the ends of the network; played_agent.py, played_start.py and
 played_app.py who computes; played_user.py who asks for it; played_operator.py who drains nodes;
-played_pool.py where more nodes come from in some worlds;
+played_pool.py where more nodes come from in some worlds; played_disk.py and played_clocks.py what
+disks and clocks do in some;
 verdict.py what is wrong with a run.
 """
 
@@ -37,6 +39,8 @@ from dq_server.core.model.launching import Launching
 from dq_server.core.settings import configured
 from dq_server.live.server import Server
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
+from tests.dst.played_clocks import Clocks
+from tests.dst.played_disk import Disk
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, PROCESSORS, Machine
 from tests.dst.played_operator import Operator
@@ -79,9 +83,9 @@ class World:
         self.p_disk = self.rng.choice([0.0, 0.0, 0.1])
         self.latest_s = self.rng.choice([0.005, 0.3, 2.0])
         self.slow_disk_s = self.rng.choice([0.0, 0.2, 1.0])
-        self.machine = Machine(self)
+        self.machine, self.clocks = Machine(self), Clocks(self)
         self.lines: dict[bytes, Line] = {}
-        self.store = Store(self)
+        self.store, self.disk = Store(self), Disk(self)
         self.server: Server | None = None
         self.crash_at_send = 0
         self.turn_due = False
@@ -110,6 +114,8 @@ class World:
             self.start_agent(node)
         self.user.arrive()
         self.operator.arrive()
+        self.disk.arrive()
+        self.clocks.arrive()
         if self.batch is not None:
             self.batch.fail()
         self.later(self.rng.uniform(1.0, 3.0), self.misfortune)
@@ -178,7 +184,7 @@ class World:
             self.config,
             heartbeat_s=HEARTBEAT_S,
             expected=NODES if self.seed % 2 else (),  # of `dq up`; of `dq server start`
-            clock=lambda: 1e9 + self.now,
+            clock=self.clocks.of_a_server(),
             monotonic=lambda: self.now,
             engine=None if self.batch is None else link(self, self.batch),
         )
@@ -190,6 +196,8 @@ class World:
 
     def tick(self, server: Server) -> None:
         if server is self.server:
+            if not self.store.batch and self.clocks.clock.look(idle=server.idle):
+                server.catch_up()
             server.tick()
             server.scheduler.state.check()
             self.turn_soon(server)
@@ -210,11 +218,13 @@ class World:
     def crash(self) -> None:
         self.trace.append(f"{self.now:.3f} server dies")
         self.server = None
-        self.store.rollback()
+        self.disk.crash()
         self.later(self.rng.uniform(0.1, 3.0), self.start_again)
 
     def start_again(self) -> None:
-        if self.server is None:
+        if self.server is None and self.disk.full:  # it cannot even note that it starts
+            self.later(0.5, self.start_again)
+        elif self.server is None:
             self.start_server()
 
     # --- agents -----------------------------------------------------------------------------
@@ -268,6 +278,7 @@ class World:
     def heal(self) -> None:
         for line in self.lines.values():
             line.cut_off = False
+        self.disk.mend()
         self.start_again()
         for node in NODES:
             self.back(node)

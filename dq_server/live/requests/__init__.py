@@ -17,6 +17,7 @@ from dq_server.live.requests.call import (
     handles,
     other_protocol,
 )
+from dq_server.live.stall import Stalled
 
 __all__ = ["TABLE", "answer"]
 
@@ -31,6 +32,8 @@ def answer(
     try:
         call = Call(request.body, principal, identity, request.id)
         return TABLE[type(request.body)](desk, call)
+    except Stalled as e:
+        return m.Error("later", str(e))
     except (UnknownJob, UnknownNode, UnknownReservation) as e:
         return m.Error("not_found", str(e))
     except SchedulerError as e:

@@ -50,6 +50,8 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     # Not returned but sent here, before the orders that follow: they count only in this session.
     desk.reply(call.identity, call.request_id, welcome)
     forget_copies_on(desk, link)
+    if desk.stall:
+        return None  # its nodes join with a heartbeat, once that can be saved
     join_new(desk, link)
     desk.resume()
     return None
@@ -63,7 +65,9 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
         return UNKNOWN_AGENT
     link.last_seen_s = desk.monotonic()
     link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
-    reconcile(desk, link)
+    link.troubles = call.body.troubles
+    if not desk.stall:  # what follows from it could not be saved; it says it again
+        reconcile(desk, link)
     return m.Done()
 
 

@@ -16,6 +16,7 @@ from dq_server.live import translate, views
 from dq_server.live.array_view import array_view, why_array
 from dq_server.live.configuration import launching_words
 from dq_server.live.desk import Desk
+from dq_server.live.disk_troubles import troubles_of
 from dq_server.live.pool_view import pool_view
 from dq_server.live.requests.call import VERSION, Call, handles
 from dq_server.live.requests.output import archived
@@ -123,7 +124,12 @@ def why_query(desk: Desk, call: Call[m.WhyQuery]) -> m.ReplyBody:
         job = desk.job(call.body.job)
     except UnknownJob as unknown:
         return m.Data(archived(desk, call.body.job, unknown)["why"])
-    return m.Data(views.why_view(desk.scheduler, job, desk.now()))
+    view = views.why_view(desk.scheduler, job, desk.now())
+    troubles = troubles_of(desk, job)
+    if desk.stall:
+        troubles.insert(0, ("stalled", desk.stall.text))
+    view["now"][:0] = [{"code": code, "text": text, "figures": {}} for code, text in troubles]
+    return m.Data(view)
 
 
 @handles(m.StatusQuery)
@@ -136,14 +142,20 @@ def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa:
             "epoch": desk.epoch,
             "address": desk.address,
             **launching_words(desk.scheduler.config.launching),
+            "now_s": desk.now(),
             "uptime_s": desk.monotonic() - desk.started_s,
             "processors": state.processors.capacity,
             "idle": state.idle,
             "agents": {
-                a.name: {"pid": a.pid, "nodes": [n.name for n in a.nodes]}
+                a.name: {
+                    "pid": a.pid,
+                    "nodes": [n.name for n in a.nodes],
+                    "troubles": [t.text for t in a.troubles],
+                }
                 for a in desk.agents.by_name.values()
             },
             "paused": state.paused,
+            "stalled": desk.stall.text,
             "jobs": views.counts(state),
         }
     )
