@@ -18,7 +18,7 @@ from dq_client.private import NotPrivate
 from dq_server.live.access import Principal
 from dq_server.live.audit import CHANGES, Audit, Origin
 from harness.live import Live
-from serving import Serving, answer_of, submission
+from tests.live.serving import Serving, answer_of, submission
 
 USER, JOB = Principal("user"), Principal("job", 7, 1)
 HERE = Origin("127.0.0.1:4711", "public key")
