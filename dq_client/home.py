@@ -6,6 +6,7 @@ owner: the folder holds keys.
     server.json   pid and address of the running server       journal.sqlite  events
     keys/         one key pair per principal                   jobs/ID/        output of jobs
     agents/NAME/  state of node agents on this machine         log/            of server and agents
+    audit/        who asked for what (audit.py)
 """
 
 from __future__ import annotations
@@ -87,6 +88,11 @@ class Home:
     def log(self) -> Path:
         """Logs of the server and the agents."""
         return self.root / "log"
+
+    @property
+    def audit(self) -> Path:
+        """The audit log (audit.py)."""
+        return self.root / "audit"
 
     def agent(self, name: str) -> Path:
         """State of one node agent."""

@@ -68,7 +68,13 @@ class Vacancies:
             gone = self._copies.save(order.job, order.instance, order.save)
         if gone:
             about = f"vacated {order.job}.{order.instance} {order.processors[0]}"
-            body = m.Vacated(order.job, order.instance, order.processors, order.pids, order.world)
+            body = m.Vacated(
+                job=order.job,
+                instance=order.instance,
+                processors=order.processors,
+                pids=order.pids,
+                world=order.world,
+            )
             self._context.reports.add(about, body)
         return gone
 

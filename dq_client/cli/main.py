@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": ("completion", "completion", "Print a script: words completed by a shell."),
     "report": ("report", "report", "Write a report as one HTML file."),
     "acct": ("acct", "acct", "Account for what jobs have used."),
+    "audit": ("audit", "audit", "Show who asked for what, from where, with the answer."),
 }
 PLUGIN_HELP = {"sim": "Simulate: the same scheduler on a workload, a plan, a journal."}
 

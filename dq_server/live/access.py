@@ -7,6 +7,7 @@ ZeroMQ User-Id), because a connection outlives the right to it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +61,12 @@ class Access:
         """The job has ended: its key counts for nothing any more."""
         self._principals.pop(self._of_job.pop(job, ""), None)
 
+    @property
+    def of_roles(self) -> dict[str, str]:
+        """The public keys (Z85) of the cluster's principals, the server's among them, by role."""
+        known = {p.role: key for key, p in self._principals.items() if not p.job}
+        return {**known, "server": self.server.public}
+
     def who(self, public: str) -> Principal | None:
         """The principal with this public key (Z85)."""
         return self._principals.get(public)
@@ -69,12 +76,45 @@ class Access:
         return domain == DOMAIN and key.decode() in self._principals
 
 
-def secure(context: zmq.Context[zmq.Socket[bytes]], access: Access) -> ThreadAuthenticator:
-    """Start the authenticator. Must be running before any socket is bound."""
-    authenticator = ThreadAuthenticator(context)
+class _Authenticator(ThreadAuthenticator):
+    """One that tells of the keys that are not let in, and from where they came."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        access: Access,
+        refused: Callable[[str, str], None],
+    ) -> None:
+        super().__init__(context)
+        self._access, self._refused = access, refused
+        self._address = ""  # of whom is asked about now; they are asked about one by one
+
+    async def handle_zap_message(self, msg: list[bytes]) -> None:
+        """As of every authenticator: frames version, request, domain, address, ..."""
+        self._address = msg[3].decode(errors="replace") if len(msg) > 3 else ""
+        await super().handle_zap_message(msg)
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """May this key (Z85) connect?"""
+        permitted = self._access.callback(domain, key)
+        if not permitted:
+            self._refused(self._address, key.decode())
+        return permitted
+
+
+def secure(
+    context: zmq.Context[zmq.Socket[bytes]],
+    access: Access,
+    refused: Callable[[str, str], None] = lambda _address, _key: None,
+) -> ThreadAuthenticator:
+    """Start the authenticator. Must be running before any socket is bound.
+
+    `refused` is told, in another thread, the address and the key (Z85) of who is not let in.
+    """
+    authenticator = _Authenticator(context, access, refused)
     authenticator.start()
     # For our domain by name: `configure_curve(domain="*")` does not cover a named one.
-    authenticator.configure_curve_callback(domain=DOMAIN, credentials_provider=access)
+    authenticator.configure_curve_callback(domain=DOMAIN, credentials_provider=authenticator)
     return authenticator
 
 

@@ -17,6 +17,7 @@ import zmq
 from dq_client.home import Home
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.live import access
+from dq_server.live.audit import Audit, Origin
 from dq_server.live.clock import clock_of
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.guard import Guard
@@ -55,7 +56,9 @@ class Front:
         self.tick_s = min(TICK_S, heartbeat_s / 8)
         self.journal = Journal(home.journal)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
-        self._authenticator = access.secure(self._context, admitted)
+        user = pwd.getpwuid(os.getuid()).pw_name
+        audit = Audit(home.audit, user, clock)
+        self._authenticator = access.secure(self._context, admitted, audit.stranger)
         try:
             # First the state, then the door: a running job whose key is not known yet would be
             # turned away, and libzmq does not knock twice.
@@ -64,7 +67,7 @@ class Front:
                 admitted,
                 self._send,
                 config,
-                user=pwd.getpwuid(os.getuid()).pw_name,
+                user=user,
                 heartbeat_s=heartbeat_s,
                 lost_after_s=lost_after_s,
                 home=home,
@@ -73,6 +76,7 @@ class Front:
                 off_s=self._off_s,
                 engine=engine,
                 reads=reads,
+                audit=None if reads else audit,
             )
             self.router = access.bind_router(self._context, self._authenticator, admitted, address)
             self.guard = Guard(self._context, self.router)
@@ -83,6 +87,7 @@ class Front:
             raise
         self.address = self.router.getsockopt_string(zmq.LAST_ENDPOINT)
         self.server.desk.address = self.address
+        audit.started(admitted.of_roles)
 
     def _off_s(self) -> float:
         return 0.0 if self.clock is None else self.clock.off_s
@@ -142,7 +147,8 @@ class Front:
             complaints.warning("a message of %d frames from %s", extra + 1, principal.role)
             self.guard.cut(connection)
             return
-        self.server.receive(identity, principal, frame.bytes)
+        origin = Origin(self.guard.address(connection), public)
+        self.server.receive(identity, principal, frame.bytes, origin)
 
     def _send(self, identity: bytes, frame: bytes) -> None:
         if not self.guard.may_send(identity, len(frame)):

@@ -88,6 +88,11 @@ class Guard:
             peer.heard = True
             self._connection_of[identity] = fd, peer
 
+    def address(self, fd: int) -> str:
+        """Of the peer of a connection, as host:port; empty if it is gone already."""
+        peer = self.peers.get(fd)
+        return "" if peer is None else f"{peer.address[0]}:{peer.address[1]}"
+
     def check(self) -> None:
         """Cut connections that bring much and say nothing."""
         for fd, peer in list(self.peers.items()):

@@ -29,6 +29,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, orders, views
 from dq_server.live.agents import AgentLink, Agents
+from dq_server.live.audit import Audit, Origin
 from dq_server.live.desk import Desk
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.feed import Feed, Sources
@@ -72,13 +73,14 @@ class Server:
         off_s: Callable[[], float] = lambda: 0.0,
         engine: EngineLink | None = None,
         reads: bool = False,
+        audit: Audit | None = None,
     ) -> None:
         """Make the state that the journal leads to, and let it go on from there.
 
         clock, off_s  the cluster's time, and how far the system clock is ahead of it (clock.py)
         reads         it shows what the journal holds, and nothing happens any more (reader.py)
         """
-        self.engine = engine
+        self.engine, self._audit = engine, audit
         self.journal, self.access, self._outlet = journal, admitted, outlet
         config = config or SchedulerConfig()
         # Noticed within three heartbeats, counted from the last one and with a turn to spare.
@@ -223,6 +225,8 @@ class Server:
             frame = codec.encode(m.Reply(request_id, body))
         except DQError as e:
             frame = codec.encode(m.Reply(request_id, m.Error("refused", f"the answer: {e}")))
+        if self._audit is not None:
+            self._audit.answered(identity, request_id, body)
         self._outbox.append((identity, frame))
         self.outbox_bytes += len(frame)
 
@@ -236,7 +240,13 @@ class Server:
         deadline = self.scheduler.next_wakeup(self._applied_s)
         return longest_s if deadline is None else min(longest_s, max(0.0, deadline - self.now()))
 
-    def receive(self, identity: bytes, principal: access.Principal, frame: bytes) -> None:
+    def receive(
+        self,
+        identity: bytes,
+        principal: access.Principal,
+        frame: bytes,
+        origin: Origin = Origin(),  # noqa: B008 - frozen
+    ) -> None:
         """Handle a message; a malformed one gets an error if at least its id can be read."""
         try:
             request = codec.decode_request(frame)
@@ -248,6 +258,8 @@ class Server:
             return
         # Noted before it is carried out: if the turn cannot be saved, this request is refused, too.
         self._requests.append((identity, request.id))
+        if self._audit is not None:
+            self._audit.asked(identity, principal, origin, request, self.scheduler.state.jobs)
         if self.stall.blind:
             self.reply(identity, request.id, m.Error("later", self.stall.text))
             return
@@ -362,6 +374,8 @@ class Server:
             if self.engine is not None:
                 self.engine.tell(self.scheduler.state)
             self.feed.answer_waiting(self.scheduler.state, self.desk.places, self.reply)
+        if self._audit is not None:
+            self._audit.write()
         for identity, frame in self._outbox:
             self._outlet(identity, frame)
         self._outbox.clear()
