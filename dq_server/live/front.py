@@ -57,7 +57,8 @@ class Front:
         self.journal = Journal(home.journal)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
         user = pwd.getpwuid(os.getuid()).pw_name
-        audit = Audit(home.audit, user, clock)
+        now = clock or self.clock or time.time
+        audit = Audit(home.audit, user, now)
         self._authenticator = access.secure(self._context, admitted, audit.stranger)
         try:
             # First the state, then the door: a running job whose key is not known yet would be
@@ -72,7 +73,7 @@ class Front:
                 lost_after_s=lost_after_s,
                 home=home,
                 expected=expected,
-                clock=clock or self.clock or time.time,
+                clock=now,
                 off_s=self._off_s,
                 engine=engine,
                 reads=reads,
