@@ -9,7 +9,7 @@ same in another form. Names are plain ones, attributes (`self.t += dt`) and item
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dq_client.check.names import dotted
 
@@ -38,23 +38,36 @@ def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
 
 
 def feeds(loop: ast.For, place: str) -> bool:
-    """Whether what the turns do depends on it: not only its own next value, or what is printed."""
+    """Whether what the turns do depends on it: not only its own next value, or what is printed.
+
+    Nor what each process does once: `if first: …; first = False`, `if plan is None: plan = …`.
+    """
+    bound = [once for statement in loop.body for once in _bindings(statement, place)]
+    if bound and all(bound):
+        return False
     return any(_depends(statement, place) for statement in loop.body)
 
 
+def _bindings(node: ast.AST, place: str, *, once: bool = False) -> Iterator[bool]:
+    """For each place where it is bound: whether only its own value leads there."""
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        if not isinstance(node.ctx, ast.Load) and (_place(node) or dotted(node)) == place:
+            yield once
+    elif isinstance(node, ast.Call):
+        name, _, method = dotted(node.func).rpartition(".")
+        if name == place and method in GROWS:
+            yield once
+    elif isinstance(node, ast.If):
+        names = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}
+        once = once or names == {base_of(place)}
+    for part in ast.iter_child_nodes(node):
+        yield from _bindings(part, place, once=once)
+
+
 def _depends(node: ast.AST, place: str) -> bool:
+    if isinstance(node, ast.stmt) and _is_own(node, place):
+        return False
     match node:
-        case ast.Assign() | ast.AugAssign():
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            own = all((_place(target) or dotted(target)) == place for target in targets)
-            if own and not any(_given(call, place) for call in ast.walk(node)):
-                return False
-        case ast.Expr(value=ast.Call() as call):
-            name, _, method = dotted(call.func).rpartition(".")
-            if method in SHOWS or (name == place and method in GROWS):
-                return False
-        case ast.If() if all(_only_shows(part) for part in (*node.body, *node.orelse)):
-            return False
         case ast.Name() | ast.Attribute() | ast.Subscript():
             loads = isinstance(node.ctx, ast.Load)
             if loads and (_place(node) or dotted(node)) == place:
@@ -66,18 +79,28 @@ def _depends(node: ast.AST, place: str) -> bool:
     return any(_depends(part, place) for part in ast.iter_child_nodes(node))
 
 
+def _is_own(node: ast.stmt, place: str) -> bool:
+    """Whether a statement only gives it its next value, or shows something."""
+    match node:
+        case ast.Assign() | ast.AugAssign():
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any((_place(target) or dotted(target)) != place for target in targets):
+                return False
+            return not any(_given(call, place) for call in ast.walk(node))
+        case ast.Expr(value=ast.Call() as call):
+            name, _, method = dotted(call.func).rpartition(".")
+            return method in SHOWS or (name == place and method in GROWS)
+        case ast.If():
+            return all(_is_own(part, place) for part in (*node.body, *node.orelse))
+    return isinstance(node, ast.Pass)
+
+
 def _given(call: ast.AST, place: str) -> bool:
     """Whether it is a call that gets it, and may do anything with it."""
     if not isinstance(call, ast.Call) or dotted(call.func) in PURE:
         return False
     given = (*call.args, *(keyword.value for keyword in call.keywords))
     return any(_depends(argument, place) for argument in given)
-
-
-def _only_shows(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-        return False
-    return dotted(statement.value.func).rpartition(".")[2] in SHOWS
 
 
 class _Turn:
@@ -226,13 +249,19 @@ def _plain_lists(loop: ast.For, around: ast.AST) -> set[str]:
 
 
 def _kept(around: ast.AST) -> set[str]:
-    """The names given to rs.keep."""
-    return {
+    """The names given to rs.keep, and those that what it is given was made of."""
+    kept = {
         dotted(keyword.value)
         for node in ast.walk(around)
         if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] == "keep"
         for keyword in node.keywords
     }
+    for node in ast.walk(around):
+        if isinstance(node, ast.Assign):
+            names = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+            if names & kept:
+                kept = kept | {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
+    return kept
 
 
 def _is_empty(value: ast.expr) -> bool:
