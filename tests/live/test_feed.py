@@ -11,7 +11,7 @@ import pytest
 
 from dq_client import messages as m
 from dq_client.connection import Connection
-from dq_server.live import feed
+from dq_server.live import feed, feed_look
 from tests.live.serving import Serving, answer_of, submission
 
 
@@ -192,6 +192,62 @@ def test_many_jobs_come_in_pieces(served: Serving, monkeypatch: pytest.MonkeyPat
     reader.look()
     assert set(reader.jobs) == set(range(1, 31))
     assert reader.jobs[30]["state"] == "held"
+
+
+def test_a_look_that_takes_long_is_gone_on_with_by_the_next_answer(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is up at once, each time: an answer has one row, and a part of the look."""
+    monkeypatch.setattr(feed, "BUDGET_S", -1.0)
+    agent, user = served.agent("a", "n1", "n2"), served.role("user")
+    count = feed_look.JOBS_AT_ONCE + 40
+    user.call(submission("first", 4))
+    for k in range(count - 2):
+        user.call(submission(f"job {k}", 4))
+    user.call(submission("then", 4, after=[1]))
+    reader = Reader(served.role("viewer"))
+    first = reader.take(reader.line.call(reader.request()))
+    assert first["more"] and len(first["jobs"]) + len(first["nodes"]) == 1
+    reader.look()
+    assert set(reader.jobs) == set(range(1, count + 1))
+    assert set(reader.nodes) == {"n1", "n2"}
+    assert reader.jobs[count]["state"] == "waiting"
+    whats = [d["what"] for d in reader.decisions if d["job"]]
+    assert (whats.count("submit"), whats.count("start")) == (count, 1)
+    # No event names the job that waited; it is far behind in the look.
+    agent.call(m.AppStarted(1, 1, 100))
+    agent.call(m.AppEnded(1, 1, 0))
+    agent.call(m.Vacated(1, 1, [0, 1, 2, 3]))
+    reader.look()
+    assert reader.jobs[count]["state"] == "queued"
+
+
+def test_who_waits_hears_of_all_though_the_look_takes_long(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "BUDGET_S", -1.0)
+    monkeypatch.setattr(feed_look, "JOBS_AT_ONCE", 1)
+    served.front.server.feed._look = feed_look.Look(
+        served.front.server.feed._touch, served.front.server.feed._lose
+    )
+    agent, user = served.agent("a", "n1"), served.role("user")
+    readers = [Reader(served.role("viewer")) for _ in range(3)]
+    user.call(submission("first", 2))
+    user.call(submission("long", 2))
+    for k in range(5):
+        user.call(submission(f"then {k}", 2, after=[1]))
+    for reader in readers:
+        reader.look()
+        reader.line.send(reader.request(30.0))
+    agent.call(m.AppStarted(1, 1, 100))
+    agent.call(m.AppEnded(1, 1, 0))
+    for reader in readers:
+        reply = reader.line.receive(10.0)
+        assert isinstance(reply, m.Reply)
+        reader.take(reply.body)
+        while reader.jobs[7]["state"] != "queued":
+            reader.look(0.3)
+        assert all(reader.jobs[k]["state"] == "queued" for k in range(3, 8))
 
 
 def test_who_follows_a_busy_server_is_answered_ten_times_a_second(served: Serving) -> None:
