@@ -46,7 +46,15 @@ class Cluster:
 
     def __init__(self, jobs: int, nodes: int) -> None:
         self._scheduler = Scheduler(configured())
-        self._feed = Feed(Sources(lambda _: [], time.monotonic, epoch=1))
+        self._feed = Feed(
+            Sources(
+                entries=lambda _: [],
+                monotonic=time.monotonic,
+                epoch=1,
+                now=lambda: float(self.seq),
+                whole=lambda job, _: {"id": job.id},
+            )
+        )
         self._places = Places(self._scheduler.state.processors)
         self.seq = 0
         for k in range(nodes):

@@ -35,6 +35,10 @@ class Changes(Generic[K]):
         if len(self._things) > 2 * len(self._number) + OUTDATED_MAX:
             self._drop_outdated()
 
+    def number(self, thing: K) -> int:
+        """Of its latest change; 0 if it is not known."""
+        return self._number.get(thing, 0)
+
     def after(self, number: int) -> Iterator[tuple[K, int]]:
         """What has changed after that number, with the numbers, oldest first.
 

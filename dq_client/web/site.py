@@ -22,9 +22,9 @@ from starlette.routing import Route
 
 from dq_client import messages as m
 from dq_client.errors import DQError, NotFound
+from dq_client.following.follower import Asker
+from dq_client.following.model import Model
 from dq_client.web import metrics
-from dq_client.web.follower import Asker
-from dq_client.web.model import Model
 
 SCHEMA = 1
 READERS_MAX = 32

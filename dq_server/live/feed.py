@@ -44,7 +44,8 @@ EVENTS_TOLD = 60  # in an answer, or read from the journal for it: some 20 µs e
 EVENTS_LEAST = 10  # in an answer whose time is up already: both rows and decisions get on
 EVENTS_LATEST = 2000  # looked at for one who asks for the latest decisions
 FORGOTTEN_KEPT = 20_000
-WAITING_MAX = 64
+WAITING_MAX = 64  # of those who follow all jobs
+WAITING_FOR_ONE_MAX = 4096
 
 # Events that change the job that they name and no other, the most frequent ones.
 QUIET = (ev.RemapPoint, ev.CopyMade, ev.RankReported)
@@ -66,6 +67,8 @@ class Sources:
     entries: Callable[[int], Iterable[Entry]]  # of the journal, after an event
     monotonic: Callable[[], float]
     epoch: int
+    now: Callable[[], float]  # the cluster's time
+    whole: Callable[[Job, float], dict[str, Any]]  # a job with its story after a time
 
 
 class Feed:
@@ -150,18 +153,31 @@ class Feed:
     ) -> m.ReplyBody | None:
         """The answer; None: it comes later, by `answer_waiting`."""
         now = self._sources.monotonic()
-        behind = body.seq < self._answered_to or (body.event or 0) < self._answered_event
-        behind |= self._look.under_way
+        if body.job:
+            behind = self._changes.number(body.job) > body.seq
+        else:
+            behind = body.seq < self._answered_to or (body.event or 0) < self._answered_event
+            behind |= self._look.under_way
         if not body.wait_s or body.epoch != self._sources.epoch or behind:
             return self._answer(body, state, places)
         waiting = self._waiting.get(identity)
-        if waiting is None and len(self._waiting) >= WAITING_MAX:
-            return m.Error("later", f"{WAITING_MAX} clients wait for changes already")
+        if waiting is None and (refusal := self._full(body)):
+            return m.Error("later", refusal)
         # By connection: another request takes the place of the first. The same one is sent again
         # each second, and does not wait any longer for that.
         if waiting is None or waiting.request_id != request_id:
             self._waiting[identity] = Follower(request_id, body, now + body.wait_s)
         return None
+
+    def _full(self, body: m.Since) -> str:
+        """Why nobody else can wait like this; empty: there is room."""
+        for_one = bool(body.job)
+        most = WAITING_FOR_ONE_MAX if for_one else WAITING_MAX
+        if len(self._waiting) < most:
+            return ""
+        count = sum(bool(f.body.job) == for_one for f in self._waiting.values())
+        what = "a job" if for_one else "changes"
+        return f"{count} clients wait for {what} already" if count >= most else ""
 
     def wait_s(self, longest_s: float) -> float:
         """When somebody who waits can be answered, at the latest in `longest_s`."""
@@ -169,7 +185,8 @@ class Feed:
             return longest_s
         now = self._sources.monotonic()
         due_s = min(f.until_s for f in self._waiting.values())
-        if self._is_news(min(f.body.event or 0 for f in self._waiting.values())):
+        followed = (f.body.event or 0 for f in self._waiting.values() if not f.body.job)
+        if self._is_news(min(followed, default=self.last_event)):
             due_s = min(due_s, self._answered_s + EVERY_S)
         return min(longest_s, max(0.0, due_s - now))
 
@@ -194,11 +211,7 @@ class Feed:
             return
         answered = 0
         for identity, follower in list(self._waiting.items()):
-            event = follower.body.event or 0
-            news = follower.body.seq < self._changes.last or (
-                self._events and self._events[-1].seq > event
-            )
-            if not (due and news) and follower.until_s > now:
+            if not (due and self._has_news(follower.body)) and follower.until_s > now:
                 continue
             if answered and out():
                 return  # the others in the next turn: `_answered_to` still says that they are due
@@ -208,6 +221,13 @@ class Feed:
         if due:
             self._answered_s, self._answered_to = now, self._changes.last
             self._answered_event = self._events[-1].seq if self._events else 0
+
+    def _has_news(self, body: m.Since) -> bool:
+        if body.job:
+            return body.seq < self._changes.number(body.job)
+        return body.seq < self._changes.last or bool(
+            self._events and self._events[-1].seq > (body.event or 0)
+        )
 
     # --- the answer ------------------------------------------------------------------------------
 
@@ -220,26 +240,35 @@ class Feed:
         """See messages.Since."""
         out = self._clock(BUDGET_S)
         self._look.go_on(state, places, out)
+        if body.job in state.jobs and not self._changes.number(body.job):
+            self._changes.touch(body.job)  # the look has not come to it yet
         known = body.epoch == self._sources.epoch and self._whole_after <= body.seq
         seq = body.seq if known and body.seq <= self._changes.last else 0
-        jobs, nodes, gone = [], [], []
+        jobs: list[object] = []
+        nodes, gone = [], []
         told, cut = seq, False
-        for count, (thing, number) in enumerate(self._changes.after(seq)):
+        for count, (thing, number) in enumerate(self._changed(body.job, seq)):
             if count and (count >= ROWS_MAX or out()):
                 cut = True
                 break
             told = number
             job = state.jobs.get(thing) if isinstance(thing, int) else None
             if job is not None:
-                jobs.append(self._row(job, number, state))
+                if body.stories_s is None:
+                    jobs.append(self._row(job, number, state))
+                else:
+                    jobs.append(self._sources.whole(job, body.stories_s))
             elif isinstance(thing, str) and thing in self._look.nodes:
                 nodes.append(self._look.nodes[thing])
             else:
                 gone.append(thing)
         most = EVENTS_LEAST if out() else EVENTS_TOLD
-        story, event, more_events = self._decisions(body.event, most)
+        story, event, more_events = (
+            ([], self.last_event, False) if body.job else self._decisions(body.event, most)
+        )
         data = {
             "epoch": self._sources.epoch,
+            "now_s": self._sources.now(),
             "seq": told if cut else self._changes.last,
             "event": event,
             "more": cut or more_events or self._look.under_way,
@@ -253,6 +282,13 @@ class Feed:
             "paused": state.paused,
         }
         return m.Data(data)
+
+    def _changed(self, job: int, seq: int) -> Iterable[tuple[Key, int]]:
+        """What has changed after a number, with the numbers, oldest first; 0: of all jobs."""
+        if not job:
+            return self._changes.after(seq)
+        number = self._changes.number(job)
+        return [(job, number)] if number > seq else []
 
     def _row(self, job: Job, number: int, state: State) -> msgspec.Raw:
         """A job's row, encoded once for all who follow."""

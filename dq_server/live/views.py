@@ -210,8 +210,8 @@ def drain_view(drain: Drain) -> dict[str, Any]:
     }
 
 
-def why_view(scheduler: Scheduler, job: Job, now: float) -> dict[str, Any]:
-    """Why the job is where it is, and its story so far."""
+def why_view(scheduler: Scheduler, job: Job, now: float, after_s: float = 0.0) -> dict[str, Any]:
+    """Why the job is where it is, and its story so far: what was decided after a time."""
     return {
         "job": job.id,
         "state": str(job.state),
@@ -228,6 +228,7 @@ def why_view(scheduler: Scheduler, job: Job, now: float) -> dict[str, Any]:
                 "figures": d.reason.figures,
             }
             for d in job.decisions
+            if d.time_s > after_s
         ],
     }
 

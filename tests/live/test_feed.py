@@ -11,6 +11,8 @@ import pytest
 
 from dq_client import messages as m
 from dq_client.connection import Connection
+from dq_client.following.one_job import looks
+from dq_client.following.place import Place
 from dq_server.live import feed, feed_look
 from tests.live.serving import Serving, answer_of, submission
 
@@ -150,6 +152,62 @@ def test_decisions_are_the_same_from_memory_and_from_the_journal(served: Serving
     later.look()
     assert len(reader.decisions) > feed.EVENTS_TOLD
     assert later.decisions == reader.decisions
+
+
+def test_who_follows_one_job_hears_of_no_other(served: Serving) -> None:
+    agent, user, line = served.agent("a", "n1"), served.role("user"), served.role("viewer")
+    for k in range(3):
+        user.call(submission(f"job {k}", 2))
+    place = Place(job=1)
+    first = place.look(line)
+    assert [job["id"] for job in first["jobs"]] == [1]
+    assert (first["nodes"], first["decisions"], first["more"]) == ([], [], False)
+    sent = line.send(m.Since(first["epoch"], first["seq"], None, 30.0, job=1))
+    user.call(m.Hold(3))
+    assert line.receive(3 * feed.EVERY_S) is None
+    agent.call(m.AppStarted(1, 1, 100))
+    reply = line.receive(10.0)
+    assert isinstance(reply, m.Reply) and reply.id == sent
+    assert [job["state"] for job in answer_of(m.Data, reply.body).data["jobs"]] == ["running"]
+    assert Place(job=9).look(line)["jobs"] == []
+
+
+def test_a_story_is_told_from_a_time_on(served: Serving) -> None:
+    agent, user, line = served.agent("a", "n1"), served.role("user"), served.role("viewer")
+    user.call(submission("first", 2))
+    agent.call(m.AppStarted(1, 1, 100))
+    place = Place()
+    (job,) = place.look(line, stories_s=0.0)["jobs"]
+    whole, why = (answer_of(m.Data, line.call(ask)).data for ask in (m.JobQuery(1), m.WhyQuery(1)))
+    codes = [{reason["code"] for reason in told["now"]} for told in (job, why)]
+    assert codes[0] == codes[1] and job["story"] == why["story"]
+    assert {k: v for k, v in job.items() if k not in ("now", "story")} == whole
+    started_s = job["story"][-1]["time_s"]
+    user.call(m.Kill(1))
+    (later,) = place.look(line, stories_s=started_s)["jobs"]
+    assert [told["what"] for told in job["story"] + later["story"]] == ["start", "kill"]
+    assert "story" not in Place().look(line)["jobs"][0]
+
+
+def test_those_who_wait_for_one_job_are_counted_apart(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "WAITING_MAX", 1)
+    monkeypatch.setattr(feed, "WAITING_FOR_ONE_MAX", 2)
+    served.agent("a", "n1")
+    served.role("user").call(submission("first"))
+    lines = [served.role("viewer") for _ in range(5)]
+    asked = []
+    for k, line in enumerate(lines):
+        told = Place(job=int(k != 0)).look(line)
+        asked.append(m.Since(told["epoch"], told["seq"], told["event"], 30.0, job=int(k != 0)))
+    for line, body in zip(lines[:3], asked, strict=False):
+        line.send(body)
+        line.call(m.StatusQuery())
+    refused = lines[3].ask(asked[3])
+    assert isinstance(refused, m.Error) and "2 clients wait for a job" in refused.text
+    seen = looks(lines[4], 1)  # who is refused asks again and again
+    assert [next(seen)["state"] for _ in range(3)] == ["starting"] * 3
 
 
 def test_what_the_scheduler_forgets_is_gone(served: Serving) -> None:
