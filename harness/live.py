@@ -87,7 +87,7 @@ class Live(CommandLine):
     def clear(self) -> None:
         """Take everything down; AssertionError if a process outlives it."""
         self.run("down", "--force")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 20
         while (left := bringup.leftovers(self.home)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for pid in left:

@@ -240,10 +240,13 @@ class ServerLink:
         except DQError as e:
             say(f"the server did not take note of {type(body).__name__}: {e}")
 
-    def farewell(self) -> None:
-        """Report that the work is done: a job that was resized or protected is not done without."""
+    def farewell(self, resize_id: int) -> None:
+        """Report that the work is done: a job that was resized or protected is not done without.
+
+        resize_id: the last resize that was carried out, 0 if there was none
+        """
         try:
-            self._until_saved(m.WorkDone(), FAREWELL_WITHIN_S)
+            self._until_saved(m.WorkDone(resize_id), FAREWELL_WITHIN_S)
         except DQError as e:
             say(f"the server does not know that the work is done: {e}")
 

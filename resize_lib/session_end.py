@@ -246,7 +246,7 @@ class SessionEnd:
             give_up_at_end(s)
         owed = s.job.resize_id > 0 or (s.protects and s.job.seq > 0)
         if s.rank == 0 and owed:
-            s.server().farewell()
+            s.server().farewell(s.job.resize_id)
 
     def _say_why(self, error: BaseException) -> None:
         """Report why the program failed; in a protected job this rank may have lost the others."""

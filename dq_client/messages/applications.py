@@ -209,7 +209,12 @@ class RankReport(RequestBody, tag="rankreport", frozen=True):
 
 @sent_by(JOB)
 class WorkDone(RequestBody, tag="workdone", frozen=True):
-    """The program of a resized or protected job has left its session in order: its end follows."""
+    """The program of a resized or protected job has left its session in order: its end follows.
+
+    resize_id: the last resize that it carried out, 0 if there was none
+    """
+
+    resize_id: Id = 0
 
 
 @sent_by(JOB)

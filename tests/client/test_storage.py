@@ -138,7 +138,7 @@ def test_a_rank_waits_with_what_its_job_depends_on(
             return m.Done()
 
     monkeypatch.setattr(server_link, "NOT_NOW_S", 0.0)
-    Line().farewell()
+    Line().farewell(0)
     assert asked == [m.WorkDone()] * 4
     told = capfd.readouterr().err
     assert told == "dq: the server cannot take note of WorkDone yet: the disk is full\n"

@@ -50,7 +50,7 @@ BYTES = {
     "ResizesByRestart": ("7c768ec025e6a352", "7c768ec025e6a352"),
     "RanksLost": ("26e1c4ec9a94a07e", "26e1c4ec9a94a07e"),
     "GaveUp": ("028b88fdc2175f42", "028b88fdc2175f42"),
-    "WorkDone": ("3a502c722110bbf5", "3a502c722110bbf5"),
+    "WorkDone": ("ffcee7e81e171ece", "d919e90ae5372f2d"),
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
     "AgentHello": ("91bfe49db69839c8", "60b93a958199086f"),

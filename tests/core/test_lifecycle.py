@@ -89,6 +89,20 @@ def test_a_resized_job_is_done_only_if_its_session_says_so(
     assert done or "a rank was lost" in ending(job).text
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_farewell_names_the_resize_that_the_server_has_not_heard_of(
+    cluster: MakeCluster, named: bool
+) -> None:
+    """The word of it went with the server's power: the ranks that it brought are the job's."""
+    c = cluster(4, samples=1, discard=0)
+    job = c.submit(2, 4)
+    answer = c.point(job, 1.0, carry_out=False)
+    c.do(ev.WorkDone(job.id, job.instance, answer.resize_id if named else 0))
+    assert (job.size, job.resize is None) == ((4, True) if named else (2, False))
+    c.end(job, 0)
+    assert (job.state, c.scheduler.state.idle) == (JobState.DONE, 4)
+
+
 def test_a_job_that_was_never_resized_is_believed(cluster: MakeCluster) -> None:
     c = cluster(4, farewells=True)
     job = c.submit(2)

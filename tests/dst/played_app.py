@@ -105,7 +105,7 @@ class App:
                 world.machine.end(process)
         elif not process.over:
             self.farewells += 1
-            self.line.send(m.WorkDone(), f"farewell.{self.farewells}")
+            self.line.send(m.WorkDone(self.done), f"farewell.{self.farewells}")
             world.later(world.rng.uniform(0.2, 1.0), self.finish)
 
     def turn(self) -> None:

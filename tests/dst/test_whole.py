@@ -69,7 +69,7 @@ def test_every_life_is_right_under_other_policies(policy: str) -> None:
             raise AssertionError(f"{policy}, seed {seed}: {e}") from e
 
 
-@pytest.mark.parametrize("seed", [1000287, 1010865, 1020760, 1024171, 2005066])
+@pytest.mark.parametrize("seed", [1000287, 1010865, 1020760, 1024171, 2005066, 4001502])
 def test_lives_that_were_wrong(seed: int) -> None:
     """One in 8,000: nodes of a pool that stayed for ever, ranks that an ended start was to get;
     processors that were said to be empty for those who had left them before."""

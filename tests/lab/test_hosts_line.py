@@ -29,7 +29,8 @@ def test_a_job_tries_a_machine_behind_a_slow_line_and_leaves_it(make_lab: LabMak
     lab.ok("alpha", f"dq submit -n 4 --sizes 4,6 -- {words}")
     assert product(lab)
     found = job(lab)
-    assert [stay["processors"] for stay in found["sizes"]] == [4, 6, 4]
+    sizes = [stay["processors"] for stay in found["sizes"]]
+    assert sizes[:3] == [4, 6, 4], "and then, at most, it is tried again"
     assert found["restarts"] == 0, "slow is not lost"
     assert nodes(lab) == dict.fromkeys(NAMES, "up")
 

@@ -122,6 +122,28 @@ def anew(rs: Any, x: Any) -> None:
         time.sleep(0.02)
 
 
+def buffer(rs: Any, x: Any) -> None:
+    new = np.empty(0, np.int64)
+    for turn in rs.iterations(TURNS):
+        if new.shape != x.local.shape:
+            new = np.empty_like(x.local)
+        new[:] = x.local + turn
+        x.local[:] = new
+        time.sleep(0.02)
+
+
+def once(rs: Any, x: Any) -> None:
+    first, plan = True, None
+    for turn in rs.iterations(TURNS):
+        if first:
+            x.local[:] += 0
+            first = False
+        if plan is None:
+            plan = [1]
+        x.local[:] += turn * plan[0]
+        time.sleep(0.02)
+
+
 def of_each_rank(rs: Any, x: Any) -> None:
     seen = rs.rank
     for turn in rs.iterations(TURNS):
@@ -142,7 +164,7 @@ CASES: dict[str, Callable[[Any, Any], None]] = {
     f.__name__: f
     for f in (
         *(counts, swaps, attribute, table, history, large, inside, kept),
-        *(counts_only, declared, times, anew, of_each_rank, equal),
+        *(counts_only, declared, times, anew, buffer, once, of_each_rank, equal),
     )
 }
 

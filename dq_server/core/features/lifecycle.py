@@ -92,8 +92,13 @@ class Lifecycle(Feature):
         # One that waits to start again has the number of its last start still: what is late of
         # that start must not be taken for a word of the next.
         waits = job.state in (JobState.QUEUED, JobState.HELD, JobState.WAITING)
-        if job.instance == event.instance and not waits:
-            job.work_done = True
+        if job.instance != event.instance or waits:
+            return
+        job.work_done = True
+        # What was said of the resize may have been lost with the power of the server's machine.
+        # The ranks that it brought are the job's then, and end by themselves.
+        if job.resize is not None and job.resize.resize_id == event.resize_id:
+            turn.perform(ev.ResizeCommitted(job.id, job.instance, event.resize_id, 0.0))
 
     @handles(ev.ProcessorsVacated)
     def are_vacated(self, turn: Turn, event: ev.ProcessorsVacated) -> None:

@@ -185,10 +185,13 @@ class WorkDone:
 
     MPICH 5.0.2's launcher ends with code 0 when a rank that joined later is killed, so that an exit
     code of 0 alone does not say that a job is done.
+
+    resize_id: the last resize that it carried out, 0 if there was none
     """
 
     job: int
     instance: int
+    resize_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

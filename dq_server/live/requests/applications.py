@@ -130,7 +130,8 @@ def rank_report(desk: Desk, call: Call[m.RankReport]) -> m.ReplyBody:
 @handles(m.WorkDone)
 def work_done(desk: Desk, call: Call[m.WorkDone]) -> m.ReplyBody:
     """The program of a resized or protected job is about to end as it should."""
-    desk.apply(ev.WorkDone(call.principal.job, call.principal.instance))
+    who = call.principal
+    desk.apply(ev.WorkDone(who.job, who.instance, call.body.resize_id))
     return m.Done()
 
 

@@ -188,7 +188,7 @@ class ScriptedLink(ServerLink):
             told = {"aborted": body.resize_id, "why": body.why}
         print(json.dumps(told), flush=True)
 
-    def farewell(self) -> None:
+    def farewell(self, resize_id: int) -> None:
         pass
 
     def close(self) -> None:
