@@ -79,13 +79,14 @@ class World:
         self.start = start
         order = list(dict.fromkeys(start.nodes))
         local = frozenset(r for r, node in enumerate(start.nodes) if node in here)
-        # Nodes of one keeper share memory: to MPI they are one.
-        first = next((i for i, node in enumerate(order) if node in here), 0)
+        # Nodes of one keeper share memory: to MPI they are one. Not if there are others: their
+        # keepers do not know which nodes are one here, and all ranks must be told the same.
+        alone = len(local) == len(start.nodes)
         self.machine = pmi.World(
             name=start.name,
             size=len(start.nodes),
             local=local,
-            nodes=[first if node in here else order.index(node) for node in start.nodes],
+            nodes=[0 if alone else order.index(node) for node in start.nodes],
             keys=dict(start.keys),
             appnums=list(start.program_of),
         )

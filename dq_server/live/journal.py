@@ -227,7 +227,7 @@ class Journal:
             raise JournalError(self._broken) from e
         self._last = Mark(seq, chain)
         # Or, not assign: one event that somebody relies on obliges the whole batch.
-        self._flush |= _relied_on(actions)
+        self._flush |= relied_on(event, actions)
 
     def archive(self, job: int, body: bytes) -> None:
         """Add what shall be known of an ended job to the batch; after the event of its end."""
@@ -358,8 +358,25 @@ class Journal:
             self._note.close()
 
 
-def _relied_on(actions: list[Action]) -> bool:
-    """Whether somebody will act on this event's outcome."""
+# Without actions nothing follows from them, and if one is lost, it is said or found out again: at
+# the next remap point, in the next heartbeat, by the next copy.
+SAID_AGAIN = (
+    core_events.RemapPoint,
+    core_events.CopyMade,
+    core_events.RankReported,
+    core_events.ResizeCommitted,
+    core_events.JobStarted,
+    core_events.ProcessorsVacated,
+    core_events.NodeJoined,
+    core_events.GrantsPaused,
+    core_events.Tick,
+)
+
+
+def relied_on(event: Event, actions: list[Action]) -> bool:
+    """Whether somebody will act on this event's outcome, or on its being known."""
+    if not actions:  # of a wish, or of a word after which ranks end
+        return not isinstance(event, SAID_AGAIN)
     return not all(isinstance(a, AnswerRemap) and a.answer.what == "continue" for a in actions)
 
 

@@ -314,7 +314,9 @@ class Server:
 
     def catch_up(self) -> None:
         """Let happen what is due. First after a time without events: only what comes is a deadline,
-        and one that an event has overtaken would be missed."""
+        and one that an event has overtaken would be missed. It waits while nothing can be saved."""
+        if not self.stall.over():
+            return
         deadline = self.scheduler.next_wakeup(self._applied_s)
         if deadline is not None and deadline <= self.now():
             self.apply(ev.Tick())

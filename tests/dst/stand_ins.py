@@ -13,8 +13,8 @@ from dq_server.live.journal import (
     EVENT_TYPES,
     Entry,
     JournalError,
-    _relied_on,
     actions_as_json,
+    relied_on,
 )
 from dq_server.live.journal_file import ANY
 from tests.dst.played_machine import Machine, Process
@@ -48,7 +48,7 @@ class Store:
         event = msgspec.json.decode(body, type=EVENT_TYPES[type(event).__name__])
         seq = len(self.safe) + len(self.batch) + 1
         self.batch.append(Entry(seq, time, event, actions_as_json(actions)))
-        self.relied_on |= _relied_on(actions)
+        self.relied_on |= relied_on(event, actions)
 
     def archive(self, job: int, body: bytes) -> None:
         """Nobody asks here."""

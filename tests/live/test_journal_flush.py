@@ -35,8 +35,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def add(journal: Journal, actions: list[Action]) -> None:
-    event = ev.NodeLost("n01", "no heartbeat")
+def add(journal: Journal, actions: list[Action], event: ev.Event = ev.Tick()) -> None:  # noqa: B008
     journal.append(1.0, event, event_as_json(event), actions)
 
 
@@ -71,3 +70,21 @@ def test_a_batch_that_is_forgotten_leaves_nothing_to_flush(
     add(journal, CONTINUES)
     journal.commit()
     assert flushed == []
+
+
+@pytest.mark.parametrize(
+    ("event", "times"),
+    [
+        (ev.RestartReady(1, 1, 1), 1),  # its ranks end when they hear that it is known
+        (ev.WorkDone(1, 1), 1),
+        (ev.ResizeRequested(1, 2), 1),  # a user was told that it will be done
+        (ev.ResizeCommitted(1, 1, 1), 0),  # the next remap point says so, too, or the farewell
+        (ev.ProcessorsVacated(1, (0,)), 0),
+    ],
+)
+def test_a_word_that_nobody_says_again_is_flushed(
+    journal: Journal, flushed: list[int], event: ev.Event, times: int
+) -> None:
+    add(journal, [], event)
+    journal.commit()
+    assert len(flushed) == times

@@ -16,6 +16,7 @@ import pytest
 from dq_client import messages as m
 from dq_client.cluster import Cluster, local_cluster
 from harness.bench import two_nodes, until
+from harness.live import Live
 from tests.live.own_ranks import STAYING, OwnRanks, one_processor_nodes
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -216,3 +217,14 @@ def test_a_job_leaves_its_first_node_and_comes_back_to_it(small: OwnRanks) -> No
     assert [stay["processors"] for stay in view["sizes"]] == [1, 3, 2, 3, 2]
     assert '"end": true' in small.lines(job)[-1]
     small.assert_clear()
+
+
+def test_a_node_beside_those_of_a_local_cluster(live: Live, tmp_path: Path) -> None:
+    """Two keepers on one machine, one of them with several nodes."""
+    program = tmp_path / "sum.py"
+    program.write_text("from mpi4py import MPI\nprint(MPI.COMM_WORLD.allreduce(1))\n")
+    live.up(2)
+    live.dq("agent", "start", "--node", "beside", "--processors", 1)
+    job = live.submit("-n", 3, "--kind", "rigid", "--", "python", program)
+    assert live.wait_end(job)["state"] == "done", live.dq("logs", "--err", job)
+    assert live.dq("logs", job).split() == ["3"] * 3

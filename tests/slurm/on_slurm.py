@@ -42,6 +42,11 @@ class OnSlurm(Live):
         found: Json = json.loads(self.dq("pool", "--json"))["pool"]
         return found
 
+    def ticket_of(self, node: str) -> int:
+        """The ticket that a node of now was asked for with."""
+        (found,) = {t["ticket"] for t in self.pool()["tickets"] if t["node"] == node}
+        return int(found)
+
     def holders(self) -> dict[int, int]:
         """Tickets of Slurm's jobs, by their numbers."""
         return {job: int(name.rsplit("-", 1)[1]) for job, name in self.slurm.jobs().items()}
