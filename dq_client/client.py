@@ -35,12 +35,15 @@ from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.errors import Timeout, UsageError
+from dq_client.following.one_job import WAIT_S, looks
+from dq_client.following.place import Place
 from dq_client.home import Home
 from dq_client.report.growth import ENDED
 
 Plain = dict[str, Any]
 FOLLOW_S = 5.0  # of one question for what has changed
-ANSWER_WITHIN_S = 20.0
+ANSWER_WITHIN_S = 15.0
+PATIENCE_S = 0.5  # of one question, where somebody does not want to wait for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +192,9 @@ class Cluster:
         polls nothing.
         """
         with _connected(self._home) as connection:
-            epoch, seq, event = 0, 0, None
+            place = Place()
             while True:
-                wanted = m.Since(epoch=epoch, seq=seq, event=event, wait_s=FOLLOW_S)
-                reply = connection.call(wanted, ANSWER_WITHIN_S)
-                assert isinstance(reply, m.Data)
-                told = reply.data
-                epoch, seq, event = told["epoch"], told["seq"], told["event"]
+                told = place.look(connection, wait_s=FOLLOW_S, within_s=ANSWER_WITHIN_S)
                 yield told["jobs"], [_event(found) for found in told["decisions"]]
 
     # --- the cluster itself ---------------------------------------------------------------------
@@ -286,15 +285,16 @@ class Job:
         Raises:
             Timeout: it has not ended by then.
         """
-        from dq_client.cli.submit import looks
-
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
-        for view in looks(lambda: self.info):
-            if view["state"] in ENDED:
-                break
-            if until_s is not None and time.monotonic() > until_s:
-                raise Timeout(f"job {self.id} has not ended in {timeout_s:g} s: it is {self.state}")
-        return str(view["state"])
+        wait_s = WAIT_S if timeout_s is None else PATIENCE_S
+        with _connected(self.cluster._home) as connection:
+            for view in looks(connection, self.id, wait_s=wait_s):
+                state = str(view["state"])
+                if state in ENDED:
+                    break
+                if until_s is not None and time.monotonic() > until_s:
+                    raise Timeout(f"job {self.id} has not ended in {timeout_s:g} s: it is {state}")
+        return state
 
     def kill(self) -> None:
         """Kill it and all its processes."""

@@ -25,6 +25,7 @@ from dq_client.cluster import Cluster, local_cluster, usable_cores
 from dq_client.connection import Connection
 from dq_client.errors import DQError, UsageError
 from dq_client.examples import app_command
+from dq_client.following.one_job import looks
 from dq_client.home import Home
 from dq_client.report.collect import collect
 from dq_client.report.growth import ENDED
@@ -123,12 +124,13 @@ class Demo:
         view, pace = GrowthView(), Pace(self.iterations)
         try:
             # No limit: how long an iteration takes is the machine's and --n's business.
-            while self.job.get("state") not in ENDED:
-                time.sleep(0.1)
-                self.job = ask(connection, m.JobQuery(job_id))
-                view.update(self.job, self.iterations)
-                if words := pace.words(self.job, time.monotonic()):
+            for job in looks(connection, job_id, wait_s=1.0, pause_s=0.1):
+                view.update(job, self.iterations)
+                if words := pace.words(job, time.monotonic()):
                     note(words)
+                if job["state"] in ENDED:
+                    break
+            self.job = ask(connection, m.JobQuery(job_id))
         finally:
             view.close()
 

@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "reserve": ("reserve_commands", "reserve", "Keep processors for later, or cancel that."),
     "reservations": ("reserve_commands", "reservations", "List reservations."),
     "watch": ("watch", "watch", "Follow jobs as they grow and shrink."),
-    "top": ("watch", "top", "Follow nodes and jobs on the whole screen."),
+    "top": ("top", "top", "Follow jobs, nodes and decisions on the whole terminal."),
     "web": ("web", "web", "Show the cluster live in a browser."),
     "backup": ("upkeep_commands", "backup", "Write journal, keys and configuration to a file."),
     "restore": ("upkeep_commands", "restore", "Put a backup into a stopped home."),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -16,7 +15,7 @@ from dq_client import messages as m
 from dq_client.cli.arrays import parse_array
 from dq_client.cli.job_commands import last_errors, more_about
 from dq_client.cli.output import note, print_json, say
-from dq_client.cli.requests import ask, json_option, server
+from dq_client.cli.requests import json_option, server
 from dq_client.cli.script_options import runnable, with_script_options
 from dq_client.cli.values import (
     name_of,
@@ -33,9 +32,8 @@ from dq_client.cli.values import (
 )
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
+from dq_client.following.one_job import looks
 from dq_client.report.growth import ENDED
-
-T = TypeVar("T")
 
 
 # The first word that is no option begins the program, and every word after it is the program's own.
@@ -288,9 +286,7 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
 
 def wait_for(connection: Connection, job_id: int) -> int:
     """Wait for the end of a job; 0 if it is done, 1 if it failed."""
-    view = next(
-        v for v in looks(lambda: ask(connection, m.JobQuery(job_id))) if v["state"] in ENDED
-    )
+    view = next(v for v in looks(connection, job_id) if v["state"] in ENDED)
     note(f"job {job_id} {view['state']}: {view['reason']}")
     if view["state"] == "failed" and "jobs" not in view:
         errors = last_errors(connection, job_id)
@@ -298,12 +294,3 @@ def wait_for(connection: Connection, job_id: int) -> int:
             note("\n".join(["its last lines on stderr:", *(f"  {line}" for line in errors)]))
         note(more_about(job_id))
     return 0 if view["state"] == "done" else 1
-
-
-def looks(look: Callable[[], T]) -> Iterator[T]:
-    """What `look` finds, again and again: at first often, later twice a second."""
-    pause_s = 0.05  # short jobs are reported at once; the pause grows to spare the server
-    while True:
-        yield look()
-        time.sleep(pause_s)
-        pause_s = min(0.5, pause_s * 1.3)

@@ -1,35 +1,30 @@
-"""`dq watch` and `dq top`: jobs followed as lines, or on the whole screen."""
+"""`dq watch`: jobs followed as lines."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import select
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dq_client import messages as m
 from dq_client.cli.output import SCHEMA, clock, note, say
-from dq_client.cli.requests import JobId, ask, cluster_now, json_option, resolve, server
+from dq_client.cli.requests import JobId, ask, json_option, resolve, server
 from dq_client.connection import Connection
-from dq_client.errors import NotFound, UsageError
+from dq_client.errors import UsageError
+from dq_client.following.place import Place
+from dq_client.report.bars import bar_rows
 from dq_client.report.follow import Event, Follower
-from dq_client.report.growth import ENDED, NOT_STARTED
 from dq_client.report.live_view import is_drawable
-from dq_client.report.screen import Screen, screen
 from dq_client.report.text import shortened
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-POLL_S = 0.3
-JOBS_SHOWN = 60  # no terminal has room for more
+WAIT_S = 2.0  # the server answers then, if nothing happens
 
 
 @click.command()
@@ -49,12 +44,13 @@ def watch(job_id: int | None, keep: bool, as_json: bool) -> int:
         follower = Follower(only)
         show: Callable[[list[Event]], None] = _print_json if as_json else _print_lines
         if as_json or not is_drawable(sys.stdout):
-            return _follow(connection, follower, show, lambda: None, keep=keep)
-        with _live(whole_screen=False) as live:
+            return _follow(connection, follower, show, lambda _: None, keep=keep)
+        with _live() as live:
             from dq_client.report.terminal import draw_bars
 
-            def bars() -> None:
-                live.update(draw_bars(look(connection, only), live.console.height), refresh=True)
+            def bars(processors: int) -> None:
+                rows = bar_rows(list(follower.active.values()))
+                live.update(draw_bars(rows, processors, live.console.height), refresh=True)
 
             return _follow(connection, follower, _above(live), bars, keep=keep)
 
@@ -63,49 +59,37 @@ def _follow(
     connection: Connection,
     follower: Follower,
     show: Callable[[list[Event]], None],
-    redraw: Callable[[], None],
+    redraw: Callable[[int], None],
     *,
     keep: bool,
 ) -> int:
-    """Poll and show events until no job is left; returns the exit code."""
-    reported = False
+    """Show events until no job is left; returns the exit code."""
+    reported, place = False, Place(follower.only or 0)
     while True:
-        views, events = poll(connection, follower)
+        answer = place.look(connection, wait_s=WAIT_S, stories_s=follower.stories_s)
+        events = follower.take(answer)
+        for number in follower.forgotten:
+            events += _forgotten(connection, follower, number, answer["now_s"])
         show(events)
         reported = reported or bool(events)
-        redraw()
-        if not keep and all(view["state"] in ENDED for view in views):
+        redraw(answer["processors"])
+        if not keep and follower.complete and not follower.active:
             break
-        time.sleep(POLL_S)
     if not reported:
         note("no job is active: dq jobs lists those that have ended")
-    failed = follower.only is not None and any(view["state"] != "done" for view in views)
+    failed = follower.last is not None and follower.last["state"] != "done"
     return 1 if failed else 0
 
 
-def poll(connection: Connection, follower: Follower) -> tuple[list[dict[str, Any]], list[Event]]:
-    """Poll the server once: the jobs followed, and the events since the last poll."""
-    if follower.only is not None:
-        views, last_id = [ask(connection, m.JobQuery(follower.only))], follower.only
-    else:
-        last_id = _last_id(connection)
-        views = ask(connection, m.JobsQuery(active_only=True))
-        for number in follower.missing(views, last_id):
-            with contextlib.suppress(NotFound):
-                views.append(ask(connection, m.JobQuery(number)))
-    stories = {
-        view["id"]: ask(connection, m.WhyQuery(view["id"]))["story"]
-        for view in views
-        if follower.changed(view)
-    }
-    return views, follower.take(views, stories, last_id, cluster_now(connection))
-
-
-def _last_id(connection: Connection) -> int:
-    try:
-        return int(ask(connection, m.JobQuery(0))["id"])
-    except NotFound:
-        return 0
+def _forgotten(
+    connection: Connection, follower: Follower, number: int, now_s: float
+) -> list[Event]:
+    """Events of a job that has ended, and that the scheduler has forgotten since."""
+    view = ask(connection, m.JobQuery(number))
+    if "jobs" in view:
+        raise UsageError(f"{number} is an array: follow one of its jobs, or all without --job")
+    story = ask(connection, m.WhyQuery(number))["story"]
+    return follower.take_forgotten(view, story, now_s)
 
 
 def line(event: Event) -> str:
@@ -135,80 +119,11 @@ def _above(live: Live) -> Callable[[list[Event]], None]:
     return show
 
 
-@click.command()
-def top() -> None:
-    """Follow nodes and jobs on the whole screen; q or Ctrl-C ends."""
-    if not is_drawable(sys.stdout):
-        raise UsageError("dq top needs a terminal to draw on: use dq watch")
-    from dq_client.report.terminal import draw_screen
-
-    with (
-        server() as connection,
-        contextlib.suppress(KeyboardInterrupt),
-        _live(whole_screen=True) as live,
-        _keys() as pressed,
-    ):
-        while True:
-            view = look(connection, None)
-            size = live.console.size
-            live.update(draw_screen(view, size.width, size.height), refresh=True)
-            if "q" in pressed(POLL_S).lower():
-                return
-
-
-def look(connection: Connection, only: int | None) -> Screen:
-    """The present contents of the screen."""
-    status = ask(connection, m.StatusQuery())
-    nodes = ask(connection, m.NodesQuery())
-    active = ask(connection, m.JobsQuery(active_only=True))
-    ids = [job["id"] for job in active if only in (None, job["id"])]
-    jobs = [ask(connection, m.JobQuery(number)) for number in ids[:JOBS_SHOWN]]
-    waits = {}
-    for job in jobs:
-        if job["state"] in NOT_STARTED:
-            reasons = ask(connection, m.WhyQuery(job["id"]))["now"]
-            waits[job["id"]] = reasons[0]["text"] if reasons else ""
-    return screen(status, nodes, jobs, waits, status["now_s"])
-
-
 @contextmanager
-def _live(*, whole_screen: bool) -> Iterator[Live]:
+def _live() -> Iterator[Live]:
     """A display on stdout without a refresh thread; the terminal is restored in any case."""
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(file=sys.stdout)
-    with Live(console=console, screen=whole_screen, auto_refresh=False) as live:
+    with Live(console=Console(file=sys.stdout), auto_refresh=False) as live:
         yield live
-
-
-@contextmanager
-def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits up to some seconds for keys and returns those pressed, without echo."""
-    if not sys.stdin.isatty():
-        yield _sleep
-        return
-    import termios
-    import tty
-
-    number = sys.stdin.fileno()
-    before = termios.tcgetattr(number)
-
-    def pressed(wait_s: float) -> str:
-        ready, _, _ = select.select([number], [], [], wait_s)
-        if not ready:
-            return ""
-        return (
-            os.read(number, 64).decode(errors="replace") or "q"
-        )  # end of file: end as if q was pressed
-
-    tty.setcbreak(number)
-    try:
-        yield pressed
-    finally:
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
-
-
-def _sleep(wait_s: float) -> str:
-    time.sleep(wait_s)
-    return ""

@@ -229,12 +229,17 @@ class Since(RequestBody, tag="since", frozen=True):
     event   of the last answer: the last event of the journal whose decisions are known; None: only
             the latest decisions are wanted
     wait_s  how long the answer may wait until there is something to say
+    job     0: of all jobs, nodes and decisions; else of this job alone
+    stories_s   None: of a job what lists have; else all that JobQuery and WhyQuery answer, and of
+            its story what was decided after this time
     """
 
     epoch: Id = 0
     seq: Id = 0
     event: Id | None = None
     wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    job: Id = 0
+    stories_s: Annotated[float, Meta(ge=0)] | None = None
 
 
 class Data(ReplyBody, tag="data", frozen=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 from dq_client import messages as m
 from dq_client.connection import Connection
-from dq_client.errors import NotFound
+from dq_client.following.place import Place
 from dq_client.report.data import SCHEMA
 
 
@@ -18,8 +18,7 @@ def collect(connection: Connection, job_id: int | None) -> dict[str, Any]:
     """
     about: int | None = None
     if job_id is None:
-        ids = [job["id"] for job in _ask(connection, m.JobsQuery())]
-        jobs = [job for i in ids if (job := _known(connection, i)) is not None]
+        jobs = _all_jobs(connection)
     else:
         jobs = [_job(connection, job_id)]
         about = jobs[0]["id"]
@@ -40,12 +39,18 @@ def _job(connection: Connection, job_id: int) -> dict[str, Any]:
     return {**view, "now": why["now"], "story": why["story"]}
 
 
-def _known(connection: Connection, job_id: int) -> dict[str, Any] | None:
-    """A listed job, or None if the server has dropped it since (`keep_ended`)."""
-    try:
-        return _job(connection, job_id)
-    except NotFound:
-        return None
+def _all_jobs(connection: Connection) -> list[dict[str, Any]]:
+    """All jobs that the server remembers, as `_job` has each, by id."""
+    place, jobs = Place(), dict[int, dict[str, Any]]()
+    while True:
+        told = place.look(connection, stories_s=0.0)
+        if told["whole"]:  # the first answer, or the server is another one now
+            jobs.clear()
+        jobs.update({job["id"]: job for job in told["jobs"]})
+        for gone in told["gone"]:
+            jobs.pop(gone, None)
+        if not told["more"]:
+            return [jobs[number] for number in sorted(jobs)]
 
 
 def _ask(connection: Connection, body: m.RequestBody) -> Any:

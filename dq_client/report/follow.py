@@ -1,11 +1,7 @@
-"""The events of `dq watch`: the differences between one poll of the server and the next.
+"""The events of `dq watch`: what the answers to Since say that was not said before.
 
-No I/O: the caller asks the server and passes the answers in. A poll has four steps:
-
-    1. the caller asks for the active jobs and for the last job id;
-    2. `missing` names jobs to query one by one: those that ended, or came and ended, in between;
-    3. `changed` says whose decisions (the story) must be read;
-    4. `take` gets all of these answers and returns the events.
+No I/O: the caller asks the server, with `stories_s`, and passes the answers in (`take`). A job of
+which the server knows no more by then is in `forgotten`: the caller asks for it by itself, once.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ from dq_client.report.growth import ENDED
 from dq_client.report.text import printable
 
 View = dict[str, Any]
+OVERLAP_S = 1.0  # what was decided just before an answer is told again, and left out here
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,50 +38,81 @@ class _Reported:
     """What of a job has been reported so far."""
 
     state: str = ""
-    fingerprint: tuple[object, ...] = ()
     reported_s: float = float("-inf")  # decisions up to this time have been reported
     last: tuple[str, str] = ("", "")  # `what` and `code` of the last decision seen
 
 
 class Follower:
-    """Keeps what was reported. `only`: follow this job alone, from its first decision on."""
+    """Keeps what was reported. `only`: follow this job alone, from its first decision on.
+
+    active      rows of the jobs followed that have not ended
+    last        the row of `only` as last seen
+    complete    the server has told all that there was, once
+    forgotten   jobs whose end was missed
+    """
 
     def __init__(self, only: int | None = None) -> None:
         self.only = only
+        self.active: dict[int, View] = {}
+        self.last: View | None = None
+        self.complete = False
+        self.forgotten: list[int] = []
         self._seen: dict[int, _Reported] = {}
-        self._last_id: int | None = None  # None before the first look
-        self._active: set[int] = set()
+        self._last_id = 0  # as of the last complete look: what is new has a higher one
+        self._ended: set[int] = set()  # of the new ones, told since then
+        self._untold: set[int] = set()  # active ones, while the server tells all anew
+        self._complete_s = 0.0  # all that was decided until then has been told
 
-    def missing(self, active: list[View], last_id: int) -> list[int]:
-        """Jobs to query one by one: active at the last poll and not now, or never seen active."""
-        if self.only is not None:
-            return []
-        now = {view["id"] for view in active}
-        gone = self._active - now
-        if self._last_id is not None:
-            gone |= set(range(self._last_id + 1, last_id + 1)) - now
-        return sorted(gone)
+    @property
+    def stories_s(self) -> float | None:
+        """What the server shall tell of the stories of jobs (messages.Since)."""
+        if self.complete or self.only is not None:
+            return max(0.0, self._complete_s - OVERLAP_S)
+        return None
 
-    def changed(self, view: View) -> bool:
-        """Whether there may be decisions about the job since the last poll."""
-        seen = self._seen.get(view["id"])
-        if seen is None:
-            return self._last_id is not None or self.only is not None
-        return seen.fingerprint != _fingerprint(view)
-
-    def take(
-        self, views: list[View], stories: dict[int, list[View]], last_id: int, now_s: float
-    ) -> list[Event]:
-        """Events since the last poll, oldest first."""
-        events: list[Event] = []
-        first_look = self._last_id is None and self.only is None
-        for view in views:
-            events += self._job(view, stories.get(view["id"], []), now_s, first_look=first_look)
-        self._active = {view["id"] for view in views if view["state"] not in ENDED}
-        self._last_id = max(last_id, self._last_id or 0)
-        for number in [n for n in self._seen if n not in self._active]:
-            del self._seen[number]
+    def take(self, answer: View) -> list[Event]:
+        """Events that this answer tells of, oldest first."""
+        now_s, events = answer["now_s"], list[Event]()
+        first = not self.complete and self.only is None
+        if answer["whole"]:
+            self._untold = set(self.active) if self.only is None else {self.only}
+        for view in answer["jobs"]:
+            self._untold.discard(view["id"])
+            events += self._look(view, now_s, first_look=first)
+        self.forgotten = [k for k in answer["gone"] if isinstance(k, int) and self._is_followed(k)]
+        if not answer["more"]:
+            self.forgotten += self._untold
+            self._untold = set()
+            self.complete, self._complete_s = True, now_s
+            self._last_id = max([self._last_id, *self.active, *self._ended])
+            self._ended.clear()
         return sorted(events, key=lambda event: event.time_s)
+
+    def take_forgotten(self, view: View, story: list[View], now_s: float) -> list[Event]:
+        """Events of a job that was forgotten, from the answers to JobQuery and WhyQuery."""
+        return self._look({**view, "story": story}, now_s, first_look=False)
+
+    def _is_followed(self, job: int) -> bool:
+        return job in self._seen or (self.only is None and self._is_new(job))
+
+    def _is_new(self, job: int) -> bool:
+        return self.complete and job > self._last_id and job not in self._ended
+
+    def _look(self, view: View, now_s: float, *, first_look: bool) -> list[Event]:
+        job, ended = view["id"], view["state"] in ENDED
+        if self.only == job:
+            self.last = view
+        elif job not in self._seen and ended and not self._is_new(job):
+            self._last_id = max(self._last_id, job) if first_look else self._last_id
+            return []
+        events = self._job(view, view.get("story", []), now_s, first_look=first_look)
+        if ended:
+            self.active.pop(job, None)
+            self._seen.pop(job, None)
+            self._ended.add(job)
+        else:
+            self.active[job] = view
+        return events
 
     def _job(self, view: View, story: list[View], now_s: float, *, first_look: bool) -> list[Event]:
         seen = self._seen.setdefault(view["id"], _Reported())
@@ -99,12 +127,8 @@ class Follower:
             events += _decisions(view, story, seen)
         if new_state and ended:
             events.append(_state_event(view, now_s))
-        seen.state, seen.fingerprint = view["state"], _fingerprint(view)
+        seen.state = view["state"]
         return events
-
-
-def _fingerprint(view: View) -> tuple[object, ...]:
-    return (view["state"], view["remap_points"], view["processors"], view["sweet_spot"])
 
 
 def _state_event(view: View, now_s: float) -> Event:
@@ -156,9 +180,6 @@ def _decisions(view: View, story: list[View], seen: _Reported) -> list[Event]:
 
 
 def _processors_at(view: View, time_s: float) -> int:
-    """Processors held at `time_s`; views of a job list have no sizes: the present number."""
-    stays = view.get("sizes")
-    if stays is None:
-        return int(view["processors"])
-    held = [stay["processors"] for stay in stays if stay["since_s"] <= time_s]
+    """Processors held at `time_s`."""
+    held = [stay["processors"] for stay in view["sizes"] if stay["since_s"] <= time_s]
     return int(held[-1]) if held else 0

@@ -39,6 +39,8 @@ from dq_client.report.timeline import timeline
 
 CURVES = 40  # jobs with a section of their own: a page of thousands of curves would not load
 
+ROWS = 2000  # of the table of all jobs, the latest ones: one of 10,000 would be 5 MB
+
 CURVE_NOTE = (
     "Numbers are visits in their order; a dashed line leads back to a smaller size, a dotted"
     " one shows perfect speed-up. Redistribution"
@@ -209,12 +211,19 @@ def _run_page(report: Report) -> Markup:
                     " begins with the first submission, ", _date(since_s), ".", class_="note"),
                 changes_table(data, since_s, until_s),
             ),
-            _section("Jobs", jobs_table(jobs, data, since_s, until_s),
+            _section("Jobs", jobs_table(jobs[-ROWS:], data, since_s, until_s),
+                     _left_out(len(jobs)),
                      tag("p", TIMES_NOTE, class_="note")),
             _each(jobs),
             _nodes(report),
         ),
     )  # fmt: skip
+
+
+def _left_out(count: int) -> Markup | None:
+    if count <= ROWS:
+        return None
+    return tag("p", f"The latest {ROWS} of {count}: dq acct lists all.", class_="note")
 
 
 def _nodes(report: Report) -> Markup | None:

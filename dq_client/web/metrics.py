@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dq_client.web.model import Model
+from dq_client.following.model import Model
 
 JOB_STATES = (
     "held", "waiting", "queued", "starting", "running", "killing", "restarting", "done", "failed",

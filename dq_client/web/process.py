@@ -19,11 +19,11 @@ import psutil
 import uvicorn
 
 from dq_client.errors import DQError, UsageError
+from dq_client.following.follower import Asker, Follower
+from dq_client.following.model import Model
 from dq_client.home import Home, created_s, machine, write_private
 from dq_client.web import running
-from dq_client.web.follower import Asker, Follower
 from dq_client.web.gate import Gate
-from dq_client.web.model import Model
 from dq_client.web.site import Site
 
 ADDRESS = "127.0.0.1"

@@ -22,15 +22,14 @@ from starlette.routing import Route
 
 from dq_client import messages as m
 from dq_client.errors import DQError, NotFound
+from dq_client.following.follower import Asker
+from dq_client.following.log_tail import log_tail
+from dq_client.following.model import Model
 from dq_client.web import metrics
-from dq_client.web.follower import Asker
-from dq_client.web.model import Model
 
 SCHEMA = 1
 READERS_MAX = 32
 QUIET_S = 15.0  # a comment is sent then: a proxy or a tunnel would hang up
-TAIL_BYTES = 32_000
-PIECES_MAX = 64
 TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -135,19 +134,10 @@ class Site:
         return await run_in_threadpool(self._tail, request.path_params["job"], stream)
 
     def _tail(self, job: int, stream: str) -> Response:
-        """The end of what was written on the first node; long output is read to its end."""
-        data, offset = b"", 0
         try:
-            for _ in range(PIECES_MAX):
-                piece = self._asker.ask(m.LogsQuery(job=job, stream=stream, offset=offset))
-                assert isinstance(piece, m.LogPiece)
-                data = (data + piece.data)[-TAIL_BYTES:]
-                offset = piece.offset
-                if not piece.data:
-                    break
+            text = log_tail(self._asker, job, stream)
         except DQError as e:
             return _refused(e)
-        text = data.decode(errors="replace")
         return _json({"schema": SCHEMA, "job": job, "stream": stream, "text": text})
 
 

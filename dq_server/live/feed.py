@@ -7,7 +7,8 @@ without bound. One that knows everything waits (`Since.wait_s`), and all who wai
 together, at most every EVERY_S, so that a busy cluster costs each of them ten answers a second.
 
 An answer is cut where it has taken BUDGET_S, because everybody else waits meanwhile; it says so
-(`more`), and the follower asks again at once.
+(`more`), and the follower asks again at once. So is the look at all jobs and nodes for changes that
+no event names (feed_look.py).
 
 An answer is not sent before the events it follows from are safe (server.py). Events that were
 refused after all are forgotten with the state (`restart`): then every row counts as changed.
@@ -25,13 +26,13 @@ import msgspec
 
 from dq_client import messages as m
 from dq_client.changes import Changes
-from dq_server.core.features.draining import Drains
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, AnswerRemap
-from dq_server.core.model.jobs import Job, JobState, Remap
+from dq_server.core.model.jobs import Job, Remap
 from dq_server.core.model.state import State
 from dq_server.live import decisions, views
 from dq_server.live.decisions import Happened
+from dq_server.live.feed_look import Key, Look
 from dq_server.live.journal import Entry
 from dq_server.live.translate import Places
 
@@ -40,11 +41,12 @@ BUDGET_S = 0.002
 ROWS_MAX = 500  # of an answer
 EVENTS_KEPT = 5000
 EVENTS_TOLD = 60  # in an answer, or read from the journal for it: some 20 µs each
+EVENTS_LEAST = 10  # in an answer whose time is up already: both rows and decisions get on
 EVENTS_LATEST = 2000  # looked at for one who asks for the latest decisions
 FORGOTTEN_KEPT = 20_000
-WAITING_MAX = 64
+WAITING_MAX = 64  # of those who follow all jobs
+WAITING_FOR_ONE_MAX = 4096
 
-Key = int | str  # a job's id, a node's name
 # Events that change the job that they name and no other, the most frequent ones.
 QUIET = (ev.RemapPoint, ev.CopyMade, ev.RankReported)
 
@@ -65,6 +67,8 @@ class Sources:
     entries: Callable[[int], Iterable[Entry]]  # of the journal, after an event
     monotonic: Callable[[], float]
     epoch: int
+    now: Callable[[], float]  # the cluster's time
+    whole: Callable[[Job, float], dict[str, Any]]  # a job with its story after a time
 
 
 class Feed:
@@ -75,10 +79,7 @@ class Feed:
         self._changes: Changes[Key] = Changes()
         self._gone: deque[Key] = deque()
         self._whole_after = 0  # who knows less has missed that something is gone: all anew
-        self._states: dict[int, JobState] = {}  # as last looked at
-        self._nodes: dict[str, dict[str, Any]] = {}  # rows as last looked at
-        self._unlooked = self._nodes_unlooked = True
-        self._draining = False
+        self._look = Look(self._touch, self._lose)
         self._events: deque[Happened] = deque()  # with decisions, the latest
         self._complete_after = self.last_event = 0
         self._said: dict[int, str] = {}  # code of each running job's last `continue`
@@ -94,10 +95,8 @@ class Feed:
         self._events.clear()
         self._said.clear()
         self._rows.clear()
-        self._states.clear()
-        self._nodes.clear()
+        self._look.restart()
         self._complete_after = self.last_event = last_event
-        self._unlooked = self._nodes_unlooked = True
         self._number_anew()
 
     def _number_anew(self) -> None:
@@ -105,8 +104,7 @@ class Feed:
         self._gone.clear()
         self._changes = Changes(self._changes.last + 1)
         self._whole_after = self._changes.last
-        known: list[Key] = [*self._states, *self._nodes]
-        for thing in known:
+        for thing in self._look.known:
             self._changes.touch(thing)
 
     def note(self, seq: int, now: float, event: ev.Event, actions: list[Action]) -> None:
@@ -121,8 +119,7 @@ class Feed:
             for job in {getattr(one, "job", 0) for one in (event, *actions)} - {0}:
                 self._changes.touch(job)
             if not isinstance(event, QUIET):
-                self._unlooked = True
-                self._nodes_unlooked |= hasattr(event, "node") or hasattr(event, "ticket")
+                self._look.expect(nodes=hasattr(event, "node") or hasattr(event, "ticket"))
             if isinstance(event, ev.JobEnded):
                 self._said.pop(event.job, None)
         if actions or isinstance(event, decisions.TOLD):
@@ -140,28 +137,8 @@ class Feed:
         self._said[job] = code
         return False
 
-    def _look(self, state: State, places: Places) -> None:
-        """Find what has changed without being named by an event: a job that another has waited
-        for, one that is forgotten, a node that is empty."""
-        if self._unlooked:
-            self._unlooked = False
-            for job in state.jobs.values():
-                if self._states.get(job.id) is not job.state:
-                    self._states[job.id] = job.state
-                    self._changes.touch(job.id)
-            for gone in self._states.keys() - state.jobs.keys():
-                del self._states[gone]
-                self._lose(gone)
-        drains = bool(Drains.of(state).nodes)
-        if self._nodes_unlooked or drains or self._draining:
-            self._nodes_unlooked, self._draining = False, drains
-            rows = views.nodes_known(state, places)
-            for name, row in rows.items():
-                if self._nodes.get(name) != row:
-                    self._changes.touch(name)
-            left, self._nodes = self._nodes.keys() - rows.keys(), rows
-            for name in left:
-                self._lose(name)
+    def _touch(self, thing: Key) -> None:
+        self._changes.touch(thing)  # of the present numbers: they may begin anew
 
     def _lose(self, thing: Key) -> None:
         self._changes.touch(thing)
@@ -176,17 +153,31 @@ class Feed:
     ) -> m.ReplyBody | None:
         """The answer; None: it comes later, by `answer_waiting`."""
         now = self._sources.monotonic()
-        behind = body.seq < self._answered_to or (body.event or 0) < self._answered_event
+        if body.job:
+            behind = self._changes.number(body.job) > body.seq
+        else:
+            behind = body.seq < self._answered_to or (body.event or 0) < self._answered_event
+            behind |= self._look.under_way
         if not body.wait_s or body.epoch != self._sources.epoch or behind:
             return self._answer(body, state, places)
         waiting = self._waiting.get(identity)
-        if waiting is None and len(self._waiting) >= WAITING_MAX:
-            return m.Error("later", f"{WAITING_MAX} clients wait for changes already")
+        if waiting is None and (refusal := self._full(body)):
+            return m.Error("later", refusal)
         # By connection: another request takes the place of the first. The same one is sent again
         # each second, and does not wait any longer for that.
         if waiting is None or waiting.request_id != request_id:
             self._waiting[identity] = Follower(request_id, body, now + body.wait_s)
         return None
+
+    def _full(self, body: m.Since) -> str:
+        """Why nobody else can wait like this; empty: there is room."""
+        for_one = bool(body.job)
+        most = WAITING_FOR_ONE_MAX if for_one else WAITING_MAX
+        if len(self._waiting) < most:
+            return ""
+        count = sum(bool(f.body.job) == for_one for f in self._waiting.values())
+        what = "a job" if for_one else "changes"
+        return f"{count} clients wait for {what} already" if count >= most else ""
 
     def wait_s(self, longest_s: float) -> float:
         """When somebody who waits can be answered, at the latest in `longest_s`."""
@@ -194,15 +185,15 @@ class Feed:
             return longest_s
         now = self._sources.monotonic()
         due_s = min(f.until_s for f in self._waiting.values())
-        if self._is_news(min(f.body.event or 0 for f in self._waiting.values())):
+        followed = (f.body.event or 0 for f in self._waiting.values() if not f.body.job)
+        if self._is_news(min(followed, default=self.last_event)):
             due_s = min(due_s, self._answered_s + EVERY_S)
         return min(longest_s, max(0.0, due_s - now))
 
     def _is_news(self, event: int) -> bool:
         return (
             self._changes.last > self._answered_to
-            or self._unlooked
-            or self._nodes_unlooked
+            or self._look.due
             or bool(self._events and self._events[-1].seq > event)
         )
 
@@ -213,55 +204,74 @@ class Feed:
         if not self._waiting:
             return
         now = self._sources.monotonic()
-        if now >= self._answered_s + EVERY_S:
-            self._look(state, places)
+        due, out = now >= self._answered_s + EVERY_S, self._clock(BUDGET_S)
+        if due:
+            self._look.go_on(state, places, out)
         elif all(f.until_s > now for f in self._waiting.values()):
             return
-        began_s, due = now, now >= self._answered_s + EVERY_S
+        answered = 0
         for identity, follower in list(self._waiting.items()):
-            event = follower.body.event or 0
-            news = follower.body.seq < self._changes.last or (
-                self._events and self._events[-1].seq > event
-            )
-            if not (due and news) and follower.until_s > now:
+            if not (due and self._has_news(follower.body)) and follower.until_s > now:
                 continue
-            if self._sources.monotonic() > began_s + BUDGET_S:
+            if answered and out():
                 return  # the others in the next turn: `_answered_to` still says that they are due
+            answered += 1
             del self._waiting[identity]
             reply(identity, follower.request_id, self._answer(follower.body, state, places))
         if due:
             self._answered_s, self._answered_to = now, self._changes.last
             self._answered_event = self._events[-1].seq if self._events else 0
 
+    def _has_news(self, body: m.Since) -> bool:
+        if body.job:
+            return body.seq < self._changes.number(body.job)
+        return body.seq < self._changes.last or bool(
+            self._events and self._events[-1].seq > (body.event or 0)
+        )
+
     # --- the answer ------------------------------------------------------------------------------
+
+    def _clock(self, within_s: float) -> Callable[[], bool]:
+        """Says when the time is up that begins now."""
+        until_s = self._sources.monotonic() + within_s
+        return lambda: self._sources.monotonic() > until_s
 
     def _answer(self, body: m.Since, state: State, places: Places) -> m.Data:
         """See messages.Since."""
-        until_s = self._sources.monotonic() + BUDGET_S
-        self._look(state, places)
+        out = self._clock(BUDGET_S)
+        self._look.go_on(state, places, out)
+        if body.job in state.jobs and not self._changes.number(body.job):
+            self._changes.touch(body.job)  # the look has not come to it yet
         known = body.epoch == self._sources.epoch and self._whole_after <= body.seq
         seq = body.seq if known and body.seq <= self._changes.last else 0
-        jobs, nodes, gone = [], [], []
-        told = seq
-        changed = self._changes.since(seq)
-        for count, (thing, number) in enumerate(changed):
-            if count and (count >= ROWS_MAX or self._sources.monotonic() > until_s):
+        jobs: list[object] = []
+        nodes, gone = [], []
+        told, cut = seq, False
+        for count, (thing, number) in enumerate(self._changed(body.job, seq)):
+            if count and (count >= ROWS_MAX or out()):
+                cut = True
                 break
             told = number
             job = state.jobs.get(thing) if isinstance(thing, int) else None
             if job is not None:
-                jobs.append(self._row(job, number, state))
-            elif isinstance(thing, str) and thing in self._nodes:
-                nodes.append(self._nodes[thing])
+                if body.stories_s is None:
+                    jobs.append(self._row(job, number, state))
+                else:
+                    jobs.append(self._sources.whole(job, body.stories_s))
+            elif isinstance(thing, str) and thing in self._look.nodes:
+                nodes.append(self._look.nodes[thing])
             else:
                 gone.append(thing)
-        more = told < self._changes.last and bool(changed) and told < changed[-1][1]
-        story, event, more_events = self._decisions(body.event)
+        most = EVENTS_LEAST if out() else EVENTS_TOLD
+        story, event, more_events = (
+            ([], self.last_event, False) if body.job else self._decisions(body.event, most)
+        )
         data = {
             "epoch": self._sources.epoch,
-            "seq": told if more else self._changes.last,
+            "now_s": self._sources.now(),
+            "seq": told if cut else self._changes.last,
             "event": event,
-            "more": more or more_events,
+            "more": cut or more_events or self._look.under_way,
             "whole": seq == 0,  # what the follower knew counts no more
             "jobs": jobs,
             "nodes": nodes,
@@ -273,6 +283,13 @@ class Feed:
         }
         return m.Data(data)
 
+    def _changed(self, job: int, seq: int) -> Iterable[tuple[Key, int]]:
+        """What has changed after a number, with the numbers, oldest first; 0: of all jobs."""
+        if not job:
+            return self._changes.after(seq)
+        number = self._changes.number(job)
+        return [(job, number)] if number > seq else []
+
     def _row(self, job: Job, number: int, state: State) -> msgspec.Raw:
         """A job's row, encoded once for all who follow."""
         known = self._rows.get(job.id)
@@ -283,12 +300,13 @@ class Feed:
             known = self._rows[job.id] = (number, row)
         return known[1]
 
-    def _decisions(self, after: int | None) -> tuple[list[dict[str, Any]], int, bool]:
-        """Decisions after an event; the last event that they cover; whether there are more."""
+    def _decisions(self, after: int | None, most: int) -> tuple[list[dict[str, Any]], int, bool]:
+        """Decisions of the next events, `most` at most; the last that they cover; whether there are
+        more."""
         if after is None or after > self.last_event:
             after = max(0, self.last_event - EVENTS_LATEST)
         if after < self._complete_after:
-            read = islice(self._sources.entries(after), EVENTS_TOLD)
+            read = islice(self._sources.entries(after), most)
             found = [Happened(e.seq, e.time, e.event, e.actions) for e in read]
             last = found[-1].seq if found else self._complete_after
             return decisions.plain(found), last, bool(found) and last < self.last_event
@@ -297,7 +315,7 @@ class Feed:
             if entry.seq <= after:
                 break
             newer.appendleft(entry)
-        some = list(islice(newer, EVENTS_TOLD))
+        some = list(islice(newer, most))
         if len(newer) > len(some):
             return decisions.plain(some), some[-1].seq, True
         return decisions.plain(some), self.last_event, False

@@ -41,6 +41,7 @@ from dq_server.live.recovery import recovered
 from dq_server.live.requests import answer
 from dq_server.live.snapshot_policy import SnapshotPolicy
 from dq_server.live.stall import Stall
+from dq_server.live.why import whole
 
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
@@ -103,7 +104,15 @@ class Server:
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None  # why this turn cannot be saved
         self.stall = Stall(journal, self.rebuild, monotonic)
-        self.feed = Feed(Sources(journal.entries, monotonic, self.epoch))
+        self.feed = Feed(
+            Sources(
+                entries=journal.entries,
+                monotonic=monotonic,
+                epoch=self.epoch,
+                now=self.now,
+                whole=lambda job, after_s: whole(self.desk, job, after_s),
+            )
+        )
         self.desk = Desk(
             feed=self.feed,
             apply=self.apply,

@@ -131,24 +131,21 @@ def nodes_view(state: State, places: Places) -> list[dict[str, Any]]:
     return nodes + coming
 
 
-def nodes_known(state: State, places: Places) -> dict[str, dict[str, Any]]:
-    """Of each node what changes seldom: all but who has its processors, which jobs tell."""
-    drains, rows = Drains.of(state).nodes, {}
-    for node in state.processors.nodes.values():
-        info, drain = places.node(node.name), drains.get(node.name)
-        rows[node.name] = {
-            "name": node.name,
-            "state": str(state_of(state, node)),
-            "processors": len(node.processors),
-            "speed": node.speed,
-            "memory": node.memory or None,
-            "gpus": node.gpus,
-            "features": list(node.features),
-            "host": info.host if info else node.name,
-            "drain": drain_view(drain) if drain else None,
-            "until_s": until_s(state, node.name) if node.up else None,
-        }
-    return rows
+def node_known(state: State, places: Places, node: Node) -> dict[str, Any]:
+    """Of a node what changes seldom: all but who has its processors, which jobs tell."""
+    info, drain = places.node(node.name), Drains.of(state).nodes.get(node.name)
+    return {
+        "name": node.name,
+        "state": str(state_of(state, node)),
+        "processors": len(node.processors),
+        "speed": node.speed,
+        "memory": node.memory or None,
+        "gpus": node.gpus,
+        "features": list(node.features),
+        "host": info.host if info else node.name,
+        "drain": drain_view(drain) if drain else None,
+        "until_s": until_s(state, node.name) if node.up else None,
+    }
 
 
 def node_view(state: State, places: Places, name: str) -> dict[str, Any]:
@@ -213,8 +210,8 @@ def drain_view(drain: Drain) -> dict[str, Any]:
     }
 
 
-def why_view(scheduler: Scheduler, job: Job, now: float) -> dict[str, Any]:
-    """Why the job is where it is, and its story so far."""
+def why_view(scheduler: Scheduler, job: Job, now: float, after_s: float = 0.0) -> dict[str, Any]:
+    """Why the job is where it is, and its story so far: what was decided after a time."""
     return {
         "job": job.id,
         "state": str(job.state),
@@ -231,6 +228,7 @@ def why_view(scheduler: Scheduler, job: Job, now: float) -> dict[str, Any]:
                 "figures": d.reason.figures,
             }
             for d in job.decisions
+            if d.time_s > after_s
         ],
     }
 

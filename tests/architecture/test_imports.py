@@ -62,6 +62,11 @@ DOORS = {
     "dq_client/web/site.py": {"starlette"},
     "dq_client/web/process.py": {"uvicorn"},
     "dq_client/web/metrics.py": {"prometheus_client"},
+    # the terminal's page, an extra; its command imports them only to show it
+    "dq_client/top/app.py": {"textual"},
+    "dq_client/top/detail.py": {"textual"},
+    "dq_client/top/listing.py": {"textual"},
+    "dq_client/top/looks.py": {"textual"},
     # building libdq: an extra, for programs in C
     "resize_lib/c/build.py": {"cffi"},
     "dq_server/sim/progress.py": {"rich"},

@@ -161,6 +161,15 @@ def test_a_page_is_written_whole_or_the_reason_is_told(tmp_path: Path) -> None:
         write_report(tmp_path / "nowhere" / "r.html", CASES["one job"])
 
 
+def test_a_table_of_very_many_jobs_has_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dq_client.report.page.ROWS", 3)
+    jobs = [job(i, [], submit_s=float(i), name=f"name-{i}") for i in range(1, 6)]
+    found = page(report(jobs))
+    assert [n for n in range(1, 6) if f"name-{n}" in found.text] == [3, 4, 5]
+    assert "The latest 3 of 5: dq acct lists all." in found.words
+    assert "The latest" not in page(report(jobs[:3])).text
+
+
 def test_times_begin_with_the_submission() -> None:
     found = page(report([job(1, [stay(1, 7.0, time_s=0.5)], submit_s=2.0, end_s=12.0)], about=1))
     assert "+5 s" in found.words  # the first stay began 5 s after the submission

@@ -1,9 +1,8 @@
-"""`dq watch` and `dq top`: exit codes, lines, and where they refuse."""
+"""`dq watch`: exit codes, lines, and where it refuses."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,35 +13,35 @@ from dq_client import messages as m
 from dq_client.cli import watch as module
 from dq_client.cli.main import main
 from dq_client.errors import NoServer, NotFound
-from tests.client.report_data import job, stay
+from tests.client.report_data import T0, job, stay
 
 
 class Scripted:
-    """A server whose answers to JobQuery come from a list of looks, the last one for ever."""
+    """A server whose answers to Since come from a list of looks, the last one for ever."""
 
     def __init__(self, *looks: Any) -> None:
         self.looks = list(looks)
+        self.asked = 0
 
-    @property
-    def now(self) -> Any:
-        return self.looks[0]
-
-    def call(self, body: m.RequestBody) -> m.ReplyBody:
-        if self.now is None:
-            raise NoServer("the server at nowhere does not answer (5 s)")
+    def call(self, body: m.RequestBody, timeout_s: float = 5.0) -> m.ReplyBody:
         match body:
-            case m.JobsQuery():
-                return m.Data([j for j in self.now.values() if j["end_s"] is None])
+            case m.Since():
+                if self.asked and len(self.looks) > 1:
+                    self.looks.pop(0)
+                self.asked += 1
+                return m.Data(self._answer(body))
             case m.JobQuery(number):
-                wanted = number or max(self.now, default=0)
-                if wanted not in self.now:
-                    raise NotFound(f"no job {number}")
-                return m.Data(self.now[wanted])
-            case m.StatusQuery():
-                return m.Data({"now_s": time.time()})
-            case m.WhyQuery(number):
-                return m.Data({"story": self.now[number]["story"]})
+                raise NotFound(f"no job {number}")
         raise AssertionError(f"a watch does not ask {body}")
+
+    def _answer(self, body: m.Since) -> dict[str, Any]:
+        now = self.looks[0]
+        if now is None:
+            raise NoServer("the server at nowhere does not answer (5 s)")
+        rows = [job for number, job in now.items() if body.job in (0, number)]
+        first = self.asked == 1
+        place = {"epoch": 1, "seq": self.asked, "event": 1, "whole": first, "more": False}
+        return {**place, "now_s": T0 + self.asked, "jobs": rows, "gone": [], "processors": 4}
 
 
 def dq(monkeypatch: pytest.MonkeyPatch, server: Any, *words: Any) -> Any:
@@ -51,8 +50,6 @@ def dq(monkeypatch: pytest.MonkeyPatch, server: Any, *words: Any) -> Any:
         yield server
 
     monkeypatch.setattr(module, "server", connected)
-    # Time passes: the next look is due.
-    monkeypatch.setattr(time, "sleep", lambda _: server.looks.pop(0))
     with pytest.raises(SystemExit) as left:
         main(list(words))
     return left.value.code
@@ -118,10 +115,3 @@ def test_to_keep_watching_one_job_makes_no_sense(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dq(monkeypatch, Scripted({}), "watch", "--job", "1", "--keep") == 2
-
-
-def test_top_wants_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert dq(monkeypatch, Scripted({}), "top") == 2
-    assert "use dq watch" in capsys.readouterr().err

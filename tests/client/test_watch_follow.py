@@ -17,23 +17,30 @@ def running(number: int = 1, size: int = 1, points: int = 0, **changes: Any) -> 
 
 
 class Cluster:
-    """Stands for the server: what a look finds is set by the test."""
+    """Stands for the server: what an answer tells is set by the test."""
 
     def __init__(self, follower: Follower) -> None:
         self.follower = follower
         self.jobs: dict[int, dict[str, Any]] = {}
-        self.asked_stories: list[int] = []
+        self.told: dict[int, dict[str, Any]] = {}
+        self.whole = True
 
-    def look(self, now_s: float = 100.0) -> Any:
+    def look(self, now_s: float = 100.0, *, more: bool = False) -> Any:
         follower = self.follower
-        last_id = max(self.jobs, default=0)
-        views = [j for j in self.jobs.values() if j["end_s"] is None]
-        if follower.only is not None:
-            views = [self.jobs[follower.only]]
-        views += [self.jobs[n] for n in follower.missing(views, last_id)]
-        self.asked_stories = [v["id"] for v in views if follower.changed(v)]
-        stories = {n: self.jobs[n]["story"] for n in self.asked_stories}
-        events = follower.take(views, stories, last_id, T0 + now_s)
+        after_s = follower.stories_s
+        changed = {k: j for k, j in self.jobs.items() if self.whole or self.told.get(k) != j}
+        rows = [
+            {k: v for k, v in job.items() if k != "story"}
+            if after_s is None
+            else {**job, "story": [x for x in job["story"] if x["time_s"] > after_s]}
+            for job in changed.values()
+            if follower.only in (None, job["id"])
+        ]
+        gone = sorted(self.told.keys() - self.jobs.keys())
+        self.told = {k: dict(j) for k, j in self.jobs.items()}
+        answer = {"now_s": T0 + now_s, "jobs": rows, "gone": gone, "more": more}
+        events = follower.take({**answer, "whole": self.whole})
+        self.whole = False
         return [(e.job, e.event, e.what) for e in events]
 
 
@@ -59,15 +66,26 @@ def test_new_decisions_are_told_once_and_in_order() -> None:
     assert cluster.look(now_s=6) == [(1, "decision", "shrink")]
 
 
-def test_a_job_that_stands_still_is_not_asked_for_its_story() -> None:
+def stories_s(cluster: Cluster) -> float:
+    found = cluster.follower.stories_s
+    assert found is not None
+    return found
+
+
+def test_stories_are_asked_for_from_the_last_look_on() -> None:
     cluster = Cluster(Follower())
-    cluster.jobs = {1: running()}
-    cluster.look()
-    cluster.look()
-    assert cluster.asked_stories == []
-    cluster.jobs = {1: running(points=1)}
-    cluster.look()
-    assert cluster.asked_stories == [1]
+    found = [cluster.follower.stories_s]
+    cluster.look(now_s=5, more=True)
+    found.append(cluster.follower.stories_s)
+    assert found == [None, None]  # nobody wants what was decided long ago
+    cluster.look(now_s=6)
+    told = [stories_s(cluster)]
+    cluster.look(now_s=9, more=True)
+    told.append(stories_s(cluster))
+    cluster.look(now_s=9)
+    told.append(stories_s(cluster))
+    assert told[0] < T0 + 6
+    assert told[1:] == [told[0], told[0] + 3]
 
 
 def test_going_on_for_the_same_cause_is_told_once() -> None:
@@ -84,7 +102,7 @@ def test_going_on_for_the_same_cause_is_told_once() -> None:
 
 def test_a_job_that_came_and_went_between_two_looks_is_told_whole() -> None:
     cluster = Cluster(Follower())
-    cluster.look()
+    cluster.look(now_s=0)
     story = [line(1, "start", "started"), line(2, "failed", "exit")]
     cluster.jobs = {1: job(1, [stay(1, 1)], end_s=2.0, state="failed", story=story)}
     assert cluster.look() == [(1, "decision", "start"), (1, "state", "failed")]
@@ -125,15 +143,53 @@ def test_a_requeued_job_is_told_to_wait_and_to_run_again() -> None:
         assert cluster.look() == [(1, "state", expected)]
 
 
+def test_a_server_that_starts_again_tells_nothing_twice() -> None:
+    cluster = Cluster(Follower())
+    story = [line(1, "start", "s"), line(2, "expand", "probe")]
+    ended = job(1, [stay(1, 0)], end_s=3.0, story=[])
+    cluster.jobs = {1: ended, 2: running(2, story=story)}
+    cluster.look(now_s=5)
+    cluster.whole = True
+    cluster.jobs[3] = running(3, story=[line(6, "start", "s")])
+    assert cluster.look(now_s=7) == [(3, "decision", "start"), (3, "state", "running")]
+    assert cluster.follower.active.keys() == {2, 3}
+
+
+def test_a_job_forgotten_at_its_end_is_asked_for() -> None:
+    cluster = Cluster(Follower())
+    cluster.jobs = {1: running(), 2: job(2, [stay(1, 0)], end_s=1.0)}
+    cluster.look(now_s=5)
+    cluster.jobs = {}
+    assert cluster.look(now_s=6) == []
+    assert cluster.follower.forgotten == [1]
+    view = job(1, [stay(1, 0.0)], end_s=6.0, state="failed")
+    found = cluster.follower.take_forgotten(view, [line(5.5, "kill", "k")], T0 + 6)
+    assert [(e.job, e.what) for e in found] == [(1, "kill"), (1, "failed")]
+    assert not cluster.follower.active
+    cluster.look(now_s=7)
+    assert cluster.follower.forgotten == []
+
+
+def test_a_job_that_ended_while_the_server_was_another_is_asked_for() -> None:
+    cluster = Cluster(Follower())
+    cluster.jobs = {1: running(), 2: running(2)}
+    cluster.look(now_s=5)
+    cluster.whole, cluster.jobs, cluster.told = True, {2: running(2)}, {}
+    cluster.look(now_s=6, more=True)
+    assert cluster.follower.forgotten == []
+    cluster.look(now_s=6)
+    assert cluster.follower.forgotten == [1]
+
+
 def test_names_and_reasons_lose_their_control_characters() -> None:
-    follower = Follower(only=1)
-    view = running(name="a\x1bb", story=[line(1, "start", "s", text="x\ny")])
-    events = follower.take([view], {1: view["story"]}, 1, T0)
+    cluster = Cluster(Follower(only=1))
+    cluster.jobs = {1: running(name="a\x1bb", story=[line(1, "start", "s", text="x\ny")])}
+    answer = {"now_s": T0, "jobs": list(cluster.jobs.values()), "gone": [], "more": False}
+    events = cluster.follower.take({**answer, "whole": True})
     assert {(e.name, e.reason) for e in events} == {("a�b", ""), ("a�b", "x�y")}
 
 
 def test_a_decision_long_past_is_told_with_the_processors_of_its_time() -> None:
-    follower = Follower(only=1)
     story = [
         line(-1, "wait", "w"),
         line(1, "start", "s"),
@@ -141,7 +197,8 @@ def test_a_decision_long_past_is_told_with_the_processors_of_its_time() -> None:
         line(5, "end", "e"),
     ]
     view = job(1, [stay(1, 0.0), stay(4, 3.0)], end_s=6.0, story=story)
-    events = follower.take([view], {1: story}, 1, T0 + 9)
+    answer = {"now_s": T0 + 9, "jobs": [view], "gone": [], "more": False, "whole": True}
+    events = Follower(only=1).take(answer)
     assert [(e.what, e.processors) for e in events if e.event == "decision"] == [
         ("wait", 0), ("start", 1), ("expand", 4), ("end", 4),
     ]  # fmt: skip

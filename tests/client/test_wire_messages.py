@@ -91,7 +91,7 @@ BYTES = {
     "JobJoining": ("fccd2d57c0349a1d", "fccd2d57c0349a1d"),
     "RankReport": ("94ee92336660692a", "0580eab159fd5af8"),
     "ReleaseSize": ("49034e88ec8e3761", "49034e88ec8e3761"),
-    "Since": ("8720b0671ef2faa6", "e9ccf393625408e5"),
+    "Since": ("aeaae0627aeb3226", "7e512fda7f5f1bb0"),
     "Ordered": ("b16ab54a4ebba3f8", "de237c2bdcdb9fd2"),
 }
 

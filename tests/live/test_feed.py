@@ -11,7 +11,9 @@ import pytest
 
 from dq_client import messages as m
 from dq_client.connection import Connection
-from dq_server.live import feed
+from dq_client.following.one_job import looks
+from dq_client.following.place import Place
+from dq_server.live import feed, feed_look
 from tests.live.serving import Serving, answer_of, submission
 
 
@@ -152,6 +154,62 @@ def test_decisions_are_the_same_from_memory_and_from_the_journal(served: Serving
     assert later.decisions == reader.decisions
 
 
+def test_who_follows_one_job_hears_of_no_other(served: Serving) -> None:
+    agent, user, line = served.agent("a", "n1"), served.role("user"), served.role("viewer")
+    for k in range(3):
+        user.call(submission(f"job {k}", 2))
+    place = Place(job=1)
+    first = place.look(line)
+    assert [job["id"] for job in first["jobs"]] == [1]
+    assert (first["nodes"], first["decisions"], first["more"]) == ([], [], False)
+    sent = line.send(m.Since(first["epoch"], first["seq"], None, 30.0, job=1))
+    user.call(m.Hold(3))
+    assert line.receive(3 * feed.EVERY_S) is None
+    agent.call(m.AppStarted(1, 1, 100))
+    reply = line.receive(10.0)
+    assert isinstance(reply, m.Reply) and reply.id == sent
+    assert [job["state"] for job in answer_of(m.Data, reply.body).data["jobs"]] == ["running"]
+    assert Place(job=9).look(line)["jobs"] == []
+
+
+def test_a_story_is_told_from_a_time_on(served: Serving) -> None:
+    agent, user, line = served.agent("a", "n1"), served.role("user"), served.role("viewer")
+    user.call(submission("first", 2))
+    agent.call(m.AppStarted(1, 1, 100))
+    place = Place()
+    (job,) = place.look(line, stories_s=0.0)["jobs"]
+    whole, why = (answer_of(m.Data, line.call(ask)).data for ask in (m.JobQuery(1), m.WhyQuery(1)))
+    codes = [{reason["code"] for reason in told["now"]} for told in (job, why)]
+    assert codes[0] == codes[1] and job["story"] == why["story"]
+    assert {k: v for k, v in job.items() if k not in ("now", "story")} == whole
+    started_s = job["story"][-1]["time_s"]
+    user.call(m.Kill(1))
+    (later,) = place.look(line, stories_s=started_s)["jobs"]
+    assert [told["what"] for told in job["story"] + later["story"]] == ["start", "kill"]
+    assert "story" not in Place().look(line)["jobs"][0]
+
+
+def test_those_who_wait_for_one_job_are_counted_apart(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "WAITING_MAX", 1)
+    monkeypatch.setattr(feed, "WAITING_FOR_ONE_MAX", 2)
+    served.agent("a", "n1")
+    served.role("user").call(submission("first"))
+    lines = [served.role("viewer") for _ in range(5)]
+    asked = []
+    for k, line in enumerate(lines):
+        told = Place(job=int(k != 0)).look(line)
+        asked.append(m.Since(told["epoch"], told["seq"], told["event"], 30.0, job=int(k != 0)))
+    for line, body in zip(lines[:3], asked, strict=False):
+        line.send(body)
+        line.call(m.StatusQuery())
+    refused = lines[3].ask(asked[3])
+    assert isinstance(refused, m.Error) and "2 clients wait for a job" in refused.text
+    seen = looks(lines[4], 1)  # who is refused asks again and again
+    assert [next(seen)["state"] for _ in range(3)] == ["starting"] * 3
+
+
 def test_what_the_scheduler_forgets_is_gone(served: Serving) -> None:
     served.agent("a", "n1")
     user, reader = served.role("user"), Reader(served.role("viewer"))
@@ -192,6 +250,62 @@ def test_many_jobs_come_in_pieces(served: Serving, monkeypatch: pytest.MonkeyPat
     reader.look()
     assert set(reader.jobs) == set(range(1, 31))
     assert reader.jobs[30]["state"] == "held"
+
+
+def test_a_look_that_takes_long_is_gone_on_with_by_the_next_answer(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is up at once, each time: an answer has one row, and a part of the look."""
+    monkeypatch.setattr(feed, "BUDGET_S", -1.0)
+    agent, user = served.agent("a", "n1", "n2"), served.role("user")
+    count = feed_look.JOBS_AT_ONCE + 40
+    user.call(submission("first", 4))
+    for k in range(count - 2):
+        user.call(submission(f"job {k}", 4))
+    user.call(submission("then", 4, after=[1]))
+    reader = Reader(served.role("viewer"))
+    first = reader.take(reader.line.call(reader.request()))
+    assert first["more"] and len(first["jobs"]) + len(first["nodes"]) == 1
+    reader.look()
+    assert set(reader.jobs) == set(range(1, count + 1))
+    assert set(reader.nodes) == {"n1", "n2"}
+    assert reader.jobs[count]["state"] == "waiting"
+    whats = [d["what"] for d in reader.decisions if d["job"]]
+    assert (whats.count("submit"), whats.count("start")) == (count, 1)
+    # No event names the job that waited; it is far behind in the look.
+    agent.call(m.AppStarted(1, 1, 100))
+    agent.call(m.AppEnded(1, 1, 0))
+    agent.call(m.Vacated(1, 1, [0, 1, 2, 3]))
+    reader.look()
+    assert reader.jobs[count]["state"] == "queued"
+
+
+def test_who_waits_hears_of_all_though_the_look_takes_long(
+    served: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "BUDGET_S", -1.0)
+    monkeypatch.setattr(feed_look, "JOBS_AT_ONCE", 1)
+    served.front.server.feed._look = feed_look.Look(
+        served.front.server.feed._touch, served.front.server.feed._lose
+    )
+    agent, user = served.agent("a", "n1"), served.role("user")
+    readers = [Reader(served.role("viewer")) for _ in range(3)]
+    user.call(submission("first", 2))
+    user.call(submission("long", 2))
+    for k in range(5):
+        user.call(submission(f"then {k}", 2, after=[1]))
+    for reader in readers:
+        reader.look()
+        reader.line.send(reader.request(30.0))
+    agent.call(m.AppStarted(1, 1, 100))
+    agent.call(m.AppEnded(1, 1, 0))
+    for reader in readers:
+        reply = reader.line.receive(10.0)
+        assert isinstance(reply, m.Reply)
+        reader.take(reply.body)
+        while reader.jobs[7]["state"] != "queued":
+            reader.look(0.3)
+        assert all(reader.jobs[k]["state"] == "queued" for k in range(3, 8))
 
 
 def test_who_follows_a_busy_server_is_answered_ten_times_a_second(served: Serving) -> None:

@@ -16,10 +16,10 @@ from dq_server.live import translate, views
 from dq_server.live.array_view import array_view, why_array
 from dq_server.live.configuration import launching_words
 from dq_server.live.desk import Desk
-from dq_server.live.disk_troubles import troubles_of
 from dq_server.live.pool_view import pool_view
 from dq_server.live.requests.call import VERSION, Call, handles
 from dq_server.live.requests.output import archived
+from dq_server.live.why import why
 
 
 @handles(m.Submit)
@@ -124,12 +124,7 @@ def why_query(desk: Desk, call: Call[m.WhyQuery]) -> m.ReplyBody:
         job = desk.job(call.body.job)
     except UnknownJob as unknown:
         return m.Data(archived(desk, call.body.job, unknown)["why"])
-    view = views.why_view(desk.scheduler, job, desk.now())
-    troubles = troubles_of(desk, job)
-    if desk.stall:
-        troubles.insert(0, ("stalled", desk.stall.text))
-    view["now"][:0] = [{"code": code, "text": text, "figures": {}} for code, text in troubles]
-    return m.Data(view)
+    return m.Data(why(desk, job))
 
 
 @handles(m.StatusQuery)

@@ -6,18 +6,19 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer
+from dq_client.following.model import Model
+from dq_client.following.place import Place
 from dq_client.home import Home
 from dq_client.hosts.bringup import noted_hosts
 from dq_client.slurm import settings
-from dq_client.web.model import Model
 
 WAIT_S = 2.0  # the server answers then, if nothing happens
+WITHIN_S = 2.0  # after that it is away
 ANSWER_WITHIN_S = 4.0
 RETRY_S = 0.3
 GONE_AFTER_S = 10.0  # without a server and agents: somebody has taken the cluster down
@@ -32,7 +33,7 @@ class Follower(threading.Thread):
         super().__init__(daemon=True, name="follower")
         self._home, self._model, self._news, self._end = home, model, news, end
         self._stopped = threading.Event()
-        self._place: dict[str, Any] = {"epoch": 0, "seq": 0, "event": None}
+        self._place = Place()
 
     def stop(self) -> None:
         """Ask for nothing more, and wait until the connection is closed."""
@@ -57,12 +58,7 @@ class Follower(threading.Thread):
             self._stopped.wait(RETRY_S)
 
     def _look(self, connection: Connection) -> None:
-        p = self._place
-        body = m.Since(epoch=p["epoch"], seq=p["seq"], event=p["event"], wait_s=WAIT_S)
-        reply = connection.call(body, ANSWER_WITHIN_S)
-        assert isinstance(reply, m.Data)
-        self._place = reply.data
-        self._model.take(reply.data)
+        self._model.take(self._place.look(connection, wait_s=WAIT_S, within_s=WITHIN_S))
         self._news()
 
     def _is_gone(self) -> bool:

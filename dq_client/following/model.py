@@ -88,7 +88,7 @@ class Model:
             )
             if whole:
                 number, told = 0, self._told - len(self._decisions)
-            found = [key for key, _ in self._changes.since(number)]
+            found = [key for key, _ in self._changes.after(number)]
             rows = {key: self._rows[key] for key in found if key in self._rows}
             news = {
                 "whole": whole,
