@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import psutil
@@ -25,7 +25,6 @@ from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, NotNow, Refused, Timeout, UsageError
 from dq_client.hardware import shared_out
 from dq_client.home import Home, is_alive, machine
-from dq_client.web import running
 
 if TYPE_CHECKING:
     from dq_client.agent.fleet import Fleet
@@ -54,11 +53,11 @@ def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> N
 def start_server(home: Home, options: list[str]) -> dict[str, object]:
     """Start the server in the background; returns its server file once it serves."""
     home.create()
-    process = _start(home, "server", ["-m", "dq_server.live", *options])
+    process = start(home, "server", ["-m", "dq_server.live", *options])
 
     def ready() -> bool:
         if process.poll() is not None:  # else its end would be reported as a time-out
-            raise _last_words(home, "server", process.returncode)
+            raise last_words(home, "server", process.returncode)
         try:
             return bool(home.server()["pid"] == process.pid)
         except NoServer:
@@ -70,27 +69,6 @@ def start_server(home: Home, options: list[str]) -> dict[str, object]:
         process.terminate()
         raise
     return home.server()
-
-
-def start_page(home: Home, port: int) -> dict[str, Any]:
-    """Start the live page in the background; returns its file once it takes requests."""
-    process = _start(home, "web", ["-m", "dq_client.web.process", "--port", str(port)])
-
-    def ready() -> bool:
-        if process.poll() is not None:
-            raise _last_words(home, "web", process.returncode)
-        info = running.running(home)
-        return info is not None and info["pid"] == process.pid
-
-    try:
-        wait_until(ready, PATIENCE_S, f"the page did not start in {PATIENCE_S:g} s")
-    except BaseException:
-        process.terminate()
-        raise
-    info = running.running(home)
-    if info is None:
-        raise DQError("the page has ended at once: see log/web.err")
-    return info
 
 
 def start_agent(
@@ -108,7 +86,7 @@ def start_agent(
     words = ["-m", "dq_client.agent", "--name", name, "--nodes", described]
     if leave_within_s is not None:
         words += ["--leave-within", str(leave_within_s)]
-    process = _start(home, f"agent-{name}", [*words, "--interface", interface])
+    process = start(home, f"agent-{name}", [*words, "--interface", interface])
     return process.pid
 
 
@@ -120,16 +98,17 @@ def start_agents(
 ) -> None:
     """Start many agents in the background, all forked from one process that ends at once."""
     words = ["-m", "dq_client.agent", "--fleet"]
-    process = _start(home, "fleet", words, stdin=subprocess.PIPE)
+    process = start(home, "fleet", words, stdin=subprocess.PIPE)
     wanted = {"agents": agents, "slowed": slowed, "interface": interface}
     process.communicate(msgspec.json.encode(wanted), timeout=PATIENCE_S)
     if process.returncode != 0:
-        raise _last_words(home, "fleet", process.returncode)
+        raise last_words(home, "fleet", process.returncode)
 
 
-def _start(
+def start(
     home: Home, what: str, words: list[str], stdin: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
+    """Start a part of this cluster in the background; what it writes is in log/WHAT.err."""
     if why := storage.fault(home.root):  # what it has to say of that could not be written either
         raise DQError(why)
     home.log.mkdir(mode=0o700, exist_ok=True)
@@ -145,7 +124,7 @@ def _start(
         )
 
 
-def _last_words(home: Home, what: str, code: int) -> DQError:
+def last_words(home: Home, what: str, code: int) -> DQError:
     """The error of a part that ended while starting: the last line that it wrote."""
     try:
         lines = (home.log / f"{what}.err").read_text().strip().splitlines()
@@ -189,19 +168,19 @@ def make_fleet(home: Home, cluster: Cluster, mechanism: str) -> Fleet:
 
 def start_nodes(home: Home, fleet: Fleet) -> None:
     """Start the agents of a fleet whose nodes have namespaces of their own."""
-    process = _start(home, "fleet", ["-m", "dq_client.emulation.fleet"], stdin=subprocess.PIPE)
+    process = start(home, "fleet", ["-m", "dq_client.emulation.fleet"], stdin=subprocess.PIPE)
     process.communicate(msgspec.json.encode(fleet), timeout=PATIENCE_S)
     if process.returncode != 0:
-        raise _last_words(home, "fleet", process.returncode)
+        raise last_words(home, "fleet", process.returncode)
 
 
 def start_supervisor(home: Home) -> None:
     """Start what starts the agents of the home's record, and starts them again if they die."""
-    process = _start(home, "supervisor", ["-m", "dq_client.agent.supervisor"])
+    process = start(home, "supervisor", ["-m", "dq_client.agent.supervisor"])
 
     def ready() -> bool:
         if process.poll() is not None:
-            raise _last_words(home, "supervisor", process.returncode)
+            raise last_words(home, "supervisor", process.returncode)
         return supervision.pid_of(home) == process.pid
 
     wait_until(ready, PATIENCE_S, f"the agents' supervisor did not start in {PATIENCE_S:g} s")

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dq_client import bringup
+from dq_client import beside, bringup
 from dq_client import messages as m
 from dq_client.cli import upkeep_commands
 from dq_client.cli.output import note, print_json, say
@@ -24,7 +24,6 @@ from dq_client.examples import cluster_file
 from dq_client.home import Home, is_alive
 from dq_client.hosts.filesystem import network_kind
 from dq_client.slurm import settings
-from dq_client.web import running
 
 HEARTBEAT_S_MAX = 3600.0
 SLURM = "slurm"
@@ -261,9 +260,9 @@ def _bring_down(home: Home, *, force: bool) -> None:
     try:
         _bring_cluster_down(home, force=force)
     except NoServer:
-        running.stop(home)
+        beside.stop_all(home)
         raise
-    running.stop(home)  # not before: it stays if the cluster does
+    beside.stop_all(home)  # not before: it stays if the cluster does
 
 
 def _bring_cluster_down(home: Home, *, force: bool) -> None:

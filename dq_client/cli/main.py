@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("watch", "watch", "Follow jobs as they grow and shrink."),
     "top": ("top", "top", "Follow jobs, nodes and decisions on the whole terminal."),
     "web": ("web", "web", "Show the cluster live in a browser."),
+    "hooks": ("hooks", "hooks", "Call commands and URLs when a job ends or a node is lost."),
     "backup": ("upkeep_commands", "backup", "Write journal, keys and configuration to a file."),
     "restore": ("upkeep_commands", "restore", "Put a backup into a stopped home."),
     "completion": ("completion", "completion", "Print a script: words completed by a shell."),

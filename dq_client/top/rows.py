@@ -26,10 +26,10 @@ STATE_TONE = {
     **dict.fromkeys(("failed", "killed", "killing", "lost", "away"), BAD),
 }
 DECISION_TONE = {
-    **dict.fromkeys(("expand", "start", "committed", "regrid", "joined"), BUSY),
+    **dict.fromkeys(("expand", "start", "committed", "regrid", "node up"), BUSY),
     **dict.fromkeys(("shrink", "aborted", "warn", "drain"), WAITS),
     "done": GOOD,
-    **dict.fromkeys(("failed", "killed", "kill", "lost"), BAD),
+    **dict.fromkeys(("failed", "killed", "kill", "node lost"), BAD),
 }
 
 

@@ -8,21 +8,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import secrets
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 
-import psutil
 import uvicorn
 
+from dq_client import beside
 from dq_client.errors import DQError, UsageError
 from dq_client.following.follower import Asker, Follower
 from dq_client.following.model import Model
-from dq_client.home import Home, created_s, machine, write_private
-from dq_client.web import running
+from dq_client.home import Home
 from dq_client.web.gate import Gate
 from dq_client.web.site import Site
 
@@ -62,9 +60,7 @@ def serve(home: Home, port: int, ready: Callable[[str], None]) -> None:
 
 def _announce(home: Home, port: int, token: str) -> str:
     url = f"http://{ADDRESS}:{port}/?token={token}"
-    me = psutil.Process()
-    info = {"pid": me.pid, "create_time": created_s(me.pid), "machine": machine(), "port": port}
-    write_private(running.file_of(home), json.dumps({**info, "url": url}))
+    beside.announce(home, "web", port=port, url=url)
     return url
 
 
@@ -101,7 +97,7 @@ async def _serve(home: Home, bound: socket.socket, token: str, ready: Callable[[
     try:
         await server.serve(sockets=[bound])
     finally:
-        running.file_of(home).unlink(missing_ok=True)
+        beside.file_of(home, "web").unlink(missing_ok=True)
         await asyncio.to_thread(follower.stop)
         asker.close()
 

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dq_client import beside
+
 pytest.importorskip("uvicorn", reason="dq web needs the extra web")
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from dq_client.web import running
 from harness.live import Live
 
 pytestmark = pytest.mark.live
@@ -92,7 +93,7 @@ def test_a_cluster_is_seen_and_nothing_more_can_be_done(cluster: Live) -> None:
     for path in ("/", "/api/state", "/metrics", "/api/events", "/static/page.js"):
         assert page.get(path, Accept="*/*")[0] == 401
     # It holds the key of a viewer: tests/live/test_access.py shows what that may not do.
-    assert running.file_of(cluster.home).stat().st_mode & 0o777 == 0o600
+    assert beside.file_of(cluster.home, "web").stat().st_mode & 0o777 == 0o600
     assert "token" not in (cluster.home.log / "web.err").read_text()
 
 
@@ -121,8 +122,8 @@ def test_it_goes_on_with_the_next_server_and_ends_with_the_cluster(cluster: Live
     cluster.dq("server", "start", "--detach")
     page.until(lambda s: s["status"]["up"] and s["status"]["epoch"] == 2 and len(s["nodes"]) == 4)
     cluster.dq("down")
-    assert running.running(cluster.home) is None
-    assert not running.file_of(cluster.home).exists()
+    assert beside.running(cluster.home, "web") is None
+    assert not beside.file_of(cluster.home, "web").exists()
     with pytest.raises(urllib.error.URLError):
         page.get("/")
 

@@ -1,0 +1,70 @@
+"""`dq hooks`: call commands and URLs when a job has ended or a node is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dq_client import beside
+from dq_client.cli.output import note, print_json, say
+from dq_client.cli.requests import json_option
+from dq_client.errors import NotFound, UsageError
+from dq_client.home import Home
+
+
+@click.group()
+def hooks() -> None:
+    """Call commands and URLs when a job has ended or a node is lost (docs/hooks.md)."""
+
+
+@hooks.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--detach", is_flag=True, help="Return once they follow the cluster.")
+def run(file: Path, detach: bool) -> None:
+    """Call the hooks of FILE from now on, or from where they were; Ctrl-C ends it."""
+    from dq_client.hooks import config
+
+    home = Home.default()
+    found = config.read(file)  # before anything is started
+    home.server()
+    if (known := beside.running(home, "hooks")) is not None:
+        raise UsageError(f"hooks of {known['file']} run already: dq hooks stop first")
+    if detach:
+        beside.start_hooks(home, file.absolute())
+        note(f"{len(found)} hooks follow the cluster: log/hooks.err has what fails")
+        return
+    from dq_client.hooks import process
+
+    note("Ctrl-C ends it")
+    process.serve(home, found, file)
+
+
+@hooks.command("stop")
+def stop() -> None:
+    """Call nobody any more; what happens meanwhile is called for at the next start."""
+    if not beside.stop(Home.default(), "hooks"):
+        raise NotFound("no hooks of this cluster run here")
+    note("the hooks have ended")
+
+
+@hooks.command("status")
+@json_option
+def status(as_json: bool) -> None:
+    """Show which hooks run, and how each of them stands."""
+    info = beside.running(Home.default(), "hooks")
+    if info is None:
+        raise NotFound("no hooks of this cluster run here: dq hooks run FILE starts them")
+    if as_json:
+        print_json(pid=info["pid"], file=info["file"], hooks=info["hooks"])
+        return
+    say(f"{info['file']}  (pid {info['pid']})")
+    for hook in info["hooks"]:
+        told = f"{hook['delivered']} calls, {hook['failed_tries']} tries failed"
+        if hook["given_up"]:
+            told += f", {hook['given_up']} given up"
+        if hook["waiting"]:
+            told += f"; {hook['waiting']} to come"
+        if hook["trouble"]:
+            told += f"; last trouble: {hook['trouble']}"
+        say(f"  {hook['name']}: {told}")
