@@ -1,7 +1,7 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
 
-.PHONY: demo test test-slurm test-mpi lint check mutants fix venv clean
+.PHONY: demo docs test test-slurm test-mpi lint check mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -42,6 +42,11 @@ test-mpi:
 	        "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100"; } || exit 1; \
 	    $$env/bin/pytest tests/live/test_restarted_apps.py || exit 1; \
 	done
+
+# the documentation as a site: site/index.html
+docs: venv
+	$(VENV)/bin/pip install --quiet -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
 
 # format, lint, strict types
 lint: venv

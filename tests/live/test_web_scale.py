@@ -1,14 +1,17 @@
 """The live page with 10,000 jobs on 1,000 nodes: what is not in sight is not made.
 
-By hand: `pytest -m slow -s tests/live/test_web_scale.py` prints frames per second while it scrolls.
+By hand: `pytest -m slow -s tests/live/test_web_scale.py` prints frames per second while it scrolls,
+and what the page has in memory over ten minutes of updates.
 """
 
 from __future__ import annotations
 
+import asyncio
+import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,17 +77,28 @@ def answer(**news: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def served(model: Model) -> Iterator[tuple[str, Site]]:
-    """The site over a model that no server has filled."""
+def served(model: Model) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The site over a model that no server has filled: its address, and what to call after news."""
+    loops = list[asyncio.AbstractEventLoop]()
+
+    class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            loops.append(asyncio.get_running_loop())
+            await super().startup(sockets)
+
+    def told() -> None:
+        for loop in loops:
+            loop.call_soon_threadsafe(site.changed)
+
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port, site = bound.getsockname()[1], Site(model, None)  # type: ignore[arg-type]
         config = uvicorn.Config(Gate(site.app(), "t", port), log_level="warning")
         config.timeout_graceful_shutdown = 1
-        server = uvicorn.Server(config)
+        server = Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{port}/?token=t", site
+            yield f"http://127.0.0.1:{port}/?token=t", told
         finally:
             server.should_exit = True
             thread.join(20)
@@ -107,3 +121,54 @@ def test_ten_thousand_jobs_on_a_thousand_nodes() -> None:
                 rate, rows = driver.execute_async_script(FRAMES, box)
                 print(f"{window:>4} s shown, {box:13} {rate:5.0f} frames a second, {rows} rows")
                 assert rows < 100, "rows out of sight were made"
+
+
+UPDATES_S, PER_UPDATE = 0.2, 40
+
+
+def decision(n: int, job: int) -> dict[str, Any]:
+    fixed = {"what": "expand", "node": "", "processors": 8, "code": "probe", "figures": {"size": 4}}
+    return {"event": n, "time_s": time.time(), "job": job, "text": "4 are idle: try 8", **fixed}
+
+
+def in_memory(driver: Any) -> dict[str, float]:
+    """What the page has after the garbage is collected."""
+    driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+    found = driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    return {m["name"]: m["value"] for m in found}
+
+
+@pytest.mark.timeout(0)
+def test_ten_minutes_of_updates_leave_the_memory_flat() -> None:
+    """Some jobs end, others start, all the time; 200 rows and 200 decisions a second."""
+    now, model, rng = time.time(), Model(), random.Random(1)
+    model.take(answer(whole=True, nodes=[node(n) for n in range(NODES)]))
+    model.take(answer(jobs=[job(n, now) for n in range(1, JOBS + 1)]))
+    story = list[tuple[float, dict[str, float]]]()
+    with served(model) as (url, news), browser() as driver:
+        driver.execute_cdp_cmd("Performance.enable", {})
+        driver.get(url)
+        until(driver, "document.querySelectorAll('#nodes .row').length", lambda n: n > 5, 60)
+        began_s, count, latest = time.monotonic(), 0, JOBS
+        while time.monotonic() - began_s < 600:
+            changed = [job(rng.randrange(latest - JOBS + 1, latest + 1), time.time())
+                       for _ in range(PER_UPDATE - 2)]  # fmt: skip
+            latest += 2
+            count += PER_UPDATE
+            model.take(answer(
+                jobs=[*changed, job(latest - 1, now), job(latest, now)],
+                gone=[latest - JOBS - 1, latest - JOBS],
+                decisions=[decision(count + k, latest) for k in range(PER_UPDATE)],
+            ))  # fmt: skip
+            news()
+            time.sleep(UPDATES_S)
+            if time.monotonic() - began_s > 60 * (len(story) + 1):
+                has = in_memory(driver)
+                story.append((has["JSHeapUsedSize"] / 1e6, has))
+                print(f"minute {len(story)}: {story[-1][0]:.1f} MB, {has['Nodes']:.0f} nodes,"
+                      f" {has['JSEventListeners']:.0f} listeners, {count} rows told")  # fmt: skip
+        assert driver.execute_script("return document.querySelectorAll('.row').length") > 10
+    early, late = story[1][1], story[-1][1]
+    assert late["JSHeapUsedSize"] < 1.2 * early["JSHeapUsedSize"]
+    assert late["Nodes"] < 1.2 * early["Nodes"] + 500
+    assert late["JSEventListeners"] < 1.2 * early["JSEventListeners"] + 50
