@@ -23,6 +23,7 @@ from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.handover import Handover
 from dq_client.agent.holdings import Holdings
 from dq_client.agent.own_ranks import OwnRanks
+from dq_client.agent.reports import REPORT_AGAIN_S
 from dq_client.agent.vacancies import Vacancies
 from dq_client.connection import Connection
 from dq_client.errors import DQError
@@ -138,12 +139,20 @@ class Agent:
         last_work_s = min(LAST_WORK_S, self.leave_within_s / 4)
         return max(0.0, self._leaves_by_s - last_work_s - self.context.clock())
 
+    @property
+    def _hurries(self) -> bool:
+        """Whether it was told to go, and the server knows it."""
+        return self._leaves_by_s is not None and not self._hello
+
     def turn(self) -> None:
         """One turn of the loop."""
         self._check_connection()
         self._read_messages()
         self._watch()
-        self.context.reports.send(self.context.clock(), self.context.send)
+        # The end of its last ranks may be told before the resize that they left by, and then counts
+        # only when it is told again.
+        again_s = LEAVING_BEAT_S if self._hurries else REPORT_AGAIN_S
+        self.context.reports.send(self.context.clock(), self.context.send, again_s)
         self._heartbeat()
         self._watch_leaving()
         if self.handover.begun:
@@ -240,8 +249,7 @@ class Agent:
 
     def _heartbeat(self) -> None:
         now = self.context.clock()
-        hurries = self._leaves_by_s is not None and not self._hello
-        pause_s = min(LEAVING_BEAT_S, self.heartbeat_s) if hurries else self.heartbeat_s
+        pause_s = min(LEAVING_BEAT_S, self.heartbeat_s) if self._hurries else self.heartbeat_s
         if now - self._last_beat < pause_s:
             return
         if self._hello:  # no welcome yet: the server was away

@@ -53,10 +53,18 @@ class Reports:
         """It does not hold any more: not said again."""
         self._open.pop(about, None)
 
-    def send(self, now: float, how: Callable[[m.RequestBody], str]) -> None:
-        """Send the reports that are due by `how`, which returns the id of the request."""
+    def send(
+        self,
+        now: float,
+        how: Callable[[m.RequestBody], str],
+        again_s: float = REPORT_AGAIN_S,
+    ) -> None:
+        """Send the reports that are due by `how`, which returns the id of the request.
+
+        again_s: until one that was not acknowledged is sent again
+        """
         for report in self._open.values():
-            if now - report.sent_s > REPORT_AGAIN_S:
+            if now - report.sent_s > again_s:
                 report.sent_s, report.request = now, how(report.body)
 
     def acknowledged(self, message: m.Reply) -> list[Tree]:

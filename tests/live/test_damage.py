@@ -140,7 +140,8 @@ def test_after_a_power_failure_only_what_was_flushed_is_missed(
     journal.append(1.0, event, event_as_json(event), [JobAccepted(1)])
     journal.commit()
     before = copied(journal.path, tmp_path / "before")
-    journal.append(2.0, event, event_as_json(event), [])  # nobody relies on it
+    tick = ev.Tick()
+    journal.append(2.0, tick, event_as_json(tick), [])  # nobody relies on it
     journal.commit()
     note = seals.note_of(journal.path).read_bytes()
     journal.close()
