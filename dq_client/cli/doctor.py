@@ -133,7 +133,10 @@ def measure_emulation(file: str, fidelity: str, busy: tuple[int, ...], as_json: 
 @click.option("--cluster", "hosts", help="Check the hosts of this cluster file, by ssh.")
 @click.option("--emulation", "cluster", help="Measure the emulated nodes of this cluster file.")
 @click.option(
-    "--fidelity", type=click.Choice(["paced", "contained", "governor", "auto"]), default="paced"
+    "--fidelity",
+    type=click.Choice(["paced", "contained", "governor", "auto"]),
+    default="paced",
+    help="How emulated nodes are slowed (docs/emulation.md).",
 )
 @click.option("--busy", default="1,9,36", help="With --emulation: nodes that compute at once.")
 @click.option("--clean", is_flag=True, help="Remove what killed contained clusters have left.")

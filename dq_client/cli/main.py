@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "backup": ("upkeep_commands", "backup", "Write journal, keys and configuration to a file."),
     "restore": ("upkeep_commands", "restore", "Put a backup into a stopped home."),
     "completion": ("completion", "completion", "Print a script: words completed by a shell."),
+    "man": ("man", "man", "Write manual pages."),
     "report": ("report", "report", "Write a report as one HTML file."),
     "acct": ("acct", "acct", "Account for what jobs have used."),
     "audit": ("audit", "audit", "Show who asked for what, from where, with the answer."),
