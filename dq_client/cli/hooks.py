@@ -60,11 +60,11 @@ def status(as_json: bool) -> None:
         return
     say(f"{info['file']}  (pid {info['pid']})")
     for hook in info["hooks"]:
-        told = f"{hook['delivered']} calls, {hook['failed_tries']} tries failed"
+        told = f"calls: {hook['delivered']}, failed tries: {hook['failed_tries']}"
         if hook["given_up"]:
-            told += f", {hook['given_up']} given up"
+            told += f", given up: {hook['given_up']}"
         if hook["waiting"]:
-            told += f"; {hook['waiting']} to come"
+            told += f", to come: {hook['waiting']}"
         if hook["trouble"]:
             told += f"; last trouble: {hook['trouble']}"
         say(f"  {hook['name']}: {told}")
