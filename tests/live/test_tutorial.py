@@ -42,4 +42,5 @@ def test_the_tutorial_runs_in_a_fresh_clone(fresh_copy: Path, tmp_path: Path) ->
     grown = [json.loads((fresh_copy / f"job-{k}.json").read_text())["job"] for k in (1, 2, 3)]
     assert [size["processors"] for size in grown[0]["sizes"]][:2] == [1, 2]
     assert grown[2]["state"] == "done"
+    assert "shrink" in (fresh_copy / "why-2").read_text(), "it gave back what the third needed"
     assert (fresh_copy / "report.html").stat().st_size > 1000
