@@ -114,6 +114,8 @@ class Top(App[str]):
         self.call_from_thread(self.exit, "the cluster is gone")
 
     def _draw_news(self) -> None:
+        if not self.is_running:  # on its way out: the lists may be gone before this timer is
+            return
         if self._news.is_set():
             self.draw()
         elif self._known_jobs:

@@ -124,6 +124,17 @@ def test_what_stands_there(model: Model, size: tuple[int, int]) -> None:
     tried(model, use, size)
 
 
+def test_news_after_the_end_are_nothing_to_show(model: Model) -> None:
+    async def use(top: Top, pilot: Pilot) -> None:
+        pass
+
+    top = tried(model, use)
+    top._draw_news()  # the timer's last turn may come while the lists are taken down
+    model.take(answer([job(9)], whole=False))
+    top.news()
+    top._draw_news()
+
+
 def test_running_jobs_come_first_and_the_queue_as_it_was_submitted(model: Model) -> None:
     async def use(top: Top, pilot: Pilot) -> None:
         assert numbers(top) == [3, 5, 1]
