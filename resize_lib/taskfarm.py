@@ -117,6 +117,8 @@ class Farms:
         if session.protector is not None:
             session.values[place] = Value(place, results)
         with loops.inside(label, kind="map") as loop:
+            # A rank that joins has been told the job's results only now, if this is its first loop.
+            results = session.job.results.setdefault(place, results)
             if loop is None:
                 done = len(results) == len(todo)
                 return in_order(results) if done else MapResults(results, len(todo))
