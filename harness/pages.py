@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.commands import ROOT
 
@@ -47,3 +46,11 @@ def blocks(*pages: str) -> Iterator[Block]:
         if not pages or page.name in pages:
             for number, (language, text) in enumerate(FENCE.findall(page.read_text())):
                 yield Block(page.name, number, language, text)
+
+
+def put(text: str, here: Mapping[str, str]) -> str:
+    """A text with these words in place of others, all of which must be there."""
+    for word, other in here.items():
+        assert word in text, f"no {word!r} in: {text}"
+        text = text.replace(word, other)
+    return text

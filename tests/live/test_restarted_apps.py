@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from harness.live import Job, Live
+from harness.pages import put
+from tests.pages.owners import of
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -91,3 +93,19 @@ def test_what_fails_in_the_middle_loses_nothing(restarting: Live, tmp_path: Path
     assert (end["processors"], end["restarts"]) == (2, 0)
     assert "data right" in restarting.dq("logs", job)
     assert not list(restarting.home.job(job).glob("copies/*/part-*"))
+
+
+def test_the_page_on_mpis_does_what_it_says(live: Live, tmp_path: Path) -> None:
+    """docs/mpi.md, its first block; under the MPI that it installs."""
+    if "Intel" not in vendor():
+        pytest.skip("make test-mpi runs it under Intel MPI")
+    (block,) = of("other-mpi")
+    script = "set -e\n" + put(block.commands(), {"dq submit": "dq submit --wait"})
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path, env=live.env, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (job,) = json.loads(live.dq("jobs", "--all", "--json"))["jobs"]
+    assert job["state"] == "done"
+    assert '"ok": true' in live.dq("logs", job["id"])
