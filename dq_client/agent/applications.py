@@ -18,6 +18,7 @@ from dq_client.launch import NOT_STARTED, LaunchError, check_program
 from dq_client.mpiexec.command import launch_command
 from dq_client.mpiexec.marks import Ranks, describe
 from dq_client.mpiexec.proxies import TORN_DOWN, Proxies
+from dq_client.ranks.marks import FILES
 
 log = logging.getLogger("dq.agent")
 
@@ -128,7 +129,7 @@ class Applications:
     def read_log(self, order: m.ReadLog) -> None:
         """An order to tell a piece of its output."""
         context = self._context
-        name = "err" if order.stream == "err" else "out"
+        name = order.stream if order.stream in FILES else "out"
         data = b""
         try:
             with (context.home.job(order.job) / name).open("rb") as f:

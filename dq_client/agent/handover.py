@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dq_client import messages as m
 from dq_client.home import Home
+from dq_client.ranks.marks import STREAMS, SUFFIX
 
 log = logging.getLogger("dq.agent")
 
@@ -96,12 +97,17 @@ def pieces(home: Home, node: str) -> Iterator[m.KeepLog]:
     numbers = sorted((int(d.name) for d in _entries(jobs) if d.name.isdecimal()), reverse=True)
     left = TOTAL_BYTES
     for job in numbers:
-        for stream in ("out", "err"):
+        for stream in STREAMS:
             path = home.job(job) / stream
             size = _size(path)
             if size:
                 left -= min(size, FILE_BYTES)
                 yield from _of_file(path, size, job, node, stream, everything=left >= 0)
+            marks = path.with_name(stream + SUFFIX)
+            known = _size(marks)
+            if 0 < size <= FILE_BYTES and 0 < known <= min(left, FILE_BYTES):
+                left -= known  # of a file whose beginning is missing they would be of other bytes
+                yield from _of_file(marks, known, job, node, marks.name, everything=True)
 
 
 def _of_file(

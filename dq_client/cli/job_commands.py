@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from dq_client import messages as m
 from dq_client.cli.output import note, print_json
@@ -15,7 +16,12 @@ from dq_client.cli.requests import JobId, JobIds, ask, json_option, records, res
 from dq_client.cli.values import parse_size
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NotFound, Refused, UsageError
+from dq_client.ranks.marks import SUFFIX, Labelled
 
+UNKNOWN = (
+    "which rank has written what is not known here: the job was submitted with --label, or its"
+    " ranks were not started by DQ, or the beginning is missing"
+)
 ERROR_LINES, ERROR_BYTES = 10, 4 << 20  # shown of a failed job; read of it at most
 
 
@@ -24,12 +30,13 @@ ERROR_LINES, ERROR_BYTES = 10, 4 << 20  # shown of a failed job; read of it at m
 @click.option("--err", "stream", flag_value="err", help="Standard error instead of output.")
 @click.option("--out", "stream", flag_value="out", default="out", hidden=True)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-l", "--label", is_flag=True, help="The rank before each line, as [3].")
 @json_option
-def logs(job_id: int, stream: str, follow: bool, as_json: bool) -> None:
+def logs(job_id: int, stream: str, follow: bool, label: bool, as_json: bool) -> None:
     """Show what a job has written."""
     with records() as connection:
         number = resolve(connection, job_id)
-        pieces = output_of(connection, number, stream, follow=follow)
+        pieces = output_of(connection, number, stream, follow=follow, label=label)
         if as_json:
             text = b"".join(pieces).decode(errors="replace")
             print_json(job={"id": number}, stream=stream, text=text)
@@ -40,7 +47,12 @@ def logs(job_id: int, stream: str, follow: bool, as_json: bool) -> None:
 
 
 def output_of(
-    connection: Connection, job_id: int, stream: str = "out", *, follow: bool = False
+    connection: Connection,
+    job_id: int,
+    stream: str = "out",
+    *,
+    follow: bool = False,
+    label: bool = False,
 ) -> Iterator[bytes]:
     """The output of a job in pieces; with `follow` until the job has ended.
 
@@ -50,7 +62,7 @@ def output_of(
     homes, elsewhere, away, any_data = set[str](), set[str](), list[str](), False
     refused: Refused | None = None
     try:
-        for reply in _pieces(connection, job_id, stream, follow=follow):
+        for reply in _pieces(connection, job_id, stream, follow=follow, label=label):
             homes.add(reply.home)
             elsewhere |= set(reply.elsewhere)
             any_data |= bool(reply.data)
@@ -61,7 +73,7 @@ def output_of(
     for node in sorted(elsewhere):
         try:
             first = True
-            for reply in _pieces(connection, job_id, stream, node=node):
+            for reply in _pieces(connection, job_id, stream, node=node, label=label):
                 if first and (reply.home in homes or not reply.data):
                     break
                 if first:
@@ -82,20 +94,41 @@ def output_of(
 
 
 def _pieces(
-    connection: Connection, job_id: int, stream: str, *, node: str = "", follow: bool = False
+    connection: Connection,
+    job_id: int,
+    stream: str,
+    *,
+    node: str = "",
+    follow: bool = False,
+    label: bool = False,
 ) -> Iterator[m.LogPiece]:
     """The file of one node."""
-    offset = 0
+    query = m.LogsQuery(job=job_id, stream=stream, node=node)
+    marks = replace(query, stream=stream + SUFFIX)
+    labelled = Labelled() if label else None
     while True:
-        query = m.LogsQuery(job=job_id, stream=stream, offset=offset, node=node)
-        reply = connection.call(query)
-        assert isinstance(reply, m.LogPiece)
-        offset = reply.offset
-        yield reply
+        reply = _piece(connection, query)
+        query = replace(query, offset=reply.offset)
+        if labelled is None:
+            yield reply
+        else:
+            # Who has written it is noted just after it was.
+            while (more := _piece(connection, marks)).data:
+                marks = replace(marks, offset=more.offset)
+                labelled.learn(more.data)
+            yield replace(reply, data=labelled.show(reply.data))
         if reply.end or not (reply.data or follow):
-            return
+            break
         if not reply.data:
             time.sleep(0.2)
+    if labelled is not None and query.offset and not labelled.seen:
+        note(UNKNOWN)
+
+
+def _piece(connection: Connection, query: m.LogsQuery) -> m.LogPiece:
+    reply = connection.call(query)
+    assert isinstance(reply, m.LogPiece)
+    return reply
 
 
 def last_errors(connection: Connection, job_id: int) -> list[str]:

@@ -261,7 +261,7 @@ class KeepLog(RequestBody, tag="keeplog", frozen=True):
 
     job: Id
     node: Name
-    stream: Name  # "out" or "err"
+    stream: Name  # of ranks/marks.py, FILES
     offset: Id
     data: Annotated[bytes, Meta(max_length=FRAME_BYTES_MAX)]
     last: bool  # there is no more of it

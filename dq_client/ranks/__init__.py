@@ -5,7 +5,7 @@ world.py     one MPI world as one keeper has it
 dialogue.py  what ranks say on their two sockets, and what they are answered
 exchange.py  between the keepers of several nodes: barriers, worlds that join
 loss.py      a lost rank: can the others go on without it?
-output.py    whole lines of ranks' output into files
+output.py    whole lines of ranks' output into files; marks.py: which rank has written what
 program.py   what a command line runs, and running it in a forked rank
 process.py   making a process: descriptors, environment, what `ps` shows of it
 keeper.py    the parent of one job's ranks on one node: a loop over their descriptors

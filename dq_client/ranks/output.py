@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+from typing import Optional
+
+from .marks import SUFFIX, Marks, Who, label_of
 
 PIECE_BYTES = 1 << 20
 LINE_BYTES_MAX = 1 << 20  # a longer line is passed on in pieces
@@ -35,12 +38,13 @@ class File:
 
     def __init__(self, path: str) -> None:
         self._path, self._fd = path, -1
+        self._marks = Marks(path + SUFFIX)
         self.lost = 0
         self.why = ""
         self.write(b"")
 
-    def write(self, data: bytes) -> None:
-        """Append all of it."""
+    def write(self, data: bytes, who: Optional[Who] = None) -> None:
+        """Append all of it, and note who has written it unless a label says so."""
         view = memoryview(data)
         try:
             if self._fd < 0:
@@ -50,24 +54,38 @@ class File:
                 os.write(self._fd, f"\ndq: {self.lost} bytes are missing: {self.why}\n".encode())
                 self.lost = 0
             while view:
-                view = view[os.write(self._fd, view) :]
+                written = os.write(self._fd, view)
+                if who is not None:
+                    self._note(written, who)
+                view = view[written:]
         except OSError as e:
             self.lost += len(view)
             self.why = e.strerror or ""
         else:
             self.why = ""
 
+    def _note(self, written: int, who: Who) -> None:
+        try:
+            end = os.lseek(self._fd, 0, os.SEEK_CUR)
+        except OSError:  # a pipe, say
+            return
+        if end >= written:  # /dev/null stays at 0
+            self._marks.note(end - written, written, who)
+
     def close(self) -> None:
         """Nothing more comes."""
+        self._marks.close()
         if self._fd >= 0:
             os.close(self._fd)
 
 
 class Stream:
-    """One stream of one rank on its way into a file. `label` goes before each line."""
+    """One stream of one rank on its way into a file. `label`: its label goes before each line."""
 
-    def __init__(self, reading: int, file: File, label: str = "") -> None:
-        self.reading, self._file, self._label = reading, file, label.encode()
+    def __init__(self, reading: int, file: File, who: Who, *, label: bool = False) -> None:
+        self.reading, self._file = reading, file
+        self._label = label_of(who).encode() if label else b""
+        self._who = None if label else who
         self._rest = b""
 
     def fileno(self) -> int:
@@ -122,4 +140,4 @@ class Stream:
             if not data.endswith((b"\n", b"\r")):
                 data += b"\n"  # else the next label would stand in the middle of a line
         if data:
-            self._file.write(data)
+            self._file.write(data, self._who)

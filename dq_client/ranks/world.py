@@ -146,9 +146,7 @@ class World:
         start = self.start
         mine, its = socket.socketpair()
         mine_too, its_too = socket.socketpair()
-        label = f"[{number}] " if start.label else ""
-        if start.label and start.world:
-            label = f"[{start.world}.{number}] "
+        who = (start.world, number)
         out, out_end = output.pipe()
         err, err_end = output.pipe()
         given = start.input if number == 0 and start.input else os.devnull
@@ -191,8 +189,8 @@ class World:
             pmi=Channel(mine, pmi.LINE_BYTES_MAX),
             link=Channel(mine_too, pmi.LINE_BYTES_MAX),
             streams=[
-                output.Stream(out, file(start.folder, "out"), label),
-                output.Stream(err, file(start.folder, "err"), label),
+                output.Stream(out, file(start.folder, "out"), who, label=start.label),
+                output.Stream(err, file(start.folder, "err"), who, label=start.label),
             ],
         )
         self.local[number] = rank

@@ -1,6 +1,7 @@
 """Output of jobs in the server's home: what agents that left have handed over, and what is shared.
 
-    jobs/ID/nodes/NODE/{out,err}    handed over; NAME.part until all of it is there
+    jobs/ID/nodes/NODE/{out,err}    handed over; NAME.part until all of it is there. Beside each
+                                    NAME.ranks, which rank has written what (ranks/marks.py)
 
 What an agent hands over is bounded by the agent (dq_client/agent/handover.py), and again here.
 """
@@ -16,9 +17,9 @@ from dq_client import messages as m
 from dq_client.cluster import require_name
 from dq_client.errors import UsageError
 from dq_client.home import Home
+from dq_client.ranks.marks import FILES
 
 PIECE_BYTES = 256 << 10
-STREAMS = ("out", "err")
 UNFINISHED = b"\n[dq: the rest was not kept: the node was gone before it was all handed over]\n"
 
 
@@ -32,7 +33,7 @@ class KeptOutput:
         """Take in a piece; why that is impossible, or nothing."""
         if self.home is None:
             return "this server has no folder"
-        if body.stream not in STREAMS or not _is_name(body.node):
+        if body.stream not in FILES or not _is_name(body.node):
             return f"no output: {body.stream} of {body.node}"
         if body.offset + len(body.data) > m.KEPT_OUTPUT_BYTES_MAX:
             return f"more than {m.KEPT_OUTPUT_BYTES_MAX} bytes"
@@ -59,7 +60,7 @@ class KeptOutput:
         """A piece of what a node without an agent has written; None: it is not here."""
         if self.home is None or not _is_name(node):
             return None
-        name = "err" if stream == "err" else "out"
+        name = stream if stream in FILES else "out"
         folder = self.home.job(job)
         kept = folder / "nodes" / node
         piece = _piece(kept / name, offset, f"kept of {node}")

@@ -122,6 +122,13 @@ def test_a_starter_needs_the_standard_library_only() -> None:
     assert not wrong
 
 
+def test_a_starter_s_modules_import_each_other_relatively() -> None:
+    """In a job's interpreter the package has another name."""
+    for path in RANKS.glob("*.py"):
+        if path.name != "__main__.py":
+            assert "from dq_client" not in path.read_text(), path.name
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_rooms_import_only_what_they_may(room: str) -> None:
     own = room.replace("/", ".")

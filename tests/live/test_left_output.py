@@ -66,9 +66,11 @@ def test_nodes_without_a_shared_home_hand_over_what_was_written_there(
     until(kept.exists, "it is not handed over")
     until((by_ssh.home.job(2) / "nodes" / "beta" / "out").exists, "it is not handed over")
     whole = ["alpha says 0", "beta says 1", "gamma says 2"]
+    marked = ["[0] alpha says 0", "[1] beta says 1", "[2] gamma says 2"]
     for _ in range(2):
         # Gamma's agent comes back a little after the server.
         until(lambda: by_ssh.dq("logs", 1).splitlines() == whole, "it is not shown whole")
+        assert by_ssh.dq("logs", "-l", 1).splitlines() == marked
         assert by_ssh.dq("logs", 2).splitlines() == ["beta says 0"]
         assert by_ssh.dq("logs", 2, "--err") == ""
         by_ssh.dq("server", "stop")
@@ -144,6 +146,18 @@ def test_what_is_left_out_is_said(
     first = b"[dq: the first 4000 of 5000 bytes were not kept: node beta has left]\n"
     assert read(server, 2) == first + b"b" * 1000, "the newest job's, its end"
     assert read(server, 1) == b"[dq: 700 bytes were not kept: node beta left with too many]\n"
+
+
+def test_who_wrote_it_is_handed_over_with_what_is_whole(
+    agent: Home, server: KeptOutput, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "FILE_BYTES", 1000)
+    for job, text in ((1, b"short\n"), (2, b"x" * 5000)):
+        written(agent, job, text)
+        written(agent, job, b"of that", "out.ranks")
+    assert handed_over(agent, server) == []
+    assert read(server, 1, "out.ranks") == b"of that"
+    assert read(server, 2, "out.ranks") == b"", "its offsets are of the whole file"
 
 
 def test_a_part_that_is_missing_is_said(agent: Home, server: KeptOutput) -> None:
