@@ -10,7 +10,13 @@ $(VENV)/.installed: pyproject.toml
 	$(VENV)/bin/pip install --quiet -e ".[mpich,dev]"
 	touch $@
 
-demo: venv
+# what a user installs, and nothing else
+$(VENV)/.runs: pyproject.toml
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet -e ".[mpich]"
+	touch $@
+
+demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
 
 # every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time

@@ -62,7 +62,7 @@ def test_ci_and_make_run_what_the_readme_says() -> None:
     assert commands.split("\n")[:2] == ["make demo", "make test"]
     assert "make test" in (ROOT / ".ci/run").read_text()
     makefile = (ROOT / "Makefile").read_text()
-    assert '-e ".[mpich,dev]"' in makefile
+    assert '-e ".[mpich]"' in makefile and '-e ".[mpich,dev]"' in makefile
     assert "python3 -m venv" in makefile
 
 
