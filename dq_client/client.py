@@ -39,6 +39,7 @@ from dq_client.following.one_job import WAIT_S, looks
 from dq_client.following.place import Place
 from dq_client.home import Home
 from dq_client.report.growth import ENDED
+from dq_client.views import FollowedJob, JobInfo, JobRow, NodeRow, Stay, Why
 
 Plain = dict[str, Any]
 FOLLOW_S = 5.0  # of one question for what has changed
@@ -177,15 +178,15 @@ class Cluster:
         """A job by its id. Raises NotFound if there is none."""
         return Job(self, int(self._data(m.JobQuery(number))["id"]))
 
-    def jobs(self, *, active_only: bool = False) -> list[Plain]:
+    def jobs(self, *, active_only: bool = False) -> list[JobRow]:
         """All jobs that the server remembers, as in `dq jobs --json`."""
         return list(self._data(m.JobsQuery(active_only=active_only)))
 
-    def nodes(self) -> list[Plain]:
+    def nodes(self) -> list[NodeRow]:
         """All nodes, as in `dq nodes --json`."""
         return list(self._data(m.NodesQuery()))
 
-    def follow(self) -> Iterator[tuple[list[Plain], list[Event]]]:
+    def follow(self) -> Iterator[tuple[list[FollowedJob], list[Event]]]:
         """What changes: rows of jobs, and events; endless, and one item every few seconds at least.
 
         The first has the jobs that there are, and the latest events. It waits at the server and
@@ -255,9 +256,10 @@ class Job:
         return self.id
 
     @property
-    def info(self) -> Plain:
+    def info(self) -> JobInfo:
         """All that is known of it now, as in `dq job ID --json`."""
-        return dict(self.cluster._data(m.JobQuery(self.id)))
+        found: JobInfo = self.cluster._data(m.JobQuery(self.id))
+        return found
 
     @property
     def state(self) -> str:
@@ -265,7 +267,7 @@ class Job:
         return str(self.info["state"])
 
     @property
-    def sizes(self) -> list[Plain]:
+    def sizes(self) -> list[Stay]:
         """Its sizes so far, in order: processors, since when, time of an iteration, and why."""
         return list(self.info["sizes"])
 
@@ -275,9 +277,10 @@ class Job:
         found = self.info["reason"]
         return None if found is None else str(found)
 
-    def why(self) -> Plain:
+    def why(self) -> Why:
         """The decisions about it, as in `dq why ID --json`."""
-        return dict(self.cluster._data(m.WhyQuery(self.id)))
+        found: Why = self.cluster._data(m.WhyQuery(self.id))
+        return found
 
     def wait(self, timeout_s: float | None = None) -> str:
         """Wait for its end; the state it ended in.

@@ -53,7 +53,12 @@ _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
 
 
 class Link(msgspec.Struct, forbid_unknown_fields=True):
-    """The link of every emulated node."""
+    """The link of every emulated node.
+
+    rate_mbit   10^6 bits per second
+    latency_us  microseconds
+    duplex      half: sending and receiving take turns; shared: all nodes do (a hub)
+    """
 
     rate_mbit: float = 1000.0
     latency_us: float = 50.0
@@ -61,21 +66,42 @@ class Link(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NodeGroup(msgspec.Struct, forbid_unknown_fields=True):
-    """Some nodes that are alike."""
+    """Some nodes that are alike.
+
+    names       a name, a range (node[01-16]), or a list of either
+    processors  ranks at a time; hosts: all cores that a login there may use, if not given
+    speed       relative to the other nodes
+    core_share  emulated: of one core of this machine, per processor
+    python      hosts: the interpreter there that has DQ, if it is not at the path of the one here
+    home        hosts: DQ_HOME there
+    memory      that jobs may ask for, "64G" or bytes; if not given, what is found
+    gpus        that jobs may ask for; if not given, what is found
+    features    names that jobs may ask for
+    """
 
     names: str | list[str]
     processors: int | None = None
     speed: float = 1.0
     core_share: float | None = None
-    python: str | None = None  # hosts: the interpreter there that has DQ
-    home: str | None = None  # hosts: DQ_HOME there
-    memory: str | int | None = None  # 64G, or bytes; default: what is found
-    gpus: int | None = None  # default: what is found
+    python: str | None = None
+    home: str | None = None
+    memory: str | int | None = None
+    gpus: int | None = None
     features: list[str] = []
 
 
 class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
-    """What the TOML file may hold."""
+    """What the TOML file may hold.
+
+    name        what messages call it
+    engine      "local", "emulated", "hosts" (docs/cluster.md) or "slurm" (docs/slurm.md)
+    processors  local: how many; if not given, all cores
+    nodes       emulated and hosts: [[nodes]]
+    link        emulated: [link]
+    network     hosts and slurm: [network]
+    pool        slurm: [pool], which the server reads
+    slurm       slurm: [slurm]
+    """
 
     name: str = "cluster"
     engine: str = "local"
@@ -83,7 +109,7 @@ class ClusterFile(msgspec.Struct, forbid_unknown_fields=True):
     nodes: list[NodeGroup] = []
     link: Link | None = None
     network: Network | None = None
-    pool: dict[str, Any] | None = None  # slurm; the server knows what may stand in it
+    pool: dict[str, Any] | None = None
     slurm: SlurmTable | None = None
 
 

@@ -30,7 +30,17 @@ HOOKS_MAX = 32
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """See the module's docstring. `command` is empty if there is a `url`."""
+    """One hook.
+
+    name       told in the log; keeps its place in the story
+    command    what is run, with the event on standard input; or
+    url        that gets the event by POST
+    on         which events
+    states     of jobs, if it is told of their ends
+    users      of jobs; all if it is left out
+    timeout_s  for one try
+    tries      before it is given up
+    """
 
     name: str
     command: tuple[str, ...] = ()

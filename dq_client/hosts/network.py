@@ -32,7 +32,12 @@ LOOPBACK = "lo"
 
 
 class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [network] of a cluster file."""
+    """The table [network] of a cluster file.
+
+    interface    a name, an address on it, or its network; the one that leads to the others
+    ucx_devices  what MPI's data go by, if not by that interface
+    ports        a range, what the server and the ranks listen on; any otherwise
+    """
 
     interface: str = ""
     ucx_devices: str = ""

@@ -29,7 +29,18 @@ NOTE = "slurm.json"
 
 
 class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """See the module's docstring; docs/slurm.md has each of them."""
+    """See the module's docstring.
+
+    partition        as for sbatch; so are account, constraint and qos
+    time             of a holder, as for sbatch --time
+    account          as for sbatch
+    constraint       as for sbatch
+    qos              as for sbatch
+    lines            further options of the batch script
+    folder           that all nodes see; DQ_HOME if not given
+    python           the interpreter that has DQ on the nodes; the path of the one here
+    answer_within_s  sbatch, squeue and scancel are given up after this
+    """
 
     partition: str = ""
     time: str | int = ""
@@ -38,8 +49,8 @@ class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     qos: str = ""
     lines: tuple[str, ...] = ()
     folder: str = ""
-    python: str = ""  # the interpreter that has DQ on the nodes; empty: the path of the one here
-    answer_within_s: float = 30.0  # sbatch, squeue and scancel are given up after this
+    python: str = ""
+    answer_within_s: float = 30.0
 
     def check(self) -> None:
         """UsageError if Slurm could not be asked with these."""

@@ -23,6 +23,10 @@ _O = TypeVar("_O", bound=Options)
 class SchedulerConfig:
     """Policies by name and the figures that concern more than one of them.
 
+    order              in which order jobs wait: "fcfs", "priority", "fairshare"
+    start              which start now: "fcfs", "easy", "reservations" ... (policies/registry.py)
+    resize             which size a job gets at a remap point: "reshape", "mebf-spare", "none" ...
+    grant              which requests of running jobs are granted: "always", "dfs"
     samples            counted iterations before a time is believed (their median)
     discard            iterations not counted after a start or a resize
     threshold          relative gain an expansion must exceed to have paid (0.05 = 5 %)
@@ -36,7 +40,7 @@ class SchedulerConfig:
                        server sets it from [launch]
     keep_ended         ended jobs remembered for queries
     keep_decisions     decisions remembered per job; 0: none
-    walltime_warning_s how long before the walltime ends the owner is warned
+    walltime_warning_s  how long before the walltime ends the owner is warned
     sweet_spot         "thesis": once found it is kept; "tracked": verdicts on sizes age
                        (model/tracking.py), which is what a server sets
     moldable           moldable and malleable jobs may start smaller than they asked for

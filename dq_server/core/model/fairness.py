@@ -53,10 +53,19 @@ class DfsConfig(Options):
 
     Limits by name; the name "*" stands for all others.
 
+    policy                   what is limited: "none", "single", "target", "single-and-target"
+    interval_s               how long delays are summed; also as HH:MM:SS
+    decay                    the share of a sum that the next interval begins with
     reservation_delay_depth  for how many jobs that start later a request's delay is measured
     count_start_now          delays to jobs that could start at once count, too (the paper measures
                              them; whether they are charged is left open)
     one_node                 processors that a request gets must be on one node (left open)
+    user                     limits by the waiting job's user: `[dfs.user.NAME]` with
+                             `dyn_delay_perm`, `single_delay_s`, `target_delay_s`
+    group                    by its group
+    account                  by its account
+    job_class                by its class; in the file `class`
+    qos                      by its quality of service
     """
 
     table = "dfs"

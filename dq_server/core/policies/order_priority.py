@@ -24,7 +24,19 @@ WEEK_S = 7 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class PriorityConfig(Options):
-    """Weights, see the module's docstring. `shares`: what each user is entitled to, usually 1."""
+    """Weights; a job's score is their sum, with `dq submit --priority`.
+
+    wait_per_hour       for each hour that it has waited
+    size_per_processor  for each processor that it asks for
+    fairshare           times 2^(-usage/share): users with much recent usage come later
+    half_life_s         after which usage counts half
+    users               added for jobs of these users, { ada = 5 }
+    groups              of these groups
+    accounts            of these accounts
+    classes             of these classes
+    qos                 of these qualities of service
+    shares              what users are entitled to, beside 1 for all others
+    """
 
     table = "priority"
 

@@ -1,0 +1,259 @@
+"""What `--json` prints and the page's `/api/state` answers, as types: docs/json.md is made of them.
+
+Times are seconds since the epoch, memory is in bytes. Keys may be added in a later version; none
+goes away or changes its meaning without a new `schema` number.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
+
+
+def told(text: str) -> Meta:
+    """What a key means."""
+    return Meta(description=text)
+
+
+Grid = Annotated[list[int], told("rows and columns of the process grid")]
+Figures = Annotated[dict[str, Any], told("the figures of the sentence, by name")]
+
+
+class Stay(TypedDict):
+    """A job's stay at one size, in `sizes`."""
+
+    processors: Annotated[int, told("the size")]
+    grid: Grid
+    nodes: Annotated[dict[str, str], told("slots by node, as `0-3,6`; empty: not recorded")]
+    since_s: Annotated[float, told("when it began")]
+    iterations: Annotated[int, told("turns that were made there")]
+    iteration_time_s: Annotated[
+        float | None, told("what a turn takes there; null: not measured yet")
+    ]
+    redistribution_time_s: Annotated[float, told("what the resize to this size took")]
+    decision: Annotated[str, told("the last one here: `expand`, `shrink`, `regrid`, `continue`")]
+    reason: Annotated[str, told("why, with its figures")]
+
+
+class Place(TypedDict):
+    """Where a job was, in `places`."""
+
+    since_s: Annotated[float, told("from")]
+    until_s: Annotated[float | None, told("to; null: it is there now")]
+    nodes: Annotated[dict[str, str], told("slots by node, as `0-3,6`")]
+
+
+class Protection(TypedDict):
+    """How a job is protected and what that has cost."""
+
+    how: Annotated[str, told("`disk` or `partner`")]
+    restarts_max: Annotated[int, told("how often it may be started again")]
+    copies: Annotated[int, told("copies made so far")]
+    step: Annotated[int | None, told("the turn of the newest copy")]
+    copy_s: Annotated[float, told("what the newest copy took")]
+    copies_total_s: Annotated[float, told("what all copies have taken")]
+    bytes: Annotated[int, told("size of the newest copy")]
+    error: Annotated[str | None, told("why the last try failed; null: it did not")]
+
+
+class JobRow(TypedDict):
+    """A job as lists have it: `dq jobs --json`."""
+
+    id: Annotated[int, told("its number")]
+    name: Annotated[str, told("its name")]
+    kind: Annotated[str, told("`rigid`, `moldable`, `malleable` or `evolving`")]
+    state: Annotated[
+        str,
+        told(
+            "`held`, `waiting` (for other jobs), `queued`, `starting`, `running`, `killing`,"
+            " `restarting`, `done`, `failed` or `killed`"
+        ),
+    ]
+    submit_s: Annotated[float, told("when it was submitted")]
+    start_s: Annotated[float | None, told("when it was started first; null: not yet")]
+    end_s: Annotated[float | None, told("when it ended; null: not yet")]
+    processors: Annotated[int, told("held now, last held, or asked for")]
+    grid: Grid
+    sweet_spot: Annotated[int | None, told("the size past which growing does not pay, if found")]
+    nodes: Annotated[list[str], told("where it runs now")]
+    user: Annotated[str, told("who has submitted it")]
+    walltime_s: Annotated[float | None, told("its limit")]
+    remap_points: Annotated[int, told("how many it has come to")]
+    exit_code: Annotated[int | None, told("null: it has not ended by itself")]
+    reason: Annotated[str | None, told("why it has ended")]
+    memory: Annotated[int, told("asked for, for each processor; 0: none")]
+    gpus: Annotated[int, told("asked for, for each processor")]
+    constraint: Annotated[str, told("features of nodes that it asks for")]
+    attached: Annotated[bool, told("started by mpiexec, and attached")]
+    after: Annotated[list[int], told("jobs that must have ended successfully before")]
+    after_any: Annotated[list[int], told("jobs that must have ended before")]
+    array: Annotated[int | None, told("the array that it belongs to")]
+    array_index: Annotated[int | None, told("its index there")]
+    application: Annotated[str, told("`--app-name`: whose measurements it shares")]
+    spawned: Annotated[list[int], told("processors of ranks that its program has spawned itself")]
+    reservation: Annotated[str, told("the advance reservation that it runs in")]
+    resizes_by_restart: Annotated[bool, told("a resize ends all ranks and starts others")]
+    restarts: Annotated[int, told("how often it was started again")]
+    protection: Annotated[Protection | None, told("null: not protected")]
+    retries: Annotated[int, told("how often it was tried again")]
+    retries_max: Annotated[int, told("`--retry`")]
+    held_size: Annotated[int | None, told("`dq resize --hold`")]
+    ordered_size: Annotated[int | None, told("asked for by `dq resize`, and not there yet")]
+
+
+class JobInfo(JobRow):
+    """All of one job: `dq job ID --json`, under `job`."""
+
+    sizes: Annotated[list[Stay], told("its stays, in order")]
+    legal_sizes: Annotated[list[int], told("sizes that it may have")]
+    legal_grids: Annotated[list[Grid], told("and their grids")]
+    argv: Annotated[list[str], told("its command line")]
+    cwd: Annotated[str, told("the folder that it runs in")]
+    output: Annotated[str | None, told("`--output`; null: DQ keeps it")]
+    error: Annotated[str | None, told("`--error`; null: DQ keeps it")]
+    profile: Annotated[list[list[float]] | None, told("`--profile`: seconds and processors")]
+    scheduled: Annotated[dict[str, Any] | None, told("what a job with a profile was promised")]
+    ran_on: Annotated[list[str], told("nodes that may have output of it, the first one first")]
+    places: Annotated[list[Place], told("where it was, when")]
+
+
+class FollowedJob(JobRow):
+    """A job on the page: a row, and its latest stays."""
+
+    sizes: Annotated[list[Stay], told("the latest of its stays")]
+    places: Annotated[list[Place], told("where it was then")]
+
+
+class Drain(TypedDict):
+    """Why a node drains."""
+
+    asked_s: Annotated[float, told("since when")]
+    deadline_s: Annotated[float | None, told("when what is left there is killed")]
+    by: Annotated[str, told("who asked for it")]
+    reason: Annotated[str, told("what was given as the reason")]
+    leaves: Annotated[bool, told("it leaves when it is empty")]
+
+
+class KnownNode(TypedDict):
+    """A node on the page: what changes seldom."""
+
+    name: Annotated[str, told("its name")]
+    state: Annotated[str, told("`asked`, `starting`, `up`, `draining`, `empty`, `left` or `lost`")]
+    processors: Annotated[int, told("ranks at a time")]
+    speed: Annotated[float, told("relative to other nodes")]
+    memory: Annotated[int | None, told("that jobs may ask for; null: not known")]
+    gpus: Annotated[int, told("that jobs may ask for")]
+    features: Annotated[list[str], told("names that jobs may ask for")]
+    host: Annotated[str, told("the machine")]
+    drain: Annotated[Drain | None, told("null: it does not drain")]
+    until_s: Annotated[float | None, told("when its time ends, if that is known")]
+
+
+class NodeRow(KnownNode):
+    """A node: `dq nodes --json`."""
+
+    idle: Annotated[int, told("processors that nobody has")]
+    memory_used: Annotated[int, told("granted to jobs")]
+    gpus_used: Annotated[int, told("granted to jobs")]
+    processors_gone: Annotated[int, told("that it had before, and has not any more")]
+    kept: Annotated[int, told("idle processors that wait for one certain job")]
+    jobs: Annotated[list[int], told("that hold processors there")]
+    owners: Annotated[list[int], told("the job of each processor; 0: nobody")]
+
+
+class Reason(TypedDict):
+    """A sentence with its figures."""
+
+    code: Annotated[str, told("which sentence it is, for programs")]
+    text: Annotated[str, told("for people")]
+    figures: Figures
+
+
+class Told(Reason):
+    """An entry of a job's story."""
+
+    time_s: Annotated[float, told("when")]
+    what: Annotated[str, told("`start`, `expand`, `shrink`, `continue`, `committed`, `done` ...")]
+
+
+class Why(TypedDict):
+    """Why a job is where it is."""
+
+    job: Annotated[int, told("its number")]
+    state: Annotated[str, told("its state")]
+    now: Annotated[list[Reason], told("why it is there")]
+    story: Annotated[list[Told], told("what was decided, in order")]
+
+
+class WhyAnswer(Why):
+    """`dq why ID --json`."""
+
+    schema: Annotated[int, told("1")]
+
+
+class Decision(Reason):
+    """A decision on the page."""
+
+    event: Annotated[int, told("number in the journal")]
+    time_s: Annotated[float, told("when")]
+    what: Annotated[str, told("as in a story; also `submit`, `node up`, `node lost` ...")]
+    job: Annotated[int, told("the job; 0: none")]
+    node: Annotated[str, told("the node; empty: none")]
+    processors: Annotated[int | None, told("the size that was decided, if one was")]
+
+
+class Status(TypedDict):
+    """The cluster as a whole, on the page."""
+
+    up: Annotated[bool, told("there is a server")]
+    why: Annotated[str, told("why not")]
+    epoch: Annotated[int, told("of the server; a newer one has a larger one")]
+    processors: Annotated[int, told("of all nodes that are up")]
+    idle: Annotated[int, told("of these, nobody's")]
+    paused: Annotated[str, told("why nothing is granted for the moment; empty: it is")]
+
+
+class JobsAnswer(TypedDict):
+    """`dq jobs --json`."""
+
+    schema: Annotated[int, told("1")]
+    jobs: Annotated[list[JobRow], told("oldest first")]
+
+
+class NodesAnswer(TypedDict):
+    """`dq nodes --json`."""
+
+    schema: Annotated[int, told("1")]
+    nodes: Annotated[list[NodeRow], told("by number")]
+
+
+class JobNumber(TypedDict):
+    """A job that was submitted."""
+
+    id: Annotated[int, told("its number, or its array's")]
+
+
+class _Submitted(TypedDict):
+    schema: Annotated[int, told("1")]
+    job: Annotated[JobNumber, told("the job, or the array")]
+
+
+class SubmitAnswer(_Submitted, total=False):
+    """`dq submit --json`."""
+
+    jobs: Annotated[list[int], told("of an array: the numbers of its jobs")]
+
+
+class State(TypedDict):
+    """The page's `/api/state`, and each event of `/api/events`."""
+
+    schema: Annotated[int, told("1")]
+    now_s: Annotated[float, told("the time of the answer")]
+    place: Annotated[str, told("for `/api/events?place=`: what changes after this")]
+    whole: Annotated[bool, told("forget what was known before")]
+    status: Status
+    jobs: Annotated[list[FollowedJob], told("those that are new or have changed")]
+    nodes: Annotated[list[KnownNode], told("those that are new or have changed")]
+    gone: Annotated[list[int | str], told("jobs and nodes that are no more")]
+    decisions: Annotated[list[Decision], told("made since")]
