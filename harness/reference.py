@@ -141,8 +141,8 @@ def configuration() -> str:
         f"Every key of every file, made of the types that read them (`{HERE}`). An unknown key, or"
         " a value of another type, is refused: one line names the file and what is known.",
         "## The server",
-        "`dq up --config FILE`, `dq server start --config FILE`, `dq sim run --config FILE`; without"
-        " the option `config.toml` in DQ_HOME, if it is there.",
+        "`dq up --config FILE`, `dq server start --config FILE`, `dq sim run --config FILE`;"
+        " without the option `config.toml` in DQ_HOME, if it is there.",
         "### [scheduler]",
         "`policy` names a complete set ([simulation.md](simulation.md)); the others replace parts.",
         *keys(SchedulerConfig, USUAL),
