@@ -12,10 +12,12 @@ from dq_server.core.evolution import FIT_RULES
 from dq_server.sim.generators.klein_perez import draw_tests
 from experiments import (
     dynamic_esp,
+    dynamic_waits,
     job_mixes,
     klein_perez,
     limited_horizon,
     mebf,
+    mebf_events,
     mebf_rules,
     pool_costs,
     probing,
@@ -41,6 +43,8 @@ from tests.sim.test_swf import line
         (mebf, ["--nodes", "9", "--log", "x.swf", "--malleable", "7"], "a share is from 0 to 1"),
         (mebf, ["--nodes", "9", "--log", "x.swf"], "x.swf: No such file"),
         (mebf, ["--nodes", "9", "--log", "wide.swf"], "no job in it runs on 9 processors"),
+        (dynamic_waits, ["--seeds", "0"], "'0' is not a whole number from 1 on"),
+        (mebf_events, ["--seeds", "0"], "'0' is not a whole number from 1 on"),
         (mebf_rules, ["--seeds", "1"], "'1' is not a whole number from 2 on"),
         (mebf_rules, ["--nodes", "9", "--log", "wide.swf"], "no job of part 1 of 10 runs on 9"),
     ],
@@ -138,6 +142,39 @@ def test_mebf_rules(tmp_path: Path) -> None:
     picture = tmp_path / "rules.png"
     mebf_rules.draw(picture, found)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_who_waits_under_dynamic_requests(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    picture, lines = tmp_path / "waits.png", tmp_path / "waits.csv"
+    words = ["--seeds", "2", "--json", "--plot", str(picture), "--csv", str(lines)]
+    assert dynamic_waits.main(words) == 0
+    rows = {row["configuration"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert rows["Static"]["longer_pct"] == 0 and rows["Static"]["later_min"] == 0
+    assert rows["Dyn-HP"]["mean_min"] < rows["Static"]["mean_min"], "most gain"
+    assert rows["Dyn-HP"]["longer_range_pct"] > 0, "and some pay"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert len(lines.read_text().splitlines()) == 1 + 2 * 4 * 228
+
+
+def test_what_mebf_does(tmp_path: Path) -> None:
+    found = {load: mebf_events.simulate(load, 1) for load in mebf_events.loads((150,))}
+    shown = {name: (head, rows) for name, head, rows in mebf_events.tables(found)}
+    assert shown.keys() == mebf_events.PAPER.keys()
+    for name in ("Fig. 6", "Table 5"):  # shares of a whole
+        for row in shown[name][1]:
+            cells = (
+                row[1:] if name == "Fig. 6" else [c for cell in row[1:] for c in cell.split("/")]
+            )
+            whole = sum(map(float, cells))
+            assert whole == pytest.approx(100 * (1 if name == "Fig. 6" else 3), abs=0.5)
+    for runs in found.values():
+        assert all(max(run.curve) <= 100.01 for seen in runs.values() for run in seen)
+        for run in runs["easy"]:
+            assert run.shrinks == sum(run.expands) == 0, "nothing is malleable there"
+    mebf_events.draw(tmp_path / "events.png", found)
+    assert "Table 7" in mebf_events.as_text(found)
 
 
 def test_mebf_case() -> None:
