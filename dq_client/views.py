@@ -31,6 +31,10 @@ class Stay(TypedDict):
     iteration_time_s: Annotated[
         float | None, told("what a turn takes there; null: not measured yet")
     ]
+    iteration_spread_s: Annotated[
+        list[float] | None,
+        told("the middle half of the turns' times lies between these two; null: too few"),
+    ]
     redistribution_time_s: Annotated[float, told("what the resize to this size took")]
     decision: Annotated[str, told("the last one here: `expand`, `shrink`, `regrid`, `continue`")]
     reason: Annotated[str, told("why, with its figures")]

@@ -73,7 +73,7 @@ def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float
             # It gave way: it must not take back at once what the next job leaves idle.
             job.settle = turn.config.settle
     job.performance.moved(before, pending.target, redistribution_s)
-    job.stays.append(Stay(pending.target, turn.now, redistribution_time_s=redistribution_s))
+    job.stay(Stay(pending.target, turn.now, redistribution_time_s=redistribution_s))
     code, figures = _from_to("committed", before, pending.target)
     reason = because(code, redistribution_s=redistribution_s, **figures)
     job.note(turn.now, "committed", reason)

@@ -205,7 +205,7 @@ class Turn:
         planned_s = job.spec.planned_on_s(configuration.size)
         state.plan(job, INF if planned_s is None else now + planned_s)
         if job.spec.kind is not JobKind.RIGID:
-            job.stays.append(Stay(configuration, now))
+            job.stay(Stay(configuration, now))
         job.note(now, "start", start.reason)
         for feature in self.features["started"]:
             feature.started(self, job)
@@ -293,6 +293,7 @@ class Turn:
         self.charge(job)
         for feature in self.features["stopped"]:
             feature.stopped(self, job)
+        job.end_stay()
         job.allocation, job.reserved, job.spawned, job.resize = [], (), (), None
         if job.launching.by_agents:
             Worlds.of(job).clear()

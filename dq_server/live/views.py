@@ -103,6 +103,7 @@ def stay_view(stay: Stay, nodes: Mapping[str, str]) -> dict[str, Any]:
         "since_s": stay.since_s,
         "iterations": stay.iterations,
         "iteration_time_s": stay.iteration_time_s,
+        "iteration_spread_s": list(stay.spread_s) or None,
         "redistribution_time_s": stay.redistribution_time_s,
         "decision": stay.decision,
         "reason": stay.reason.text if stay.reason else "",

@@ -33,6 +33,7 @@ AROUND = {
 SUBJECTS = {
     "tests/client/test_any_mpi_lost.py": {"benchmarks.any_mpi"},
     "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
+    "tests/live/test_dynamic_overhead.py": {"experiments.dynamic_overhead"},
     "tests/live/test_load.py": {"benchmarks.load"},
     "tests/live/test_loss.py": {"benchmarks.loss"},
     "tests/plan/test_porting_cost.py": {"benchmarks.porting"},
@@ -40,8 +41,8 @@ SUBJECTS = {
     "tests/sim/test_experiments.py": {
         f"experiments.{name}"
         for name in (
-            "dynamic_esp", "job_mixes", "klein_perez", "limited_horizon", "mebf", "mebf_rules",
-            "pool_costs", "probing",
+            "dynamic_esp", "dynamic_waits", "job_mixes", "klein_perez", "limited_horizon", "mebf",
+            "mebf_events", "mebf_rules", "pool_costs", "probing",
         )
     },
     "tests/sim/test_klein_perez.py": {"experiments.klein_perez"},

@@ -1,11 +1,12 @@
 // Step charts of the whole cluster over the time shown, made of the jobs' own times.
 
 import { jobs, now, status, WAITING, whenChanged } from "./cluster.js";
-import { byId, clock, colour, prepared, whenThemeChanges } from "./text.js";
+import { byId, clock, colour, duration, prepared, whenThemeChanges } from "./text.js";
 import { shown, whenMoved } from "./time.js";
 
 const EVERY_MS = 500;
-let inUse = [], waiting = [], counted = 0, stale = true, asked = false;
+const LATEST = 20; // ended jobs whose turnaround is averaged
+let inUse = [], waiting = [], turnaround = [], counted = 0, stale = true, asked = false;
 
 // [[time, change], ...] -> [[time, value], ...] by time. What happens at the same time is one step:
 // a job that starts when it is submitted has not waited.
@@ -21,15 +22,26 @@ function steps(changes) {
   return found;
 }
 
+// Mean turnaround of the latest jobs that had ended by then.
+function means(ended) {
+  ended.sort((a, b) => a[0] - b[0]);
+  let sum = 0;
+  return ended.map(([t, took], k) => {
+    sum += took - (k >= LATEST ? ended[k - LATEST][1] : 0);
+    return [t, sum / Math.min(k + 1, LATEST)];
+  });
+}
+
 function count() {
   stale = false;
   counted = performance.now();
-  const used = [], queued = [];
+  const used = [], queued = [], ended = [];
   for (const job of jobs.values()) {
     for (const place of job.places) {
       used.push([place.since_s, place.size]);
       if (place.until_s !== null) used.push([place.until_s, -place.size]);
     }
+    if (job.end_s !== null && job.places.length) ended.push([job.end_s, job.end_s - job.submit_s]);
     queued.push([job.submit_s, 1]);
     const left = job.places[0]?.since_s ?? job.start_s ?? job.end_s;
     if (left !== null && left !== undefined) queued.push([left, -1]);
@@ -37,6 +49,7 @@ function count() {
   }
   inUse = steps(used);
   waiting = steps(queued);
+  turnaround = means(ended);
 }
 
 export function redraw() {
@@ -47,6 +60,7 @@ export function redraw() {
     if (stale && performance.now() - counted > EVERY_MS) count();
     draw(byId("use"), inUse, colour.accent, status.processors ?? 0);
     draw(byId("queue"), waiting, colour.warn, 0);
+    draw(byId("turnaround"), turnaround, colour.best, 0, duration, 0.001);
   });
 }
 
@@ -59,18 +73,18 @@ function firstAfter(line, t) {
   return low;
 }
 
-function draw(canvas, line, ink, limit) {
+function draw(canvas, line, ink, limit, words = String, least = 1) {
   const [pen, width, height] = prepared(canvas);
-  const { from, to } = shown(), left = 34, foot = height - 4, head = 8;
+  const { from, to } = shown(), left = words === String ? 34 : 66, foot = height - 4, head = 8;
   const end = Math.min(to, now()), first = firstAfter(line, from), after = firstAfter(line, end);
-  let most = Math.max(limit, 1), value = first ? line[first - 1][1] : 0;
+  let most = Math.max(limit, least), value = first ? line[first - 1][1] : 0;
   for (let k = first; k < after; k++) most = Math.max(most, line[k][1]);
   most = Math.max(most, value);
   const x = (t) => left + ((t - from) / (to - from)) * (width - left);
   const y = (v) => foot - (v / most) * (foot - head);
   pen.fillStyle = colour.soft;
   pen.textBaseline = "middle";
-  pen.fillText(String(most), 0, head);
+  pen.fillText(line.length || limit ? words(most) : "–", 0, head);
   pen.fillText("0", 0, foot - 4);
   pen.fillStyle = colour.rule;
   pen.fillRect(left, foot, width - left, 1);
@@ -95,7 +109,7 @@ function draw(canvas, line, ink, limit) {
     pen.strokeRect(left, y(limit), width - left, 0);
     pen.setLineDash([]);
   }
-  canvas.setAttribute("aria-label", `${canvas.parentElement.firstChild.textContent}: ${value} at ${clock(end)}`);
+  canvas.setAttribute("aria-label", `${canvas.parentElement.firstChild.textContent}: ${words(value)} at ${clock(end)}`);
 }
 
 whenMoved(redraw);

@@ -10,7 +10,7 @@ export function drawCurve(canvas, job) {
   const left = 58, right = 26, head = 22, foot = height - 34;
   const sizes = [...new Set(stays.map((s) => s.processors))].sort((a, b) => a - b);
   const low = Math.log(sizes[0]), high = Math.log(sizes.at(-1));
-  const slowest = Math.max(...stays.map((s) => s.iteration_time_s));
+  const slowest = Math.max(...stays.flatMap(between));
   const x = (n) => (high === low ? (left + width - right) / 2
     : left + 10 + ((Math.log(n) - low) / (high - low)) * (width - left - right - 20));
   const y = (t) => foot - (t / slowest) * (foot - head);
@@ -59,12 +59,15 @@ function drawWay(pen, stays, x, y) {
   pen.setLineDash([]);
 }
 
-// From the fastest to the slowest stay at one size.
+// A stay's time, and between which two the middle half of its turns lies.
+const between = (stay) => [stay.iteration_time_s, ...(stay.iteration_spread_s ?? [])];
+
+// Of all stays at one size.
 function drawSpread(pen, stays, sizes, x, y) {
   pen.strokeStyle = colour.faint;
   pen.lineWidth = 1.5;
   for (const n of sizes) {
-    const times = stays.filter((s) => s.processors === n).map((s) => s.iteration_time_s);
+    const times = stays.filter((s) => s.processors === n).flatMap(between);
     const slow = y(Math.max(...times)), fast = y(Math.min(...times));
     if (fast - slow < 2) continue;
     pen.beginPath();

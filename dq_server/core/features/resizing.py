@@ -168,6 +168,8 @@ def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
     if stay is not None:
         stay.iterations += event.iterations
         stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
+        if job.performance.seen > config.discard:
+            stay.note(event.iteration_time_s)
     turn.state.touch(job)
 
 

@@ -56,6 +56,7 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.FAILED: frozenset(),
     _S.KILLED: frozenset(),
 }
+TIMES_MAX = 16  # kept of a stay
 ENDED = frozenset({_S.DONE, _S.FAILED, _S.KILLED})
 ACTIVE = frozenset({_S.STARTING, _S.RUNNING, _S.KILLING})
 
@@ -83,7 +84,12 @@ class PendingResize:
 
 @dataclass(slots=True)
 class Stay:
-    """One stay of a job at one configuration, for reports: how it went and how it ended."""
+    """One stay of a job at one configuration, for reports: how it went and how it ended.
+
+    sample   while it lasts: times of iterations, evenly from all of it (of every `every`-th remap
+             point that counts), TIMES_MAX at most
+    between  afterwards: the middle half of them; empty: too few were known
+    """
 
     configuration: Configuration
     since_s: float
@@ -92,6 +98,35 @@ class Stay:
     iterations: int = 0
     decision: str = Remap.CONTINUE  # at its last remap point; "restart": it was interrupted
     reason: Reason | None = None
+    sample: list[float] = field(default_factory=list)
+    every: int = 1
+    left_out: int = 0  # remap points since the last one of `sample`
+    between: tuple[float, ...] = ()
+
+    def note(self, time_s: float) -> None:
+        """The time of an iteration that counts."""
+        self.left_out += 1
+        if self.left_out < self.every:
+            return
+        self.left_out = 0
+        self.sample.append(time_s)
+        if len(self.sample) > TIMES_MAX:
+            del self.sample[1::2]
+            self.every *= 2
+
+    @property
+    def spread_s(self) -> tuple[float, ...]:
+        """Between these two lies the middle half of the times; empty before four are known."""
+        if len(self.sample) < 4:
+            return self.between
+        ordered = sorted(self.sample)
+        quarter = len(ordered) // 4
+        return ordered[quarter], ordered[-1 - quarter]
+
+    def close(self) -> None:
+        """The job leaves this size, or ends: what is kept of long lives must be little."""
+        self.between = self.spread_s
+        self.sample.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +199,16 @@ class Job:
     def size(self) -> int:
         """Processors held now (0 before the start and after the end)."""
         return len(self.allocation)
+
+    def stay(self, at: Stay) -> None:
+        """From now on it is there."""
+        self.end_stay()
+        self.stays.append(at)
+
+    def end_stay(self) -> None:
+        """Its last stay is over, if it had one."""
+        if self.stays:
+            self.stays[-1].close()
 
     @property
     def in_use(self) -> int:
