@@ -65,3 +65,38 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
 def visible(driver: Any) -> str:
     rows = "[...document.querySelectorAll('#feed .row')].filter(row => !row.hidden)"
     return str(driver.execute_script(f"return {rows}.map(row => row.textContent).join()"))
+
+
+WATCH = """
+window.painted = [];
+let before = 0;
+(function look() {
+  const blocks = Number(document.getElementById('gantt').dataset.blocks);
+  if (blocks !== before) window.painted.push([Date.now() / 1000, before = blocks]);
+  requestAnimationFrame(look);
+})();
+"""
+
+
+@pytest.mark.slow
+def test_how_long_until_a_resize_is_seen(cluster: Live) -> None:
+    """Prints the time from a resize's end to its seam in the picture: `pytest -m slow -s`."""
+    words = [sys.executable, "-m", "apps.matmul", "--n", 300, "--iterations", 100_000]
+    job = cluster.submit("--sizes", "1,2", "-n", 1, "--", *words)
+    cluster.wait(job, lambda j: j["remap_points"] > 2)
+    url = json.loads(cluster.dq("web", "--detach", "--json"))["url"]
+    with browser() as driver:
+        driver.get(url)
+        until(driver, LINK, lambda text: text == "live")
+        until(driver, BLOCKS, lambda blocks: blocks is not None)
+        driver.execute_script(WATCH)
+        waits = []
+        for turn in range(20):
+            size = 2 - turn % 2
+            cluster.dq("resize", job, size, "--hold")
+            view = cluster.wait(job, lambda j, size=size: j["sizes"][-1]["processors"] == size)  # type: ignore[misc]
+            since_s = view["sizes"][-1]["since_s"]
+            script = f"(window.painted.find(([t]) => t >= {since_s}) ?? [null])[0]"
+            waits.append(until(driver, script, lambda t: t is not None) - since_s)
+    waits.sort()
+    print(f"\nseen after {waits[10] * 1e3:.0f} ms in the median, {waits[-1] * 1e3:.0f} at most")
