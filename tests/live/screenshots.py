@@ -44,6 +44,8 @@ def scene(folder: Path) -> Iterator[tuple[Live, int]]:
     cluster = Live(folder / "home")
     try:
         cluster.up(4)
+        words = ("--array", "0-11%3", "-n", 1, "--name", "mesh it", "--wait", "--", "sleep", 0.2)
+        cluster.dq("submit", *words)
         job = cluster.submit("-n", 1, "--sizes", "1,2,4", "--name", "heat", "--", *MATMUL)
         cluster.wait(job, lambda j: len(j["sizes"]) >= 3 and j["sizes"][-1]["iterations"] > 3, 120)
         other = cluster.submit("-n", 2, "--kind", "rigid", "--name", "mesh", "--", *MATMUL)

@@ -6,7 +6,7 @@ import { shown, whenMoved } from "./time.js";
 
 const EVERY_MS = 500;
 const LATEST = 20; // ended jobs whose turnaround is averaged
-let inUse = [], waiting = [], turnaround = [], counted = 0, stale = true, asked = false;
+let inUse = [], waiting = [], turnaround = [], counted = -EVERY_MS, stale = true, asked = false;
 
 // [[time, change], ...] -> [[time, value], ...] by time. What happens at the same time is one step:
 // a job that starts when it is submitted has not waited.
