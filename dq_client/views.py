@@ -92,6 +92,7 @@ class JobRow(TypedDict):
     attached: Annotated[bool, told("started by mpiexec, and attached")]
     after: Annotated[list[int], told("jobs that must have ended successfully before")]
     after_any: Annotated[list[int], told("jobs that must have ended before")]
+    after_not: Annotated[list[int], told("jobs that must have failed before")]
     array: Annotated[int | None, told("the array that it belongs to")]
     array_index: Annotated[int | None, told("its index there")]
     application: Annotated[str, told("`--app-name`: whose measurements it shares")]

@@ -110,6 +110,7 @@ from dq_client.report.growth import ENDED
 )
 @click.option("--after", metavar="ID,ID", help="Start once these jobs have ended successfully.")
 @click.option("--after-any", metavar="ID,ID", help="Start once these jobs have ended.")
+@click.option("--after-not", metavar="ID,ID", help="Start once these jobs have failed.")
 @click.option(
     "--protect", is_flag=False, flag_value="disk", type=click.Choice(["disk", "partner"]),
     help="Copy the data at remap points, on disk or in another node's memory; restart from the"
@@ -234,6 +235,7 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
         reservation=o["reservation"],
         after=parse_jobs("--after", o["after"]),
         after_any=parse_jobs("--after-any", o["after_any"]),
+        after_not=parse_jobs("--after-not", o["after_not"]),
         profile=parse_profile(o["profile"]) if o["profile"] else [],
         protect=parse_protection(o),
         input=parse_input(o["input_file"]) if o["input_file"] is not None else "",

@@ -118,6 +118,7 @@ class Submit(RequestBody, tag="submit", frozen=True):
     error: Path_ = ""  # the same for its errors
     retry: Annotated[int, Meta(ge=0, le=1000)] = 0  # how often it starts again when it has failed
     array: Array | None = None
+    after_not: Jobs = []  # must have failed, or been killed
 
 
 class Submitted(ReplyBody, tag="submitted", frozen=True):

@@ -87,6 +87,7 @@ def submission(
         reservation=message.reservation,
         after=tuple(dict.fromkeys(message.after)),
         after_any=tuple(dict.fromkeys(message.after_any)),
+        after_not=tuple(dict.fromkeys(message.after_not)),
         profile=profile,
         protection=_protection(message.protect),
         input=message.input,

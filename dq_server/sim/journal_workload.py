@@ -118,7 +118,8 @@ def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
     run_s = life.end_s - life.start_s
     before = {name: tuple(k for k in getattr(life.spec, name) if k in whole)
               for name in ("after", "after_any")}  # fmt: skip
-    spec = replace(life.spec, hold=False, request_id="", walltime_s=None, after=(), after_any=())
+    spec = replace(life.spec, hold=False, request_id="", walltime_s=None, after=(), after_any=(),
+                   after_not=())  # fmt: skip
     make: Callable[[], Application] = lambda: Rigid(run_s)  # noqa: E731  # the type must be said
     if spec.profile:
         cost_s = median(life.costs_s) if life.costs_s else 0.0

@@ -21,8 +21,8 @@ from dq_client import messages as m
 # (`example` below), once with its optional fields left out.
 BYTES = {
     "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
-    "Submit": ("22ff99ea634c4f56", "7d42212b76dc8d08"),
-    "Attach": ("4bf13bed58646522", "0638ee10da8effc3"),
+    "Submit": ("f1b893c047c225a3", "acba7b5c89554c6f"),
+    "Attach": ("c5193dd1dc4c5113", "56f8312205c6f95c"),
     "JobQuery": ("5c0efcfa5ec23ef7", "5c0efcfa5ec23ef7"),
     "JobsQuery": ("23258d4436b4e965", "72b63e826edb4a71"),
     "NodesQuery": ("678e554821213a53", "678e554821213a53"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -96,8 +97,10 @@ def test_what_cannot_be_waited_for_is_refused_and_leaves_no_trace(cluster: MakeC
         c.submit(1, after=(7,))
     with pytest.raises(InfeasibleRequest, match=r"job 1 is failed .*--after-any"):
         c.submit(1, after=(failed.id,))
-    with pytest.raises(InvalidSpec, match="job 1 is to end successfully and in whatever way"):
+    with pytest.raises(InvalidSpec, match="job 1 is to end in two ways"):
         c.submit(1, after=(1,), after_any=(1,))
+    with pytest.raises(InvalidSpec, match="job 1 is to end in two ways"):
+        c.submit(1, after=(1,), after_not=(1,))
     assert list(c.scheduler.state.jobs) == [1]
     assert c.submit(1, after_any=(failed.id,)).state is JobState.RUNNING
 
@@ -126,9 +129,11 @@ def test_random_graphs_obey_every_edge(cluster: MakeCluster, seed: int) -> None:
         c.now += 1
         known = [j.id for j in jobs]
         named = rng.sample(known, min(len(known), rng.randrange(3)))
-        split = rng.randrange(len(named) + 1)
+        ways: dict[str, Any] = {"after": (), "after_any": (), "after_not": ()}
+        for k in named:
+            ways[rng.choice(list(ways))] += (k,)
         try:
-            jobs.append(c.submit(1, after=tuple(named[:split]), after_any=tuple(named[split:])))
+            jobs.append(c.submit(1, **ways))
         except InfeasibleRequest:
             assert c.scheduler.config.of(DependencyOptions).failed == "cancel"
         running = [j for j in jobs if j.state is JobState.RUNNING]
@@ -141,10 +146,42 @@ def test_random_graphs_obey_every_edge(cluster: MakeCluster, seed: int) -> None:
     for job in jobs:
         if job.start_s is None:
             continue
-        for before in (everyone[k] for k in (*job.spec.after, *job.spec.after_any)):
+        for before in (everyone[k] for k in job.spec.follows):
             assert before.state in ENDED
             assert before.end_s is not None and before.end_s <= job.start_s
-        assert all(everyone[k].state is JobState.DONE for k in job.spec.after)
+        let_go = any(d.what == "hold" for d in job.decisions)  # and released
+        assert let_go or all(everyone[k].state is JobState.DONE for k in job.spec.after)
+        assert let_go or not any(everyone[k].state is JobState.DONE for k in job.spec.after_not)
+
+
+def test_a_job_that_waits_for_a_failure(cluster: MakeCluster) -> None:
+    c = cluster(3)
+    first, second = c.submit(1), c.submit(1)
+    mends = c.submit(1, after_not=(first.id,))
+    too_late = c.submit(1, after_not=(first.id, second.id))
+    assert reasons(c, mends) == ["the job waits for job 1 (running) to fail"]
+    c.end(second, 0)
+    assert state(too_late) is JobState.KILLED
+    assert ending(too_late).text == "job 2, which had to fail first, has ended successfully"
+    c.end(first, 3)
+    assert state(mends) is JobState.RUNNING
+    with pytest.raises(InfeasibleRequest, match="job 2 is done and can no longer fail"):
+        c.submit(1, after_not=(second.id,))
+    assert c.submit(1, after_not=(first.id,)).state in (JobState.RUNNING, JobState.QUEUED)
+
+
+def test_killed_counts_as_failed_and_hold_holds(cluster: MakeCluster) -> None:
+    c = cluster(2, dependency_failed="hold")
+    first, second = c.submit(1), c.submit(1)
+    after_kill, held = c.submit(1, after_not=(first.id,)), c.submit(1, after_not=(second.id,))
+    c.end(second, 0)
+    assert state(held) is JobState.HELD
+    assert reasons(c, held)[:1] == ["job 2, which had to fail first, has ended successfully"]
+    c.do(ev.KillRequested(first.id))
+    c.end(first, 137)
+    assert state(after_kill) is JobState.RUNNING
+    c.do(ev.ReleaseRequested(held.id))
+    assert state(held) in (JobState.RUNNING, JobState.QUEUED)
 
 
 def test_a_snapshot_keeps_who_waits_for_whom(cluster: MakeCluster) -> None:

@@ -75,7 +75,7 @@ def _validate(event: ev.JobAttached) -> None:
     nodes = [node for place in event.places for node in place]
     if len(set(nodes)) < len(nodes):
         raise InvalidSpec("the places where its ranks run have a node in common")
-    if spec.hold or spec.after or spec.after_any or spec.reservation or spec.profile:
+    if spec.hold or spec.follows or spec.reservation or spec.profile:
         raise InvalidSpec("a program that runs already cannot wait for a time, a job or a release")
     if spec.needs is not None:
         raise InvalidSpec("a program that runs already cannot choose its nodes: no needs")

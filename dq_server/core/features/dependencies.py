@@ -1,11 +1,12 @@
-"""Jobs that wait for others to end: `after` (successfully) and `after_any` (in whatever way).
+"""Jobs that wait for others to end: `after` (successfully), `after_any` (in whatever way) and
+`after_not` (without success: cleaning up, another try).
 
 A job with unmet dependencies is WAITING, outside the queue: nobody stands behind it and no policy
 sees it. When the last of them is met it enters the queue at the place its submission gives it. A
-dependency that can never be met any more (`after`, and the job failed or was killed) is dealt with
-as the configuration says: `failed = "cancel"` refuses such a submission and ends such a job, and in
-turn those that wait for it; `"hold"` puts it on hold, and `dq release` lets it go on without what
-failed.
+dependency that can never be met any more (`after`, and the job failed or was killed; `after_not`,
+and it ended well) is dealt with as the configuration says: `failed = "cancel"` refuses such a
+submission and ends such a job, and in turn those that wait for it; `"hold"` puts it on hold, and
+`dq release` lets it go on without that job.
 """
 
 from __future__ import annotations
@@ -28,18 +29,21 @@ from dq_server.core.model.records import Record
 from dq_server.core.model.state import State
 from dq_server.core.turn import Turn
 
+WAYS = ("after", "after_any", "after_not")
+NEVER = ("dependency_failed", "dependency_succeeded")
 NAMED_MAX = 10  # jobs in one sentence: an array has thousands
 
 declare(
     waits_for_jobs="the job waits for {jobs}",
     dependencies_met="job {other}, the last it waited for, has ended",
     dependency_failed="job {other}, which had to end successfully first, is {state}: {why}",
+    dependency_succeeded="job {other}, which had to fail first, has ended successfully",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyOptions(Options):
-    """failed  what becomes of a job that can never start because one it must follow failed"""
+    """failed  what becomes of a job that can never start: "cancel" it, or "hold" it"""
 
     table = "dependencies"
     short = {"dependency_failed": "failed"}  # noqa: RUF012 - a ClassVar of the base
@@ -74,13 +78,14 @@ class Dependencies(Feature):
         if not _follows(spec):
             return
         cancel = turn.options(DependencyOptions).failed == "cancel"
-        for job_id in dict.fromkeys((*spec.after, *spec.after_any)):
+        for job_id in spec.follows:
             other = turn.state.jobs.get(job_id)
             if other is None:
                 raise UnknownJob(f"there is no job {job_id} to wait for (or it ended long ago)")
             if cancel and _fails(spec, other):
+                never = "fail" if job_id in spec.after_not else "end successfully"
                 raise InfeasibleRequest(
-                    f"job {job_id} is {other.state} and can no longer end successfully: wait for"
+                    f"job {job_id} is {other.state} and can no longer {never}: wait for"
                     " its end alone (--after-any), or submit it again"
                 )
 
@@ -90,13 +95,13 @@ class Dependencies(Feature):
         if not _follows(spec):
             return False
         followers, unmet = Followers.of(turn.state).of_job, Unmet.of(job).jobs
-        for other in dict.fromkeys((*spec.after, *spec.after_any)):
+        for other in spec.follows:
             if jobs[other].state not in ENDED:
                 unmet.append(other)
                 followers.setdefault(other, []).append(job.id)
-        failed = [k for k in spec.after if _fails(spec, jobs[k])]
+        failed = [k for k in spec.follows if _fails(spec, jobs[k])]
         if failed:
-            job.note(turn.now, "hold", _failed(jobs[failed[0]]))
+            job.note(turn.now, "hold", _failed(spec, jobs[failed[0]]))
         return bool(failed)
 
     def holds_back(self, state: State, job: Job) -> bool:
@@ -118,7 +123,7 @@ class Dependencies(Feature):
         unmet = Unmet.of(waiter).jobs
         unmet.remove(job.id)
         if _fails(waiter.spec, job):
-            reason = _failed(job)
+            reason = _failed(waiter.spec, job)
             if turn.options(DependencyOptions).failed == "cancel":
                 turn.doom(waiter, JobState.KILLED, reason)
                 return
@@ -133,13 +138,14 @@ class Dependencies(Feature):
         """What a WAITING job waits for, or why a HELD one is held."""
         if job.state is JobState.HELD:
             why = [job.decisions[-1].reason] if job.decisions else []
-            return [r for r in why if r.code == "dependency_failed"]
+            return [r for r in why if r.code in NEVER]
         unmet = Unmet.of(job).jobs
         if job.state is not JobState.WAITING or not unmet:
             return []
         waits = []
         for k in unmet[:NAMED_MAX]:
             how = "to end successfully" if k in job.spec.after else "to end"
+            how = "to fail" if k in job.spec.after_not else how
             waits.append(f"job {k} ({turn.state.jobs[k].state}) {how}")
         if len(unmet) > NAMED_MAX:
             waits.append(f"and {len(unmet) - NAMED_MAX} more")
@@ -147,7 +153,7 @@ class Dependencies(Feature):
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
         """See Feature."""
-        return {"after": list(job.spec.after), "after_any": list(job.spec.after_any)}
+        return {name: list(getattr(job.spec, name)) for name in WAYS}
 
     def check(self, state: State) -> None:
         """See Feature."""
@@ -160,14 +166,18 @@ class Dependencies(Feature):
 
 def _follows(spec: JobSpec) -> bool:
     """Whether the job comes after others. Asked first: most do not, and millions are simulated."""
-    return bool(spec.after or spec.after_any)
+    return bool(spec.after or spec.after_any or spec.after_not)
 
 
 def _fails(spec: JobSpec, other: Job) -> bool:
     """Whether `other` is in an end state that the dependency does not allow."""
+    if other.state is JobState.DONE:
+        return other.id in spec.after_not
     return other.id in spec.after and other.state in (JobState.FAILED, JobState.KILLED)
 
 
-def _failed(other: Job) -> Reason:
+def _failed(spec: JobSpec, other: Job) -> Reason:
+    if other.id in spec.after_not:
+        return because("dependency_succeeded", other=other.id)
     why = other.end_reason.text if other.end_reason else ""
     return because("dependency_failed", other=other.id, state=str(other.state), why=why)

@@ -49,7 +49,8 @@ class JobSpec:
     given); `scalability`, if known, says how it changes with the size. `profile`: steps (seconds,
     processors) of an evolving job whose evolution is known, both whole numbers.
     `after`: jobs that must have ended successfully before this one may start; `after_any`: ended,
-    in whatever way. `reservation`: the advance reservation to run in (features/reservations.py).
+    in whatever way; `after_not`: without success (features/dependencies.py).
+    `reservation`: the advance reservation to run in (features/reservations.py).
     `application`: jobs with the same name learn from each other's runs (features/history.py).
     `input`: a file for rank 0's standard input; `label`: the rank before each line of output;
     `exec_only`: Python ranks are executed, not forked from a starter;
@@ -102,6 +103,12 @@ class JobSpec:
     error: str = ""
     retry: int = 0
     element: Element | None = None
+    after_not: tuple[int, ...] = ()
+
+    @property
+    def follows(self) -> tuple[int, ...]:
+        """All jobs that must have ended before this one may start."""
+        return tuple(dict.fromkeys((*self.after, *self.after_any, *self.after_not)))
 
     def validate(self) -> None:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
@@ -136,9 +143,13 @@ class JobSpec:
                     "a job with a profile is planned by processors alone: it cannot ask for memory,"
                     " GPUs or features"
                 )
-        both = set(self.after) & set(self.after_any)
-        if both:
-            raise InvalidSpec(f"job {min(both)} is to end successfully and in whatever way: choose")
+        ways = [set(named) for named in (self.after, self.after_any, self.after_not) if named]
+        if len(self.follows) < sum(map(len, ways)):
+            twice = min(job for job in self.follows if sum(job in way for way in ways) > 1)
+            raise InvalidSpec(
+                f"job {twice} is to end in two ways (successfully, in whatever way, without"
+                " success): choose"
+            )
         if self.protection is not None:
             self.protection.validate()
             if self.profile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dq_client import messages as m
+from dq_server.core.features.dependencies import WAYS
 from dq_server.core.features.environment import EnvironmentOptions
 from dq_server.core.features.history import HistoryOptions
 from dq_server.core.model import events as ev
@@ -28,9 +29,9 @@ def submit(desk: Desk, call: Call[m.Submit]) -> m.ReplyBody:
     if desk.draining:
         return m.Error("refused", "the server is going down and takes no more jobs")
     body = call.body
-    if body.after or body.after_any:
+    if body.after or body.after_any or body.after_not:
         # The core knows no "last job", and no array to wait for: the event names jobs.
-        named = {name: _jobs(desk, getattr(body, name)) for name in ("after", "after_any")}
+        named = {name: _jobs(desk, getattr(body, name)) for name in WAYS}
         body = msgspec.structs.replace(body, **named)
     config = desk.scheduler.config
     spec = translate.submission(
