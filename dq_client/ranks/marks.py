@@ -20,7 +20,7 @@ from typing import Optional, Tuple
 SUFFIX = ".ranks"
 STREAMS = ("out", "err")
 FILES = (*STREAMS, *(stream + SUFFIX for stream in STREAMS))  # of a job, as LogsQuery names them
-RECORD = struct.Struct("<QIII")  # first byte, length, world, number of the rank
+RECORD = struct.Struct("<QIqI")  # first byte, length, world (of any sign), number of the rank
 LINE_ENDS = (b"\n", b"\r")
 
 Who = Tuple[int, int]  # world and number there
@@ -51,7 +51,7 @@ class Marks:
             written = os.write(self._fd, record)
             if written < len(record):
                 os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
-        except OSError:
+        except (OSError, struct.error):  # whatever it is: it must not cost the ranks their keeper
             return
         self._end = first + length
 

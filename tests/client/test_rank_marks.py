@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dq_client.ranks.marks import RECORD, SUFFIX, Labelled, Marks, label_of
 from dq_client.ranks.output import File
 
-WHO = st.tuples(st.integers(0, 2), st.integers(0, 11))
+WORLDS = st.one_of(st.integers(0, 2), st.integers(-(1 << 40), 1 << 40))
+WHO = st.tuples(WORLDS, st.integers(0, 11))
 LINE = st.binary(max_size=6).map(lambda data: data.replace(b"\r", b"") + b"\n")
 LINES = st.lists(LINE, min_size=1, max_size=3)
 WRITES = st.lists(st.tuples(WHO | st.none(), LINES.map(b"".join)), max_size=12)
@@ -108,6 +109,13 @@ def test_a_disk_without_room_costs_the_label_and_nothing_else(tmp_path: Path) ->
     file.write(b"one\n", (0, 0))
     assert (tmp_path / "out").read_bytes() == b"one\n"
     assert not file.lost
+
+
+def test_numbers_that_fit_no_record_cost_the_label_and_nothing_else(tmp_path: Path) -> None:
+    file = File(str(tmp_path / "out"))
+    file.write(b"one\n", (1 << 70, 0))
+    file.write(b"two\n", (0, 3))
+    assert shown(tmp_path / "out") == b"one\n[3] two\n"
 
 
 def test_a_full_device_takes_back_half_a_record(tmp_path: Path) -> None:
