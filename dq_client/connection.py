@@ -11,6 +11,7 @@ import os
 import struct
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import count
 
 import zmq
@@ -100,18 +101,31 @@ class Connection:
             return None
         return codec.decode_from_server(self.socket.recv())
 
-    def call(self, body: RequestBody, timeout_s: float = 5.0) -> ReplyBody:
-        """Send and wait for the reply; an Error reply is raised as the exception it names."""
-        reply = self.ask(body, timeout_s)
+    def call(
+        self,
+        body: RequestBody,
+        timeout_s: float = 5.0,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> ReplyBody:
+        """Send and wait for the reply; an Error reply is raised as the exception it names.
+
+        unless  there is no sense in waiting here any longer: NoServer
+        """
+        reply = self.ask(body, timeout_s, unless)
         if isinstance(reply, Error):
             raise BY_CODE.get(reply.code, DQError)(reply.text)
         return reply
 
-    def ask(self, body: RequestBody, timeout_s: float = 5.0) -> ReplyBody:
+    def ask(
+        self,
+        body: RequestBody,
+        timeout_s: float = 5.0,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> ReplyBody:
         """Like `call`, but an Error reply is returned. NoServer when the time is up."""
         deadline = time.monotonic() + timeout_s
         question = self.begin(body)
-        while (left := deadline - time.monotonic()) > 0:
+        while (left := deadline - time.monotonic()) > 0 and not unless():
             reply = question.poll(min(left, 0.25))
             if reply is not None:
                 return reply

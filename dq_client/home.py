@@ -70,6 +70,11 @@ class Home:
         return self.root / "server.json"
 
     @property
+    def standby_file(self) -> Path:
+        """A home that has it is a standby's (standby.py)."""
+        return self.root / "standby.json"
+
+    @property
     def lock_file(self) -> Path:
         """Held by the running server."""
         return self.root / "server.lock"
@@ -107,6 +112,11 @@ class Home:
         try:
             info: dict[str, Any] = json.loads(self.server_file.read_text())
         except FileNotFoundError:
+            if self.standby_file.exists():
+                text = (
+                    f"{self.root} is a standby's: the server has another DQ_HOME (docs/standby.md)"
+                )
+                raise NoServer(text) from None
             raise NoServer(f"no server is running in {self.root}: start one with dq up") from None
         except (OSError, ValueError) as e:
             raise NoServer(f"{self.server_file} cannot be read: {e}") from e

@@ -20,7 +20,7 @@ from zmq.utils import z85
 from dq_client.errors import UsageError
 from dq_client.home import write_private
 
-PRINCIPALS = ("server", "agent", "user", "viewer")
+PRINCIPALS = ("server", "agent", "user", "viewer", "standby")
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,6 +233,37 @@ class NodesAnswer(TypedDict):
     nodes: Annotated[list[NodeRow], told("by number")]
 
 
+class Quota(TypedDict):
+    """What one user, or one group, may have and has."""
+
+    kind: Annotated[str, told("`user` or `group`")]
+    name: str
+    table: Annotated[str, told("the table of the configuration file that says the limits")]
+    members: Annotated[list[str], told("of a group; empty: a user")]
+    processors: Annotated[int, told("held by jobs that run or restart, reserved ones included")]
+    processors_next: Annotated[int, told("needed by jobs in the queue, which may start any time")]
+    processors_max: Annotated[int | None, told("the limit for both together; null: none")]
+    jobs: Annotated[int, told("jobs that run or restart")]
+    jobs_next: Annotated[int, told("jobs in the queue, which may start any time")]
+    jobs_max: Annotated[int | None, told("the limit for both together; null: none")]
+    waiting: Annotated[int, told("jobs in state `waiting`, for a quota or for other jobs")]
+    queued: Annotated[int, told("jobs in the system: all that have not ended")]
+    queued_max: Annotated[int | None, told("the limit for that; null: none")]
+    hours: Annotated[float | None, told("processor-hours used in the window; null: not limited")]
+    hours_max: Annotated[float | None, told("the limit for that; null: none")]
+    window_s: Annotated[float | None, told("the length of the window; null: hours not limited")]
+    free_s: Annotated[
+        float | None, told("hours are used up: when the next job may start; null: not so, or never")
+    ]
+
+
+class QuotasAnswer(TypedDict):
+    """`dq quotas --json`."""
+
+    schema: int
+    quotas: list[Quota]
+
+
 class JobNumber(TypedDict):
     """A job that was submitted."""
 

@@ -38,7 +38,8 @@ CLUSTER = {"": ClusterFile, "[[nodes]]": NodeGroup, "[link]": Link, "[network]":
            "[slurm]": SlurmTable}  # fmt: skip
 ANSWERS = {"dq submit --json": views.SubmitAnswer, "dq jobs --json": views.JobsAnswer,
            "dq job ID --json": views.JobInfo, "dq nodes --json": views.NodesAnswer,
-           "dq why ID --json": views.WhyAnswer, "GET /api/state": views.State}  # fmt: skip
+           "dq why ID --json": views.WhyAnswer, "dq quotas --json": views.QuotasAnswer,
+           "GET /api/state": views.State}  # fmt: skip
 LAUNCH_TEXTS = {"launcher": "who starts the ranks of jobs", "growth": "how a job gets more ranks"}
 WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", Any: "anything"}
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ANSWER_WITHIN_S = 3.0
 LOST_WITHIN_S = 10.0  # less than keepers give a job to go on in place (docs/ranks.md)
 FAREWELL_WITHIN_S = 60.0
+HELLO_WITHIN_S = 20.0  # a standby takes half of that to become the server
 RESTART_WITHIN_S = 10.0  # unanswered, the job goes on, and the server hears of it at a remap point
 NOT_NOW_S = 1.0  # until a server that cannot save anything at present is asked again
 QUIET_S = 5.0  # after a time-out nothing is sent for so long: each attempt costs the job 3 s
@@ -42,7 +43,12 @@ class ServerLink:
         from dq_client.connection import Connection
         from dq_client.keys import pair_of
 
-        self._connection = Connection(address, server_key, pair_of(secret))
+        def connect(address: str) -> Connection:
+            return Connection(address, server_key, pair_of(secret))
+
+        self._connect = connect
+        self._address = moved_to() or address
+        self._connection = self._connect(self._address)
         self._quiet_until = 0.0
         self._open: OpenRemap | None = None
 
@@ -69,7 +75,7 @@ class ServerLink:
         """
         try:
             hello = m.JobHello(m.PROTOCOL, processors, list(legal))
-            reply = self._until_saved(hello, 10.0)
+            reply = self._until_saved(hello, HELLO_WITHIN_S)
         except DQError as e:
             say(f"running without the DQ server: {e}")
             return None
@@ -111,6 +117,7 @@ class ServerLink:
         if time.monotonic() < self._quiet_until:
             self._open.answer = self._open.carry_on
             return
+        self._follow_server()
         try:
             self._open.question = self._connection.begin(point)
         except NoServer:
@@ -163,7 +170,24 @@ class ServerLink:
         """Ask and wait; the reply to an earlier question is kept."""
         while self._open is not None and self._open.answer is None:
             self._look(self._open, 0.25)
-        return self._connection.call(body, within_s)
+        while True:
+            self._follow_server()
+            try:
+                return self._connection.call(body, within_s, unless=self._has_moved)
+            except NoServer:
+                if not self._has_moved():
+                    raise
+
+    def _has_moved(self) -> bool:
+        """Whether a standby has become the server (docs/standby.md)."""
+        return moved_to() not in ("", self._address)
+
+    def _follow_server(self) -> None:
+        """Change over if it has."""
+        if self._has_moved():
+            self._connection.close()
+            self._address = moved_to()
+            self._connection = self._connect(self._address)
 
     def _until_saved(self, body: m.RequestBody, within_s: float) -> m.ReplyBody:
         """The same, however long the server has no room to save it (dq_server/live/stall.py).
@@ -209,14 +233,14 @@ class ServerLink:
     def resizes_by_restart(self) -> None:
         """Tell that a resize ends all ranks: the server lets them end only if it knows."""
         try:
-            self._connection.call(m.ResizesByRestart(), ANSWER_WITHIN_S)
+            self._call(m.ResizesByRestart(), ANSWER_WITHIN_S)
         except DQError as e:
             say(f"this job keeps its size: the server does not know how it is resized: {e}")
 
     def restart_ready(self, resize_id: int) -> str:
         """All ranks would end for this resize now: why they must not; empty: they may."""
         try:
-            self._connection.call(m.RestartReady(resize_id), RESTART_WITHIN_S)
+            self._call(m.RestartReady(resize_id), RESTART_WITHIN_S)
         except DQError as e:
             return str(e)
         return ""
@@ -224,7 +248,7 @@ class ServerLink:
     def restarted(self, resize_id: int) -> bool:
         """The new ranks have their data; whether the server knows it now."""
         try:
-            self._connection.call(m.Committed(resize_id), ANSWER_WITHIN_S)
+            self._call(m.Committed(resize_id), ANSWER_WITHIN_S)
         except DQError:  # it will, at the next remap point
             return False
         return True
@@ -253,6 +277,18 @@ class ServerLink:
     def close(self) -> None:
         """Close the socket."""
         self._connection.close()
+
+
+def moved_to() -> str:
+    """Where this node's agent has its server; empty: it does not say."""
+    path = os.environ.get("DQ_SERVER_FILE", "")
+    if not path:
+        return ""
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def say(text: str) -> None:

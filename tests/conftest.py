@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # No deadlines anywhere: a busy machine is no bug. The counts are for tests that name none;
@@ -21,3 +22,9 @@ settings.register_profile(
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("full" if os.environ.get("CI") else "daily")
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--record", action="store_true", help="keep what tests/core does (recording.py)"
+    )

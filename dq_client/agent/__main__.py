@@ -18,8 +18,8 @@ import msgspec
 import psutil
 
 from dq_client.address import is_remote
-from dq_client.agent.agent import make_agent
 from dq_client.agent.fleet import Fleet
+from dq_client.agent.making import make_agent
 from dq_client.connection import Connection
 from dq_client.emulation.enforcement import NodeEnforcement, of_node
 from dq_client.errors import DQError, NoServer, UsageError
@@ -159,7 +159,8 @@ def serve(
         home,
         name,
         nodes,
-        Connection(found.address, found.server_public, found.pair()),
+        lambda address: Connection(address, found.server_public, found.pair()),
+        found.address,
         interface=interface,
         environment=environment | (slowed.environment if slowed is not None else {}),
         wake=wake,

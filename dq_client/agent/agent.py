@@ -15,21 +15,18 @@ from dataclasses import dataclass, field
 import zmq
 
 from dq_client import messages as m
-from dq_client.agent import tree
-from dq_client.agent.applications import Applications, Launcher
-from dq_client.agent.beats import counted_from, phase_of
+from dq_client.agent.allegiance import Allegiance
+from dq_client.agent.applications import Applications
+from dq_client.agent.beats import counted_from
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
 from dq_client.agent.handover import Handover
-from dq_client.agent.holdings import Holdings
 from dq_client.agent.own_ranks import OwnRanks
 from dq_client.agent.reports import REPORT_AGAIN_S
 from dq_client.agent.vacancies import Vacancies
 from dq_client.connection import Connection
 from dq_client.errors import DQError
-from dq_client.home import Home, machine
 from dq_client.hosts.credentials import LEAVE_WITHIN_S
-from dq_client.mpiexec.command import install_rsh
 from dq_client.mpiexec.marks import Ranks
 from dq_client.mpiexec.proxies import Proxies
 from dq_client.mpiexec.rsh_socket import RshSocket
@@ -42,6 +39,12 @@ VACANCY_TURN_S = 0.005  # a retiring rank takes milliseconds, and its processor 
 LAST_WORK_S = 2.0
 LEAVING_BEAT_S = 0.2  # between its heartbeats then: the answer to one says that it may go
 UNSENT = "unsent"
+
+
+def is_later(message: m.Reply | m.Order) -> bool:
+    """Whether it says no more than that somebody is there, perhaps a standby."""
+    body = message.body
+    return isinstance(body, m.Standing) or (isinstance(body, m.Error) and body.code == "later")
 
 
 class WrongServer(DQError):
@@ -61,6 +64,7 @@ class Agent:
     own: OwnRanks
     copies: CopyKeeper
     handover: Handover
+    allegiance: Allegiance
     rsh: RshSocket | None = None
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
@@ -71,6 +75,7 @@ class Agent:
     # Told to the server: here ranks can be taken in (dq_client/ranks/adoption.py).
     machine: str = ""
     session: int = 0  # what the last welcome said
+    epoch: int = 0
     retired: bool = False
     _leaves_by_s: float | None = None  # it was told to go
     _heard_s: float = 0.0  # when the server was last heard of
@@ -91,8 +96,7 @@ class Agent:
     def run(self) -> None:
         """Serve until retired."""
         poller = zmq.Poller()
-        poller.register(self.context.connection.socket, zmq.POLLIN)
-        poller.register(self.context.connection.monitor, zmq.POLLIN)
+        self._poll(poller, self.context.connection)
         if self.rsh is not None:
             poller.register(self.rsh.listener.fileno(), zmq.POLLIN)
         if self.wake is not None:
@@ -104,8 +108,16 @@ class Agent:
             if self.wake is not None and self.wake.fileno() in ready:
                 self.wake.recv(4096)
             self.proxies.serve(ready, poller)
+            before = self.context.connection
             self.turn()
+            if self.context.connection is not before:
+                self._poll(poller, self.context.connection)
         self.close()
+
+    @staticmethod
+    def _poll(poller: zmq.Poller, connection: Connection) -> None:
+        poller.register(connection.socket, zmq.POLLIN)
+        poller.register(connection.monitor, zmq.POLLIN)
 
     def leave(self) -> None:
         """Go once the jobs have left this agent's nodes; at once if told a second time.
@@ -154,10 +166,22 @@ class Agent:
         again_s = LEAVING_BEAT_S if self._hurries else REPORT_AGAIN_S
         self.context.reports.send(self.context.clock(), self.context.send, again_s)
         self._heartbeat()
+        self._choose_server()
         self._watch_leaving()
         if self.handover.begun:
             self.handover.look()
             self.retired |= not self.handover.under_way
+
+    def _choose_server(self) -> None:
+        """If there is a standby, and the server is silent: change over, or not."""
+        allegiance = self.allegiance
+        allegiance.look(self.context.clock(), self.name, [node.name for node in self.nodes])
+        if allegiance.moves_to is None:
+            return
+        self.context.connection.close()
+        self.context.connection, allegiance.moves_to = allegiance.moves_to, None
+        self._beat_ids.clear()
+        self._say_hello()
 
     def _patience_s(self) -> float:
         """How long the loop may sleep unless something wakes it.
@@ -176,13 +200,16 @@ class Agent:
         if self._ending or self.ranks.missing or self._leaves_by_s is not None:
             return TURN_S
         # A millisecond more, because the poller rounds down and would wake just before it is due.
-        return max(0.0, self._last_beat + self.heartbeat_s - self.context.clock()) + 0.001
+        now = self.context.clock()
+        beat_s = max(0.0, self._last_beat + self.heartbeat_s - now)
+        return min(beat_s, self.allegiance.patience_s(now)) + 0.001
 
     def close(self) -> None:
         """End what is left and leave."""
         for held in self.context.holdings.trees.values():
             held.terminate()
         self.own.close()
+        self.allegiance.close()
         if self.dismissed:
             self.context.send(m.AgentRetired())
         if self.rsh is not None:
@@ -265,23 +292,31 @@ class Agent:
             load=os.getloadavg()[0],
             leaving_s=self._leaving_s(),
             troubles=self.context.troubles.list(),
+            promised=self.allegiance.promised_to(self.epoch),
+            term=self.allegiance.kept.term,
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()
 
     def _handle(self, message: m.Reply | m.Order) -> None:
         self._heard_s = self.context.clock()
+        if self.allegiance.obeys(self.epoch) and not is_later(message):
+            self.allegiance.heard(self._heard_s)
         if isinstance(message, m.Order):
             # Orders of another session were under way when this agent was given up, or come from
             # an earlier server: what they want may not be wanted any more.
-            if message.session == self.session:
+            if message.session == self.session and self.allegiance.obeys(self.epoch):
                 self._carry_out(message.body)
         elif message.id == self._hello:
             if isinstance(message.body, m.Welcome):
                 self._hello, self.session = "", message.body.session
+                self.epoch = message.body.epoch
+                self.allegiance.welcomed(self.epoch)  # or the heartbeat tells it to start again
                 # A heartbeat at once: only what it says of jobs is relied upon (live/agents.py).
                 self._last_beat, self._welcomed = float("-inf"), True
                 log.info("welcomed by the server, epoch %d", message.body.epoch)
+            elif isinstance(message.body, m.Standing):
+                self.allegiance.redirected(message.body)
             elif isinstance(message.body, m.Error) and message.body.code != "later":
                 raise WrongServer(message.body.text)
         elif message.id in self._beat_ids:
@@ -291,7 +326,7 @@ class Agent:
             self._acknowledged(message)
 
     def _acknowledged(self, message: m.Reply) -> None:
-        if isinstance(message.body, m.Error) and message.body.code == "later":
+        if is_later(message):
             return  # not saved, or we are not known yet: it is sent again
         self.proxies.answered(message)
         self.own.answered(message)
@@ -324,6 +359,9 @@ class Agent:
                 self.proxies.run(body)
             case m.ProxyEnded():
                 self.proxies.ended_elsewhere(body)
+            case m.Recognize():
+                self.allegiance.recognize(body, self.epoch)
+                self._last_beat = float("-inf")  # the server waits for the answer
             case m.ReadLog():
                 self.applications.read_log(body)
             case m.Retire():
@@ -362,63 +400,3 @@ class Agent:
         if self.ranks.missing:
             self.ranks.look()
         self.vacancies.look()
-
-
-def make_agent(
-    home: Home,
-    name: str,
-    nodes: list[m.NodeInfo],
-    connection: Connection,
-    *,
-    interface: str = "lo",
-    environment: dict[str, str] | None = None,
-    wake: socket.socket | None = None,
-    heartbeat_s: float = 2.0,
-    leave_within_s: float = LEAVE_WITHIN_S,
-    each_beat: Callable[[], object] = lambda: None,
-) -> Agent:
-    """An agent with its parts, its folder and its socket for dq-rsh.
-
-    `environment` is set for every rank that it starts; `each_beat` is called with each heartbeat.
-    """
-    folder = home.agent(name)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    owner = tree.Owner(home.root, name)
-    context = Context(
-        home=home,
-        owner=owner,
-        connection=connection,
-        holdings=Holdings(folder / "holdings", owner),
-    )
-    hosts = {node.host for node in nodes}
-    rsh = RshSocket(folder)
-    launcher = Launcher(
-        rsh=install_rsh(folder),
-        rsh_socket=rsh.path,
-        interface=interface,
-        environment=environment or {},
-    )
-    copies, ranks = CopyKeeper(home, hosts), Ranks(context)
-    proxies = Proxies(context, ranks, hosts, rsh)
-    names = [node.name for node in nodes]
-    own = OwnRanks(context, names, interface=interface, environment=environment)
-    return Agent(
-        nodes=nodes,
-        context=context,
-        applications=Applications(context, launcher, proxies, ranks, own),
-        vacancies=Vacancies(context, copies, own),
-        proxies=proxies,
-        ranks=ranks,
-        own=own,
-        copies=copies,
-        handover=Handover(home, names[0] if names else name, context.send, context.clock),
-        rsh=rsh,
-        wake=wake,
-        heartbeat_s=heartbeat_s,
-        phase=phase_of(name),
-        leave_within_s=leave_within_s,
-        each_beat=each_beat,
-        # Nodes that are slowed from outside (the governor, control groups) cannot slow ranks that
-        # were started elsewhere: a job would seem to run on nodes that are faster than they are.
-        machine="" if environment else machine(),
-    )

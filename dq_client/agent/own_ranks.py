@@ -70,9 +70,13 @@ class OwnRanks:
     def start(self, order: m.StartRanks) -> None:
         """Start a world's ranks here; one that is known already changes nothing."""
         of, context = (order.job, order.instance), self._context
-        if of in context.closed or order.world in self._past.get(of, ()):
-            return  # overtaken: the instance has been killed, or has ended; or the world has
         kept = self._jobs.get(of)
+        if of in context.closed or order.world in self._past.get(of, ()):
+            # Overtaken: the instance has been killed, or has ended; or the world has. But a server
+            # that has lost events may not know it, and the job would wait for the ranks for ever.
+            if kept is None and order.world and of in context.closed:
+                self._not_started(order, f"on {self._here(order)}: the job was ended here")
+            return
         ends = kept is not None and (kept.over or kept.held.over)
         if kept is not None and ends and order.world not in kept.closed:
             kept.later.append(order)  # its nodes had left the job, and come back

@@ -55,6 +55,7 @@ class Supervisor:
     agents: dict[str, Watched]
     wake: socket.socket
     stopped: bool = False
+    has_server: Callable[[], bool] | None = None  # whether agents can be of use; None: see the home
 
     def run(self) -> None:
         """Watch until told to stop, or until no agent is to be there any more."""
@@ -80,7 +81,7 @@ class Supervisor:
             return None
         now = time.monotonic()
         due = [name for due_s, name in missing if due_s <= now]
-        if due and not _has_server(self.home):
+        if due and not (self.has_server or self._home_has_server)():
             return LOOK_S
         for name in due:
             try:
@@ -90,6 +91,13 @@ class Supervisor:
                 self.agents[name].due_s = now + PAUSE_S_MAX
         later = [due_s - now for due_s, name in missing if due_s > now]
         return min(later) + 0.001 if later else None
+
+    def _home_has_server(self) -> bool:
+        try:
+            self.home.server()
+        except NoServer:
+            return False
+        return True
 
     def _watch(self, name: str, pid: int) -> None:
         agent = self.agents[name]
@@ -128,14 +136,6 @@ def say(line: str) -> None:
 def running(home: Home) -> dict[str, int]:
     """Pids of the home's agents on this machine, by name."""
     return {name: int(info["pid"]) for name, info in bringup.running_agents(home).items()}
-
-
-def _has_server(home: Home) -> bool:
-    try:
-        home.server()
-    except NoServer:
-        return False
-    return True
 
 
 def fork_agent(home: Home, fleet: Fleet, name: str) -> int:

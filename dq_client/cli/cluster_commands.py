@@ -12,7 +12,7 @@ import click
 
 from dq_client import beside, bringup
 from dq_client import messages as m
-from dq_client.cli import upkeep_commands
+from dq_client.cli import standby_commands, upkeep_commands
 from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option
 from dq_client.cli.requests import server as connected
@@ -282,7 +282,8 @@ def server() -> None:
     """The server alone. Agents and jobs go on without it and connect to the next one."""
 
 
-server.add_command(upkeep_commands.check)
+for part in (upkeep_commands.check, *standby_commands.COMMANDS):
+    server.add_command(part)
 
 
 @server.command("start")
@@ -351,6 +352,9 @@ def server_status(as_json: bool) -> None:
         where = "ahead of" if off_s > 0 else "behind"
         say(f"clock:      the system clock is {abs(off_s):.0f} s {where} the cluster's time,"
             " which times are shown in (docs/faults.md)")  # fmt: skip
+    if (standby := status["standby"]) is not None:
+        how = f"{standby['behind']} events behind" if standby["follows"] else "does not follow"
+        say(f"standby:    {standby['name']} at {standby['address']}, {how}")
     if status["stalled"]:
         say(f"stalled:    {status['stalled']}")
     for name, agent in status["agents"].items():

@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "man": ("man", "man", "Write manual pages."),
     "report": ("report", "report", "Write a report as one HTML file."),
     "acct": ("acct", "acct", "Account for what jobs have used."),
+    "quotas": ("quotas", "quotas", "Show what users may have, and what they have."),
     "audit": ("audit", "audit", "Show who asked for what, from where, with the answer."),
 }
 PLUGIN_HELP = {"sim": "Simulate: the same scheduler on a workload, a plan, a journal."}

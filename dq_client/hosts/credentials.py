@@ -74,8 +74,13 @@ def decode(text: str | bytes, where: str) -> Credentials:
 
 def read(source: str) -> Credentials:
     """From a file, or from standard input ("-")."""
+    return decode(*secret_from(source))
+
+
+def secret_from(source: str) -> tuple[bytes, str]:
+    """The text of a file that nobody else can open, or of standard input ("-"); which it was."""
     if source == "-":
-        return decode(sys.stdin.buffer.readline(FILE_BYTES_MAX), "standard input")
+        return sys.stdin.buffer.readline(FILE_BYTES_MAX), "standard input"
     path = Path(source)
     try:
         mode = path.stat().st_mode & 0o777
@@ -84,7 +89,7 @@ def read(source: str) -> Credentials:
         raise UsageError(f"--credentials {source}: {e.strerror}") from e
     if mode & 0o077:
         raise UsageError(f"{source} is open to others (mode {mode:o}): run chmod 600 {source}")
-    return decode(text, source)
+    return text, source
 
 
 def _kept(home: Home, agent: str) -> Path:

@@ -2,7 +2,8 @@
 
     → check        ← facts            the machine is looked at
     → begin        ← begun, failed    the agent is started, with its keys
-    → keep                            the server knows it: this program ends, the agent stays
+    → keep                            the server knows it: this program ends, the agent stays, and
+                                      something that keeps it alive (kept_alive.py)
     → end          ← ended            an agent that the server does not reach any more is ended
 
 One JSON object a line on standard input and, after a mark, on standard output, because login shells
@@ -30,6 +31,7 @@ import psutil
 from dq_client.agent import tree
 from dq_client.errors import DQError
 from dq_client.home import Home, is_alive, machine
+from dq_client.hosts import kept_alive
 from dq_client.hosts.credentials import Credentials, encode
 from dq_client.hosts.machine import Check, Facts, examine
 
@@ -111,6 +113,7 @@ def main() -> int:
                     say(Begun(agent.pid))
                 case Keep():
                     agent = None
+                    kept_alive.begin(Home(Path(begun.home)), begun.name, described(begun))
                     return 0
                 case End():
                     say(end(Home(Path(asked.home)), asked.name))
@@ -166,14 +169,7 @@ def start(begin: Begin) -> subprocess.Popen[bytes]:
         raise DQError(
             f"agent {begin.name} is running already: dq agent stop {begin.name} there ends it"
         )
-    words = ["agent", "run", "--node", begin.name, "--processors", str(begin.processors)]
-    words += ["--speed", repr(begin.speed), "--credentials", "-"]
-    if begin.memory:
-        words += ["--memory", str(begin.memory)]
-    if begin.gpus is not None:
-        words += ["--gpus", str(begin.gpus)]
-    if begin.features:
-        words += ["--features", ",".join(begin.features)]
+    words = [*described(begin), "--credentials", "-"]
     with _errors(begin).open("wb") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "dq_client.cli.main", *words],
@@ -188,6 +184,19 @@ def start(begin: Begin) -> subprocess.Popen[bytes]:
     process.stdin.write(encode(begin.credentials).encode() + b"\n")
     process.stdin.close()
     return process
+
+
+def described(begin: Begin) -> list[str]:
+    """The command for the agent of this node, less where it has its keys from."""
+    words = ["agent", "run", "--node", begin.name, "--processors", str(begin.processors)]
+    words += ["--speed", repr(begin.speed)]
+    if begin.memory:
+        words += ["--memory", str(begin.memory)]
+    if begin.gpus is not None:
+        words += ["--gpus", str(begin.gpus)]
+    if begin.features:
+        words += ["--features", ",".join(begin.features)]
+    return words
 
 
 def _errors(begin: Begin) -> Path:
@@ -215,6 +224,7 @@ def running(home: Home, name: str) -> psutil.Process | None:
 
 def end(home: Home, name: str) -> Ended:
     """End an agent of this machine and all that it started."""
+    kept_alive.end(home, name)
     agent, owner = running(home, name), tree.Owner(home.root, name)
     found = agent is not None or bool(tree.of_agent(owner))
     if agent is not None:

@@ -4,6 +4,7 @@
     users.py         requests of users            handled in dq_server/live/requests/users.py
     applications.py  requests of applications                                    applications.py
     agents.py        requests of agents           and orders to them             agents.py
+    standby.py       a standby, its server and the agents                        standby.py
     frames.py        Request, Reply, Order: the frames round these bodies
 
 A client (user, agent or application) sends a `Request` and gets the `Reply` with the same id; it
@@ -20,4 +21,5 @@ from dq_client.messages.agents import *  # noqa: F403
 from dq_client.messages.applications import *  # noqa: F403
 from dq_client.messages.base import *  # noqa: F403
 from dq_client.messages.frames import *  # noqa: F403
+from dq_client.messages.standby import *  # noqa: F403
 from dq_client.messages.users import *  # noqa: F403

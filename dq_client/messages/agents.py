@@ -31,6 +31,7 @@ from dq_client.messages.base import (
     OrderBody,
     RequestBody,
     Seconds,
+    Term,
     Text,
     sent_by,
 )
@@ -99,7 +100,7 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     """Still here, with everything it holds: sent after the welcome to `session`.
 
     `leaving_s`: the agent was told to go: its nodes are to be empty after so long. It waits for
-    the order Retire.
+    the order Retire. `promised`, `term`: as in a Ballot.
     """
 
     session: Id
@@ -107,6 +108,8 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     load: float = 0.0
     leaving_s: Seconds | None = None
     troubles: Annotated[list[Trouble], Meta(max_length=10_000)] = []
+    promised: Id = 0
+    term: Term = 0
 
 
 @sent_by(AGENT)

@@ -39,6 +39,7 @@ Feature = Annotated[str, Meta(max_length=NAME_MAX, pattern=r"\A[A-Za-z0-9_][A-Za
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 Jobs = Annotated[list[Id], Meta(max_length=1000)]
 Numbers = Annotated[list[Count], Meta(max_length=100_000)]
+Term = Annotated[int, Meta(ge=-1, le=2**62)]  # of a copy of the journal (messages/standby.py)
 
 
 class Body(Struct, frozen=True, tag_field="t", forbid_unknown_fields=True):
@@ -58,7 +59,8 @@ class OrderBody(Body, frozen=True):
 
 
 # A viewer may look at what a user sees, and change nothing (docs/web.md).
-USER, AGENT, JOB, VIEWER = ROLES = ("user", "agent", "job", "viewer")
+# A standby gets all that the server has, its keys included (docs/standby.md).
+USER, AGENT, JOB, VIEWER, STANDBY = ROLES = ("user", "agent", "job", "viewer", "standby")
 REQUESTS: dict[type[RequestBody], frozenset[str]] = {}  # every request -> roles that may send it
 R = TypeVar("R", bound=RequestBody)
 
@@ -75,7 +77,7 @@ def sent_by(*roles: str) -> Callable[[type[R]], type[R]]:
     return declare
 
 
-@sent_by(USER, AGENT, JOB, VIEWER)
+@sent_by(USER, AGENT, JOB, VIEWER, STANDBY)
 class Hello(RequestBody, tag="hello", frozen=True):
     """First message: which protocol the client speaks."""
 
@@ -86,7 +88,8 @@ class Hello(RequestBody, tag="hello", frozen=True):
 class Welcome(ReplyBody, tag="welcome", frozen=True):
     """The server's answer; `epoch` grows with every start of the server.
 
-    `session`: an agent's own, from this hello to its next; 0 for others.
+    `session`: an agent's own, from this hello to its next; 0 for others. `term`: of the server's
+    copy of the journal (messages/standby.py); -1: it does not know whether it is the newest.
     """
 
     protocol: int
@@ -94,6 +97,7 @@ class Welcome(ReplyBody, tag="welcome", frozen=True):
     epoch: int
     role: str
     session: int = 0
+    term: Term = 0
 
 
 class Done(ReplyBody, tag="done", frozen=True):

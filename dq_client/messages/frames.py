@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 # Imported first: the unions below are made of the bodies that these modules declare.
-from dq_client.messages import agents, applications, users  # noqa: F401
+from dq_client.messages import agents, applications, standby, users  # noqa: F401
 from dq_client.messages.base import REQUESTS, Ident, OrderBody, ReplyBody, RequestBody
 
 __all__ = ["ORDERS", "REPLIES", "FromServer", "Order", "Reply", "Request"]

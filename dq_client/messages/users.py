@@ -180,6 +180,11 @@ class PoolQuery(RequestBody, tag="pool", frozen=True):
     """The pool: what it may have, its tickets, its last decisions. Error if there is none."""
 
 
+@sent_by(USER, VIEWER)
+class QuotasQuery(RequestBody, tag="quotas", frozen=True):
+    """Quotas: what users and groups may have, and have."""
+
+
 @sent_by(USER)
 class DrainNode(RequestBody, tag="drain", frozen=True):
     """Nothing new runs on a node, and what runs there leaves. Answered by its row of NodesQuery.

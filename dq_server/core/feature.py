@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dq_server.core.model.bounds import Bound
 from dq_server.core.model.decisions import Ending, Start, Verdict
 from dq_server.core.model.events import Event
 from dq_server.core.model.jobs import Job, JobSpec
@@ -62,6 +63,13 @@ class Feature:
     def admit(self, turn: Turn, spec: JobSpec) -> None:
         """A submission: raise a SchedulerError if the job can never run. Change nothing."""
 
+    def admit_many(self, turn: Turn, spec: JobSpec, count: int) -> None:
+        """As `admit`, of so many jobs of one description: an array's."""
+
+    def not_now(self, turn: Turn, spec: JobSpec) -> Reason | None:
+        """Why a program that runs already may not become a job, whatever is idle; None: it may."""
+        return None
+
     def entered(self, turn: Turn, job: Job) -> bool:
         """A new job has its id. True: it begins on hold."""
         return False
@@ -73,11 +81,15 @@ class Feature:
         """
         return False
 
+    def keeps_out(self, turn: Turn, job: Job) -> bool:
+        """Nobody holds the job back: keep it WAITING all the same, and say so in `holds_back`."""
+        return False
+
     def queued(self, turn: Turn, job: Job) -> None:
         """The job has entered the queue."""
 
     def withdrawn(self, turn: Turn, job: Job) -> None:
-        """The job is no longer to be started or served: on hold, being killed, or ended."""
+        """The job is no longer to be started or served: it waits, is on hold, killed or over."""
 
     def started(self, turn: Turn, job: Job) -> None:
         """The job was given processors and is to be started."""
@@ -92,7 +104,17 @@ class Feature:
     def ended(self, turn: Turn, job: Job) -> None:
         """The job has reached an end state. `turn.doom` ends others with it."""
 
+    def charged(self, turn: Turn, job: Job) -> None:
+        """The job is about to run on another number of processors, or on none."""
+
     # --- resizes --------------------------------------------------------------------------------
+
+    def at_most(self, state: State, job: Job, *, asked: bool) -> Bound | None:
+        """How many processors the running job may hold (model/bounds.py); None: any number.
+
+        `asked`: its user or its program wants to grow, not the scheduler.
+        """
+        return None
 
     def measured(self, turn: Turn, job: Job) -> None:
         """An iteration of the job was recorded."""
@@ -107,6 +129,10 @@ class Feature:
 
     def verdict(self, turn: Turn, job: Job) -> Verdict | None:
         """What the job does at its remap point; None: that is not for this feature to say."""
+        return None
+
+    def leaving(self, turn: Turn, job: Job, count: int) -> tuple[int, ...] | None:
+        """Which processors a shrink by `count` gives back, in the job's order; None: the last."""
         return None
 
     def resize_granted(self, turn: Turn, job: Job) -> None:

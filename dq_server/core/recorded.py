@@ -39,6 +39,7 @@ from dq_server.core.model.placing import claim
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import GrantPolicy, Policies, ResizePolicy, StartPolicy
+from dq_server.core.queue_again import queue_again
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.turn import Turn
 
@@ -83,7 +84,7 @@ class _Followed(Turn):
 
     __slots__ = ()
 
-    def admit(self, spec: JobSpec) -> None:
+    def admit(self, spec: JobSpec, count: int = 1) -> None:
         """It was admitted by the rules of its time."""
 
 
@@ -254,27 +255,10 @@ def settle(scheduler: Scheduler, facts: Facts, now: float) -> list[str]:
         if same and job_id not in facts.doubtful and set(job.holds()) <= facts.grown[job_id]:
             continue
         said.append(f"job {job_id} is queued again, its start {start.instance} is ended")
-        _queue_again(turn, job, start, facts.grown[job_id])
+        why = because("rules_changed", instance=max(job.instance, start.instance))
+        queue_again(turn, job, why, start, frozenset(facts.grown[job_id]))
     for job in [j for j in state.active.values() if j.id not in facts.starts]:
         if job.state is not JobState.KILLING:
             said.append(f"job {job.id} is queued again: it had not started")
-            _queue_again(turn, job, None, set())
+            queue_again(turn, job, because("rules_changed", instance=job.instance))
     return said
-
-
-def _queue_again(turn: Turn, job: Job, start: StartJob | None, ran_on: set[int]) -> None:
-    """The job waits again; where its processes may be nothing starts until they are gone."""
-    state = turn.state
-    if job.id in state.active:
-        turn.stop(job)
-    if start is not None:
-        job.instance = max(job.instance, start.instance)  # the next start is another one
-        there = tuple(sorted(ran_on & set(state.processors.idle)))
-        state.processors.claim(there)
-        state.processors.start_vacating(there, job.id)
-    if job.state is not JobState.QUEUED:
-        turn.withdraw(job)
-        job.state = JobState.QUEUED
-        turn.enqueue(job)
-    job.end_reason = None
-    job.note(turn.now, "restart", because("rules_changed", instance=job.instance))

@@ -61,6 +61,7 @@ class Scheduler:
         self.policies = settings.check(config)
         self.config = config
         self.state.ordered = self.policies.order.ordered
+        self.state.options = config.of
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Take in one event at time `now` (seconds); returns what shall be done, in order.

@@ -3,10 +3,10 @@
     [scheduler]                 fields of SchedulerConfig; `policy` names a complete set (sets.py)
     fit = "2X"                  the short name of a setting that belongs to a feature or policy
     [scheduler.mebf]            the options of a feature or policy: its table (model/options.py)
-    [dfs], [environment], [nodes], [pool], [watch]
+    [dfs], [environment], [nodes], [pool], [quotas], [watch]
                                 tables that stand by themselves: dynamic fairness; what no job
                                 inherits; nodes that leave, nodes that are asked for and given back;
-                                ranks that are missing
+                                what users may have; ranks that are missing
 
 Everything is checked here, policies and combinations included; a ConfigError is one line that says
 what makes no sense, and where.
@@ -27,7 +27,7 @@ from dq_server.core.policies import registry
 from dq_server.core.policies.base import Policies
 from dq_server.core.policies.sets import named_settings
 
-TABLE_OF_ITS_OWN = ("dfs", "environment", "nodes", "pool", "watch")
+TABLE_OF_ITS_OWN = ("dfs", "environment", "nodes", "pool", "quotas", "watch")
 HINTS = get_type_hints(SchedulerConfig)
 FIELDS = HINTS.keys() - {"options"}
 

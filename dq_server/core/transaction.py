@@ -36,7 +36,7 @@ def prepare(
     if expand and not processors:
         processors = take(state, job, target.size - job.size)
     elif not processors:
-        processors = tuple(job.allocation[target.size :])  # the last ones leave, order is kept
+        processors = _leaving(turn, job, job.size - target.size)
     if expand:
         job.reserved = processors
     job.resize = PendingResize(state.next_resize, seq, target, processors, expand, turn.now)
@@ -45,6 +45,14 @@ def prepare(
     for feature in turn.features["resize_granted"]:
         feature.resize_granted(turn, job)
     return job.resize
+
+
+def _leaving(turn: Turn, job: Job, count: int) -> tuple[int, ...]:
+    """The processors that a shrink gives back; the order of the others is kept."""
+    if count == 0:  # another grid
+        return ()
+    chosen = (f.leaving(turn, job, count) for f in turn.features["leaving"])
+    return next(filter(None, chosen), tuple(job.allocation[job.size - count :]))
 
 
 def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float) -> None:

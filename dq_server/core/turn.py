@@ -115,8 +115,11 @@ class Turn:
             self.actions.append(JobAccepted(known))
         return known is not None
 
-    def admit(self, spec: JobSpec) -> None:
-        """Raise a SchedulerError if a job of this description can never run. Changes nothing."""
+    def admit(self, spec: JobSpec, count: int = 1) -> None:
+        """Raise a SchedulerError if a job of this description can never run. Changes nothing.
+
+        `count`: so many of them are submitted together.
+        """
         spec.validate()
         if spec.needed > self.capacity_max:
             processors = self.state.processors
@@ -127,8 +130,14 @@ class Turn:
             raise InfeasibleRequest(
                 f"the job asks for {spec.needed} processors, the cluster has {capacity}{more}"
             )
+        self.ask_features(spec, count)
+
+    def ask_features(self, spec: JobSpec, count: int = 1) -> None:
+        """The part of `admit` that features decide."""
         for feature in self.features["admit"]:
             feature.admit(self, spec)
+        for feature in self.features["admit_many"]:
+            feature.admit_many(self, spec, count)
 
     def accept(self, spec: JobSpec) -> Job:
         """A new job that is neither on hold nor queued yet; `spec` was checked."""
@@ -153,7 +162,8 @@ class Turn:
 
     def let_in(self, job: Job) -> bool:
         """A job that is not on hold any more: into the queue; False: a feature holds it back."""
-        if any(feature.holds_back(self.state, job) for feature in self.features["holds_back"]):
+        held = any(f.holds_back(self.state, job) for f in self.features["holds_back"])
+        if held or any(f.keeps_out(self, job) for f in self.features["keeps_out"]):
             if job.state is not JobState.WAITING:
                 job.move(JobState.WAITING)
             return False
@@ -194,7 +204,7 @@ class Turn:
         job.move(JobState.STARTING)
         del state.queue[job.id]
         state.active[job.id] = job
-        job.instance += 1
+        job.instance = max(job.instance + 1, state.next_instance)
         if places:
             claim(state, job, places)
         job.allocation = list(places or state.processors.take(configuration.size))
@@ -316,6 +326,8 @@ class Turn:
 
     def charge(self, job: Job) -> None:
         """The job stops using what it holds now: its user's usage grows (model/usage.py)."""
+        for feature in self.features["charged"]:
+            feature.charged(self, job)
         if self.policies.order.charges and job.charged_s is not None:
             used = job.in_use * (self.now - job.charged_s)
             half_life_s = self.policies.order.half_life_s

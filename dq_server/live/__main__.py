@@ -27,6 +27,7 @@ from dq_client.hosts import credentials
 from dq_client.slurm import settings
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
+from dq_server.live import take_over
 from dq_server.live.configuration import Engine, read_config
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.front import Front
@@ -59,6 +60,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     # From `dq up`: new nodes of these names are numbered in this order (live/join_order.py).
     parser.add_argument("--expected", type=_names, default=(), help=argparse.SUPPRESS)
+    # Of a server that was a standby, or starts again (live/pairing.py).
+    parser.add_argument("--take-over", action="store_true", help="a standby's home: be the server")
+    parser.add_argument("--least-epoch", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     # A state of many jobs is a million objects that all stay: looking through them again and again
     # for garbage, as Python does while they are made, doubles the time of a start.
@@ -82,6 +86,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     # Agents and applications of an earlier server of this home look for it where it was.
     address = options.address or _last_address(home) or ANY_PORT
     refuse_exposed(address, as_root=options.yes_as_root)
+    take_over.begin(home, meant=options.take_over)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
     noted = settings.noted(home)
@@ -107,6 +112,8 @@ def serve(home: Home, options: argparse.Namespace) -> int:
             lost_after_s=options.lost_after,
             expected=options.expected,
             engine=engine,
+            least_epoch=options.least_epoch,
+            options=_for_a_standby(options),
         )
     except zmq.ZMQError as e:
         raise UsageError(f"cannot listen on {address}: {_why_not(e)}") from e
@@ -134,13 +141,42 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     gc.set_threshold(*GARBAGE)
     gc.enable()
     front.run()
+    if again := front.server.begin_again:
+        os.close(lock)
+        _begin_again(front.address, again)
     unconfirmed = front.server.unconfirmed()
     with suppress(OSError):  # of a disk that fails: the server ends in order all the same
         if unconfirmed is not None:  # `dq down` goes to those of other machines by ssh
             write_private(home.root / "unconfirmed.json", json.dumps(unconfirmed))
         home.server_file.unlink(missing_ok=True)
     os.close(lock)
+    if other := front.server.pairing.replaced_by:
+        raise DQError(
+            f"the standby has become the server, at {other}: commands for it need its DQ_HOME. This"
+            " machine can be a standby again, in another DQ_HOME"
+        )
     return 0
+
+
+def _for_a_standby(options: argparse.Namespace) -> tuple[str, ...]:
+    """The command line of a server that takes the place of this one. Its files are copied."""
+    words = ["--heartbeat", str(options.heartbeat)]
+    if options.lost_after is not None:
+        words += ["--lost-after", str(options.lost_after)]
+    if options.launcher is not None:
+        words += ["--launcher", options.launcher]
+    return (*words, *["--yes-as-root"] * options.yes_as_root)
+
+
+def _begin_again(address: str, least_epoch: int) -> None:
+    """Be the same server once more, of a later epoch: agents have agreed to obey no earlier one."""
+    words = sys.argv[1:]
+    for option in ("--address", "--least-epoch"):
+        if option in words:
+            at = words.index(option)
+            del words[at : at + 2]
+    words += ["--address", address, "--least-epoch", str(least_epoch)]
+    os.execv(sys.executable, [sys.executable, "-m", "dq_server.live", *words])  # noqa: S606
 
 
 def _slurm(home: Home, slurm: settings.Noted) -> EngineLink:

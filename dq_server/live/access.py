@@ -43,8 +43,9 @@ class Access:
 
     def __init__(self, folder: Path) -> None:
         self.server = keys.load(folder, "server")
+        self.pair_of_user = keys.load(folder, "user")
         self._principals = {
-            keys.load(folder, name).public: Principal(name) for name in ("user", "agent", "viewer")
+            keys.load(folder, name).public: Principal(name) for name in m.ROLES if name != m.JOB
         }
         self._of_job: dict[int, str] = {}
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from dq_client import codec
 from dq_client import messages as m
 from dq_server.core.model.state import State
 from dq_server.live.join_order import JoinOrder
@@ -29,8 +30,15 @@ class AgentLink:
     life: str = ""
     machine: str = ""  # empty: it takes in no ranks that others have started
     leaving_s: float | None = None  # as of its last heartbeat, like `holdings`
+    heard: bool = False  # a heartbeat has come in this session
     holdings: list[m.Holding] = field(default_factory=list)
     troubles: list[m.Trouble] = field(default_factory=list)
+    promised: int = 0  # epoch and term that it has agreed to, as of its last heartbeat (pairing.py)
+    term: int = 0
+
+    def order(self, body: m.OrderBody) -> bytes:
+        """An order for this session, as it travels."""
+        return codec.encode(m.Order(self.session, body))
 
 
 class Agents:
@@ -95,6 +103,11 @@ class Agents:
     def silent(self, now: float, limit_s: float) -> list[AgentLink]:
         """Agents not heard of for longer than `limit_s`."""
         return [a for a in self.by_name.values() if now - a.last_seen_s > limit_s]
+
+    def forgive(self, silence_s: float, until_s: float = float("inf")) -> None:
+        """So much of their silence is not theirs; nobody is heard of later than `until_s`."""
+        for link in self.by_name.values():
+            link.last_seen_s = min(link.last_seen_s + silence_s, until_s)
 
     def forget(self, link: AgentLink) -> list[str]:
         """The agent is lost; a new hello brings it back. Returns the nodes that nobody has now."""

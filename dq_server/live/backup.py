@@ -24,18 +24,12 @@ from typing import Any
 from dq_client import __version__
 from dq_client.errors import DQError, NotFound, UsageError
 from dq_client.home import Home
-from dq_server.live import journal_check, journal_file, seals
+from dq_server.live import home_files, journal_check, journal_file, seals
 from dq_server.live.seals import Known
 
 FORM = 1
 MANIFEST, SUM = "manifest.json", "manifest.sum"
 JOURNAL, NOTE = "journal.sqlite", "journal.sqlite-last"
-# Beside the journal and the keys. Not server.json and the like: they are of a process.
-NOTED = ("config.toml", "identity", "address", "network.json", "cluster.json", "hosts.json",
-         "slurm.json")  # fmt: skip
-# Agents that are still there know the epoch of the last server, which may be later than the
-# backup's; they obey a newer one only.
-EPOCHS = 1000
 
 
 class Damaged(DQError):
@@ -64,11 +58,8 @@ def write(home: Home, target: Path) -> dict[str, Any]:
 def _write(home: Home, draft: Path, folder: Path) -> dict[str, Any]:
     mark = _copy_journal(home.journal, folder)
     files = {JOURNAL: (folder / JOURNAL).read_bytes(), NOTE: (folder / NOTE).read_bytes()}
-    for path in sorted(home.keys.glob("*")):
-        files[f"keys/{path.name}"] = path.read_bytes()
-    for name in NOTED:
-        if (home.root / name).is_file():
-            files[name] = (home.root / name).read_bytes()
+    for name, path in home_files.noted(home).items():
+        files[name] = path.read_bytes()
     manifest = {
         "form": FORM,
         "version": __version__,
@@ -131,6 +122,8 @@ def restore(home: Home, source: Path) -> dict[str, Any]:
         problems = journal_check.examine(place / JOURNAL)["problems"]
         if problems:
             raise Damaged(f"{source}: nothing is restored, its journal is damaged: {problems[0]}")
+        with closing(sqlite3.connect(place / JOURNAL, isolation_level=None)) as db:
+            journal_file.mark_as_patched(db)
         _raise_epoch(place / NOTE, seals.note_of(home.journal))
         aside = replaced(home, [*files, f"{JOURNAL}-wal", f"{JOURNAL}-shm"])
         # The journal last: without it a home that is half restored is refused.
@@ -182,7 +175,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 def _is_ours(name: str) -> bool:
     """Whether a backup may have such a file: none leads out of the home."""
     folder, _, last = name.rpartition("/")
-    known = name in {JOURNAL, NOTE, *NOTED}
+    known = name in {JOURNAL, NOTE, *home_files.NOTED}
     return known or (folder == "keys" and last not in ("", ".", "..") and "\0" not in last)
 
 
@@ -194,7 +187,7 @@ def _raise_epoch(note: Path, present: Path) -> None:
         before = seals.read(present)
     except (OSError, ValueError):
         before = None
-    epoch = max(known.epoch, before.epoch if before else 0) + EPOCHS
+    epoch = seals.raised(max(known.epoch, before.epoch if before else 0))
     note.write_bytes(Known(known.written, known.flushed, epoch).line())
 
 

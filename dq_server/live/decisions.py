@@ -28,6 +28,7 @@ TOLD = (
     ev.ReleaseRequested,
     ev.ResizeRequested,
     ev.GrantsPaused,
+    ev.EventsLost,
 )
 
 
@@ -146,6 +147,9 @@ def _of_event(event: ev.Event) -> list[Plain]:
             return [_row("order", text=text, job=event.job, processors=event.size)]
         case ev.GrantsPaused():
             return [_row("grants paused" if event.paused else "grants go on", text=event.why)]
+        case ev.EventsLost():
+            again = f"; starts of jobs {event.unknown} are over" if event.unknown else ""
+            return [_row("events lost", text=f"the journal was mended or restored{again}")]
     return []
 
 

@@ -23,8 +23,10 @@ from dq_server.live.agents import AgentLink, Agents
 from dq_server.live.feed import Feed
 from dq_server.live.job_nodes import JobNodes
 from dq_server.live.kept_output import KeptOutput
+from dq_server.live.pairing import Pairing
 from dq_server.live.rank_reports import RankReports
 from dq_server.live.stall import Stall
+from dq_server.live.store import Store
 from dq_server.live.translate import Places
 
 LOG_QUERIES_MAX = 1000
@@ -41,16 +43,15 @@ class Desk:
     # To the connection that asked, by the request's id.
     reply: Callable[[bytes, str, m.ReplyBody], None]
     order: Callable[[AgentLink, m.OrderBody], None]
-    # Let grants go on if every node that is up has its agent again.
-    resume: Callable[[], None]
     stop: Callable[[bool], None]  # with the server's jobs, if true
     archive: Callable[[int], None]  # keep what queries say of a job that has ended
-    archived: Callable[[int], bytes | None]
     now: Callable[[], float]  # the cluster's time (clock.py); never goes back
     monotonic: Callable[[], float]
     off_s: Callable[[], float]  # how far the system clock is ahead of `now`
+    journal: Store
     feed: Feed  # what has changed
     stall: Stall  # true while nothing can be saved: `apply` refuses everything
+    pairing: Pairing  # with a standby
 
     # --- what is known ------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from dq_server.live.clock import clock_of
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.guard import Guard
 from dq_server.live.journal import Journal
+from dq_server.live.other_server import OtherServer
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.server import Server
 
@@ -32,6 +33,7 @@ BATCH_MAX = 100  # messages a turn: all of them wait for its commit
 TURN_BYTES_MAX = 8 << 20  # of answers
 IO_THREADS = 2  # a flood keeps one of them busy
 TICK_S = 0.25
+LAST_WORDS_S = 1.0
 
 
 class Front:
@@ -49,8 +51,10 @@ class Front:
         clock: Callable[[], float] | None = None,
         engine: EngineLink | None = None,
         reads: bool = False,
+        least_epoch: int = 0,
+        options: tuple[str, ...] = (),
     ) -> None:
-        """clock: another time than the cluster's own (clock.py)."""
+        """clock: another time than the cluster's own (clock.py); the others as for the server."""
         admitted = access.Access(home.keys)
         self.clock = clock_of(home.root / "clock.json") if clock is None else None
         self.tick_s = min(TICK_S, heartbeat_s / 8)
@@ -78,6 +82,8 @@ class Front:
                 engine=engine,
                 reads=reads,
                 audit=None if reads else audit,
+                least_epoch=least_epoch,
+                options=options,
             )
             self.router = access.bind_router(self._context, self._authenticator, admitted, address)
             self.guard = Guard(self._context, self.router)
@@ -100,7 +106,8 @@ class Front:
         poller.register(self.router, zmq.POLLIN)
         poller.register(self.guard.monitor, zmq.POLLIN)
         next_tick = 0.0
-        while not server.stopping:
+        other = OtherServer(server.pairing, server.access)
+        while not (server.stopping or other.serves()):
             wait_s = server.wait_s(self.tick_s)
             # Rounded up: a wait of less than a millisecond would otherwise be a busy loop.
             poller.poll(int(1000 * wait_s) + (wait_s > 0))
@@ -116,7 +123,20 @@ class Front:
             if ticks and self.clock is not None and self.clock.look(idle=server.idle):
                 server.catch_up()
                 server.finish_turn()
+        self._say_last(poller)
+        other.close()
         self.close()
+
+    def _say_last(self, poller: zmq.Poller) -> None:
+        """Tell a standby that this server stops, and say what has waited for it."""
+        pairing, until_s = self.server.pairing, time.monotonic() + LAST_WORDS_S
+        if not self.server.begin_again:
+            pairing.rest("down" if self.server.desk.draining else "stopped")
+        while pairing.way == "paired" and pairing.tells and time.monotonic() < until_s:
+            poller.poll(20)
+            self.guard.watch()
+            self.read_messages()
+            self.server.finish_turn()
 
     def read_messages(self) -> None:
         """Hand on what has arrived, as much as a turn may have."""

@@ -21,24 +21,27 @@ import os
 import sqlite3
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import get_args
 
 import msgspec
 
 from dq_client import __version__, storage
+from dq_client import messages as m
 from dq_server.core.model import events as core_events
-from dq_server.core.model.actions import Action, AnswerRemap
+from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.events import Configured, Event
 from dq_server.core.settings import from_recorded
-from dq_server.live import journal_file, seals
+from dq_server.live import journal_copy, journal_file, seals
 from dq_server.live.journal_file import ANY, Broken
-from dq_server.live.journal_look import NotWhole, damaged, look
+from dq_server.live.journal_look import WHAT_TO_DO, NotWhole, damaged, look
 from dq_server.live.rate_limited_log import RateLimitedLog
+from dq_server.live.reliance import relied_on
 from dq_server.live.seals import Known, Mark
 
 log = logging.getLogger("dq.server")
@@ -103,45 +106,6 @@ def actions_of(text: str) -> list[Action]:
     return [msgspec.json.decode(body, type=ACTION_TYPES[kind]) for kind, body in pairs]
 
 
-class Store(Protocol):
-    """What the server needs of a journal (tests/dst has one that loses power)."""
-
-    first: int  # the first event that is kept
-
-    def next_epoch(self) -> int:
-        """Count one more start of the server."""
-
-    def append(self, time: float, event: Event, body: str, actions: list[Action]) -> None:
-        """Add an event (`body`: its text) to the batch; JournalError if that is impossible."""
-
-    def archive(self, job: int, body: bytes) -> None:
-        """Add what shall be known of an ended job to the batch; after the event of its end."""
-
-    def archived(self, job: int) -> bytes | None:
-        """What was archived of a job; None if nothing was."""
-
-    def commit(self) -> None:
-        """Make the batch safe. On JournalError nothing of it is."""
-
-    def rollback(self) -> None:
-        """Forget the batch."""
-
-    def fault(self) -> str:
-        """Why nothing can be saved at present, by trial; empty: something was. Between batches."""
-
-    def entries(self, after: int = 0) -> Iterator[Entry]:
-        """Entries with a larger seq, in order, the current batch included."""
-
-    def load_snapshot(self, before: int = ANY) -> tuple[int, bytes] | None:
-        """The newest sound snapshot of an earlier event than this: after which, and what."""
-
-    def save_snapshot(self, seq: int, body: bytes) -> None:
-        """Keep a snapshot of the state after event `seq`."""
-
-    def close(self) -> None:
-        """Give the store back."""
-
-
 class Journal:
     """The one writer. `append` any number of times, then `commit`."""
 
@@ -165,7 +129,7 @@ class Journal:
             self._prepare(known)
         except (OSError, sqlite3.Error, ValueError) as e:
             self._db.close()
-            raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
+            raise JournalError(f"{path}: cannot be used as the journal ({e}){_advice(e)}") from e
 
     def _prepare(self, known: Known) -> None:
         db = self._db
@@ -182,6 +146,7 @@ class Journal:
         self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
         self._last = self._saved = journal_file.last_event(db)  # appended; committed
         self.first = journal_file.first_event(db)
+        self.patched = self.meta("patched") is not None
         # What was committed and not flushed shall outlive the machine's next start, too.
         os.fdatasync(self._wal)
         self._note.committed(self._last, flushed=True)
@@ -191,14 +156,48 @@ class Journal:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def note(self, key: str, value: str) -> None:
+        """Keep a value beside the events: with the batch, or at once if there is none."""
+        try:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+            if not self._db.in_transaction:
+                os.fdatasync(self._wal)
+        except (OSError, sqlite3.Error) as e:
+            raise JournalError(f"{self.path}: cannot be written ({e})") from e
+        self._flush = True
+
+    def noted(self, key: str) -> str:
+        """A value that was kept; empty: there is none."""
+        return self.meta(key) or ""
+
+    def chain_of(self, seq: int) -> bytes | None:
+        """The checksum of an event; None if it is not kept."""
+        return self._last.chain if seq == self._last.seq else journal_file.sum_of(self._db, seq)
+
+    def newest_snapshot(self) -> int:
+        """After which event it was taken; 0: there is none."""
+        return journal_copy.newest_snapshot(self._db)
+
+    def base(self) -> m.Base:
+        """The newest snapshot, for a copy to begin with (journal_copy.py)."""
+        return journal_copy.base(self._db)
+
+    def lines(self, after: int, at_most: int, bytes_max: int) -> list[m.Line]:
+        """Events with a larger seq, with what was archived with them."""
+        return journal_copy.lines(self._db, after, at_most, bytes_max)
+
+    def ended(self, after: int, at_most: int) -> list[tuple[int, bytes]]:
+        """What was archived of jobs with a larger number."""
+        return journal_copy.ended(self._db, after, at_most)
+
     def rules(self) -> list[tuple[int, str]]:
         """The versions of DQ that decided, each with the event after which it began."""
         return self._db.execute("SELECT seq, version FROM rules ORDER BY seq").fetchall()
 
-    def next_epoch(self) -> int:
+    def next_epoch(self, least: int = 0) -> int:
         """Count one more start of the server, of this version."""
         try:
-            epoch = max(int(self.meta("epoch") or 0), self._note.known.epoch) + 1
+            epoch = max(int(self.meta("epoch") or 0) + 1, self._note.known.epoch + 1, least)
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (str(epoch),))
             if [version for _, version in self.rules()][-1:] != [__version__]:
                 row = self._saved.seq, __version__
@@ -206,7 +205,7 @@ class Journal:
             os.fdatasync(self._wal)
             self._note.started(epoch)
         except (OSError, sqlite3.Error, ValueError) as e:
-            raise JournalError(f"{self.path}: cannot be written ({e})") from e
+            raise JournalError(f"{self.path}: cannot be written ({e}){_advice(e)}") from e
         return epoch
 
     def append(self, time: float, event: Event, body: str, actions: list[Action]) -> None:
@@ -259,6 +258,7 @@ class Journal:
         if self._broken:
             raise JournalError(self._broken)
         if not self._open:
+            self._tell(self._note.flush_if_due)  # nothing may follow for an hour
             return
         try:
             self._db.execute("COMMIT")
@@ -275,8 +275,11 @@ class Journal:
             except OSError as e:
                 # It is in the journal, perhaps on the disk: no honest answer is possible.
                 raise SystemExit(f"{self.path}: the disk fails ({e}): the server stops") from e
+        self._tell(partial(self._note.committed, self._saved, flushed=flush))
+
+    def _tell(self, note: Callable[[], None]) -> None:
         try:
-            self._note.committed(self._saved, flushed=flush)
+            note()
         except OSError as e:  # all is safe; only the loss of its end would not be noticed
             complaints.warning("%s cannot be written: %s", seals.note_of(self.path), e)
 
@@ -288,6 +291,7 @@ class Journal:
         try:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            self.patched = self.meta("patched") is not None
         except sqlite3.Error as e:
             raise JournalError(f"{self.path}: cannot be read ({e})") from e
 
@@ -300,6 +304,14 @@ class Journal:
         except sqlite3.Error as e:
             return f"{self.path}: cannot be written ({e})"
         return ""
+
+    def clear(self) -> None:
+        """It does not matter any more that it is patched; with the batch, or the next one."""
+        try:
+            self._db.execute("DELETE FROM meta WHERE key = 'patched'")
+        except sqlite3.Error as e:
+            complaints.warning("%s cannot be written: %s", self.path, e)  # the next start says it
+        self.patched = False
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         """Entries with a larger seq, in order, the current batch included."""
@@ -358,26 +370,9 @@ class Journal:
             self._note.close()
 
 
-# Without actions nothing follows from them, and if one is lost, it is said or found out again: at
-# the next remap point, in the next heartbeat, by the next copy.
-SAID_AGAIN = (
-    core_events.RemapPoint,
-    core_events.CopyMade,
-    core_events.RankReported,
-    core_events.ResizeCommitted,
-    core_events.JobStarted,
-    core_events.ProcessorsVacated,
-    core_events.NodeJoined,
-    core_events.GrantsPaused,
-    core_events.Tick,
-)
-
-
-def relied_on(event: Event, actions: list[Action]) -> bool:
-    """Whether somebody will act on this event's outcome, or on its being known."""
-    if not actions:  # of a wish, or of a word after which ranks end
-        return not isinstance(event, SAID_AGAIN)
-    return not all(isinstance(a, AnswerRemap) and a.answer.what == "continue" for a in actions)
+def _advice(error: Exception) -> str:
+    """What to do, where the file is at fault and not the disk: SQLite has a type for each."""
+    return f"; {WHAT_TO_DO}" if type(error) is sqlite3.DatabaseError else ""
 
 
 def read_entries(

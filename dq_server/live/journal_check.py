@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from dq_server.core.model.errors import ConfigError
+from dq_server.core.model.events import EventsLost
 from dq_server.live import journal_file, seals, snapshot
-from dq_server.live.journal import JournalError, event_of
+from dq_server.live.journal import JournalError, actions_as_json, event_as_json, event_of
 from dq_server.live.journal_file import ANY, SCHEMA, Broken
 from dq_server.live.seals import START, Known, Mark
 
@@ -132,19 +133,20 @@ def copy_sound(path: Path, target: Path) -> dict[str, Any]:
     try:
         with closing(journal_file.opened_to_read(path)) as db:
             schema = journal_file.schema_of(db)
-            if schema != SCHEMA:
+            if schema is not None and schema != SCHEMA:
                 raise JournalError(
                     f"{path}: of schema {schema}: a server brings it up to date first"
                 )
-            end, begin = journal_file.reach(db)
+            end, begin = (0, 0) if schema is None else journal_file.reach(db)
             if end == 0:
                 raise JournalError(f"{path}: nothing of it is sound: dq restore FILE")
+            epoch, written = _known(path, db)
             with closing(sqlite3.connect(target, isolation_level=None)) as new:
                 _copy(db, new, begin, end)
                 mark = journal_file.last_event(new)
     except (*READING, OSError) as e:
         raise JournalError(f"{path}: nothing of it can be read ({e}): dq restore FILE") from e
-    epoch, written = _known(path)
+    epoch = seals.raised(epoch)
     seals.Note(seals.note_of(target), Known(mark, mark, epoch)).close()
     return {"sound_to": end, "written": max(end, written)}
 
@@ -154,11 +156,11 @@ def _copy(db: sqlite3.Connection, new: sqlite3.Connection, begin: int, end: int)
     new.execute("BEGIN")
     first = journal_file.first_event(db)
     # With the history before the snapshot, if that is sound, too.
-    after = first - 1 if _whole(db, first, end) else begin - 1
+    after = first - 1 if _whole(db, first, end) else begin
     for row in db.execute(f"{journal_file.EVENTS} LIMIT ?", (after, end - after)):
         new.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", row)
     for seq, chain_of, body in journal_file.snapshots(db, end + 1):
-        if body is not None:
+        if body is not None and seq >= after:  # an older one has not its events behind it
             sealed = seals.of_snapshot(seq, chain_of, body)
             new.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?)", (seq, chain_of, sealed, body))
     for job, body, checksum in db.execute("SELECT job, body, sum FROM ended"):
@@ -166,7 +168,23 @@ def _copy(db: sqlite3.Connection, new: sqlite3.Connection, begin: int, end: int)
             new.execute("INSERT INTO ended VALUES (?, ?, ?)", (job, body, checksum))
     for row in db.execute("SELECT seq, version FROM rules"):
         new.execute("INSERT INTO rules VALUES (?, ?)", row)
+    if journal_file.last_event(new).seq < end:
+        _go_on_after_snapshot(new)
+    journal_file.mark_as_patched(new)
     new.execute("COMMIT")
+
+
+def _go_on_after_snapshot(new: sqlite3.Connection) -> None:
+    """Of what led to the snapshot nothing is there: one event, which holds the place in the count.
+
+    Otherwise the next one would be the first, and nobody would look for it behind the snapshot.
+    """
+    seq, chain, body = next(journal_file.snapshots(new, ANY))
+    assert body is not None, "only sound ones are copied"
+    lost = EventsLost()
+    what = snapshot.decode(body)[1], type(lost).__name__, event_as_json(lost), actions_as_json([])
+    sealed = seals.chained(chain, seq + 1, *what)
+    new.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (seq + 1, *what, sealed))
 
 
 def _whole(db: sqlite3.Connection, first: int, end: int) -> bool:
@@ -180,10 +198,17 @@ def _whole(db: sqlite3.Connection, first: int, end: int) -> bool:
     return False
 
 
-def _known(path: Path) -> tuple[int, int]:
-    """Starts of the server, and the last event that was written, as far as the note says."""
+def _known(path: Path, db: sqlite3.Connection) -> tuple[int, int]:
+    """Starts of the server, and the last event that was written, as far as the note says; without
+    one the starts are as many as the journal says."""
     try:
         known = seals.read(seals.note_of(path))
     except (OSError, ValueError):
         known = None
-    return (0, 0) if known is None else (known.epoch, known.expected(seals.boot()).seq)
+    if known is not None:
+        return known.epoch, known.expected(seals.boot()).seq
+    try:
+        row = db.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+        return int(row[0]) if row is not None else 0, 0
+    except READING:
+        return 0, 0

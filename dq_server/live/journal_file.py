@@ -3,7 +3,7 @@
     events(seq, time, type, body, actions, sum)  body and actions as JSON; seq without gaps
     snapshots(seq, chain, sum, body)             the state after event seq (snapshot.py)
     ended(job, body, sum)                        what there is to say of each job that has ended
-    meta(key, value)                             schema, epoch
+    meta(key, value)                             schema, epoch; patched: mended or restored
     rules(seq, version)                          which version of DQ decided, after event seq
 
 `sum` is a checksum (seals.py). That of an event is chained to the one before; `chain` is the one of
@@ -125,6 +125,11 @@ def _move_snapshot(db: sqlite3.Connection) -> None:
     if chain is not None:
         row = seq, chain[0], of_snapshot(seq, chain[0], body), body
         db.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?)", row)
+
+
+def mark_as_patched(db: sqlite3.Connection) -> None:
+    """It was mended or restored: the next server reckons with events that it does not have."""
+    db.execute("INSERT OR REPLACE INTO meta VALUES ('patched', '')")
 
 
 def last_event(db: sqlite3.Connection) -> Mark:

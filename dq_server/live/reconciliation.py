@@ -69,7 +69,8 @@ def _reconcile_first(
     if holding is not None or now - _since_s(job) < REPEAT_AFTER_S:
         return
     if job.state is JobState.STARTING:
-        launch(desk, job)
+        if not desk.journal.patched:  # it may have ended in a lost event (lost_events.py)
+            launch(desk, job)
     else:
         error = f"agent {link.name} has lost the job's processes"
         desk.apply(ev.JobEnded(job.id, job.instance, -9, error))
@@ -121,7 +122,7 @@ def _carried_out(ordered_s: float, link: AgentLink, now: float) -> bool:
 def _miss(desk: Desk, link: AgentLink, job: Job, now: float) -> None:
     """The agent does not hold the job, of which its nodes have processors."""
     if job.state is JobState.STARTING:
-        if _carried_out(_since_s(job), link, now):
+        if _carried_out(_since_s(job), link, now) and not desk.journal.patched:  # lost_events.py
             start_ranks(desk, job, [link])
     # Its heartbeat may be older than the ranks of an expansion that has just been committed.
     elif now - _since_s(job) >= REPEAT_AFTER_S:

@@ -18,12 +18,12 @@ from dq_server.live import snapshot
 from dq_server.live.journal import (
     Entry,
     JournalError,
-    Store,
     actions_as_json,
     actions_of,
 )
 from dq_server.live.journal_file import ANY
 from dq_server.live.journal_look import WHAT_TO_DO
+from dq_server.live.store import Store
 
 log = logging.getLogger("dq.server")
 
@@ -36,13 +36,16 @@ def restored(journal: Store) -> tuple[Scheduler, float, int]:
     before = ANY
     while (found := journal.load_snapshot(before)) is not None:
         before, body = found
+        if before < journal.first - 1:
+            break  # events between it and the first that is kept are missing
         try:
             return *snapshot.decode(body), before
         except snapshot.DamagedSnapshot as e:
             log.warning("the snapshot of event %d cannot be used: %s", before, e)
     if journal.first > 1:
         raise JournalError(
-            f"no snapshot can be used, and events before {journal.first} are not kept; {WHAT_TO_DO}"
+            "journal.sqlite is damaged: no snapshot can be used, and events before"
+            f" {journal.first} are not kept; {WHAT_TO_DO}"
         )
     return Scheduler(), 0.0, 0
 

@@ -11,8 +11,8 @@ in place after each commit.
     flushed   the last one that has reached the disk; it counts after that
 
 The line is written behind the journal, never before it, so it never promises too much. It is
-flushed once a second at most: power that fails within that second, and damage of the very entries
-of that second, go unnoticed together.
+flushed once a second at most, and within a second of what it tells: power that fails within that
+second, and damage of the very entries of that second, go unnoticed together.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ START = bytes(16)  # what the first entry is chained to
 SIZE = 16  # bytes of a checksum
 LINE = 256  # bytes of the note: less than a sector, which a disk writes whole or not at all
 FLUSH_S = 1.0
+# Agents know the epoch of the last server, which may be later than that of a journal which was
+# mended or restored; they obey a newer one only.
+EPOCHS = 1000
+EPOCHS_FROM_S = 1_700_000_000  # sessions are numbered by 53 bits, 29 of which are the epoch
 _LINE = re.compile(
     r"events to (\d+) \(([0-9a-f]{32})\) written, to (\d+) \(([0-9a-f]{32})\) flushed,"
     r" start (\d+), boot (\S*): ([0-9a-f]{32}) *\n"
@@ -55,6 +59,12 @@ def of_snapshot(seq: int, chain: bytes, body: bytes) -> bytes:
 def of_ended(job: int, body: bytes) -> bytes:
     """The checksum of what was archived of an ended job."""
     return digest(struct.pack("<q", job), body)
+
+
+def raised(epoch: int) -> int:
+    """Above every epoch so far, of which this one is the last that is still known."""
+    # By the clock, too: what is known may be that of an old backup, long before the last mend.
+    return max(epoch + EPOCHS, int(time.time() - EPOCHS_FROM_S) // 4)
 
 
 def boot() -> str:
@@ -127,7 +137,7 @@ class Note:
     def __init__(self, path: Path, known: Known) -> None:
         """Raises OSError if it cannot be written."""
         self.known = replace(known, boot=boot())
-        self._flushed_s = -FLUSH_S
+        self._flushed_s, self._stale = -FLUSH_S, False
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._write()
 
@@ -137,7 +147,12 @@ class Note:
             mark, mark if flushed else self.known.flushed, self.known.epoch, self.known.boot
         )
         self._write()
-        if flushed and time.monotonic() - self._flushed_s >= FLUSH_S:
+        self._stale |= flushed
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        """To the disk if that says less than is safe, and was not told for a while; OSError."""
+        if self._stale and time.monotonic() - self._flushed_s >= FLUSH_S:
             self.flush()
 
     def started(self, epoch: int) -> None:
@@ -153,7 +168,7 @@ class Note:
     def flush(self) -> None:
         """To the disk."""
         os.fsync(self._fd)
-        self._flushed_s = time.monotonic()
+        self._flushed_s, self._stale = time.monotonic(), False
 
     def close(self) -> None:
         """Give the file back."""

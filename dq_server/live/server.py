@@ -17,8 +17,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from dq_client import codec
 from dq_client import messages as m
 from dq_client.errors import DQError
@@ -30,17 +28,22 @@ from dq_server.core.scheduler import Scheduler
 from dq_server.live import access, orders, views
 from dq_server.live.agents import AgentLink, Agents
 from dq_server.live.audit import Audit, Origin
+from dq_server.live.beginning import begin, resume
 from dq_server.live.desk import Desk
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.feed import Feed, Sources
-from dq_server.live.journal import JournalError, Store, event_as_json
+from dq_server.live.home_files import HomeFiles
+from dq_server.live.journal import JournalError, event_as_json
 from dq_server.live.kept_output import KeptOutput
+from dq_server.live.pairing import Pairing
+from dq_server.live.pairing_parts import Surroundings, What, what_is
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_due
 from dq_server.live.recovery import recovered
 from dq_server.live.requests import answer
 from dq_server.live.snapshot_policy import SnapshotPolicy
 from dq_server.live.stall import Stall
+from dq_server.live.store import Store
 from dq_server.live.why import whole
 
 log = logging.getLogger("dq.server")
@@ -48,8 +51,10 @@ complaints = RateLimitedLog(log)
 
 DISMISSED_WITHIN_S = 3.0  # agents that have not confirmed their end by then are out of reach
 RETURN_S = 6.0  # agents of an earlier server are waited for at least so long
-WAITS_FOR_AGENTS = "the server has just started and waits for its agents"
 GOES_DOWN = "the server is going down"
+
+# They change nothing; a heartbeat's effects come with orders.
+QUESTIONS = access.MAY[m.VIEWER] | {m.Heartbeat}
 
 Outlet = Callable[[bytes, bytes], None]  # identity of a connection, frame
 
@@ -75,15 +80,20 @@ class Server:
         engine: EngineLink | None = None,
         reads: bool = False,
         audit: Audit | None = None,
+        least_epoch: int = 0,
+        options: tuple[str, ...] = (),
     ) -> None:
         """Make the state that the journal leads to, and let it go on from there.
 
         clock, off_s  the cluster's time, and how far the system clock is ahead of it (clock.py)
         reads         it shows what the journal holds, and nothing happens any more (reader.py)
+        least_epoch   agents obey no server of an earlier one (pairing.py)
+        options       of the command line, for a standby that takes this server's place
         """
         self.engine, self._audit = engine, audit
         self.journal, self.access, self._outlet = journal, admitted, outlet
-        config = config or SchedulerConfig()
+        self._config = config or SchedulerConfig()
+        self._begun = self._begun_is_saved = False
         # Noticed within three heartbeats, counted from the last one and with a turn to spare.
         self.lost_after_s = 2.75 * heartbeat_s if lost_after_s is None else lost_after_s
         self._monotonic, self._clock = monotonic, clock
@@ -93,17 +103,32 @@ class Server:
         self._ahead_s = 0.0  # how far we are ahead of a clock that is behind the journal
         self._seq = 0  # number of the last event
         self._snapshots = SnapshotPolicy(journal, monotonic)
-        self.epoch = journal.next_epoch()
+        self.epoch = journal.next_epoch(least_epoch)
         self.agents = Agents(self.epoch, expected)
         self._waits_from_s = self._ticked_s = started_s = monotonic()
         self._away_from_s = heartbeat_s / 2  # ticks come more often
         self.stopping = False
         self._dismissed_s: float | None = None  # monotonic; when the agents were told to end
-        self._outbox: list[tuple[bytes, bytes]] = []
+        self.begin_again = 0  # it stops, and shall start again with at least this epoch
+        self._outbox: list[tuple[bytes, bytes, What]] = []
+        self._question = False  # what is answered now changes nothing
         self.outbox_bytes = 0  # of answers; a turn should end when they are many
         self._requests: list[tuple[bytes, str]] = []  # of this turn
         self._unsaved: JournalError | None = None  # why this turn cannot be saved
-        self.stall = Stall(journal, self.rebuild, monotonic)
+        self.pairing = Pairing(
+            Surroundings(
+                journal=journal,
+                epoch=self.epoch,
+                agents=self.agents,
+                monotonic=monotonic,
+                off_s=off_s,
+                send=lambda to, frame: self._outlet(to, frame),
+                nodes=self._up,
+                files=(lambda: ("", {})) if home is None else HomeFiles(home),
+                options=options,
+            )
+        )
+        self.stall = Stall(journal, self.rebuild, monotonic, lambda: self.pairing.bar)
         self.feed = Feed(
             Sources(
                 entries=journal.entries,
@@ -118,12 +143,11 @@ class Server:
             apply=self.apply,
             reply=self.reply,
             order=self.order,
-            resume=self.resume,
             stop=self.stop,
             archive=self._archive,
-            archived=journal.archived,
             now=self.now,
             monotonic=monotonic,
+            journal=journal,
             off_s=off_s,
             access=admitted,
             agents=self.agents,
@@ -132,18 +156,17 @@ class Server:
             started_s=started_s,
             kept_output=KeptOutput(home),
             stall=self.stall,
+            pairing=self.pairing,
         )
         self.rebuild()
         if reads:
             return
         # No later version shall have to handle the events of an older one again.
         self.take_snapshot()
-        if self.scheduler.config != config:
-            self.apply(ev.Configured(config))
-        if any(node.up for node in self.scheduler.state.processors.nodes.values()):
-            self.apply(ev.GrantsPaused(True, WAITS_FOR_AGENTS))
-        self.resume()
+        self._begin()
+        resume(self.desk)
         self.finish_turn()
+        self.pairing.begin(self._seq)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -162,6 +185,7 @@ class Server:
         self._snapshots.kept, self._seq = kept, found.seq
         self.desk.use(scheduler)
         self.feed.restart(self._seq)
+        self._begun = self._begun_is_saved
         # Before any connection is looked at: a running job whose key is unknown is turned away.
         for job in scheduler.state.active.values():
             self.access.admit_job(job.id, job.instance)
@@ -197,6 +221,7 @@ class Server:
         if self.stall:
             self.stall.check()
             self.catch_up()
+        self._begin()
         now, body = self.now(), event_as_json(event)
         actions = self.scheduler.handle(event, now)
         self._applied_s = now
@@ -210,15 +235,18 @@ class Server:
             orders.carry_out(self.desk, action)
         return actions
 
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            begin(self.desk, self._config)
+
     def _archive(self, job_id: int) -> None:
         """Keep what queries say of an ended job: the scheduler forgets it (keep_ended)."""
         job = self.scheduler.state.jobs.get(job_id)
         if job is None:  # keep_ended = 0
             return
-        view = views.job_view(job, self.scheduler.state)
-        why = views.why_view(self.scheduler, job, self._now)
         try:
-            self.journal.archive(job_id, msgspec.json.encode({"job": view, "why": why}))
+            self.journal.archive(job_id, views.archive_view(self.scheduler, job, self._now))
         except JournalError as e:
             self._unsaved = self._unsaved or e
 
@@ -226,7 +254,7 @@ class Server:
 
     def order(self, link: AgentLink, body: m.OrderBody) -> None:
         """Send an order once the journal is safe."""
-        self._outbox.append((link.identity, codec.encode(m.Order(link.session, body))))
+        self._outbox.append((link.identity, link.order(body), "other"))
 
     def reply(self, identity: bytes, request_id: str, body: m.ReplyBody) -> None:
         """Send a reply once the journal is safe."""
@@ -236,7 +264,7 @@ class Server:
             frame = codec.encode(m.Reply(request_id, m.Error("refused", f"the answer: {e}")))
         if self._audit is not None:
             self._audit.answered(identity, request_id, body)
-        self._outbox.append((identity, frame))
+        self._outbox.append((identity, frame, what_is(body, question=self._question)))
         self.outbox_bytes += len(frame)
 
     # --- a turn -----------------------------------------------------------------------------
@@ -276,6 +304,10 @@ class Server:
             text = f"a key of role {principal.role} may not {type(request.body).__name__}"
             self.reply(identity, request.id, m.Error("refused", text))
             return
+        if refusal := self.pairing.refusal(request.body, self.scheduler.state.by_request):
+            self.reply(identity, request.id, m.Error("later", refusal))
+            return
+        self._question = type(request.body) in QUESTIONS
         try:
             body = answer(self.desk, identity, principal, request)
         except Exception:
@@ -286,15 +318,19 @@ class Server:
             body = m.Error("error", "internal error: see the server's log")
         if body is not None:
             self.reply(identity, request.id, body)
+        self._question = False
 
     def tick(self) -> None:
         """What is due by time alone: time-outs, lost agents, nodes that waited to join."""
         now = self._monotonic()
         self._extend_patience(now)  # first: who seemed silent below may only have waited for us
+        if self.pairing.outbid:
+            self.stopping, self.begin_again = True, self.pairing.promised + 1
         if not self.stall.over():
             # An agent that was killed cannot come back without a disk, and a blind server hears of
             # nobody: their time begins when the stall is over.
-            self._forgive_silence(now)
+            self.agents.forgive(now, until_s=now)
+            self._waits_from_s = now
             return  # what is due waits: a job whose end cannot be saved must not be killed
         if self.engine is not None:
             self.engine.take_in(self.desk)
@@ -307,8 +343,9 @@ class Server:
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
                     self.lose(known.name, "its agent has not come back")
+        self._begin()
         join_due(self.desk)
-        self.resume()
+        resume(self.desk)
         if self.desk.draining and not self.scheduler.state.active:
             self._dismiss_agents(now)
 
@@ -347,23 +384,12 @@ class Server:
         away_s, self._ticked_s = now - self._ticked_s, now
         if away_s > self._away_from_s:
             log.warning("the server was away for %.1f s", away_s)
-            for link in self.agents.by_name.values():
-                link.last_seen_s += away_s
+            self.agents.forgive(away_s)
             self._waits_from_s += away_s
 
-    def _forgive_silence(self, now: float) -> None:
-        """Count the silence of agents from now on."""
-        for link in self.agents.by_name.values():
-            link.last_seen_s = now
-        self._waits_from_s = now
-
-    def resume(self) -> None:
-        """Grants go on once every node that is up has its agent."""
-        state = self.scheduler.state
-        up = {node.name for node in state.processors.nodes.values() if node.up}
-        can = not self.desk.draining and not self.stall
-        if state.paused and can and up <= self.agents.by_node.keys():
-            self.apply(ev.GrantsPaused(False))
+    def _up(self) -> list[str]:
+        nodes = self.scheduler.state.processors.nodes.values()
+        return [node.name for node in nodes if node.up]
 
     def lose(self, node: str, why: str) -> None:
         """A node is lost, if it was there."""
@@ -375,23 +401,29 @@ class Server:
 
     def finish_turn(self) -> None:
         """Commit, then send: nothing is sent that follows from an event that could be lost."""
+        saved = False
         try:
             if self._unsaved is not None:
                 raise self._unsaved
+            self.pairing.before_commit()
             self.journal.commit()
         except JournalError as e:
             self._refuse_turn(e)
         else:
+            saved = True
+            self._begun_is_saved |= self._begun
             if self.engine is not None:
                 self.engine.tell(self.scheduler.state)
             self.feed.answer_waiting(self.scheduler.state, self.desk.places, self.reply)
         if self._audit is not None:
             self._audit.write()
-        for identity, frame in self._outbox:
-            self._outlet(identity, frame)
+        self.pairing.committed(self._seq, saved=saved)
+        for to_whom in self._outbox:
+            self.pairing.leave(*to_whom)
         self._outbox.clear()
         self._requests.clear()
         self.outbox_bytes = 0
+        self.pairing.look()
         if not self.stall:
             self._snapshots.take_if_due(self._seq, self.scheduler, self._now)
 

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from dq_server.core.scheduler import Scheduler
 from dq_server.live import snapshot
-from dq_server.live.journal import Store
+from dq_server.live.store import Store
 
 log = logging.getLogger("dq.server")
 

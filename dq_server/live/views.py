@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+import msgspec
+
 from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drain, Drains, holders, state_of
 from dq_server.core.features.places import Places as JobPlaces
@@ -283,3 +285,9 @@ def counts(state: State) -> dict[str, int]:
     for job in state.jobs.values():
         found[str(job.state)] += 1
     return found
+
+
+def archive_view(scheduler: Scheduler, job: Job, now: float) -> bytes:
+    """What there is to say of a job that has ended, as JSON."""
+    told = {"job": job_view(job, scheduler.state), "why": why_view(scheduler, job, now)}
+    return msgspec.json.encode(told)

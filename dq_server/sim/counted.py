@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dq_server.core.counted import Counted, suffices
 from dq_server.core.model.processors import AnonymousProcessors
+from dq_server.core.model.quotas import QuotaOptions
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.workload import RigidWorkload, Workload
 
@@ -29,7 +30,8 @@ def may_count(workload: Workload, scheduler: Scheduler) -> bool:
     sizes, planned_s = workload.processors, workload.estimate_s
     # What a JobSpec would refuse is left to it.
     sound = all(size > 0 for size in sizes) and all(0 <= time_s < INF for time_s in planned_s)
-    return sound and suffices(scheduler.policies)
+    limited = scheduler.config.of(QuotaOptions).limited
+    return sound and not limited and suffices(scheduler.policies)
 
 
 def run_counted(sim: Simulation, workload: RigidWorkload, nodes: int) -> None:

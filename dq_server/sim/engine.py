@@ -22,6 +22,7 @@ from typing import Any
 from dq_server.core.features.profiles import Profiled
 from dq_server.core.model import actions as act
 from dq_server.core.model.config import SchedulerConfig
+from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.events import (
     AdvanceReservation,
     Event,
@@ -32,9 +33,10 @@ from dq_server.core.model.events import (
     ReservationMade,
     Tick,
 )
-from dq_server.core.model.jobs import JobState
+from dq_server.core.model.jobs import JobSpec, JobState
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.processors import AnonymousProcessors, Processors
+from dq_server.core.model.quotas import QuotaOptions, QuotaWaits
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
@@ -91,6 +93,7 @@ class Simulation:
             processors = AnonymousProcessors() if pool is None else Processors()
         config = configured(config, pool=PoolOptions() if pool is None else pool.options)
         self.scheduler = Scheduler(config, State(processors=processors))
+        self._quotas = config.of(QuotaOptions).limited
         self.polls = self.scheduler.policies.resize.polls
         self.now = 0.0
         self.submitted = 0  # jobs whose time has come
@@ -196,6 +199,9 @@ class Simulation:
             while heap and heap[0][0] == now and heap[0][1] == ENDS:
                 self._take(batch)
             while submit_s == now:
+                if self._quotas and batch:  # how many a user has in the system, these included
+                    self._do(self.scheduler.handle_together(batch, now))
+                    batch = []
                 self._submit(k, batch)
                 submit_s, k = next(submissions)
             if batch:
@@ -208,7 +214,9 @@ class Simulation:
                 self._take(batch)
                 for event in batch:
                     self._handle(event, issued_s)
-            if self._engine is not None or Profiled.of(self.scheduler.state).jobs:
+            state = self.scheduler.state
+            waits = Profiled.of(state).jobs or QuotaWaits.of(state).by_limit
+            if self._engine is not None or waits:
                 self._set_tick()
 
     def _handle(self, event: Event, issued_s: float) -> None:
@@ -247,7 +255,7 @@ class Simulation:
             if self._feedback is not None and isinstance(event, JobSubmitted):
                 k = self._feedback.due(number)
                 spec = self._feedback.spec(k, self.scheduler.state)
-                if spec is None:
+                if spec is None or self._refuses(spec):
                     return
                 event = JobSubmitted(spec)
                 self._number(k, self._feedback)
@@ -267,6 +275,9 @@ class Simulation:
         """Job k's time in the workload has come."""
         self.submitted += 1
         feedback = self._feedback
+        later = feedback is not None and k in self.workload.follows
+        if not later and self._refuses(self.workload.spec(k)):
+            return
         if feedback is None:
             self.records.submitted(k)
             batch.append(JobSubmitted(self.workload.spec(k)))
@@ -276,6 +287,17 @@ class Simulation:
             batch.append(JobSubmitted(self.workload.spec(k)))
         elif not feedback.awaits(k):  # once what ends at this instant has ended
             self._submit_later(k, self.now, feedback)
+
+    def _refuses(self, spec: JobSpec) -> bool:
+        """Whether a quota does not let the job into the system."""
+        if not self._quotas:
+            return False
+        try:
+            self.scheduler.turn(self.now).ask_features(spec)
+        except InfeasibleRequest:
+            self.records.refused()
+            return True
+        return False
 
     def _submit_later(self, k: int, time_s: float, feedback: Feedback) -> None:
         """Job k, which comes after others, is submitted at `time_s`."""

@@ -73,6 +73,10 @@ class Records:
         """A job asks for more than the machine has: it is not submitted."""
         self.notes[f"left out: larger than {self.nodes} nodes"] += 1
 
+    def refused(self) -> None:
+        """A job would exceed a quota for ever: it is not submitted."""
+        self.notes["left out: refused by a quota"] += 1
+
     def started(self, job: int, now: float, action: StartJob) -> int:
         """Returns k of the job with this id."""
         k = self._of_id[job]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dq_server.core.model.jobs import Job, JobKind, Remap
 from dq_server.core.model.processors import AnonymousProcessors
+from dq_server.core.model.quotas import QuotaOptions
 from dq_server.core.policies.order_fcfs import FcfsOrder
 from dq_server.core.scheduler import Scheduler
 from dq_server.sim.malleable import MalleableWorkload
@@ -35,6 +36,7 @@ def may_rest(workload: Workload, scheduler: Scheduler) -> bool:
         and type(scheduler.state.processors) is AnonymousProcessors
         and type(scheduler.policies.order) is FcfsOrder
         and not scheduler.config.tracks_spots
+        and not scheduler.config.of(QuotaOptions).limited
         and scheduler.policies.resize.patient
     )
 

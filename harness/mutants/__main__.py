@@ -52,7 +52,7 @@ GROUPS = {
         ("dq_server/core/**/*.py",),
         (
             "tests/core",
-            "tests/sim/test_easy.py",  # long queues, which have an index of their own
+            "tests/sim",
             "tests/dst/test_whole.py::test_every_life_is_right",
         ),
         0.7,

@@ -29,6 +29,7 @@ PRELOADED = ("hypothesis", "msgspec", "numpy", "psutil", "zmq", "pytest_timeout"
 SURVIVED, KILLED = (int(pytest.ExitCode.OK),), (
     int(pytest.ExitCode.TESTS_FAILED),
     int(pytest.ExitCode.INTERRUPTED),  # a module that cannot be imported
+    int(pytest.ExitCode.USAGE_ERROR),  # nor can a conftest; the right code has run with these words
 )  # fmt: skip
 # Waiting for a server that does not answer costs no processor time.
 WALL_LIMIT_S = 600.0

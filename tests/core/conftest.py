@@ -1,4 +1,4 @@
-"""A fixture that makes clusters for scenario tests."""
+"""A fixture that makes clusters for scenario tests; what each test's scheduler did is compared."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.core import recording
 from tests.core.cluster import Cluster, MakeCluster
 
 
@@ -25,3 +26,32 @@ def cluster() -> Iterator[MakeCluster]:
         for job in c.scheduler.state.jobs.values():
             for decision in job.decisions:  # no figure is missing of what people are told
                 assert decision.reason.text
+
+
+@pytest.fixture(scope="session")
+def digests(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """Of all tests; kept at the end if they shall be."""
+    known = recording.known()
+    yield known
+    if request.config.getoption("--record"):
+        recording.write(known)
+
+
+@pytest.fixture(autouse=True)
+def recorded(request: pytest.FixtureRequest, digests: dict[str, str]) -> Iterator[None]:
+    """See recording.py."""
+    if getattr(request.node.obj, "is_hypothesis_test", False):
+        yield
+        return
+    recorder = recording.Recorder()
+    with recorder.listening():
+        yield
+    if not recorder.events:
+        return
+    name, digest = request.node.nodeid.removeprefix("tests/core/"), recorder.digest()
+    if request.config.getoption("--record"):
+        digests[name] = digest
+    assert digests.get(name) == digest, (
+        "the scheduler does other things in this test than when it was recorded; if it is meant to:"
+        " pytest tests/core --record, and look at the diff of recorded.json"
+    )

@@ -428,6 +428,17 @@ def test_the_agent_may_be_faster_than_the_engine() -> None:
     assert c.tickets(TicketState.UP) == [1]
 
 
+def test_an_engine_may_say_later_which_node_it_granted() -> None:
+    """The agent has joined by then; nothing else need happen for the node to be the ticket's."""
+    c = PoolCluster(max=1)
+    c.submit(1)
+    c.do(ev.TicketStarted(1, ""))
+    c.do(ev.NodeJoined("p1", 1))
+    assert c.tickets(TicketState.STARTING) == [1]
+    c.do(ev.TicketStarted(1, "p1"))
+    assert c.tickets(TicketState.UP) == [1]
+
+
 def test_a_revoked_node_is_drained_by_its_deadline_and_then_given_back() -> None:
     c = PoolCluster(max=4, config={"start": "easy"})
     job = c.submit(1, 2, start=2)

@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 
+from tests.dst.paired import PairedWorld
 from tests.dst.world import World
 
 EVERY = 1000
@@ -19,11 +20,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python tests/dst", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100_000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--standby", action="store_true", help="worlds of paired.py")
     o = parser.parse_args()
+    made = PairedWorld if o.standby else World
     begin, wrong = time.monotonic(), []
     for count, seed in enumerate(range(o.first, o.first + o.seeds), 1):
         try:
-            World(seed).run()
+            made(seed).run()
         except Exception as e:
             wrong.append(seed)
             print(f"seed {seed}: {type(e).__name__}: {e}", flush=True)

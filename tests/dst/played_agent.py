@@ -17,8 +17,6 @@ from dq_client.agent.vacancies import Vacancies
 from dq_client.home import Home
 from dq_client.mpiexec.marks import Ranks
 from dq_client.mpiexec.proxies import Proxies
-from dq_server.live.access import Principal
-from tests.dst.played_line import Line
 from tests.dst.played_machine import MACHINE, PROCESSORS
 from tests.dst.played_ranks import PlayedOwnRanks
 from tests.dst.played_start import launch, spread
@@ -39,7 +37,7 @@ class PlayedAgent(Agent):
         context = Context(
             home=Home(NOWHERE),
             owner=tree.Owner(NOWHERE, node),
-            connection=Line(world, node, Principal("agent"), self.turn),  # type: ignore[arg-type]
+            connection=world.agent_line(node, self.turn),  # type: ignore[arg-type]
             holdings=holdings,  # type: ignore[arg-type]
             clock=lambda: world.now,
         )
@@ -57,6 +55,7 @@ class PlayedAgent(Agent):
             own=own,
             copies=copies,  # type: ignore[arg-type]
             handover=Handover(context.home, node, context.send, context.clock),
+            allegiance=world.allegiance(node, self.turn),
             heartbeat_s=HEARTBEAT_S,
             life=f"{node}.{world.lives}",
             machine=MACHINE,

@@ -317,9 +317,9 @@ class App:
         of = process.job, process.instance
         held = {node: world.holdings[node].get(*of, run) for node, (run, _) in calls.items()}
         if all(h is not None and h.running() for h in held.values()):
+            process.where |= {place.processor: place.node for place in answer.places}
             world.machine.occupy(process, places)
             process.places += places
-            process.where |= {place.processor: place.node for place in answer.places}
             self.done, self.spawning = answer.resize_id, None
             self.tell(m.Committed(answer.resize_id, 0.1))
         elif any(call.over for _, call in calls.values()):

@@ -25,7 +25,7 @@ class Clocks:
         self._kept = ""
         self._set_s = 0.0  # what the system clock was set by
         self._slept_s = self._slept_before_s = self._booted_s = 0.0
-        self._boots, self._boots_now = 1, False
+        self.boots, self._boots_now = 1, False
 
     def of_a_server(self) -> ClusterClock:
         """The clock of a server that starts."""
@@ -38,7 +38,7 @@ class Clocks:
             wall=lambda: 1e9 + world.now + self._slept_s + self._set_s,
             boot=lambda: world.now - self._booted_s + self._slept_s - self._slept_before_s,
             awake=lambda: world.now - self._booted_s,
-            boot_id=lambda: f"boot {self._boots}",
+            boot_id=lambda: f"boot {self.boots}",
         )
         self.clock = ClusterClock(self._kept, keep, sources)
         return self.clock
@@ -69,4 +69,4 @@ class Clocks:
     def reboot(self) -> None:
         """The machine lost its power: what counts from the boot begins anew."""
         self._booted_s, self._slept_before_s = self.world.now, self._slept_s
-        self._boots, self._boots_now = self._boots + 1, True
+        self.boots, self._boots_now = self.boots + 1, True

@@ -45,15 +45,15 @@ class Disk:
         if not node:
             self.full = False
 
-    def crash(self) -> None:
-        """The server dies, perhaps with its machine."""
-        if self.rng.random() < self.p_power:
+    def crash(self, power: bool = False) -> None:
+        """The server dies, perhaps with its machine (`power`: surely)."""
+        if self.rng.random() < self.p_power or power:
             lost = len(self.world.store.safe) - self.world.store.flushed
             self.world.trace.append(f"{self.world.now:.3f} power lost, {lost} entries with it")
-            self.world.store.lose_power()
+            self.world.store.die(power=True)
             self.world.clocks.reboot()
         else:
-            self.world.store.rollback()
+            self.world.store.die(power=False)
 
     def mend(self) -> None:
         """The faults are over."""

@@ -216,15 +216,17 @@ class Keeper:
             return []
         self.worlds[order.world] = order
         if self.ranks(order.world):
+            if world.store.lost:  # an expansion whose end is not known any more: nobody takes it in
+                return []
             raise Wrong(f"world {order.world} of job {start.job} starts twice on {self.node}")
         mine = [place.processor for place in order.places if place.node == self.node]
         if not mine:
             raise Wrong(f"{self.node} shall start ranks of job {start.job} and has no place")
         if order.programs[0][0] == "spawned":
             start.own.add(order.world)
+        start.where |= dict.fromkeys(mine, self.node)
         world.machine.occupy(start, mine)
         for p in mine:
-            start.where[p] = self.node
             start.ranks.append(self.rank(order, p))
         return mine
 

@@ -18,9 +18,16 @@ class Line:
     """Stands for Connection: one per life of its owner."""
 
     def __init__(
-        self, world: World, name: str, principal: Principal, wake: Callable[[], None]
+        self,
+        world: World,
+        name: str,
+        principal: Principal,
+        wake: Callable[[], None],
+        address: str = "",
     ) -> None:
+        """address: where it leads, if there are several servers (paired.py)."""
         self.world, self.principal, self.wake = world, principal, wake
+        self.name, self.address = name, address
         self.inbox: deque[bytes] = deque()
         self.count = 0
         world.lives += 1

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 NODES = ("n1", "n2", "n3")
 MACHINE = "the machine"  # all nodes are on it
 PROCESSORS = 2  # of each node
+FORMER = -1  # minus a processor: one that had its number before a loss of events
 
 
 @dataclass
@@ -53,11 +54,20 @@ class Machine:
     def occupy(self, process: Process, processors: list[int]) -> None:
         for p in processors:
             if p in self.on:
-                raise Wrong(f"job {process.job} and job {self.on[p][0]} both run on {p}")
+                if not self.means_another(p, process):
+                    raise Wrong(f"job {process.job} and job {self.on[p][0]} both run on {p}")
+                self.on[FORMER - p] = self.on[p]
             self.on[p] = (process.job, process.instance)
 
+    def means_another(self, p: int, process: Process) -> bool:
+        """Whether who runs on `p` got it before a loss of events, as the number of another one."""
+        other = self.processes.get(self.on[p])
+        if other is None or p not in other.where:
+            return False
+        return self.world.store.lost and other.where[p] != process.where[p]
+
     def leave(self, process: Process, processors: list[int]) -> None:
-        for p in processors:
+        for p in (*processors, *(FORMER - p for p in processors)):
             if self.on.get(p) == (process.job, process.instance):
                 del self.on[p]
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.dst.world import World
 
 
-# Protected, or of an array, whose jobs may have retries (verdict.py counts them).
+# Protected, or of an array, whose jobs may have retries (verdict.py counts them). Any other only
+# if the events of its first start are lost.
 AGAIN = {"DQ_PROTECT", "DQ_ARRAY_ID", "DQ_RESTART"}
 
 
@@ -28,7 +29,7 @@ def launch(world: World, order: m.Launch) -> Process:
     if (order.job, order.instance) in world.machine.starts:
         raise Wrong(f"start {order.instance} of job {order.job} happens twice")
     world.machine.starts.add((order.job, order.instance))
-    if order.instance > 1 and not AGAIN & order.env.keys():
+    if order.instance > 1 and not AGAIN & order.env.keys() and not world.store.lost:
         raise Wrong(f"job {order.job} is started twice")
     if beside_itself(world, order.job, order.places):
         raise Wrong(f"job {order.job} is started again beside itself")
@@ -99,7 +100,7 @@ def started(world: World, order: m.StartRanks) -> Start | None:
     if known is not None or order.world:
         assert known is None or isinstance(known, Start)
         return known
-    if order.instance > 1 and not AGAIN & order.env.keys():
+    if order.instance > 1 and not AGAIN & order.env.keys() and not world.store.lost:
         raise Wrong(f"job {order.job} is started twice")
     if beside_itself(world, order.job, order.places):
         raise Wrong(f"job {order.job} is started again beside itself")

@@ -16,6 +16,7 @@ from tests.dst.played_line import Line
 from tests.dst.played_machine import MACHINE
 
 if TYPE_CHECKING:
+    from dq_server.live.server import Server
     from tests.dst.world import World
 
 WAS = re.compile(r"job (\d+), which it was for a moment")
@@ -107,12 +108,22 @@ class User:
                 request = f"{wish.body.submission.request}, too"
                 wish.body = msgspec.structs.replace(wish.body.submission, request=request)
 
+    def submits_the_unknown(self, server: Server) -> None:
+        """The operator has told what the journal has lost: what is unknown is submitted again."""
+        for wish in self.wishes:
+            mine = wish.jobs or (wish.job,)  # the number of an array is none of its jobs
+            if wish.job and not any(j in server.scheduler.state.jobs for j in mine):
+                body = wish.body.submission if isinstance(wish.body, m.Attach) else wish.body
+                wish.body, wish.job, wish.jobs, wish.doomed = body, 0, (), False
+
     def turn(self) -> None:
         world = self.world
         while (message := self.line.receive()) is not None:
             number = message.id.partition("-")[2]
             if message.id.startswith("wish-"):
                 self.heard(self.wishes[int(number)], message.body)
+            if world.store.lost and world.server is not None:
+                self.submits_the_unknown(world.server)  # a word of lost events was under way
         for n, wish in enumerate(self.wishes):
             if not wish.job and world.now - wish.sent_s > 1.0 and world.rng.random() < 0.5:
                 wish.sent_s = world.now

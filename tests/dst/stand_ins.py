@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dq_client import messages as m
 from dq_client.agent.holdings import Record
 from dq_client.keys import KeyPair
 from dq_server.live.journal import (
@@ -14,13 +15,24 @@ from dq_server.live.journal import (
     Entry,
     JournalError,
     actions_as_json,
-    relied_on,
+    event_as_json,
 )
 from dq_server.live.journal_file import ANY
+from dq_server.live.reliance import relied_on
+from dq_server.live.seals import START, chained
 from tests.dst.played_machine import Machine, Process
 
 if TYPE_CHECKING:
     from tests.dst.world import World
+
+
+class PowerCut(Exception):
+    """The machine of the server loses its power in the middle of a write."""
+
+
+def kind_and_body(entry: Entry) -> tuple[str, str]:
+    """As the journal's file has them."""
+    return type(entry.event).__name__, event_as_json(entry.event)
 
 
 class Store:
@@ -30,6 +42,8 @@ class Store:
     """
 
     first = 1
+    patched = False
+    lost = False  # something acknowledged is, and the operator was told
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -39,10 +53,51 @@ class Store:
         self.epoch = 0
         self.flushed = 0  # so many entries are on the disk
         self.relied_on = False  # one of the batch has to be
+        self.kept_beside: dict[str, str] = {}
+        self.chains = [START]
 
-    def next_epoch(self) -> int:
-        self.epoch += 1
+    def next_epoch(self, least: int = 0) -> int:
+        self.epoch = max(self.epoch + 1, least)
         return self.epoch
+
+    def need_room(self) -> None:
+        if self.world.disk.full:
+            raise JournalError("the disk is full")
+
+    def note(self, key: str, value: str) -> None:
+        self.need_room()
+        self.kept_beside[key] = value
+
+    def noted(self, key: str) -> str:
+        return self.kept_beside.get(key, "")
+
+    def forget(self) -> None:
+        """All events: a copy begins anew."""
+        self.safe, self.batch, self.kept, self.flushed = [], [], None, 0
+        self.chains = [START]
+
+    def chain_of(self, seq: int) -> bytes | None:
+        """Of committed entries."""
+        while len(self.chains) <= len(self.safe):
+            e = self.safe[len(self.chains) - 1]
+            self.chains.append(
+                chained(self.chains[-1], e.seq, e.time, *kind_and_body(e), e.actions)
+            )
+        return self.chains[seq] if seq <= len(self.safe) else None
+
+    def newest_snapshot(self) -> int:
+        return 0  # copies begin with the first event
+
+    def base(self) -> m.Base:
+        return m.Base(0, START, b"")
+
+    def lines(self, after: int, at_most: int, bytes_max: int) -> list[m.Line]:
+        """So few that copies come in parts."""
+        some = self.safe[after : after + 20]
+        return [m.Line(e.seq, e.time, *kind_and_body(e), e.actions) for e in some]
+
+    def ended(self, after: int, at_most: int) -> list[tuple[int, bytes]]:
+        return []
 
     def append(self, time: float, event: Any, body: str, actions: list[Any]) -> None:
         event = msgspec.json.decode(body, type=EVENT_TYPES[type(event).__name__])
@@ -70,12 +125,26 @@ class Store:
     def fault(self) -> str:
         return "the disk is full" if self.world.disk.full else ""
 
-    def lose_power(self) -> None:
-        """The machine of the server loses its power."""
+    def clear(self) -> None:
+        """It is never patched."""
+
+    def open(self) -> None:
+        """For a server that starts."""
         self.rollback()
+
+    def die(self, power: bool) -> None:
+        """The server ends, with its machine if that loses its power."""
+        self.rollback()
+        if not power:
+            return
         del self.safe[self.flushed :]
+        del self.chains[self.flushed + 1 :]
         if self.kept is not None and self.kept[0] > self.flushed:
             self.kept = None
+
+    def refused(self, error: JournalError) -> bool:
+        """A server would not start; whether another one may try."""
+        raise error
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
         yield from [*self.safe, *self.batch][after:]

@@ -30,23 +30,29 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dq_client.agent.allegiance import Allegiance, Kept
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.launching import Launching
+from dq_server.core.model.meetings import MeetingOptions
 from dq_server.core.settings import configured
+from dq_server.live.access import Principal
+from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
 from tests.dst.played_clocks import Clocks
 from tests.dst.played_disk import Disk
+from tests.dst.played_journal import NothingLeft, PlayedJournal, is_played
 from tests.dst.played_line import Line
 from tests.dst.played_machine import NODES, PROCESSORS, Machine
 from tests.dst.played_operator import Operator
 from tests.dst.played_pool import OPTIONS, BatchSystem, has_pool, leaked, link
 from tests.dst.played_user import User
-from tests.dst.stand_ins import Holdings, Keys, Store
+from tests.dst.stand_ins import Holdings, Keys, PowerCut, Store
 from tests.dst.verdict import BUGS, Wrong, check_end, check_store
 
 FAULTS_S = 15.0
@@ -69,6 +75,7 @@ class World:
     lives: int = 0
     faults: bool = True
     trace: list[str] = field(default_factory=list)
+    faults_s: float = FAULTS_S
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -85,7 +92,8 @@ class World:
         self.slow_disk_s = self.rng.choice([0.0, 0.2, 1.0])
         self.machine, self.clocks = Machine(self), Clocks(self)
         self.lines: dict[bytes, Line] = {}
-        self.store, self.disk = Store(self), Disk(self)
+        self.disk = Disk(self)
+        self.store = self.new_store()
         self.server: Server | None = None
         self.crash_at_send = 0
         self.turn_due = False
@@ -94,8 +102,14 @@ class World:
         self.batch = BatchSystem(self) if has_pool(self.seed) else None
         if self.batch is not None:
             self.config = configured(self.config, pool=OPTIONS)
+        if self.seed % 3 == 0:  # ranks that stayed for long leave
+            self.config = configured(self.config, meetings=MeetingOptions(most=2))
         self.user = User(self)
         self.operator = Operator(self)
+
+    def new_store(self) -> Store:
+        """A disk for the journal, which fails in some of the worlds."""
+        return PlayedJournal(self) if is_played(self.seed) else Store(self)
 
     # --- time -------------------------------------------------------------------------------
 
@@ -109,6 +123,16 @@ class World:
     def run(self) -> World:
         """Faults for a while, then peace until all is settled."""
         BUGS.found.clear()
+        if not isinstance(self.store, PlayedJournal):
+            self.live()
+            return self
+        with self.store, suppress(NothingLeft):
+            self.store.arrive()
+            self.live()
+        return self
+
+    def live(self) -> None:
+        """From the first start to the end."""
         self.start_server()
         for node in NODES:
             self.start_agent(node)
@@ -119,7 +143,7 @@ class World:
         if self.batch is not None:
             self.batch.fail()
         self.later(self.rng.uniform(1.0, 3.0), self.misfortune)
-        self.until(lambda: self.now >= FAULTS_S, FAULTS_S + 1)
+        self.until(lambda: self.now >= self.faults_s, self.faults_s + 1)
         self.faults = False
         self.heal()
         limit = self.now + HEAL_S
@@ -128,7 +152,6 @@ class World:
                 raise Wrong(f"not settled: {self.story()}")
             self.step()
         check_end(self)
-        return self
 
     def until(self, what: Callable[[], bool], limit_s: float) -> None:
         while not what() and self.now < limit_s:
@@ -175,8 +198,8 @@ class World:
     # --- the server -------------------------------------------------------------------------
 
     def start_server(self) -> None:
-        self.store.rollback()
         self.turn_due = False
+        self.store.open()
         self.server = self.server_class(
             self.store,
             Keys(),  # type: ignore[arg-type]
@@ -192,6 +215,8 @@ class World:
             self.server.engine.start()
         self.last_server = self.server
         check_store(self)
+        if self.store.lost:
+            self.user.submits_the_unknown(self.server)
         self.tick(self.server)
 
     def tick(self, server: Server) -> None:
@@ -211,23 +236,40 @@ class World:
             self.crash_at_send = self.rng.randrange(1, 4)
         try:
             self.server.finish_turn()
-        except Crash:
-            self.crash()
+        except (Crash, PowerCut) as e:
+            self.crash(power=isinstance(e, PowerCut))
         self.crash_at_send = 0
 
-    def crash(self) -> None:
+    def crash(self, power: bool = False) -> None:
         self.trace.append(f"{self.now:.3f} server dies")
         self.server = None
-        self.disk.crash()
+        self.disk.crash(power)
         self.later(self.rng.uniform(0.1, 3.0), self.start_again)
 
     def start_again(self) -> None:
         if self.server is None and self.disk.full:  # it cannot even note that it starts
             self.later(0.5, self.start_again)
         elif self.server is None:
-            self.start_server()
+            try:
+                self.start_server()
+            except JournalError as e:
+                self.server = None
+                if not self.store.refused(e):
+                    raise NothingLeft from e
+                self.later(0.5, self.start_again)
 
     # --- agents -----------------------------------------------------------------------------
+
+    def agent_line(self, node: str, wake: Callable[[], None]) -> Line:
+        return Line(self, node, Principal("agent"), wake)
+
+    def allegiance(self, node: str, wake: Callable[[], None]) -> Allegiance:
+        """To the one server."""
+
+        def nowhere(_: str) -> Any:
+            raise AssertionError("there is no standby")
+
+        return Allegiance(Kept(""), nowhere, lambda _: None, 1e9)
 
     def start_agent(self, node: str) -> None:
         agent = PlayedAgent(self, node, self.holdings[node])
@@ -261,6 +303,7 @@ class World:
             self.crash()
         elif what == "agent" and agent is not None:
             agent.context.connection.close()
+            agent.allegiance.close()
             self.agents[node] = None
             self.later(self.rng.uniform(0.1, 5.0), lambda: self.back(node))
         elif what == "cut" and agent is not None:

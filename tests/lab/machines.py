@@ -144,7 +144,7 @@ class Lab:
         self, name: str, command: str, *, root: bool = False
     ) -> tuple[list[str], dict[str, str]]:
         """The same as a command line and an environment for this machine."""
-        enter = ["nsenter", "-t", str(self._first(name)), *HELD]
+        enter = ["nsenter", "-t", str(self.first(name)), *HELD]
         if not root:
             enter += ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
         where = f"/home/{USER}" if not root else "/"
@@ -225,7 +225,7 @@ class Lab:
         )
         self._hold(name, ["unshare", *HELD, "--fork", "--mount-proc", "--kill-child"], init)
         i = self.names.index(name) + 1
-        first = self._first(name)
+        first = self.first(name)
         for eth, net in ((0, 77), (1, 88)):
             port = f"v{eth}{name}"
             self._on_switch(f"ip link add {port} type veth peer name eth{eth} netns {first}")
@@ -263,9 +263,9 @@ class Lab:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self._holders[name] = holder
-        return self._first(name)
+        return self.first(name)
 
-    def _first(self, name: str) -> int:
+    def first(self, name: str) -> int:
         """The first process of a machine, by its number here."""
         holder = self._holders[name]
         deadline = time.monotonic() + READY_WITHIN_S
@@ -287,16 +287,16 @@ class Lab:
         holder = self._holders.pop(name)
         with contextlib.suppress(LabError, OSError, KeyError):
             self._holders[name] = holder
-            os.kill(self._first(name), signal.SIGKILL)  # the kernel kills all others with it
+            os.kill(self.first(name), signal.SIGKILL)  # the kernel kills all others with it
         self._holders.pop(name, None)
         holder.kill()
         holder.wait()
 
     def _on_switch(self, command: str) -> None:
-        self._call("nsenter", "-t", str(self._first("switch")), "-n", *shlex.split(command))
+        self._call("nsenter", "-t", str(self.first("switch")), "-n", *shlex.split(command))
 
     def _inside(self, name: str, command: str) -> None:
-        self._call("nsenter", "-t", str(self._first(name)), "-n", *shlex.split(command))
+        self._call("nsenter", "-t", str(self.first(name)), "-n", *shlex.split(command))
 
     def _call(self, *words: str) -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=False)

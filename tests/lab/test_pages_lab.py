@@ -13,6 +13,7 @@ import pytest
 from harness.commands import ROOT
 from harness.pages import put
 from tests.lab.conftest import LabMaker, left
+from tests.lab.machines import VENV
 from tests.pages.owners import of
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -59,3 +60,17 @@ def test_installing_with_and_without_the_internet(make_lab: LabMaker, tmp_path: 
     index = "set -e; export PIP_NO_INDEX=1 PIP_FIND_LINKS=wheelhouse\n"
     lab.ok("alpha", index + make, timeout_s=300)
     assert "dq" in lab.ok("alpha", "/home/dqu/dq/bin/dq --version")
+
+
+def test_a_standby_on_another_machine(make_lab: LabMaker) -> None:
+    lab = make_lab("alpha", "beta", "delta")
+    (commands,) = of("lab-standby")
+    hosts = 'engine = "hosts"\n[[nodes]]\nnames = "beta"\nprocessors = 2\n'
+    lab.ok("alpha", f"cat > hosts.toml <<'X'\n{hosts}[network]\ninterface = \"eth0\"\nX")
+    lab.ok("alpha", "dq up --cluster hosts.toml --detach")
+    # What ssh runs there has no virtual environment in its PATH.
+    there = put(commands.commands(), {"~/dq-standby dq ": f"~/dq-standby {VENV}/dq "})
+    lab.ok("alpha", "set -e; umask 077\n" + there, timeout_s=120)
+    assert "delta at tcp://10.77.0.3" in lab.ok("alpha", "dq server status")
+    lab.ok("alpha", "dq down")
+    assert not left(lab)

@@ -64,6 +64,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.DrainNode("n1", 60.0),
         m.ResumeNode("n1"),
         m.PoolQuery(),
+        m.QuotasQuery(),
         m.WhyQuery(job),
         m.StatusQuery(),
         m.TimelineQuery(),
@@ -95,6 +96,9 @@ def about(job: int) -> list[m.RequestBody]:
         m.RemoteEnded("run", 0),
         m.LogAnswer(77, b"", 0, end=True),
         m.KeepLog(job, "n1", "out", 0, b"kept", last=True),
+        m.Ballot("a", ["n1"], 0, 0),
+        m.ForgetStandby(),
+        m.Follow("s", "tcp://127.0.0.1:9", 0, b"", -1, 0, 0, 0, 0),
         m.AgentRetired(),
         m.AppStarted(job, 1, 1),
         m.Vacated(job, 1, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
@@ -113,12 +117,12 @@ USER = {
     m.StatusQuery, m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
     m.ReleaseSize,
     m.Reserve, m.CancelReservation, m.ReservationsQuery, m.DrainNode, m.ResumeNode, m.PoolQuery,
-    m.Since,
+    m.QuotasQuery, m.Since, m.ForgetStandby,
 }  # fmt: skip
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
     m.RemoteRun, m.RemoteEnded, m.LogAnswer, m.KeepLog, m.Relay, m.SpawnRanks, m.WorldEnded,
-    m.AgentRetired,
+    m.AgentRetired, m.Ballot,
 }  # fmt: skip
 JOB = {
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,
@@ -127,9 +131,13 @@ JOB = {
 }  # fmt: skip
 VIEWER = {
     m.Hello, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery, m.TimelineQuery,
-    m.LogsQuery, m.ReservationsQuery, m.PoolQuery, m.Since,
+    m.LogsQuery, m.ReservationsQuery, m.PoolQuery,
+    m.QuotasQuery, m.Since,
 }  # fmt: skip
-MAY = {"user": USER, "agent": AGENT, "job": JOB, "viewer": VIEWER, "server": set()}
+STANDBY = {m.Hello, m.Follow}
+MAY = {
+    "user": USER, "agent": AGENT, "job": JOB, "viewer": VIEWER, "standby": STANDBY, "server": set(),
+}  # fmt: skip
 # An agent speaks for the jobs and the processors of its own nodes only.
 OWN_ONLY = {m.AppStarted, m.AppEnded, m.RankLost, m.Vacated}
 OWN_ONLY_OF_DQ = {m.Relay, m.SpawnRanks, m.WorldEnded}  # mpiexec's jobs have no such thing
@@ -204,6 +212,7 @@ def test_an_agent_that_has_not_reported_is_asked_to(served: Staged) -> None:
             m.LogAnswer,
             m.KeepLog,  # of a node that has left: what its job ran on is checked instead
             m.AgentRetired,
+            m.Ballot,  # it looks for a server, and here is one
         }:
             reply = line.ask(body)
             assert isinstance(reply, m.Error) and reply.code == "later", body

@@ -9,6 +9,7 @@ import pytest
 import zmq
 
 from dq_client import keys
+from dq_client import messages as m
 from dq_client.errors import UsageError
 from dq_server.live.access import Access, bind_router, secure
 
@@ -33,3 +34,22 @@ def test_an_answer_to_nobody_is_an_error_and_not_lost_in_silence(
     authenticator.stop()
     with pytest.raises(UsageError, match="no authenticator"):
         bind_router(context, authenticator, access, "tcp://127.0.0.1:*")
+
+
+def test_the_sockets_limits_are_what_the_documentation_says(
+    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    """Who gets past one of them is caught later or not at all (live/guard.py)."""
+    keys.ensure(tmp_path / "keys")
+    access = Access(tmp_path / "keys")
+    authenticator = secure(context, access)
+    router = bind_router(context, authenticator, access, "tcp://127.0.0.1:*")
+    limits = {
+        zmq.ZAP_ENFORCE_DOMAIN: 1,  # or who does not ask for our domain is let in
+        zmq.MAXMSGSIZE: 2 * m.FRAME_BYTES_MAX,
+        zmq.HANDSHAKE_IVL: 5000,
+        zmq.SNDHWM: 2000,
+        zmq.RCVHWM: 200,
+    }
+    assert {option: router.getsockopt(option) for option in limits} == limits
+    authenticator.stop()

@@ -210,12 +210,19 @@ def test_mending_goes_on_with_what_is_sound(tmp_path: Path) -> None:
     assert dq(home, "server", "check").returncode == 0
 
 
-def test_mending_keeps_a_state_whose_history_is_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "body = '{}' WHERE seq = 2",
+        "sum = zeroblob(16) WHERE seq = (SELECT max(seq) FROM snapshots)",
+    ],
+)
+def test_mending_keeps_a_state_whose_history_is_damaged(tmp_path: Path, damage: str) -> None:
     """An old event is damaged: the snapshot behind it is the state, the history before it goes."""
     home = made(tmp_path / "home")
     expected = state_of(home, tmp_path)
     db = sqlite3.connect(home.journal)
-    db.execute("UPDATE events SET body = '{}' WHERE seq = 2")
+    db.execute(f"UPDATE events SET {damage}")
     db.commit()
     db.close()
     assert dq(home, "server", "check", "--mend").returncode == 0

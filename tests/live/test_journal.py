@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configuration, grids
 from dq_server.live import journal_file, seals, snapshot
 from dq_server.live.access import Access, Principal
+from dq_server.live.beginning import WAITS_FOR_AGENTS, resume
 from dq_server.live.journal import Journal, JournalError, Unrepresentable, event_as_json
 from dq_server.live.recovery import replay, restored
 from dq_server.live.server import Server
@@ -60,7 +62,7 @@ class Life:
         """A varied life: jobs of all kinds start, iterate, resize, end."""
         for n in range(1, 5):
             server.apply(ev.NodeJoined(f"n{n}", 4))
-        server.resume()
+        resume(server.desk)
         for _ in range(rounds):
             self.time += 1.0
             sizes, others = grids(configuration(size) for size in (1, 2, "2x1", 4))
@@ -155,7 +157,7 @@ def test_what_was_not_committed_is_gone_and_what_was_is_there(life: Life) -> Non
 def test_an_older_journal_tells_no_rows_and_none_are_meant(life: Life) -> None:
     server = life.start()
     server.apply(ev.NodeJoined("n1", 4))
-    server.resume()
+    resume(server.desk)
     spec = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1), configuration(2)))
     (job,) = [a.job for a in server.apply(ev.JobSubmitted(spec)) if isinstance(a, StartJob)]
     server.apply(ev.ResizeRequested(job, 2))
@@ -303,7 +305,7 @@ def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(
     flushes: list[int] = []
     server = life.start()
     server.apply(ev.NodeJoined("n1", 1))
-    server.resume()
+    resume(server.desk)
     only = JobSpec("job", JobKind.MALLEABLE, configuration(1), (configuration(1),))
     server.apply(ev.JobSubmitted(only))
     server.apply(ev.JobStarted(1, 1))
@@ -317,6 +319,34 @@ def test_a_batch_reaches_the_disk_if_anything_in_it_is_relied_on(
     server.apply(goes_on(len(batch) + 1))
     server.finish_turn()
     assert not flushes
+
+
+def test_what_a_server_says_first_is_said_again_if_it_could_not_be_saved(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for its agents, and tells that events were lost, before anything else happens."""
+    server = life.start()
+    server.apply(ev.NodeJoined("n1", 1))
+    server.finish_turn()
+    life.crash()
+    with closing(sqlite3.connect(life.home.journal, isolation_level=None)) as db:
+        journal_file.mark_as_patched(db)
+    commit, refused = Journal.commit, [True]
+
+    def once(journal: Journal) -> None:
+        if refused.pop() if refused else False:
+            raise JournalError("the disk is full")
+        commit(journal)
+
+    monkeypatch.setattr(Journal, "commit", once)
+    server = life.start()
+    assert not server.scheduler.state.paused, "forgotten with the turn"
+    only = JobSpec("job", JobKind.RIGID, configuration(1), (configuration(1),))
+    assert not any(isinstance(a, StartJob) for a in server.apply(ev.JobSubmitted(only)))
+    server.finish_turn()
+    assert server.scheduler.state.paused == WAITS_FOR_AGENTS
+    assert server.scheduler.state.next_instance == server.epoch
+    assert server.journal.patched
 
 
 @pytest.mark.live

@@ -141,3 +141,51 @@ def test_what_is_kept_of_an_ended_job_comes_back_as_it_was(tmp_path: Path) -> No
     (size,) = made._db.execute("SELECT length(body) FROM ended WHERE job = 1").fetchone()
     assert size < 200
     made.close()
+
+
+def test_a_journal_that_is_closed_is_known_to_be_on_the_disk(tmp_path: Path) -> None:
+    """Also what nobody relied on: power that fails after a stop takes nothing."""
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    event = ev.Tick()
+    journal.append(1.0, event, event_as_json(event), [])
+    journal.commit()
+    known = seals.read(seals.note_of(path))
+    assert known is not None and known.flushed.seq == 0
+    journal.close()
+    known = seals.read(seals.note_of(path))
+    assert known is not None and known.flushed.seq == known.written.seq == 1
+
+
+def test_a_journal_whose_log_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    seals.note_of(path).chmod(0o000)
+    seals.note_of(path).rename(tmp_path / "aside")
+    seals.note_of(path).mkdir()
+    with pytest.raises(JournalError, match="journal"):
+        Journal(path)
+
+
+def test_the_log_is_taken_in_seldom(tmp_path: Path) -> None:
+    """Each time flushes all of it, and everybody waits."""
+    journal = Journal(tmp_path / "journal.sqlite")
+    pages = journal._db.execute("PRAGMA wal_autocheckpoint").fetchone()
+    assert pages == (journal_module.WAL_PAGES,)
+    journal.close()
+
+
+def test_a_snapshot_that_is_damaged_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    event = ev.Tick()
+    for at in (1.0, 2.0):
+        journal.append(at, event, event_as_json(event), [])
+        journal.commit()
+        journal.save_snapshot(int(at), b"a state")
+    journal._db.execute("UPDATE snapshots SET body = ? WHERE seq = 2", (b"a stade",))
+    with caplog.at_level("WARNING", "dq.server"):
+        assert journal.load_snapshot() == (1, b"a state")
+    assert "the snapshot of event 2 is damaged" in caplog.text
+    journal.close()

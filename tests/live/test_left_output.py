@@ -13,6 +13,7 @@ from dq_client import messages as m
 from dq_client.agent import handover
 from dq_client.agent.handover import Handover, pieces
 from dq_client.home import Home
+from dq_client.hosts import kept_alive
 from dq_server.live.kept_output import KeptOutput
 from harness.bench import until
 from harness.live import Live
@@ -77,8 +78,9 @@ def test_nodes_without_a_shared_home_hand_over_what_was_written_there(
         by_ssh.dq("server", "start", "--detach")
 
     # Of a node that is lost nothing was handed over: what others wrote is shown, and that is said.
-    agent = json.loads((tmp_path / "gamma-home" / "agents" / "gamma" / "agent.json").read_text())
-    os.kill(agent["pid"], 9)
+    folder = tmp_path / "gamma-home" / "agents" / "gamma"
+    for said in (kept_alive.FILE, "agent.json"):
+        os.kill(json.loads((folder / said).read_text())["pid"], 9)
     until(lambda: states(by_ssh)["gamma"] == "lost", "it is not missed")
     done = by_ssh.run("logs", 1)
     assert done.stdout.splitlines() == ["alpha says 0", "beta says 1"]

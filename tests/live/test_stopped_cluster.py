@@ -19,6 +19,7 @@ SHOWN: tuple[tuple[str, ...], ...] = (
     ("why", "1", "--json"),
     ("logs", "1"),
     ("reservations", "--json"),
+    ("quotas", "--json"),
 )
 
 

@@ -11,7 +11,7 @@ from harness.pages import Block, blocks
 #   config      read as a server's configuration file, as the first thing that a server does
 #   cluster     read as a cluster file; hooks: as a file of `dq hooks`; yaml
 #   FILE        an excerpt of this file, which other tests compile and run
-#   lab, slurm  on machines of the lab, under a real Slurm
+#   lab..., slurm  on machines of the lab, under a real Slurm
 #   other-mpi   tests/live/test_restarted_apps.py, under `make test-mpi`
 #   page        the test of that page (tests/live/test_readme.py, test_tutorial.py)
 #   -           not run, and why
@@ -37,12 +37,14 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "programs.md": ("job", "job", "job", "job", "job", "job"),
     "protection.md": ("shell",),
     "python.md": ("client", "client", "client"),
+    "quotas.md": ("config", "shell"),
     "ranks.md": ("config",),
     "scheduling.md": ("shell", "config", "shell", "shell", "config", "config", "shell", "config",
                       "config", "config"),
     "security.md": ("shell",),
     "simulation.md": ("shell", "config"),
     "slurm.md": ("cluster", "slurm", "slurm"),
+    "standby.md": ("lab-standby",),
     "submitting.md": ("shell", "config", "shell"),
     "tutorial.md": ("page",) * 6,
     "web.md": ("shell", "yaml"),

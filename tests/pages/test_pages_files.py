@@ -97,7 +97,7 @@ def test_a_part_in_c_compiles(block: Block, tmp_path: Path) -> None:
 
 def test_every_owner_is_one() -> None:
     runners = {"shell", "job", "ranks", "client", "config", "cluster", "hooks", "yaml", "compile",
-               "lab", "slurm", "install", "other-mpi", "page"}  # fmt: skip
+               "lab", "lab-standby", "slurm", "install", "other-mpi", "page"}  # fmt: skip
     for page, owners in OWNERS.items():
         for owner in owners:
             known = owner in runners or (ROOT / owner).is_file()

@@ -14,6 +14,8 @@ from dq_server.core.features.dynamic_requests import Requests
 from dq_server.core.features.environment import Environment
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
+from dq_server.core.features.lost_events import LostEvents
+from dq_server.core.features.meetings import Meetings
 from dq_server.core.features.node_ends import NodeEnds
 from dq_server.core.features.nodes import Nodes
 from dq_server.core.features.placement import Keeping, Placing
@@ -21,6 +23,7 @@ from dq_server.core.features.places import Placed
 from dq_server.core.features.pool import Pooling
 from dq_server.core.features.profiles import Profiles
 from dq_server.core.features.protection import Protecting
+from dq_server.core.features.quotas import Quotas
 from dq_server.core.features.reservations import Reservations
 from dq_server.core.features.resizing import Resizing
 from dq_server.core.features.spawning import Spawning
@@ -35,6 +38,7 @@ FEATURES = Features(
         DeclaredSizes(),
         Dependencies(),
         Arrays(),
+        Quotas(),
         Environment(),
         History(),
         Resizing(),
@@ -51,5 +55,7 @@ FEATURES = Features(
         Pooling(),
         Watching(),
         Keeping(),
+        LostEvents(),
+        Meetings(),
     )
 )

@@ -94,7 +94,7 @@ class Arrays(Feature):
             turn.actions.append(ArrayAccepted(before, tuple(known[before].jobs)))
             return
         _check(event)
-        turn.admit(spec)
+        turn.admit(spec, len(event.indices))
         _forget_old(state)
         array = Array(
             id=state.next_job,
@@ -142,9 +142,9 @@ class Arrays(Feature):
             array.inside.append(job.id)
 
     def withdrawn(self, turn: Turn, job: Job) -> None:
-        """On hold it keeps nobody out; while it is being killed it still has its processors."""
+        """Outside the queue it keeps nobody out; while it is being killed it has its processors."""
         array = _of(turn.state, job)
-        if array is not None and job.state is JobState.HELD:
+        if array is not None and job.state in (JobState.HELD, JobState.WAITING):
             array.waiting_from = min(array.waiting_from, job.id - array.first)
             _leaves(turn, array, job)
 

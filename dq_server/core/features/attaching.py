@@ -48,8 +48,11 @@ class Attaching(Feature):
         if turn.accepted_before(spec):
             return
         _validate(event)
-        for feature in turn.features["admit"]:
-            feature.admit(turn, spec)
+        turn.ask_features(spec)
+        for feature in turn.features["not_now"]:
+            reason = feature.not_now(turn, spec)
+            if reason is not None:
+                raise InsufficientResources(reason.text)
         idle, processors = state.idle, _room(turn, event)
         job = turn.accept(spec)
         for feature in turn.features["entered"]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, Outcome, RequestAnswer
+from dq_server.core.model.bounds import bound
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.fairness import DfsConfig, Ledger
@@ -281,6 +282,9 @@ def _check_size(state: State, job: Job, size: int) -> None:
         raise InfeasibleRequest(
             f"job {job.id} would have {size} processors, the cluster has {capacity}"
         )
+    limited = bound(state, job, asked=True)
+    if limited is not None and size > max(job.size, limited.ever):
+        raise InfeasibleRequest(f"job {job.id} would have {size} processors: {limited.whose}")
     smallest, largest = legal[0].size, legal[-1].size
     if len(legal) > 1 and not smallest <= size <= largest:
         raise InfeasibleRequest(
@@ -306,6 +310,9 @@ def _serve(turn: Turn, outlook: Outlook, job: Job) -> None:
 def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Reason | None:
     """Grant a request if it may be granted now; otherwise the reason why not."""
     state, policy, more, now = turn.state, turn.policies.grant, request.more, turn.now
+    limited = _limited(state, job, more)
+    if limited is not None:
+        return limited
     dfs = turn.options(DfsConfig)
     processors = find(state, job, more, one_node=dfs.one_node)
     promised = room(state, job) >= more and free(state, now, end_of(job, now), job) < more
@@ -331,6 +338,18 @@ def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Rea
     outlook.granted()
     _answer(turn, job, request, Outcome.GRANTED, now, grant.reason)
     return None
+
+
+def _limited(state: State, job: Job, more: int) -> Reason | None:
+    """Why the job may not hold so many more, whatever is idle."""
+    limited = bound(state, job, asked=True)
+    over = limited is not None and len(job.holds()) + more > limited.most
+    return limited.reason if limited is not None and over else None
+
+
+def _available_s(turn: Turn, outlook: Outlook, job: Job, more: int) -> float | None:
+    """When it could be granted; None: never, or nobody knows."""
+    return None if _limited(turn.state, job, more) else outlook.available_s(job, more)
 
 
 def _exchange(turn: Turn, job: Job) -> None:
@@ -372,10 +391,10 @@ def _refuse(
         left_s = request.deadline_s - now
         reason = because("dyn_waits", more=more, left_s=left_s, why=refusal.text)
         if first:
-            available_s = outlook.available_s(job, more)
+            available_s = _available_s(turn, outlook, job, more)
             _answer(turn, job, request, Outcome.WAITING, available_s, reason)
         return
-    available_s = outlook.available_s(job, more)
+    available_s = _available_s(turn, outlook, job, more)
     asked.request = None
     del Waiting.of(turn.state).jobs[job.id]
     if not first:

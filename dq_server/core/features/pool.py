@@ -91,12 +91,15 @@ class Pooling(Feature):
             raise InvalidTransition(
                 f"node {event.node} is that of ticket {other[0]}, not of {event.ticket} as well"
             )
+        learned = bool(event.node) and not ticket.node  # an engine may say it later than the grant
         ticket.node = event.node or ticket.node
         ticket.until_s = ticket.until_s if event.until_s is None else event.until_s
         if ticket.until_s is not None and ticket.node and ticket.state is not TicketState.LEFT:
             Ends.of(turn.state).learn(ticket.node, ticket.until_s, turn.now)
         if ticket.state is TicketState.ASKED:
             ticket.state, ticket.granted_s, ticket.pending = TicketState.STARTING, turn.now, ""
+            learned = True
+        if learned:
             self.capacity_changed(turn)
             _changed(turn)
 

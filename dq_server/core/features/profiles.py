@@ -120,10 +120,10 @@ class Profiles(Feature):
             Profiled.of(turn.state).jobs[job.id] = job
 
     def withdrawn(self, turn: Turn, job: Job) -> None:
-        """A job on hold loses its promise; one that has ended keeps it for reports."""
+        """A job that leaves the queue has no promise; one that has ended keeps it for reports."""
         if job.spec.profile:
             Profiled.of(turn.state).jobs.pop(job.id, None)
-            if job.state is JobState.HELD:
+            if job.state in (JobState.HELD, JobState.WAITING):
                 Promise.of(job).scheduled = None
 
     def starts(self, turn: Turn) -> list[Start]:

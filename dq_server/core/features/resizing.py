@@ -14,6 +14,7 @@ from __future__ import annotations
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
+from dq_server.core.model.bounds import bound, within
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
@@ -114,6 +115,9 @@ class Resizing(Feature):
         target = _wanted(job, event)
         if event.size > (capacity := turn.capacity_max):
             raise InfeasibleRequest(f"the cluster has {capacity} processors")
+        limited = bound(turn.state, job, asked=True)
+        if limited is not None and event.size > max(job.size, limited.ever):
+            raise InfeasibleRequest(f"job {job.id} would have {event.size}: {limited.whose}")
         job.wanted, job.held = (None, target) if event.hold else (target, None)
         turn.state.touch(job)
 
@@ -224,7 +228,9 @@ def _withdrawn(turn: Turn, job: Job) -> Reason | None:
 
 
 def _decide(turn: Turn, job: Job, seq: int) -> Answer:
-    verdict = placeable(turn.state, job, _verdict(turn, job))
+    asked = job.wanted is not None or job.held is not None
+    verdict = within(turn.state, job, _verdict(turn, job), asked=asked)
+    verdict = placeable(turn.state, job, verdict)
     current = job.configuration
     assert current is not None
     _learn(turn, job, verdict)
@@ -292,6 +298,9 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
 def _as_wanted(turn: Turn, job: Job, target: Configuration) -> Verdict:
     """What the user asked for, once the processors are there."""
     size = job.size
+    limited = bound(turn.state, job, asked=True)
+    if limited is not None and target.size > max(size, limited.most - len(job.spawned)):
+        return Verdict(None, limited.reason)
     idle = free(turn.state, turn.now, planned_end(job), job)
     if target.size <= size + idle:
         job.wanted = None

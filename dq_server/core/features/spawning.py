@@ -17,6 +17,7 @@ from typing import Any
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
+from dq_server.core.model.bounds import bound
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition, InvariantViolation
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.launching import Launching
@@ -231,6 +232,9 @@ def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
     changes = any(f.changes_size(state, job) for f in turn.features["changes_size"])
     if changes or job.resize is not None or job.reserved:
         return because("spawn_resizing")
+    limited = bound(state, job, asked=True)
+    if limited is not None and len(job.holds()) + count > limited.most:
+        return limited.reason
     if count > idle:
         promised = ", the others are promised" if state.idle > idle else ""
         return because("spawn_too_few", count=count, idle=idle, where=promised)

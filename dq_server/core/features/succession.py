@@ -140,7 +140,7 @@ def _succeed(turn: Turn, job: Job, pending: PendingResize) -> None:
         feature.succeeded(turn, job)
     Worlds.of(job).clear()
     job.move(JobState.STARTING)
-    job.instance += 1
+    job.instance = max(job.instance + 1, turn.state.next_instance)
     job.first_processor = job.allocation[0]
     job.next_start()
     reason = because("succession", size=before.size, next_size=pending.target.size)

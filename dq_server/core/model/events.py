@@ -461,6 +461,20 @@ class GrantsPaused:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsLost:
+    """Others may have happened before, which nobody knows any more: the journal was mended, or
+    restored from a backup.
+
+    epoch    of the server, larger than any before: what it numbers is told by that from what an
+             earlier one has; 0: it has been said
+    unknown  jobs that start as far as is known, and of whose starts no agent knows: they are over
+    """
+
+    epoch: int = 0
+    unknown: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed: walltimes and other limits are looked at."""
 
@@ -508,5 +522,6 @@ Event = (
     | ReservationMade
     | ReservationCancelled
     | GrantsPaused
+    | EventsLost
     | Tick
 )

@@ -5,7 +5,8 @@
                         └────────┴─────┴─→ RESTARTING → QUEUED | FAILED | KILLED
 
 A job that has not started can be KILLED at once; one that is STARTING can have FAILED.
-A job that must wait for other jobs to end is WAITING before it is QUEUED. A job in KILLING still
+A job that must wait for other jobs to end, or for a quota, is WAITING before it is QUEUED; when
+quotas get tighter it is so again. A job in KILLING still
 owns its processors: they return when the nodes confirm that they are empty. A protected job in
 RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. One that
 is resized by restart goes from RUNNING to STARTING. The next start is the next instance.
@@ -47,7 +48,7 @@ _S = JobState
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.HELD: frozenset({_S.QUEUED, _S.WAITING, _S.KILLED}),
     _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.KILLED}),
-    _S.QUEUED: frozenset({_S.HELD, _S.STARTING, _S.KILLED}),
+    _S.QUEUED: frozenset({_S.WAITING, _S.HELD, _S.STARTING, _S.KILLED}),
     _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED, _S.RESTARTING}),
     _S.RUNNING: frozenset({_S.STARTING, _S.KILLING, _S.DONE, _S.FAILED, _S.RESTARTING}),
     _S.KILLING: frozenset({_S.FAILED, _S.KILLED, _S.RESTARTING}),

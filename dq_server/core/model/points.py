@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
+from dq_server.core.model.bounds import growth
 from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.placing import room
@@ -168,6 +169,8 @@ class Points(Derived):
                 heapreplace(heads, (points[at + 1], at + 1, points))
             job = point.job
             if job is without or (job.spec.needs is not None and added > room(state, job)):
+                continue
+            if growth(state, job, added) < added:  # what it cannot get is not kept from others
                 continue
             gets = added <= left and job_id not in given
             if gets:

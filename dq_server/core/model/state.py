@@ -4,8 +4,8 @@
 because the head of a long queue must be found, and any job removed, in constant time. `ends` is
 the plan: when the processors of the active jobs are expected back.
 
-What a feature knows beside this is in its own records (records.py). `ordered` and `features` are
-wired in by the scheduler, so that everybody sees the same queue.
+What a feature knows beside this is in its own records (records.py). `ordered`, `options` and
+`features` are wired in by the scheduler, so that everybody sees the same queue.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ class _NoFeatures:
         return ()
 
 
+def defaults(kind: Any) -> Any:
+    """Options until there is a configuration."""
+    return kind()
+
+
 def submission_order(state: State, now: float) -> Iterable[Job]:  # noqa: ARG001
     """Until an order policy is configured."""
     return state.queue.values()
@@ -62,10 +67,12 @@ class State:
     records: Records = field(default_factory=Records)  # of the features
     next_job: int = 1
     next_resize: int = 1
+    next_instance: int = 1  # no job's next start has a smaller number
     paused: str = ""  # why nothing is granted at the moment; empty: grants go on
     changes: int = 0  # events that may have changed more than the end of the queue
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
+    options: Callable[[Any], Any] = defaults  # the configuration's `of`: the options of a feature
     features: Hooks = field(default_factory=_NoFeatures)
     derived: dict[str, Derived] = field(default_factory=dict, compare=False, repr=False)
     # by class; computed from what is above and kept as it changes (derived.py)

@@ -25,22 +25,34 @@ class Worlds(Record):
     # or a spawned one. Until its node confirms that it is empty, or the job's start is over; longer
     # than a loss of the node, because the ranks may still be there when it comes back.
     ending: dict[int, int] = field(default_factory=dict)
+    # How many ranks have joined this start of the job; processor -> how many had before its rank.
+    joined: int = 0
+    before: dict[int, int] = field(default_factory=dict)
 
     def begin(self, processors: Iterable[int], world: int) -> None:
         """Ranks of this world start on these processors."""
+        processors = tuple(processors)
         for p in processors:
             self.started[p] = world
+            self.before[p] = self.joined
             self.ending.pop(p, None)
+        self.joined += len(processors)
+
+    def met(self, processor: int) -> int:
+        """How many ranks have joined since the rank there did, with those that came with it."""
+        return self.joined - self.before.get(processor, 0)
 
     def leave(self, processors: Iterable[int]) -> None:
         """The ranks there have left the job in order."""
         for p in processors:
             self.started.pop(p, None)
+            self.before.pop(p, None)
 
     def end(self, processors: Iterable[int], world: int) -> None:
         """The ranks of this world shall end there."""
         for p in processors:
             self.started.pop(p, None)
+            self.before.pop(p, None)
             self.ending[p] = world
 
     def vacated(self, processors: Iterable[int]) -> None:
@@ -52,3 +64,5 @@ class Worlds(Record):
         """The start of the job is over, and with it all of its worlds."""
         self.started.clear()
         self.ending.clear()
+        self.before.clear()
+        self.joined = 0

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
+from dq_server.core.model.bounds import growth
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.fitting import smallest_start
@@ -228,7 +229,7 @@ class MebfResize(ResizePolicy):
                 break
             job = candidate.job
             size = job.size
-            room = job.spec.configurations[-1].size - size
+            room = growth(state, job, job.spec.configurations[-1].size - size)
             if candidate.over():
                 continue
             kept.append(candidate)

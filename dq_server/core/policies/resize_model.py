@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dq_server.core.model.bounds import growth
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.placing import room
@@ -183,4 +184,5 @@ def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
 def _idle(state: State, job: Job, now: float) -> int:
     """Idle processors that the job can use until its planned end."""
     idle = free(state, now, job.planned[0] if job.planned else INF)
+    idle = growth(state, job, idle)
     return idle if job.spec.needs is None else min(idle, room(state, job))

@@ -8,7 +8,14 @@ from dq_server.live.access import Principal
 from dq_server.live.desk import Desk
 
 # Imported for their handlers.
-from dq_server.live.requests import agents, applications, attaching, output, users  # noqa: F401
+from dq_server.live.requests import (  # noqa: F401
+    agents,
+    applications,
+    attaching,
+    output,
+    standby,
+    users,
+)
 from dq_server.live.requests.call import (
     TABLE,
     VERSION,
@@ -44,7 +51,11 @@ def answer(
 def hello(desk: Desk, call: Call[m.Hello]) -> m.ReplyBody:
     """Agree on the protocol: the one message of every role."""
     welcome = m.Welcome(
-        protocol=m.PROTOCOL, version=VERSION, epoch=desk.epoch, role=call.principal.role
+        protocol=m.PROTOCOL,
+        version=VERSION,
+        epoch=desk.epoch,
+        role=call.principal.role,
+        term=desk.pairing.term,
     )
     return other_protocol(call.body.protocol) or welcome
 

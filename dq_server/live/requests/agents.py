@@ -11,6 +11,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.worlds import Worlds
 from dq_server.live.agents import AgentLink
+from dq_server.live.beginning import resume
 from dq_server.live.desk import Desk
 from dq_server.live.engines.link import admit
 from dq_server.live.job_ranks import (
@@ -49,11 +50,12 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     )
     # Not returned but sent here, before the orders that follow: they count only in this session.
     desk.reply(call.identity, call.request_id, welcome)
+    desk.pairing.welcomed(link)
     forget_copies_on(desk, link)
     if desk.stall:
         return None  # its nodes join with a heartbeat, once that can be saved
     join_new(desk, link)
-    desk.resume()
+    resume(desk)
     return None
 
 
@@ -65,7 +67,9 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
         return UNKNOWN_AGENT
     link.last_seen_s = desk.monotonic()
     link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
-    link.troubles = call.body.troubles
+    link.troubles, link.heard = call.body.troubles, True
+    link.promised, link.term = call.body.promised, call.body.term
+    desk.pairing.promised = max(desk.pairing.promised, link.promised)
     if not desk.stall:  # what follows from it could not be saved; it says it again
         reconcile(desk, link)
     return m.Done()

@@ -54,7 +54,7 @@ def written_on(desk: Desk, asked: int) -> tuple[int, list[str], bool]:
 
 def archived(desk: Desk, job_id: int, unknown: UnknownJob) -> dict[str, Any]:
     """An ended job that the scheduler has forgotten, as it was; raises `unknown` otherwise."""
-    found = desk.archived(job_id)
+    found = desk.journal.archived(job_id)
     if found is None:
         raise unknown
     view: dict[str, Any] = msgspec.json.decode(found)

@@ -18,6 +18,7 @@ from dq_server.live.array_view import array_view, why_array
 from dq_server.live.configuration import launching_words
 from dq_server.live.desk import Desk
 from dq_server.live.pool_view import pool_view
+from dq_server.live.quota_view import quotas_view
 from dq_server.live.requests.call import VERSION, Call, handles
 from dq_server.live.requests.output import archived
 from dq_server.live.why import why
@@ -108,6 +109,12 @@ def pool_query(desk: Desk, call: Call[m.PoolQuery]) -> m.ReplyBody:  # noqa: ARG
     return m.Data(pool_view(desk.scheduler))
 
 
+@handles(m.QuotasQuery)
+def quotas_query(desk: Desk, call: Call[m.QuotasQuery]) -> m.ReplyBody:  # noqa: ARG001
+    """What users and groups may have, and have."""
+    return m.Data(quotas_view(desk.scheduler, desk.now()))
+
+
 @handles(m.ResumeNode)
 def resume_node(desk: Desk, call: Call[m.ResumeNode]) -> m.ReplyBody:
     """Let jobs run on a node again."""
@@ -152,6 +159,7 @@ def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa:
             },
             "paused": state.paused,
             "stalled": desk.stall.text,
+            "standby": desk.pairing.view(),
             "jobs": views.counts(state),
         }
     )

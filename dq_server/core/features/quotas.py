@@ -1,0 +1,419 @@
+"""Quotas: no user, and no group, has more of the cluster than the configuration says.
+
+What never fits is refused when it is submitted. A job that does not fit now is WAITING, outside the
+queue, so no plan and no policy counts on it and nobody stands behind it. Those that are in the
+queue fit together with all that run: whichever of them a policy starts, no limit is exceeded. At
+the beginning of each pass the first that waits for a limit is let in if it fits. Behind it the
+others wait for that limit, too, in the order of submission: small jobs that come later could
+starve it otherwise. Who waits for another limit is not concerned.
+
+Growth takes what the limit leaves beside the jobs that run and those in the queue, and nothing
+while a job waits for that limit. If limits get tighter (a new configuration, hours that are used
+up) jobs leave the queue; what runs goes on, and is not made smaller.
+
+Hours are processor-hours, as `dq acct` counts them, within a window that moves with the time.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dq_server.core.feature import Feature
+from dq_server.core.model.bounds import Bound
+from dq_server.core.model.decisions import Start
+from dq_server.core.model.errors import InfeasibleRequest, InvariantViolation
+from dq_server.core.model.fitting import ADAPTABLE
+from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobKind, JobSpec, JobState
+from dq_server.core.model.quotas import (
+    HOUR_S,
+    INF,
+    Book,
+    Entity,
+    HoursUsed,
+    Limits,
+    Metered,
+    QuotaOptions,
+    QuotaWaits,
+    Spent,
+    amount,
+    hours_of,
+)
+from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.records import Record
+from dq_server.core.model.sizes import largest_at_most
+from dq_server.core.model.state import State
+from dq_server.core.turn import Turn
+
+NEW = ""  # instead of a limit: the next pass will look at the job
+WHATS = ("jobs", "processors", "hours")
+
+declare(
+    quota_processors="the job needs {size} processors; {who} may hold {limit} at once: {running}"
+    " are held, {next} more are for jobs in the queue",
+    quota_jobs="{who} may run {limit} jobs at once: {running} run, {next} more are in the queue",
+    quota_hours="{who} may use {limit:g} processor-hours within {window_h:g} h and has used"
+    " {used:.2f}: no job starts before the window has moved on, in {in_s:.0f} s",
+    quota_hours_never="{who} may use no processor-hours at all",
+    quota_behind="job {first} of {who} was submitted before it, and waits for the same limit",
+    quota_free="the quota has room: the job enters the queue at the next look at who may start",
+    quota_size="starts on {next_size} instead of {size} processors: {who} may hold {limit} at once",
+    quota_growth="{who} may hold {limit} processors at once: other jobs hold {others} or are about"
+    " to, so this one has at most {most}",
+    quota_growth_waits="job {first} of {who} waits for processors ({limit} at once): no other job"
+    " grows meanwhile, this one stays on {size}",
+)
+
+
+@dataclass(slots=True)
+class QuotaHeld(Record):
+    """Of a job: whether a quota keeps it WAITING, and for which limit; NEW: nobody looked yet."""
+
+    held: bool = False
+    limit: str = NEW
+    passed: bool = False  # it is on its way into the queue, in this turn
+
+
+class Quotas(Feature):
+    """See the module's docstring."""
+
+    # --- at submission --------------------------------------------------------------------------
+
+    def admit_many(self, turn: Turn, spec: JobSpec, count: int) -> None:
+        """Refuse what exceeds a limit for ever, and more jobs than may be in the system."""
+        for entity, limits in turn.options(QuotaOptions).of(spec.user):
+            _check_ever(spec, entity, limits)
+            if limits.queued is None:
+                continue
+            there = _in_system(turn.state, entity, limits)
+            if there + count > limits.queued:
+                more = f"{count} more are too many" if count > 1 else "one more is too many"
+                raise InfeasibleRequest(
+                    f"{entity.words} may have {limits.queued} jobs in the system: {there} are"
+                    f" there, {more} ({entity.table} queued)"
+                )
+
+    def not_now(self, turn: Turn, spec: JobSpec) -> Reason | None:
+        """A program that runs already cannot wait for its turn."""
+        book = Book.of(turn.state, options := turn.options(QuotaOptions))
+        for entity, limits in options.of(spec.user):
+            for what in WHATS:
+                if _exceeds(turn, what, entity, limits, book, spec.initial.size):
+                    return _why(turn, what, entity, limits, book, spec.initial.size)
+        return None
+
+    # --- into the queue -------------------------------------------------------------------------
+
+    def holds_back(self, state: State, job: Job) -> bool:
+        """See `keeps_out`."""
+        return "QuotaHeld" in job.records and QuotaHeld.of(job).held
+
+    def keeps_out(self, turn: Turn, job: Job) -> bool:
+        """A job that has limits is let in by a pass, which looks at all that wait, in order."""
+        if not turn.options(QuotaOptions).of(job.spec.user) or QuotaHeld.of(job).passed:
+            return False
+        _hold(turn.state, job, NEW)
+        turn.schedule()
+        return True
+
+    def starts(self, turn: Turn) -> list[Start]:
+        """Who may be in the queue? Nobody starts."""
+        options, state = turn.options(QuotaOptions), turn.state
+        if options.limited:
+            _meter(turn)
+            _put_back(turn)
+        if QuotaWaits.of(state).by_limit:
+            _let_in(turn)
+        return []
+
+    def deadline(self, turn: Turn) -> Iterable[float]:
+        """When a window will have moved on for those who wait for that."""
+        options, state = turn.options(QuotaOptions), turn.state
+        for limit, ids in QuotaWaits.of(state).by_limit.items():
+            for entity, limits in options.of(state.jobs[ids[0]].spec.user):
+                if limit == _limit(entity, "hours"):
+                    _, free_s = hours_of(state, entity, limits, turn.now)
+                    if turn.now < free_s < INF:
+                        yield free_s
+
+    def withdrawn(self, turn: Turn, job: Job) -> None:
+        """It is on hold, or has ended: it waits for no limit, and keeps no place."""
+        _forget(turn.state, job)
+        restarting = QuotaWaits.of(turn.state).restarting
+        if job.id in restarting:
+            restarting.remove(job.id)
+
+    def queued(self, turn: Turn, job: Job) -> None:
+        """A restarted job is back; it waits again only if limits have changed meanwhile."""
+        restarting = QuotaWaits.of(turn.state).restarting
+        if job.id in restarting:
+            restarting.remove(job.id)
+
+    # --- while it runs --------------------------------------------------------------------------
+
+    def started(self, turn: Turn, job: Job) -> None:
+        """Its hours count from now on."""
+        if turn.options(QuotaOptions).limited:
+            Metered.of(job).until_s = turn.now
+
+    def charged(self, turn: Turn, job: Job) -> None:
+        """It is about to use another number of processors."""
+        if not turn.options(QuotaOptions).limited:
+            return
+        metered = Metered.of(job)
+        since_s, metered.until_s = metered.until_s, turn.now
+        if since_s is None or since_s >= turn.now:
+            return
+        used = HoursUsed.of(turn.state).by_entity
+        for entity, limits in turn.options(QuotaOptions).of(job.spec.user):
+            if limits.hours is not None:
+                spent = used.setdefault(entity.words, Spent())
+                spent.add(since_s, turn.now, job.in_use, limits.window_s)
+
+    def stopped(self, turn: Turn, job: Job) -> None:
+        """Nothing of it runs. One that will start again keeps its place."""
+        if "Metered" in job.records:
+            Metered.of(job).until_s = None
+        if job.state is JobState.RESTARTING and turn.options(QuotaOptions).limited:
+            QuotaWaits.of(turn.state).restarting.append(job.id)
+
+    def at_most(self, state: State, job: Job, *, asked: bool) -> Bound | None:
+        """What the limits leave; nothing more while others wait for that, unless `asked`."""
+        options: QuotaOptions = state.options(QuotaOptions)
+        found: list[Bound] = []
+        book: Book | None = None
+        for entity, limits in options.of(job.spec.user):
+            limit = limits.processors
+            if limit is None:
+                continue
+            book = book or Book.of(state, options)
+            counts = job.state in ACTIVE or job.id in state.queue
+            others = book.use(entity).processors - (amount(job) if counts else 0)
+            most, who = max(0, limit - others), entity.words
+            reason = because("quota_growth", who=who, limit=limit, others=others, most=most)
+            waiting = QuotaWaits.of(state).by_limit.get(_limit(entity, "processors"))
+            if waiting and not asked and len(job.holds()) < most:
+                most = len(job.holds())
+                first = waiting[0]
+                reason = because("quota_growth_waits", who=who, limit=limit, first=first, size=most)
+            whose = f"{who} may hold {limit} processors at once"
+            found.append(Bound(most, limit, whose, reason))
+        return min(found, key=lambda b: b.most, default=None)
+
+    # --- to be seen -----------------------------------------------------------------------------
+
+    def explain(self, turn: Turn, job: Job) -> list[Reason]:
+        """Why a job is kept out of the queue, and why one that runs does not grow."""
+        if job.state is JobState.RUNNING and job.spec.kind is JobKind.MALLEABLE:
+            larger = next((c.size for c in job.chain if c.size > job.size), None)
+            found = self.at_most(turn.state, job, asked=False)
+            return [found.reason] if found and larger and larger > found.most else []
+        if job.state is not JobState.WAITING or not self.holds_back(turn.state, job):
+            return []
+        if turn.state.paused:
+            return [because("paused", why=turn.state.paused)]
+        return _explain(turn, job)
+
+    def check(self, state: State) -> None:
+        """See Feature."""
+        by_limit = QuotaWaits.of(state).by_limit
+        for limit, ids in by_limit.items():
+            if not ids or ids != sorted(ids):
+                raise InvariantViolation(f"jobs {ids} wait for the quota {limit}: not in order")
+        listed = sorted((k, limit) for limit, ids in by_limit.items() for k in ids)
+        held = [j for j in state.jobs.values() if self.holds_back(state, j)]
+        if listed != sorted((job.id, QuotaHeld.of(job).limit) for job in held):
+            raise InvariantViolation(f"quotas hold {listed} back, their jobs say otherwise")
+        if any(job.state is not JobState.WAITING for job in held):
+            raise InvariantViolation("a quota holds a job back that does not wait")
+        restarting = [j.id for j in state.jobs.values() if j.state is JobState.RESTARTING]
+        if not set(QuotaWaits.of(state).restarting) <= set(restarting):
+            raise InvariantViolation("a job that does not restart keeps a place in a quota")
+
+
+# --- limits ----------------------------------------------------------------------------------
+
+
+def _limit(entity: Entity, what: str) -> str:
+    """The name of a limit, for those who wait for it."""
+    return f"{entity.words} {what}"
+
+
+def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
+    """InfeasibleRequest for a job that exceeds the limits though nobody else had anything."""
+    least = spec.configurations[0].size if spec.kind in ADAPTABLE else spec.needed
+    if limits.processors is not None and least > limits.processors:
+        raise InfeasibleRequest(
+            f"{entity.words} may hold {limits.processors} processors at once, the job needs at"
+            f" least {least}: ask for fewer, or have the quota raised ({entity.table} processors)"
+        )
+    for what, words in (("jobs", "run no jobs"), ("hours", "use no processor-hours")):
+        if getattr(limits, what) == 0:
+            raise InfeasibleRequest(f"{entity.words} may {words} ({entity.table} {what} = 0)")
+
+
+def _in_system(state: State, entity: Entity, limits: Limits) -> int:
+    """The entity's jobs that have not ended."""
+    users = limits.members or (entity.name,)
+    return sum(j.spec.user in users and j.state not in ENDED for j in state.jobs.values())
+
+
+def _exceeds(turn: Turn, what: str, entity: Entity, limits: Limits, book: Book, size: int) -> bool:
+    """Whether one more job, of that size, would break this limit."""
+    use = book.use(entity)
+    if what == "jobs":
+        return limits.jobs is not None and use.jobs >= limits.jobs
+    if what == "processors":
+        return limits.processors is not None and use.processors + size > limits.processors
+    if limits.hours is None:
+        return False
+    return hours_of(turn.state, entity, limits, turn.now)[1] > turn.now
+
+
+def _why(turn: Turn, what: str, entity: Entity, limits: Limits, book: Book, size: int) -> Reason:
+    """Which limit it is, with the figures."""
+    use, who = book.use(entity), entity.words
+    if what == "jobs":
+        figures = {"running": use.jobs - use.jobs_next, "next": use.jobs_next}
+        return because("quota_jobs", who=who, limit=limits.jobs, **figures)
+    if what == "processors":
+        held = use.processors - use.processors_next
+        figures = {"size": size, "running": held, "next": use.processors_next}
+        return because("quota_processors", who=who, limit=limits.processors, **figures)
+    used, free_s = hours_of(turn.state, entity, limits, turn.now)
+    if free_s == INF:
+        return because("quota_hours_never", who=who)
+    return because(
+        "quota_hours",
+        who=who,
+        limit=limits.hours,
+        window_h=limits.window_s / HOUR_S,
+        used=used,
+        in_s=free_s - turn.now,
+    )
+
+
+def _blocked(turn: Turn, job: Job, book: Book, by_limit: Mapping[str, list[int]]) -> str | None:
+    """The limit that keeps the job out of the queue: it is exceeded, or others wait for it."""
+    for entity, limits in book.bounds(job.spec.user):
+        if limits.processors is not None and amount(job) > limits.processors:
+            # The limit was higher when it was submitted: it must not stand in the way of others.
+            return _limit(entity, f"never {job.id}")
+        for what in WHATS:
+            ahead = by_limit.get(limit := _limit(entity, what))
+            if ahead and ahead[0] < job.id:
+                return limit
+            if _exceeds(turn, what, entity, limits, book, amount(job)):
+                return limit
+    return None
+
+
+def _fit(turn: Turn, job: Job, book: Book) -> None:
+    """A job that may start on several sizes starts on one that its limits allow at all."""
+    if job.spec.kind not in ADAPTABLE:
+        return
+    for entity, limits in book.bounds(job.spec.user):
+        limit, size = limits.processors, job.preferred.size
+        if limit is not None and size > limit:
+            target = largest_at_most(job.spec.configurations, limit)
+            if target is not None:
+                job.start_on = target
+                figures = {"size": size, "next_size": target.size, "limit": limit}
+                job.note(turn.now, "size", because("quota_size", who=entity.words, **figures))
+
+
+# --- who waits -------------------------------------------------------------------------------
+
+
+def _hold(state: State, job: Job, limit: str) -> None:
+    """The job waits for this limit."""
+    held = QuotaHeld.of(job)
+    held.held, held.limit = True, limit
+    insort(QuotaWaits.of(state).by_limit.setdefault(limit, []), job.id)
+
+
+def _forget(state: State, job: Job) -> None:
+    """The job waits for no limit."""
+    if "QuotaHeld" not in job.records or not QuotaHeld.of(job).held:
+        return
+    held, by_limit = QuotaHeld.of(job), QuotaWaits.of(state).by_limit
+    by_limit[held.limit].remove(job.id)
+    if not by_limit[held.limit]:
+        del by_limit[held.limit]
+    held.held, held.limit = False, NEW
+
+
+def _put_back(turn: Turn) -> None:
+    """Jobs leave the queue that do not fit any more beside what runs and those before them."""
+    state, options = turn.state, turn.options(QuotaOptions)
+    book = Book.of(state, options, queue=False)
+    leaving: list[tuple[Job, str]] = []
+    for job in state.queue.values():
+        if book.bounds(job.spec.user):
+            _fit(turn, job, book)
+            limit = _blocked(turn, job, book, {})
+            if limit is not None:
+                leaving.append((job, limit))
+                continue
+        book.add(job)
+    for job, limit in leaving:
+        job.move(JobState.WAITING)
+        turn.withdraw(job)
+        state.changes += 1
+        if not QuotaHeld.of(job).held:  # an array may have tried to let it in again
+            _hold(state, job, limit)
+
+
+def _let_in(turn: Turn) -> None:
+    """The first that waits for each limit, in the order of submission, as long as they fit."""
+    state = turn.state
+    by_limit = QuotaWaits.of(state).by_limit
+    book = Book.of(state, turn.options(QuotaOptions))
+    closed: set[str] = set()
+    while heads := [(ids[0], limit) for limit, ids in by_limit.items() if limit not in closed]:
+        job_id, limit = min(heads)
+        job = state.jobs[job_id]
+        _fit(turn, job, book)
+        found = _blocked(turn, job, book, by_limit)
+        if found is not None and found == limit:
+            closed.add(limit)
+            continue
+        _forget(state, job)
+        if found is not None:
+            _hold(state, job, found)
+            continue
+        held = QuotaHeld.of(job)
+        held.passed = True
+        if turn.let_in(job):
+            book.add(job)
+            state.changes += 1  # policies that remember their last pass have not seen it
+        held.passed = False
+
+
+def _explain(turn: Turn, job: Job) -> list[Reason]:
+    """Who is first where the job waits, and every limit that keeps the first of them out."""
+    state, waits = turn.state, QuotaHeld.of(job).limit
+    first = state.jobs[QuotaWaits.of(state).by_limit[waits][0]]
+    book = Book.of(state, turn.options(QuotaOptions))
+    told: list[Reason] = []
+    for entity, _ in book.bounds(job.spec.user):
+        here = waits in (_limit(entity, what) for what in WHATS)
+        if here and first is not job:
+            told.append(because("quota_behind", first=first.id, who=entity.words))
+    size = amount(first)
+    for entity, limits in book.bounds(first.spec.user):
+        broken = [w for w in WHATS if _exceeds(turn, w, entity, limits, book, size)]
+        told += [_why(turn, what, entity, limits, book, size) for what in broken]
+    return told or [because("quota_free")]  # time has passed, and nothing has happened yet
+
+
+# --- hours -----------------------------------------------------------------------------------
+
+
+def _meter(turn: Turn) -> None:
+    """Jobs that ran before there were quotas are counted from now on."""
+    for job in turn.state.active.values():
+        metered = Metered.of(job)
+        if metered.until_s is None:
+            metered.until_s = turn.now

@@ -1,0 +1,53 @@
+"""How large a running job may grow, whatever is idle: what features say of it (`at_most`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dq_server.core.model.decisions import Verdict
+from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import Reason
+from dq_server.core.model.sizes import largest_at_most
+from dq_server.core.model.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """most    processors that the job may hold now
+    ever    that it might hold if nobody else held any
+    whose   for people: "user alice may hold 8 processors at once"
+    reason  why no more than `most`
+    """
+
+    most: int
+    ever: int
+    whose: str
+    reason: Reason
+
+
+def bound(state: State, job: Job, *, asked: bool = False) -> Bound | None:
+    """The tightest one; None: there is none. `asked`: its user or its program wants to grow."""
+    found = [b for f in state.features["at_most"] if (b := f.at_most(state, job, asked=asked))]
+    return min(found, key=lambda b: b.most, default=None)
+
+
+def growth(state: State, job: Job, idle: int) -> int:
+    """By how many of the idle processors the job may grow."""
+    found = bound(state, job)
+    return idle if found is None else max(0, min(idle, found.most - len(job.holds())))
+
+
+def within(state: State, job: Job, verdict: Verdict, *, asked: bool) -> Verdict:
+    """The verdict, or the largest size up to its target that the job may grow to; see `bound`."""
+    target = verdict.target
+    if target is None or verdict.processors or target.size <= job.size:
+        return verdict
+    found = bound(state, job, asked=asked)
+    if found is None or target.size + len(job.spawned) <= found.most:
+        return verdict
+    smaller = largest_at_most(job.chain, found.most - len(job.spawned))
+    if smaller is not None and smaller.size <= job.size:
+        smaller = None
+    told = Verdict(smaller, found.reason, judged=verdict.judged, kept=verdict.kept)
+    # The verdict on the target's size says nothing about the smaller one.
+    return told if smaller is None else replace(told, judged=False)

@@ -1,0 +1,79 @@
+"""What a pairing keeps of its standby, what it uses of the server, and when a reply may leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from dq_client import codec
+from dq_client import messages as m
+from dq_server.live.agents import AgentLink, Agents
+from dq_server.live.store import Store
+
+FREE_REPLIES = (m.Welcome, m.Followed, m.Standing)  # they follow from no event
+ACKNOWLEDGEMENTS = (m.Submitted, m.Attached)
+
+What = Literal["free", "acknowledgement", "other"]  # free: it follows from no event
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a standby, so that a server that starts again knows of it.
+
+    term    of its copy, or a newer one that most agents have agreed to
+    tried   the highest that any agent may have agreed to for this server
+    void    agents may have agreed to that, too: the standby tried to become the server, and gave up
+    voters  lists of nodes, counted: the one that the standby had when it followed last, and those
+            since; it may have any of them
+    """
+
+    name: str
+    address: str
+    sync: bool
+    term: int
+    tried: int
+    void: int
+    voters: list[tuple[int, list[str]]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Surroundings:
+    """What the pairing may use of the server."""
+
+    journal: Store
+    epoch: int
+    agents: Agents
+    monotonic: Callable[[], float]
+    off_s: Callable[[], float]
+    send: Callable[[bytes, bytes], None]  # to a connection, at once
+    nodes: Callable[[], Iterable[str]]  # that are up
+    files: Callable[[], tuple[str, Mapping[str, bytes]]] = lambda: ("", {})
+    options: tuple[str, ...] = ()
+
+    def order(self, link: AgentLink, body: m.OrderBody) -> None:
+        """It follows from no event: at once."""
+        self.send(link.identity, link.order(body))
+
+    def reply(self, identity: bytes, request_id: str, body: m.ReplyBody) -> None:
+        """The same."""
+        self.send(identity, codec.encode(m.Reply(request_id, body)))
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A Follow that is not answered yet."""
+
+    body: m.Follow
+    identity: bytes
+    request_id: str
+    since_s: float
+
+
+def what_is(body: m.ReplyBody, *, question: bool) -> What:
+    """When a reply may leave; `question`: to a request that changes nothing."""
+    later = isinstance(body, m.Error) and body.code == "later"
+    if question or later or isinstance(body, FREE_REPLIES):
+        return "free"
+    return "acknowledgement" if isinstance(body, ACKNOWLEDGEMENTS) else "other"

@@ -1,0 +1,164 @@
+"""What only rare moments show: limits at their very value, sums of two, one and many in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from dq_server.core.features.pool import Pooling
+from dq_server.core.model import events as ev
+from dq_server.core.model.errors import (
+    ConfigError,
+    InfeasibleRequest,
+    InvalidTransition,
+    InvariantViolation,
+)
+from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger
+from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.needs import Needs
+from dq_server.core.model.points import Points, is_resizable
+from dq_server.core.model.pool import TicketState
+from dq_server.core.model.sizes import Configuration, configuration
+from dq_server.core.model.stepfunction import StepFunction
+from dq_server.core.model.tracking import Tracking
+from dq_server.core.model.watch import OPENS_WITHIN_S, check_reachable
+from dq_server.core.policies import tracked_spot
+from dq_server.core.policies.resize_reshape import _undo_open
+from dq_server.core.settings import from_tables
+from tests.core.cluster import Cluster, MakeCluster
+from tests.core.pool_cluster import PoolCluster
+
+GIB = 1 << 30
+ONE = Configuration(1, 1)
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def test_needs_are_told_in_full() -> None:
+    assert Needs(gpus=1).words == "1 GPU for each rank"
+    assert Needs(GIB, 2, "x").words == (
+        "1 GiB of memory for each rank and 2 GPUs for each rank and the features x"
+    )
+
+
+def test_one_processor_is_one() -> None:
+    c = Cluster(0)
+    c.do(ev.NodeJoined("n", 4, memory=GIB))
+    with pytest.raises(InfeasibleRequest, match="asks for 1 processor on"):
+        c.submit(1, needs=Needs(2 * GIB))
+    with pytest.raises(InfeasibleRequest, match="asks for 2 processors on"):
+        c.submit(2, needs=Needs(2 * GIB))
+
+
+def test_a_next_size_that_is_too_large_says_by_how_much(cluster: MakeCluster) -> None:
+    c = cluster(3, discard=0, samples=1)
+    job = c.submit(1, 4)
+    c.point(job, 1.0)
+    assert "the next size 4 needs 3 more, 2 are idle" in job.decisions[-1].reason.text
+
+
+def test_a_program_that_opens_no_session_is_told_for_how_long(cluster: MakeCluster) -> None:
+    c = cluster(2)
+    c.now = 1000.0
+    job = c.submit(1, 2)
+    check_reachable(job, 1000.0 + OPENS_WITHIN_S, 60.0)
+    with pytest.raises(InvalidTransition, match=r"in the 100 s since it started"):
+        check_reachable(job, 1100.0, 60.0)
+
+
+def test_why_a_node_of_the_pool_ended_is_told() -> None:
+    c = PoolCluster(max=2, idle_s=100.0)
+    c.submit(1)
+    c.grant()
+    number = c.tickets(TicketState.UP)[0]
+    c.do(ev.TicketEnded(number, "the rack burnt"))
+    assert "the rack burnt" in str(c.scheduler.state.jobs[1].end_reason)
+    other = PoolCluster(max=2, idle_s=100.0)
+    other.submit(1)
+    other.grant()
+    other.do(ev.TicketEnded(other.tickets(TicketState.UP)[0]))
+    assert "the engine ended it" in str(other.scheduler.state.jobs[1].end_reason)
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+def test_an_instant_fits() -> None:
+    free = StepFunction(2.0)
+    assert free.earliest_fit(1, 0.0, capacity=4, after_s=5.0) == 5.0
+
+
+def test_delays_of_one_job_add_up() -> None:
+    dfs = DfsConfig(policy="single", user={"u": DfsLimits(single_delay_s=100.0)})
+    ledger = Ledger()
+    late = Delay(1, JobSpec("j", JobKind.RIGID, ONE, (ONE,), user="u"), 60.0)
+    ledger.charge([late], dfs, 0.0)
+    ledger.charge([late], dfs, 0.0)
+    assert ledger.jobs_s == {1: 120.0}
+
+
+def test_more_samples_leave_less_doubt() -> None:
+    track = Tracking(reference=[1.0, 1.1, 0.9, 1.05, 0.95])
+    errors = [tracked_spot._error(track, samples) for samples in (1, 4, 16)]
+    assert errors == sorted(errors, reverse=True)
+    assert len(set(errors)) == 3
+
+
+def test_limits_may_be_plain_numbers() -> None:
+    config = from_tables({"dfs": {"policy": "target", "user": {"u": {"target_delay_s": 500}}}})
+    assert config.of(DfsConfig).user["u"].target_delay_s == 500
+
+
+# --- who may -------------------------------------------------------------------------------------
+
+
+def test_a_job_on_a_node_that_drains_is_not_there_to_be_resized(cluster: MakeCluster) -> None:
+    c = cluster(4)
+    job = c.submit(2, 3, start=2)
+    c.point(job, 1.0)
+    state = c.scheduler.state
+    assert is_resizable(state, job)
+    c.do(ev.DrainRequested(state.processors.node_of[job.allocation[0]]))
+    assert not is_resizable(state, job)
+
+
+def test_a_job_is_not_among_the_others(cluster: MakeCluster) -> None:
+    c = cluster(6, discard=0, samples=1)
+    jobs = [c.submit(1, 2), c.submit(1, 2)]
+    for job in jobs:
+        c.point(job, 1.0)
+    points = Points.of(c.scheduler.state)
+    found = list(points.funded(c.scheduler.state, 4, -1.0, without=jobs[0]))
+    assert jobs[0].id not in [point.job.id for point, _ in found]
+
+
+def test_a_size_that_was_never_left_is_not_undone(cluster: MakeCluster) -> None:
+    c = cluster(2)
+    job = c.submit(1, 2)
+    assert job.performance.came_from is None and not job.performance.judged
+    assert not _undo_open(job)
+    job.performance.came_from = configuration(2)
+    assert _undo_open(job)
+
+
+def test_a_file_whose_settings_do_not_go_together_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        from_tables({"scheduler": {"samples": 0}})
+    with pytest.raises(ConfigError, match="no such order"):
+        from_tables({"scheduler": {"order": "no such order"}})
+
+
+@pytest.mark.parametrize("wrong", ["granted", "idle"])
+def test_a_pool_that_is_out_of_order_is_noticed(wrong: str) -> None:
+    c = PoolCluster(max=2, idle_s=100.0)
+    c.submit(1)
+    c.grant()
+    number = c.tickets(TicketState.UP)[0]
+    ticket = c.ticket(number)
+    if wrong == "granted":
+        ticket.state = TicketState.LEFT
+    else:
+        ticket.state, ticket.idle_s = TicketState.STARTING, 1.0
+    with pytest.raises(InvariantViolation, match=f"of ticket {number}|ticket {number} is"):
+        Pooling().check(c.scheduler.state)
+    ticket.state, ticket.idle_s = TicketState.UP, None

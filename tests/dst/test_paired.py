@@ -1,0 +1,110 @@
+"""Lives with a standby, each from a seed; and bugs planted to see that they are found.
+
+By hand, with progress: `python tests/dst --standby --seeds 10000`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from dq_server.core.model.errors import InvariantViolation
+from dq_server.live.journal import JournalError
+from dq_server.live.pairing import Pairing
+from dq_server.live.standby import Standby
+from tests.dst.paired import PairedWorld
+from tests.dst.played_line import Line
+from tests.dst.verdict import Wrong
+
+SEEDS = int(os.environ.get("DQ_SEEDS", "2000")) // 5
+CHUNKS = 4
+PLANTED_SEEDS = 400
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.timeout(0)
+def test_every_life_with_a_standby_is_right(chunk: int) -> None:
+    for seed in range(chunk, SEEDS, CHUNKS):
+        try:
+            PairedWorld(seed).run()
+        except Exception as e:
+            raise AssertionError(f"seed {seed}: {e}") from e
+
+
+@pytest.mark.parametrize("seed", [299, 898, 1404, 3026, 3769, 6317, 9980, 108164])
+def test_lives_that_were_wrong_or_went_on_for_ever(seed: int) -> None:
+    PairedWorld(seed).run()
+
+
+def test_the_faults_do_happen() -> None:
+    worlds = [PairedWorld(seed) for seed in range(60)]
+    for world in worlds:
+        world.run()
+    story = " ".join(line for world in worlds for line in world.trace)
+    for fault in ("with its disk", "freeze A", "cut B", "apart A", "takes over", "begins again",
+                  "is replaced by", "what runs on B dies"):  # fmt: skip
+        assert fault in story
+    said = " ".join(said for world in worlds for said in world.left.values())
+    for way in ("single", "paired", "alone"):
+        assert f"{way} epoch" in said
+
+
+def caught(made: type[PairedWorld] = PairedWorld) -> None:
+    for seed in range(PLANTED_SEEDS):
+        try:
+            made(seed).run()
+        except (Wrong, InvariantViolation, JournalError):
+            return
+    raise AssertionError(f"{PLANTED_SEEDS} seeds did not show it")
+
+
+def test_what_leaves_before_the_standby_has_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pairing, "_may_leave", lambda pairing, _: pairing.way != "seeks")
+    caught()
+
+
+def test_a_server_that_goes_on_alone_unasked_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts on a time-out: the standby must be dead."""
+
+    def alone(pairing: Pairing, _: float) -> None:
+        pairing.way = "alone"
+        pairing._release()
+
+    monkeypatch.setattr(Pairing, "_seek", alone)
+    caught()
+
+
+def test_a_standby_that_counts_one_agent_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Standby, "_most", lambda _, nodes: len(nodes) > 0)
+    caught()
+
+
+class Forgetful(PairedWorld):
+    """Agents that are started again know the addresses, and not what they have agreed to."""
+
+    def agent_line(self, node: str, wake: Callable[[], None]) -> Line:
+        kept = self.kept_by[node]
+        self.kept_by[node] = msgspec.structs.replace(kept, promised=0, term=0)
+        return super().agent_line(node, wake)
+
+
+def test_agents_that_forget_what_they_agreed_to_are_caught() -> None:
+    caught(made=Forgetful)
+
+
+def test_a_standby_that_follows_while_it_stands_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server takes what it has asked the agents for as given up."""
+    right = Standby.look
+
+    def both(standby: Standby) -> None:
+        if standby._epoch and not standby.elected:
+            standby._follow()
+        right(standby)
+
+    monkeypatch.setattr(Standby, "look", both)
+    caught()
