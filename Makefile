@@ -1,18 +1,19 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
+PYTHON ?= python3
 
 .PHONY: demo docs test test-slurm test-mpi lint check mutants fix venv clean
 
 venv: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml
-	python3 -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet -e ".[mpich,dev]"
 	touch $@
 
 # what a user installs, and nothing else
 $(VENV)/.runs: pyproject.toml
-	python3 -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet -e ".[mpich]"
 	touch $@
 
@@ -44,7 +45,7 @@ test-mpi:
 	            --no-install-recommends libmpich-dev mpich gcc > /dev/null; } || exit 1; \
 	        library="--no-cache-dir --no-binary mpi4py mpi4py"; export MPICC=mpicc.mpich; \
 	    fi; \
-	    test -x $$env/bin/pytest || { python3 -m venv $$env && $$env/bin/pip install --quiet -e . $$library \
+	    test -x $$env/bin/pytest || { $(PYTHON) -m venv $$env && $$env/bin/pip install --quiet -e . $$library \
 	        "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100"; } || exit 1; \
 	    $$env/bin/pytest tests/live/test_restarted_apps.py || exit 1; \
 	done

@@ -55,6 +55,7 @@ class Supervisor:
     agents: dict[str, Watched]
     wake: socket.socket
     stopped: bool = False
+    begins: bool = True  # agents are started that were not there before, too
     has_server: Callable[[], bool] | None = None  # whether agents can be of use; None: see the home
 
     def run(self) -> None:
@@ -62,6 +63,11 @@ class Supervisor:
         for name, pid in running(self.home).items():
             if name in self.agents:
                 self._watch(name, pid)
+        if not self.begins:
+            gone = [name for name, agent in self.agents.items() if agent.pidfd < 0]
+            for name in gone:
+                if not self._has_file(name):
+                    del self.agents[name]
         while self.agents and not self.stopped:
             wait_s = self._start_due()
             by_fd = {a.pidfd: name for name, a in self.agents.items() if a.pidfd >= 0}
@@ -114,11 +120,15 @@ class Supervisor:
         killed = False
         with contextlib.suppress(ChildProcessError):  # adopted: the kernel has its exit code
             killed = os.WIFSIGNALED(os.waitpid(agent.pid, 0)[1])
-        if killed or (self.home.agent(name) / "agent.json").exists():
+        if killed or self._has_file(name):
             self._restart(name, agent)
         else:
             say(f"agent {name} has left")
             del self.agents[name]
+
+    def _has_file(self, name: str) -> bool:
+        """Who ends in order removes it."""
+        return (self.home.agent(name) / "agent.json").exists()
 
     def _restart(self, name: str, agent: Watched) -> None:
         now = time.monotonic()

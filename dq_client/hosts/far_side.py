@@ -233,6 +233,8 @@ def end(home: Home, name: str) -> Ended:
     while (left := tree.of_agent(owner)) and time.monotonic() < until_s:
         tree.kill(left)
         time.sleep(0.02)
+    # Whoever keeps the agent alive, and is only starting, goes by this file.
+    (home.agent(name) / "agent.json").unlink(missing_ok=True)
     return Ended(left=left, found=found)
 
 

@@ -28,7 +28,7 @@ ENDS_WITHIN_S = 5.0
 def begin(home: Home, name: str, words: list[str]) -> None:
     """Start it in the background, for the agent that `dq WORDS` is."""
     with (home.log / f"agent-{name}.err").open("ab") as err:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "dq_client.hosts.kept_alive", name, *words],
             env={**os.environ, "DQ_HOME": str(home.root)},
             stdin=subprocess.DEVNULL,
@@ -37,6 +37,9 @@ def begin(home: Home, name: str, words: list[str]) -> None:
             cwd="/",
             start_new_session=True,
         )
+    # Not by itself, because until it has started nobody could find and end it.
+    me = {"pid": process.pid, "create_time": created_s(process.pid), "machine": machine()}
+    write_private(home.agent(name) / FILE, json.dumps(me))
 
 
 def end(home: Home, name: str) -> None:
@@ -74,14 +77,17 @@ def main() -> int:
     for side in (wake, wakes):
         side.setblocking(False)
     supervisor = Supervisor(
-        home, lambda _: start(home, name, words), {name: Watched()}, wake, has_server=lambda: True
+        home,
+        lambda _: start(home, name, words),
+        {name: Watched()},
+        wake,
+        begins=False,  # it may have left in order while this program started
+        has_server=lambda: True,
     )
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
-    me = {"pid": os.getpid(), "create_time": created_s(os.getpid()), "machine": machine()}
-    write_private(home.agent(name) / FILE, json.dumps(me))
     supervisor.run()
     (home.agent(name) / FILE).unlink(missing_ok=True)
     return 0
