@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness.commands import ROOT
-from tests.lab.conftest import LabMaker
+from tests.lab.conftest import LabMaker, left
 from tests.lab.test_hosts import job, nodes, product, until
 from tests.lab.test_hosts_shared import up
 
@@ -55,4 +55,4 @@ def test_half_a_minute_without_a_machine_costs_one_restart(make_lab: LabMaker) -
     assert product(lab)
     assert job(lab)["restarts"] <= 1, "none, if its survivors went on in place"
     lab.ok("alpha", "dq down")
-    assert not [line for name in lab.names for line in lab.processes(name)]
+    assert not left(lab)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.conftest import LabMaker
+from tests.lab.conftest import LabMaker, left
 from tests.lab.machines import Lab
 from tests.lab.test_hosts import job, nodes, product, until
 
@@ -48,4 +48,4 @@ def test_a_network_without_ipv4(make_lab: LabMaker) -> None:
     )
     assert product(lab)
     lab.ok("alpha", "dq down")
-    assert not [line for name in lab.names for line in lab.processes(name)]
+    assert not left(lab)

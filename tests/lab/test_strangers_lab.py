@@ -15,7 +15,7 @@ from tests.lab.test_hosts import job, until
 from tests.live.strangers import PROGRAM, PYTHON, Socket, Stranger, listeners
 from tests.live.test_strangers import DELAY_MOST_S
 
-pytestmark = [pytest.mark.live, pytest.mark.mpi]
+pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.alone]
 
 CHECKED = ROOT / "benchmarks" / "_endless_app.py"
 ADDRESSES = {"alpha": "10.77.0.1", "beta": "10.77.0.2"}

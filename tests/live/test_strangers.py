@@ -20,6 +20,7 @@ from tests.live.strangers import PROGRAM, PYTHON, Socket, Stranger, listeners
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.alone,
     pytest.mark.mpi,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user and a second network"),
 ]

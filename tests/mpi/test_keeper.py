@@ -204,6 +204,7 @@ def test_a_folder_with_a_numpy_of_its_own_keeps_it(tmp_path: Path) -> None:
     assert start("-n", "1", "--", sys.executable, str(tmp_path / "app.py")).out == "True\n"
 
 
+@pytest.mark.alone
 def test_nothing_listens() -> None:
     alone = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
     ended = plain(2, "listeners")
