@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,35 +26,37 @@ def possible() -> None:
 
 
 @pytest.fixture
-def make_lab(possible: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabMaker]:
+def make_lab(possible: None) -> Iterator[LabMaker]:
     """Make labs that end with the test."""
-    labs: list[Lab] = []
+    with ExitStack() as labs:
 
-    def make(*names: str, shared_home: bool = False) -> Lab:
-        labs.append(Lab(reachable(tmp_path_factory), names, shared_home=shared_home))
-        return labs[-1]
+        def make(*names: str, shared_home: bool = False) -> Lab:
+            return labs.enter_context(made(names, shared_home=shared_home))
 
-    yield make
-    for lab in labs:
-        lab.down()
+        yield make
 
 
 @pytest.fixture(scope="module")
-def lab(possible: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(possible: None) -> Iterator[Lab]:
     """Three machines for all tests of a module; nothing of DQ may run on them after a test."""
-    made = Lab(reachable(tmp_path_factory), ("alpha", "beta", "gamma"))
-    yield made
-    made.down()
+    with made(("alpha", "beta", "gamma")) as lab:
+        yield lab
 
 
-def reachable(factory: pytest.TempPathFactory) -> Path:
-    """A new folder that the lab's user can enter, which pytest's own are not for."""
-    folder = factory.mktemp("lab")
-    for parent in [folder, *folder.parents]:
-        if parent.stat().st_mode & 0o001:
-            continue
-        parent.chmod(parent.stat().st_mode | 0o011)
-    return folder
+@contextmanager
+def made(names: Sequence[str], *, shared_home: bool = False) -> Iterator[Lab]:
+    """A lab for the length of the block.
+
+    Its user has to enter its folder. Those of pytest are not for others: whenever another run of
+    pytest starts it closes them, also in the middle of a test.
+    """
+    with tempfile.TemporaryDirectory(prefix="dq-lab-") as folder:
+        Path(folder).chmod(0o711)
+        lab = Lab(Path(folder), names, shared_home=shared_home)
+        try:
+            yield lab
+        finally:
+            lab.down()
 
 
 def left(lab: Lab, names: Sequence[str] | None = None) -> dict[str, list[str]]:
