@@ -86,11 +86,13 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _numbers(text: str) -> list[int]:
+def numbers(text: str) -> list[int]:
+    """An option's list of whole numbers."""
     return [int(word) for word in text.split(",")]
 
 
-def _grids(text: str) -> list[tuple[int, int]]:
+def grids(text: str) -> list[tuple[int, int]]:
+    """An option's list of grids."""
     pairs = [word.split("x") for word in text.split(",")]
     return [(int(rows), int(cols)) for rows, cols in pairs]
 
@@ -98,8 +100,8 @@ def _grids(text: str) -> list[tuple[int, int]]:
 def main() -> None:
     """Command line: see the module's text."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--n", type=_numbers, default=[2048, 4096])
-    parser.add_argument("--grids", type=_grids, default=_grids("1x1,1x2,2x1,2x2"))
+    parser.add_argument("--n", type=numbers, default=[2048, 4096])
+    parser.add_argument("--grids", type=grids, default=grids("1x1,1x2,2x1,2x2"))
     parser.add_argument("--nb", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true")

@@ -6,7 +6,7 @@
 
 Matrices are plain numpy arrays, one local part per rank, beside their ``BlockCyclic`` descriptor.
 Local parts should be column-major (``order="F"``): LU requires it, the product is fastest with it.
-One thread per rank; float64 and float32; every grid shape and every size.
+One thread per rank; float32, float64, complex64, complex128; every grid shape and every size.
 """
 
 from apps.linalg.blas_library import BlasMissingError

@@ -3,13 +3,14 @@
 numpy's own products cannot update in place and scipy's wrappers copy sub-matrices; here a view
 goes to the library as it is, so long as one of its two strides is the item size. Column-major
 views suit all routines; row-major ones are passed as their transposes where that is possible.
-float64 and float32; one call costs a few µs on top of the arithmetic. One triangular solve is our
-own, made of those four: see ``solve_lower_unit_blocked``.
+float32, float64, complex64 and complex128; one call costs a few µs on top of the arithmetic. One
+triangular solve is our own, made of those four: see ``solve_lower_unit_blocked``.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from apps.linalg.blas_library import library
 
-Real: TypeAlias = NDArray[Any]  # float64 or float32, 2-D
+Matrix: TypeAlias = NDArray[Any]  # of a type in _LETTER, 2-D
 
 # Of solve_lower_unit_blocked: rows of an inverted block; columns solved for at a time, so that they
 # stay in cache; and the number of columns below which trsm is as fast.
@@ -25,8 +26,19 @@ _INVERSE_ROWS = 32
 _SOLVE_COLS = 512
 _FEW_COLS = 192
 
-_LETTER = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
-_SCALAR: dict[str, Any] = {"d": ctypes.c_double, "s": ctypes.c_float}
+_LETTER = {
+    np.dtype(np.float32): "s",
+    np.dtype(np.float64): "d",
+    np.dtype(np.complex64): "c",
+    np.dtype(np.complex128): "z",
+}
+# complex numbers go as two reals in memory: ctypes has no type for them before Python 3.14
+_SCALAR: dict[str, Callable[[Any], Any]] = {
+    "s": ctypes.c_float,
+    "d": ctypes.c_double,
+    "c": lambda value: (ctypes.c_float * 2)(value.real, value.imag),
+    "z": lambda value: (ctypes.c_double * 2)(value.real, value.imag),
+}
 _ref = ctypes.byref
 
 
@@ -34,19 +46,20 @@ def letter(dtype: np.dtype[Any]) -> str:
     """The routine prefix of ``dtype``.
 
     Raises:
-        TypeError: neither float64 nor float32.
+        TypeError: none of those that BLAS has.
     """
     try:
         return _LETTER[dtype]
     except KeyError:
-        raise TypeError(f"kernels work on float64 and float32, not {dtype}") from None
+        known = ", ".join(map(str, _LETTER))
+        raise TypeError(f"kernels work on {known}, not {dtype}") from None
 
 
 def _address(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.__array_interface__["data"][0])
 
 
-def storage_order(matrix: Real) -> tuple[bytes, int]:
+def storage_order(matrix: Matrix) -> tuple[bytes, int]:
     """(b"N", leading dimension) of a column-major view, (b"T", ...) of a row-major one.
 
     Strides of an extent of 1 mean nothing and are not looked at.
@@ -64,14 +77,14 @@ def storage_order(matrix: Real) -> tuple[bytes, int]:
     raise ValueError(f"a matrix with strides {matrix.strides} has no contiguous rows or columns")
 
 
-def _column_major(matrix: Real) -> int:
+def _column_major(matrix: Matrix) -> int:
     order, lead = storage_order(matrix)
     if order != b"N":
         raise ValueError(f"a column-major matrix is needed, not strides {matrix.strides}")
     return lead
 
 
-def gemm(alpha: float, a: Real, b: Real, beta: float, c: Real) -> None:
+def gemm(alpha: complex, a: Matrix, b: Matrix, beta: complex, c: Matrix) -> None:
     """C := alpha A B + beta C, each operand row- or column-major. beta = 0: C need not be set."""
     kind = letter(c.dtype)
     m, k = a.shape
@@ -90,16 +103,16 @@ def gemm(alpha: float, a: Real, b: Real, beta: float, c: Real) -> None:
         gemm(alpha, b.T, a.T, beta, c.T)
         return
     (order_a, ld_a), (order_b, ld_b) = storage_order(a), storage_order(b)
-    lib, real = library(), _SCALAR[kind]
+    lib, scalar = library(), _SCALAR[kind]
     i = lib.c_int  # Fortran takes every argument by reference, integers as wide as the library's
     lib.functions[kind + "gemm"](
-        *(order_a, order_b, _ref(i(m)), _ref(i(n)), _ref(i(k)), _ref(real(alpha))),
+        *(order_a, order_b, _ref(i(m)), _ref(i(n)), _ref(i(k)), _ref(scalar(alpha))),
         *(_address(a), _ref(i(ld_a)), _address(b), _ref(i(ld_b))),
-        *(_ref(real(beta)), _address(c), _ref(i(ld_c))),
+        *(_ref(scalar(beta)), _address(c), _ref(i(ld_c))),
     )
 
 
-def solve_lower_unit(lower: Real, b: Real) -> None:
+def solve_lower_unit(lower: Matrix, b: Matrix) -> None:
     """B := L⁻¹ B in place, L the unit lower triangle of column-major ``lower`` (trsm)."""
     kind = letter(b.dtype)
     m, n = b.shape
@@ -108,22 +121,22 @@ def solve_lower_unit(lower: Real, b: Real) -> None:
     if m == 0 or n == 0:
         return
     ld_l, ld_b = _column_major(lower), _column_major(b)
-    lib, real = library(), _SCALAR[kind]
+    lib, scalar = library(), _SCALAR[kind]
     i = lib.c_int
     lib.functions[kind + "trsm"](
-        *(b"L", b"L", b"N", b"U", _ref(i(m)), _ref(i(n)), _ref(real(1.0))),
+        *(b"L", b"L", b"N", b"U", _ref(i(m)), _ref(i(n)), _ref(scalar(1.0))),
         *(_address(lower), _ref(i(ld_l)), _address(b), _ref(i(ld_b))),
     )
 
 
-def solve_lower_unit_blocked(lower: Real, b: Real) -> None:
+def solve_lower_unit_blocked(lower: Matrix, b: Matrix) -> None:
     """As ``solve_lower_unit``, faster where B has many columns; both column-major.
 
     OpenBLAS's trsm reaches a third of gemm's speed on the 64 to 512 rows of a strip of LU. Here the
     diagonal blocks of 32 rows are inverted (trsm on the identity, cheap) and all the rest is gemm,
     halving the triangle each time. Inverting such small blocks costs no accuracy that matters:
-    the multipliers of partial pivoting are at most 1, and the inverse of a block stays of moderate
-    size.
+    the multipliers of partial pivoting are at most 1 (complex ones √2: LAPACK compares the sums of
+    the parts' magnitudes), and the inverse of a block stays of moderate size.
 
     Source: Du Croz and Higham, Stability of methods for matrix inversion (1992), on block methods.
     """
@@ -142,7 +155,7 @@ def solve_lower_unit_blocked(lower: Real, b: Real) -> None:
         _solve_blocks(lower, inverses, b[:, low : low + _SOLVE_COLS], work)
 
 
-def _solve_blocks(lower: Real, inverses: list[Real], b: Real, work: Real) -> None:
+def _solve_blocks(lower: Matrix, inverses: list[Matrix], b: Matrix, work: Matrix) -> None:
     """Solve with ``lower``, whose diagonal blocks have ``inverses``, for a few columns ``b``."""
     if len(inverses) == 1:
         right = work[: b.shape[0], : b.shape[1]]
@@ -157,7 +170,7 @@ def _solve_blocks(lower: Real, inverses: list[Real], b: Real, work: Real) -> Non
     _solve_blocks(lower[split:, split:], inverses[half:], bottom, work)
 
 
-def getrf(a: Real) -> tuple[NDArray[np.int64], int | None]:
+def getrf(a: Matrix) -> tuple[NDArray[np.int64], int | None]:
     """LU with partial pivoting of a column-major matrix, in place.
 
     Returns the row exchanged with row i, for each i (zero-based), and the first i with
@@ -179,7 +192,7 @@ def getrf(a: Real) -> tuple[NDArray[np.int64], int | None]:
     return pivots.astype(np.int64) - 1, info.value - 1 if info.value else None
 
 
-def swap_rows(a: Real, pivots: NDArray[np.int64]) -> None:
+def swap_rows(a: Matrix, pivots: NDArray[np.int64]) -> None:
     """Exchange row i of column-major ``a`` with row ``pivots[i]``, for i = 0, 1, … (laswp).
 
     ``pivots`` are zero-based rows of ``a``.

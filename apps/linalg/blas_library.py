@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 ROUTINES = ("gemm", "trsm", "getrf", "laswp")
-PRECISIONS = ("s", "d")
+PRECISIONS = ("s", "d", "c", "z")
 # name patterns, the safest first: only suffixed names say the width of their integers
 _PATTERNS: tuple[tuple[str, int], ...] = (
     ("scipy_{}_64_", 64),
@@ -132,13 +132,30 @@ def _works(library: Library) -> bool:
 
 
 def _one_thread(handle: ctypes.CDLL) -> None:
-    """One thread per rank, unless the user has set a number."""
-    if any(name in os.environ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")):
-        return
+    """One thread per rank, unless the user has set a number.
+
+    Set, not only left to the environment: a program that imports numpy before resize_lib, which
+    puts 1 there, has a library that has counted the processors already.
+    """
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+    wish = next((os.environ[name] for name in names if os.environ.get(name)), "1")
+    if wish.isdecimal() and int(wish) > 0:
+        set_threads(handle, int(wish))
+
+
+def set_threads(handle: ctypes.CDLL, count: int) -> bool:
+    """Let an OpenBLAS compute with ``count`` threads from now on; False if it is another library.
+
+    It counts for the whole process: numpy's own products use the same library.
+    """
     for pattern, _ in _PATTERNS:
-        setter = getattr(handle, pattern.format("openblas_set_num_threads")[:-1], None)
+        # C functions lack Fortran's underscore: scipy_dgemm_64_, scipy_openblas_…64_
+        name = pattern.replace("{}_", "{}").format("openblas_set_num_threads")
+        setter = getattr(handle, name, None)
         if setter is not None:
-            setter(ctypes.c_int(1))
+            setter(ctypes.c_int(count))
+            return True
+    return False
 
 
 def open_library(path: str) -> Library | None:

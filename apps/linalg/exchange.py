@@ -24,7 +24,7 @@ from apps.linalg.local_part import local_positions, owners
 from resize_lib.descriptors import CyclicAxis
 from resize_lib.grid import Grid
 
-Real = NDArray[Any]
+Matrix = NDArray[Any]
 Index = NDArray[np.int64]
 
 _SLICE = 64  # columns handled at a time
@@ -97,12 +97,12 @@ def net_permutation(first: int, pivots: Index, end: int) -> Index:
 class JoinedColumns:
     """Local arrays with the same rows, side by side, as one range of columns."""
 
-    def __init__(self, *parts: Real) -> None:
+    def __init__(self, *parts: Matrix) -> None:
         self.parts = parts
         self.count = sum(part.shape[1] for part in parts)
         self.dtype = parts[0].dtype
 
-    def slices(self) -> Iterator[tuple[Real, slice]]:
+    def slices(self) -> Iterator[tuple[Matrix, slice]]:
         """Some columns at a time, transposed, and where they stand in the range."""
         offset = 0
         for part in self.parts:
@@ -111,7 +111,7 @@ class JoinedColumns:
                 yield some, slice(offset + low, offset + low + len(some))
             offset += part.shape[1]
 
-    def take(self, rows: Index, out: Real) -> None:
+    def take(self, rows: Index, out: Matrix) -> None:
         """Copy the local ``rows`` to ``out`` (len(rows) x count, column-major)."""
         for some, here in self.slices():
             np.take(some, rows, axis=1, out=out.T[here], mode="clip")
@@ -149,7 +149,7 @@ def lift_rows(
     change: Interchange,
     columns: JoinedColumns,
     shares: Sequence[slice],
-    top: Real,
+    top: Matrix,
     wait: Wait,
 ) -> None:
     """Apply ``change`` to the rows below its top; write the new top to ``top``, not to ``columns``.
@@ -161,9 +161,9 @@ def lift_rows(
     """
     me, moves = grid.row, _Moves(axis, change, grid.row)
     share = shares[me]
-    nothing: Real = np.empty((0, 0), dtype=columns.dtype)
+    nothing: Matrix = np.empty((0, 0), dtype=columns.dtype)
 
-    def buffer(name: str, rows: Sequence[int], count: int) -> Real:
+    def buffer(name: str, rows: Sequence[int], count: int) -> Matrix:
         if not rows or not count:
             return nothing
         return grid.scratch(f"lift-{name}", (len(rows), count), columns.dtype)
@@ -204,7 +204,7 @@ def lift_rows(
                 some[:, target] = piece.T[here]
 
 
-def permute_rows(grid: Grid, axis: CyclicAxis, first: int, source: Index, part: Real) -> None:
+def permute_rows(grid: Grid, axis: CyclicAxis, first: int, source: Index, part: Matrix) -> None:
     """Row first+i of the array becomes what row ``source[i]`` was, for every i (global rows).
 
     ``source`` is a permutation of first … first+len-1, the same on all processes of the grid

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from mpi4py import MPI
 from numpy.typing import NDArray
 
 from apps.linalg.blas import letter
 from resize_lib.descriptors import BlockCyclic, CyclicAxis, numroc
+from resize_lib.emulation.pacing import compute
 from resize_lib.grid import Grid
 
 
@@ -63,7 +65,7 @@ def require_local(grid: Grid, desc: BlockCyclic, local: NDArray[Any], name: str)
     """Check that ``local`` can be this rank's part of an array laid out as ``desc``.
 
     Raises:
-        ValueError: another shape. TypeError: neither float64 nor float32.
+        ValueError: another shape. TypeError: a type that the kernels do not have.
     """
     letter(local.dtype)
     expected = desc.local_shape(grid.shape, grid.rank)
@@ -72,3 +74,27 @@ def require_local(grid: Grid, desc: BlockCyclic, local: NDArray[Any], name: str)
             f"{name}: the local part of {desc.m} x {desc.n} in {desc.mb} x {desc.nb} blocks on "
             f"rank {grid.rank} of a {grid.shape} grid is {expected}, not {local.shape}"
         )
+
+
+def require_finite(grid: Grid, desc: BlockCyclic, local: NDArray[Any], name: str) -> None:
+    """Check that no element of the whole array is nan or inf. Collective over the grid.
+
+    Raises:
+        ValueError: on every rank, with the first such element, column by column.
+    """
+    none = desc.m * desc.n
+    found = np.array([none])
+    with compute():
+        # a sum costs half of looking at each element, and is finite only if all of them are
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspected = not np.isfinite(local.sum())
+        if suspected:
+            places = np.argwhere(~np.isfinite(local.T))
+            if len(places):  # else the sum of large numbers was too large
+                col, row = places[0]
+                rows = desc.global_rows(grid.shape, grid.row)
+                found[0] = desc.global_cols(grid.shape, grid.col)[col] * desc.m + rows[row]
+    grid.wait([grid.comm.Iallreduce(MPI.IN_PLACE, found, MPI.MIN)])
+    if found[0] < none:
+        col, row = divmod(int(found[0]), desc.m)
+        raise ValueError(f"{name} holds nan or inf, first in row {row} of column {col}")

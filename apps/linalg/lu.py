@@ -44,13 +44,13 @@ from apps.linalg.exchange import (
     net_permutation,
     permute_rows,
 )
-from apps.linalg.local_part import LocalPart, require_local
+from apps.linalg.local_part import LocalPart, require_finite, require_local
 from apps.linalg.lu_panels import Panel, Panels, Strip
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.emulation.pacing import compute
 from resize_lib.grid import Grid
 
-Real = NDArray[Any]
+Matrix = NDArray[Any]
 Index = NDArray[np.int64]
 
 STRIP = 256  # columns; the depth of the large products
@@ -66,17 +66,19 @@ class SingularMatrixError(ArithmeticError):
     """An exactly zero pivot. The factorization is complete, but U has a zero on its diagonal."""
 
 
-def lu(grid: Grid, desc: BlockCyclic, A: Real, *, strip: int = STRIP) -> Index:
+def lu(grid: Grid, desc: BlockCyclic, A: Matrix, *, strip: int = STRIP) -> Index:
     """Factor in place: A (global, ``desc``) becomes L (unit, below the diagonal) and U.
 
-    ``A``: this rank's local part, column-major, float64 or float32. Blocks must be square. Works
-    on every grid and every global shape; parts may be empty. Collective over the grid.
+    ``A``: this rank's local part, column-major, of a type that ``blas`` has. Blocks must be
+    square. Works on every grid and every global shape; parts may be empty. Collective over the
+    grid.
 
     Returns the pivots, the same on every rank: row i was exchanged with row ``ipiv[i]`` (global,
     zero-based, as scipy.linalg.lu_factor gives them), i = 0 … min(m, n)-1.
 
     Raises:
-        ValueError, TypeError: the local part does not fit ``desc``; nothing has been changed.
+        ValueError, TypeError: the local part does not fit ``desc``; or, on every rank, the matrix
+            holds nan or inf, as with scipy's lu_factor. Nothing has been changed.
         SingularMatrixError: on every rank, after the factorization is complete.
     """
     require_local(grid, desc, A, "A")
@@ -84,6 +86,7 @@ def lu(grid: Grid, desc: BlockCyclic, A: Real, *, strip: int = STRIP) -> Index:
         raise ValueError(f"lu needs square blocks, not {desc.mb} x {desc.nb}")
     if A.size and not A.flags.f_contiguous and blas.storage_order(A)[0] != b"N":
         raise ValueError("lu needs a column-major local part (order='F')")
+    require_finite(grid, desc, A, "A")
     work = _Factorization(grid, desc, A, strip)
     if grid.size == 1:
         with compute():
@@ -101,7 +104,7 @@ def lu(grid: Grid, desc: BlockCyclic, A: Real, *, strip: int = STRIP) -> Index:
 class _Factorization:
     """The state of one factorization; every method is collective over the grid."""
 
-    def __init__(self, grid: Grid, desc: BlockCyclic, A: Real, strip: int) -> None:
+    def __init__(self, grid: Grid, desc: BlockCyclic, A: Matrix, strip: int) -> None:
         self.grid, self.desc, self.A = grid, desc, A
         self.local = LocalPart(grid, desc)
         self.depth = min(desc.m, desc.n)
@@ -192,7 +195,7 @@ class _Factorization:
             blas.gemm(-1.0, depth, U[:, :split], 1.0, rest[:, :split])
         self.deferred.put(depth, U[:, split:], rest[:, split:])
 
-    def _gather_triangle(self, strip: Strip) -> Real:
+    def _gather_triangle(self, strip: Strip) -> Matrix:
         """The strip's own top rows, as many as it has columns, on every process."""
         grid, local, k0, k1 = self.grid, self.local, strip.first, strip.end
         width, mine = k1 - k0, strip.below(local.row(k0), k0, k1)
@@ -211,8 +214,8 @@ class _Factorization:
         return triangle
 
     def _exchange_and_solve(
-        self, first: int, triangle: Real, left: Real, right: Real, *, name: str, split: bool
-    ) -> Real:
+        self, first: int, triangle: Matrix, left: Matrix, right: Matrix, *, name: str, split: bool
+    ) -> Matrix:
         """Rows from ``first`` on have been factored: exchange rows, return U of ``right``.
 
         ``triangle``: the factored rows of L. ``left``: columns that only have their rows
@@ -270,11 +273,11 @@ class DeferredProduct:
     """
 
     def __init__(self) -> None:
-        self._operands: tuple[Real, Real, Real] | None = None
+        self._operands: tuple[Matrix, Matrix, Matrix] | None = None
         self._row = 0  # next tile; columns to the left are done, rows above in its columns too
         self._col = 0
 
-    def put(self, a: Real, b: Real, c: Real) -> None:
+    def put(self, a: Matrix, b: Matrix, c: Matrix) -> None:
         """Take on a product; the one before must be finished."""
         if self._operands is not None:
             raise RuntimeError("a product is still due")
@@ -320,6 +323,6 @@ def wait_computing(grid: Grid, deferred: DeferredProduct, requests: Sequence[MPI
             return
 
 
-def _subtract(a: Real, b: Real, c: Real) -> None:
+def _subtract(a: Matrix, b: Matrix, c: Matrix) -> None:
     with compute():
         blas.gemm(-1.0, a, b, 1.0, c)

@@ -23,7 +23,7 @@ from resize_lib.descriptors import BlockCyclic
 from resize_lib.emulation.pacing import compute
 from resize_lib.grid import Grid
 
-Real = NDArray[Any]
+Matrix = NDArray[Any]
 Index = NDArray[np.int64]
 
 _TAIL = 16  # rows below a strip that travels, for pivots; columns lie whole cache lines apart
@@ -40,12 +40,12 @@ class Strip:
 
     first: int
     end: int
-    L: Real
+    L: Matrix
     base: int
     height: int
 
     @classmethod
-    def on(cls, grid: Grid, A: Real, first: int, end: int, name: str) -> Strip:
+    def on(cls, grid: Grid, A: Matrix, first: int, end: int, name: str) -> Strip:
         """One in the grid's work array ``name``."""
         height, width = A.shape[0], end - first
         if grid.rows > 1:
@@ -53,11 +53,11 @@ class Strip:
         rows = (-(-(height - first) // _TAIL) + 1) * _TAIL
         return cls(first, end, grid.scratch(name, (rows, width), A.dtype), first, height)
 
-    def columns(self, first: int, end: int) -> Real:
+    def columns(self, first: int, end: int) -> Matrix:
         """Global columns ``first`` … ``end``-1, whole, tail included: contiguous."""
         return self.L[:, first - self.first : end - self.first]
 
-    def below(self, row: int, first: int, end: int) -> Real:
+    def below(self, row: int, first: int, end: int) -> Matrix:
         """A's local rows from ``row`` on of global columns ``first`` … ``end``-1."""
         return self.columns(first, end)[row - self.base : self.height - self.base]
 
@@ -75,13 +75,13 @@ class Panel:
     end: int
     pivots: Index
     zero: int
-    triangle: Real
+    triangle: Matrix
 
 
 class Panels:
     """Factors the panels of ``A``; ``factor`` is collective over the grid."""
 
-    def __init__(self, grid: Grid, desc: BlockCyclic, A: Real, wait: Wait) -> None:
+    def __init__(self, grid: Grid, desc: BlockCyclic, A: Matrix, wait: Wait) -> None:
         self.grid, self.desc, self.A = grid, desc, A
         self.local = LocalPart(grid, desc)
         self._wait = wait
@@ -140,7 +140,7 @@ class Panels:
 
     def _message_in_place(
         self, first: int, end: int, strip: Strip
-    ) -> tuple[NDArray[np.uint8], Index, Real]:
+    ) -> tuple[NDArray[np.uint8], Index, Matrix]:
         """The strip's whole columns, with numbers in their tail; the numbers; the panel's rows."""
         place = strip.columns(first, end)
         message = place.reshape(-1, order="F").view(np.uint8)
@@ -151,7 +151,7 @@ class Panels:
 
     def _message_in_buffer(
         self, first: int, end: int, strip: Strip
-    ) -> tuple[NDArray[np.uint8], Index, Real]:
+    ) -> tuple[NDArray[np.uint8], Index, Matrix]:
         """Numbers, then the panel's rows, in a buffer; the numbers; the rows."""
         rows, head = strip.below(first, first, end), 16 * (end - first)
         message = self._message_buffer(first, head + rows.size * rows.itemsize)
@@ -170,9 +170,9 @@ class Panels:
         item = self.A.itemsize
         message = self._message_buffer(first, head + item * width * (width + lead))
         numbers: Index = np.ndarray((2, width), np.int64, message)
-        triangle: Real = np.ndarray((width, width), self.A.dtype, message, head, order="F")
+        triangle: Matrix = np.ndarray((width, width), self.A.dtype, message, head, order="F")
         offset = head + item * width * width
-        rows: Real = np.ndarray((lead, width), self.A.dtype, message, offset, order="F")
+        rows: Matrix = np.ndarray((lead, width), self.A.dtype, message, offset, order="F")
 
         owner = self.local.col_owner(first)
         if self.grid.col == owner:
@@ -193,7 +193,7 @@ class Panels:
         parity = first // self.desc.nb % 2
         return self.grid.scratch(f"lu-panel{parity}", (size, 1), np.uint8)[:, 0]
 
-    def _gather_and_factor(self, first: int, triangle: Real, rows: Real) -> Index:
+    def _gather_and_factor(self, first: int, triangle: Matrix, rows: Matrix) -> Index:
         """``rows``: mine of the panel, then of its factors. Returns what ``_factor`` does."""
         grid, block, width = self.grid, self.desc.mb, rows.shape[1]
         height = self.desc.m - first
@@ -214,7 +214,7 @@ class Panels:
         np.copyto(*turns[grid.row])
         return numbers
 
-    def _shares(self, blocks: int, shift: int, rows: Real) -> Sequence[Real]:
+    def _shares(self, blocks: int, shift: int, rows: Matrix) -> Sequence[Matrix]:
         """Each process row's rows of a panel of ``blocks``, the first of them at ``shift``."""
         grid, block = self.grid, self.desc.mb
         shares = []
@@ -226,7 +226,7 @@ class Panels:
         return shares
 
 
-def _factor(panel: Real, first: int) -> Index:
+def _factor(panel: Matrix, first: int) -> Index:
     """Factor in place: global pivots, and below them the first zero pivot or -1 again and again."""
     with compute():
         pivots, zero = blas.getrf(panel)

@@ -30,7 +30,7 @@ from resize_lib.descriptors import BlockCyclic, CyclicAxis
 from resize_lib.emulation.pacing import compute
 from resize_lib.grid import Grid
 
-Real = NDArray[Any]
+Matrix = NDArray[Any]
 Index = NDArray[np.int64]
 
 PANEL = 512  # inner indices per product
@@ -41,19 +41,20 @@ _SLICE = 512  # columns of C between two looks at the messages under way
 def matmul(
     grid: Grid,
     desc_a: BlockCyclic,
-    A: Real,
+    A: Matrix,
     desc_b: BlockCyclic,
-    B: Real,
+    B: Matrix,
     desc_c: BlockCyclic,
-    C: Real,
+    C: Matrix,
     *,
     panel: int = PANEL,
 ) -> None:
     """C := A B (global m x k, k x n, m x n). Collective over the grid.
 
-    ``A``, ``B``, ``C``: this rank's local parts, all float64 or all float32; column-major is
-    fastest. C's rows must be dealt out as A's and its columns as B's; the blocks of the inner
-    dimension may differ between A and B. C need not be set before.
+    ``A``, ``B``, ``C``: this rank's local parts, all of one type that ``blas`` has; column-major
+    is fastest. C's rows must be dealt out as A's and its columns as B's; the blocks of the inner
+    dimension may differ between A and B. C need not be set before. As in numpy's product nan and
+    inf spread to all elements that are computed from them.
 
     Raises:
         ValueError, TypeError: parts and descriptors that do not fit; nothing has been changed.
@@ -115,15 +116,15 @@ def _steps(inner_a: CyclicAxis, inner_b: CyclicAxis, width: int) -> list[_Step]:
 class _Panels:
     """The pieces of a step: of A per grid column, of B per grid row; mine are views of A and B."""
 
-    a: list[Real]
-    b: list[Real]
+    a: list[Matrix]
+    b: list[Matrix]
     requests: list[MPI.Request]
 
 
-def _start(grid: Grid, A: Real, B: Real, step: _Step, parity: int) -> _Panels:
+def _start(grid: Grid, A: Matrix, B: Matrix, step: _Step, parity: int) -> _Panels:
     """Start the messages of ``step`` into the buffers of ``parity``."""
 
-    def piece(name: str, shape: tuple[int, int]) -> Real:
+    def piece(name: str, shape: tuple[int, int]) -> Matrix:
         return grid.scratch(f"summa-{name}-{parity}", shape, A.dtype)
 
     a_pieces = [piece(f"a{c}", (A.shape[0], len(ks))) for c, ks in enumerate(step.of_a)]
@@ -144,7 +145,7 @@ def _start(grid: Grid, A: Real, B: Real, step: _Step, parity: int) -> _Panels:
 
 
 def _accumulate(
-    grid: Grid, step: _Step, panels: _Panels, C: Real, beta: float, coming: list[MPI.Request]
+    grid: Grid, step: _Step, panels: _Panels, C: Matrix, beta: float, coming: list[MPI.Request]
 ) -> None:
     """C := beta C + the products of ``panels``, poking the messages under way in between."""
     for inner, b_piece in zip(step.of_b, panels.b, strict=True):
@@ -162,7 +163,7 @@ def _accumulate(
         beta = 1.0
 
 
-def _columns(grid: Grid, step: _Step, pieces: list[Real], inner: Index, rows: int) -> Real:
+def _columns(grid: Grid, step: _Step, pieces: list[Matrix], inner: Index, rows: int) -> Matrix:
     """A's columns ``inner`` (global inner indices) out of the pieces of the step, in that order."""
     for held, piece in zip(step.of_a, pieces, strict=True):
         if len(held) >= len(inner) and np.array_equal(held[: len(inner)], inner):

@@ -24,9 +24,9 @@ from apps.linalg.summa import matmul
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.grid import Grid
 
-Real = NDArray[Any]
+Matrix = NDArray[Any]
 Index = NDArray[np.int64]
-Fill: TypeAlias = Callable[[NDArray[Any], NDArray[Any]], Real]
+Fill: TypeAlias = Callable[[NDArray[Any], NDArray[Any]], Matrix]
 
 PASSES_BELOW = 16.0
 
@@ -40,13 +40,23 @@ def uniform(seed: int = 0) -> Fill:
     """
     start = np.uint64(seed % 2**64)
 
-    def fill(rows: NDArray[Any], cols: NDArray[Any]) -> Real:
+    def fill(rows: NDArray[Any], cols: NDArray[Any]) -> Matrix:
         i, j = np.asarray(rows).astype(np.uint64), np.asarray(cols).astype(np.uint64)
         if i.ndim == j.ndim == 1:
             i = i[:, np.newaxis]
         i = _mixed(i * np.uint64(0x9E3779B97F4A7C15) + start)
         values = _mixed(i ^ (j * np.uint64(0xD1B54A32D192ED03)))
         return (values >> np.uint64(11)) * 2.0**-53 - 0.5
+
+    return fill
+
+
+def uniform_complex(seed: int = 0) -> Fill:
+    """As ``uniform``, in both parts of complex numbers."""
+    real, imaginary = uniform(2 * seed), uniform(2 * seed + 1)
+
+    def fill(rows: NDArray[Any], cols: NDArray[Any]) -> Matrix:
+        return real(rows, cols) + 1j * imaginary(rows, cols)
 
     return fill
 
@@ -58,14 +68,14 @@ def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
-def local_part(grid: Grid, desc: BlockCyclic, fill: Fill, dtype: DTypeLike = np.float64) -> Real:
+def local_part(grid: Grid, desc: BlockCyclic, fill: Fill, dtype: DTypeLike = np.float64) -> Matrix:
     """This rank's part of the matrix that ``fill`` makes, column-major."""
     rows = desc.global_rows(grid.shape, grid.row)
     cols = desc.global_cols(grid.shape, grid.col)
     return _filled(fill, rows, cols, np.dtype(dtype))
 
 
-def _filled(fill: Fill, rows: Index, cols: Index, dtype: np.dtype[Any]) -> Real:
+def _filled(fill: Fill, rows: Index, cols: Index, dtype: np.dtype[Any]) -> Matrix:
     part = np.empty((len(rows), len(cols)), dtype=dtype, order="F")
     for low in range(0, len(cols), 64):  # in slices: fill functions use large temporaries
         some = slice(low, low + 64)
@@ -73,7 +83,7 @@ def _filled(fill: Fill, rows: Index, cols: Index, dtype: np.dtype[Any]) -> Real:
     return part
 
 
-def gather(grid: Grid, desc: BlockCyclic, local: Real) -> Real | None:
+def gather(grid: Grid, desc: BlockCyclic, local: Matrix) -> Matrix | None:
     """The whole matrix on grid rank 0, None elsewhere: for small ones."""
     require_local(grid, desc, local, "gather")
     parts = grid.comm.gather(local)
@@ -87,16 +97,16 @@ def gather(grid: Grid, desc: BlockCyclic, local: Real) -> Real | None:
     return whole
 
 
-def times(grid: Grid, desc: BlockCyclic, local: Real, X: Real) -> Real:
+def times(grid: Grid, desc: BlockCyclic, local: Matrix, X: Matrix) -> Matrix:
     """The matrix times the columns of ``X``; both ``X`` (n x v) and the result on every rank."""
-    result = np.zeros((desc.m, X.shape[1]))
+    result = np.zeros((desc.m, X.shape[1]), dtype=np.result_type(local, X, np.float64))
     cols = desc.global_cols(grid.shape, grid.col)
     result[desc.global_rows(grid.shape, grid.row)] = local @ X[cols]
     grid.comm.Allreduce(MPI.IN_PLACE, result)
     return result
 
 
-def norm_1(grid: Grid, desc: BlockCyclic, local: Real) -> float:
+def norm_1(grid: Grid, desc: BlockCyclic, local: Matrix) -> float:
     """The largest column sum of absolute values of the whole matrix; nan if it holds one."""
     sums = np.zeros(desc.n)
     sums[desc.global_cols(grid.shape, grid.col)] = np.abs(local).sum(axis=0, dtype=np.float64)
@@ -106,9 +116,9 @@ def norm_1(grid: Grid, desc: BlockCyclic, local: Real) -> float:
 
 def product_residual(
     grid: Grid,
-    a: tuple[BlockCyclic, Real],
-    b: tuple[BlockCyclic, Real],
-    c: tuple[BlockCyclic, Real],
+    a: tuple[BlockCyclic, Matrix],
+    b: tuple[BlockCyclic, Matrix],
+    c: tuple[BlockCyclic, Matrix],
 ) -> float:
     """How far C is from A B: largest |(C - A B) x| / (k ε |A| |B| |x|), element by element.
 
@@ -130,7 +140,7 @@ def product_residual(
         return float((error[unequal] / bound[unequal] / rounding).max())
 
 
-def lu_residual(grid: Grid, desc: BlockCyclic, LU: Real, ipiv: Index, fill: Fill) -> float:
+def lu_residual(grid: Grid, desc: BlockCyclic, LU: Matrix, ipiv: Index, fill: Fill) -> float:
     """‖PA - LU‖ / (‖A‖ n ε) in the 1-norm, A being the matrix that ``fill`` makes.
 
     ``LU`` and ``ipiv`` as ``lu`` leaves them. Takes one distributed product and three more arrays
@@ -162,9 +172,9 @@ def _scaled(error: float, scale: float, n: int, dtype: np.dtype[Any]) -> float:
 
 def product_error(
     grid: Grid,
-    a: tuple[BlockCyclic, Real],
-    b: tuple[BlockCyclic, Real],
-    c: tuple[BlockCyclic, Real],
+    a: tuple[BlockCyclic, Matrix],
+    b: tuple[BlockCyclic, Matrix],
+    c: tuple[BlockCyclic, Matrix],
 ) -> float:
     """Largest |C - numpy's A @ B| over the largest |A @ B|: gathers all three; for small ones."""
     whole = [gather(grid, desc, local) for desc, local in (a, b, c)]
@@ -174,7 +184,7 @@ def product_error(
     return float(grid.comm.bcast(error))
 
 
-def lu_error(grid: Grid, desc: BlockCyclic, LU: Real, ipiv: Index, fill: Fill) -> float:
+def lu_error(grid: Grid, desc: BlockCyclic, LU: Matrix, ipiv: Index, fill: Fill) -> float:
     """Largest |L U - PA| over the largest |A|, by numpy on gathered matrices; for small ones."""
     whole, error = gather(grid, desc, LU), None
     if whole is not None:
@@ -185,6 +195,6 @@ def lu_error(grid: Grid, desc: BlockCyclic, LU: Real, ipiv: Index, fill: Fill) -
     return float(grid.comm.bcast(error))
 
 
-def _relative(value: Real, wanted: Real) -> float:
+def _relative(value: Matrix, wanted: Matrix) -> float:
     error = float(np.abs(value - wanted).max(initial=0.0))
     return error / float(np.abs(wanted).max()) if error else 0.0

@@ -32,10 +32,12 @@ AROUND = {
 # Tests whose subject is an experiment or a benchmark: each may import that one.
 SUBJECTS = {
     "tests/client/test_any_mpi_lost.py": {"benchmarks.any_mpi"},
+    "tests/live/test_adaptation_phases.py": {"experiments.adaptation_phases"},
     "tests/live/test_fuzz.py": {"benchmarks.fuzz"},
     "tests/live/test_dynamic_overhead.py": {"experiments.dynamic_overhead"},
     "tests/live/test_load.py": {"benchmarks.load"},
     "tests/live/test_loss.py": {"benchmarks.loss"},
+    "tests/mpi/test_linalg_node.py": {"benchmarks.linalg_node"},
     "tests/plan/test_porting_cost.py": {"benchmarks.porting"},
     "tests/sim/test_dynamic_esp.py": {"experiments.dynamic_esp"},
     "tests/sim/test_experiments.py": {

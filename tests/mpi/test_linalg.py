@@ -28,6 +28,21 @@ def test_lu_has_the_pivots_and_factors_of_lapack(ranks: int) -> None:
     check("lu_like_lapack", ranks, seed=ranks)
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_lu_of_every_type_of_numbers(ranks: int) -> None:
+    check("lu_of_every_type", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_lu_refuses_nan_and_inf_on_every_rank(ranks: int) -> None:
+    check("nan_and_inf_in_lu", ranks)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_a_product_spreads_nan_and_inf_as_numpys_does(ranks: int) -> None:
+    check("nan_and_inf_in_a_product", ranks)
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_lu_of_a_matrix_of_many_tiles(ranks: int) -> None:
     check("lu_in_tiles", ranks)
@@ -58,9 +73,10 @@ def test_the_product_is_that_of_numpy(ranks: int) -> None:
     check("matmul_like_numpy", ranks, seed=ranks)
 
 
+@pytest.mark.parametrize("numbers", ["real", "complex"])
 @pytest.mark.parametrize("ranks", [1, 2, 6])
-def test_checks_pass_right_results_and_catch_one_wrong_element(ranks: int) -> None:
-    check("checks_catch_errors", ranks)
+def test_checks_pass_right_results_and_catch_one_wrong_element(ranks: int, numbers: str) -> None:
+    check("checks_catch_errors", ranks, seed=["real", "complex"].index(numbers))
 
 
 @pytest.mark.parametrize("ranks", [1, 6])

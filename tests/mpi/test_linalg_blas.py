@@ -23,20 +23,28 @@ from apps.linalg.lu import TILE_COLS, TILE_ROWS, DeferredProduct
 from harness.examples import examples
 
 SCIPY_OPENBLAS = sorted(Path(scipy.__file__).parents[1].glob("scipy.libs/*openblas*"))
-Real = np.float64 | np.float32
+Kind = np.float64 | np.float32 | np.complex128 | np.complex64
 Draw = Callable[[st.SearchStrategy[Any]], Any]
-KINDS: tuple[type[Real], ...] = (np.float64, np.float32)
+KINDS: tuple[type[Kind], ...] = (np.float64, np.float32, np.complex128, np.complex64)
 DTYPES = st.sampled_from(KINDS)
 EXTENTS = st.integers(0, 12)
 
 
+def normal(rng: np.random.Generator, shape: tuple[int, int], dtype: type[Kind]) -> NDArray[Any]:
+    """Random numbers, of complex types in both parts."""
+    drawn = rng.standard_normal(shape)
+    if np.issubdtype(dtype, np.complexfloating):
+        return (drawn + 1j * rng.standard_normal(shape)).astype(dtype)
+    return drawn.astype(dtype)
+
+
 def view(
-    draw: Draw, shape: tuple[int, int], dtype: type[Real], rng: np.random.Generator
+    draw: Draw, shape: tuple[int, int], dtype: type[Kind], rng: np.random.Generator
 ) -> NDArray[Any]:
     """A sub-matrix of a larger array, row- or column-major."""
     before, after = draw(st.integers(0, 2)), draw(st.integers(0, 2))
     size = tuple(extent + before + after for extent in shape)
-    whole = np.array(rng.standard_normal(size), dtype=dtype, order=draw(st.sampled_from("CF")))
+    whole = np.array(normal(rng, size, dtype), order=draw(st.sampled_from("CF")))
     return whole[before : before + shape[0], before : before + shape[1]]
 
 
@@ -46,7 +54,10 @@ def test_gemm_on_views_of_any_order_is_numpys_product(data: st.DataObject) -> No
     m, n, k = (data.draw(EXTENTS) for _ in range(3))
     dtype, rng = data.draw(DTYPES), np.random.default_rng(data.draw(st.integers(0, 999)))
     a, b, c = (view(data.draw, shape, dtype, rng) for shape in ((m, k), (k, n), (m, n)))
-    alpha, beta = data.draw(st.sampled_from([(1.0, 0.0), (-1.0, 1.0), (2.0, 0.5)]))
+    scalars: list[tuple[complex, complex]] = [(1.0, 0.0), (-1.0, 1.0), (2.0, 0.5)]
+    if np.issubdtype(dtype, np.complexfloating):
+        scalars.append((0.5 - 1j, 1j))
+    alpha, beta = data.draw(st.sampled_from(scalars))
     wanted = alpha * (a @ b) + beta * c
     whole = c.base
     assert whole is not None
@@ -64,9 +75,8 @@ def test_gemm_on_views_of_any_order_is_numpys_product(data: st.DataObject) -> No
 def test_getrf_swaps_and_triangle_agree_with_scipy(data: st.DataObject) -> None:
     m, n, right = (data.draw(st.integers(1, 12)) for _ in range(3))
     dtype, rng = data.draw(DTYPES), np.random.default_rng(data.draw(st.integers(0, 999)))
-    a: NDArray[Any] = np.array(rng.standard_normal((m + 3, n)), dtype=dtype, order="F")
-    a = a[1 : m + 1]
-    b: NDArray[Any] = np.array(rng.standard_normal((m + 2, right)), dtype=dtype, order="F")[2:]
+    a: NDArray[Any] = np.asfortranarray(normal(rng, (m + 3, n), dtype))[1 : m + 1]
+    b: NDArray[Any] = np.asfortranarray(normal(rng, (m + 2, right), dtype))[2:]
     original, original_b = a.copy(), b.copy()
     pivots, zero = blas.getrf(a)
     factors: NDArray[Any]
@@ -92,11 +102,11 @@ def test_getrf_swaps_and_triangle_agree_with_scipy(data: st.DataObject) -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 150), st.integers(0, 700), DTYPES)
 def test_the_blocked_triangle_solves_as_trsm_does(
-    height: int, columns: int, dtype: type[Real]
+    height: int, columns: int, dtype: type[Kind]
 ) -> None:
     rng = np.random.default_rng(height + columns)
-    lower = np.asfortranarray(rng.uniform(-0.2, 0.2, (height, height)).astype(dtype))
-    b = np.asfortranarray(rng.standard_normal((height, columns)).astype(dtype))
+    lower = np.asfortranarray(0.1 * normal(rng, (height, height), dtype)).astype(dtype)
+    b = np.asfortranarray(normal(rng, (height, columns), dtype))
     wanted = b.copy(order="F")
     blas.solve_lower_unit(lower, wanted)
     blas.solve_lower_unit_blocked(lower, b)
@@ -138,8 +148,10 @@ def test_the_first_exact_zero_pivot_is_told() -> None:
 
 def test_other_types_and_strides_are_refused() -> None:
     a = np.ones((4, 4))
-    with pytest.raises(TypeError, match="float64 and float32, not complex128"):
-        blas.getrf(a.astype(complex))
+    with pytest.raises(TypeError, match="complex64, complex128, not int64"):
+        blas.getrf(a.astype(np.int64))
+    with pytest.raises(ValueError, match=r"\(4, 4\) complex128 x \(4, 4\) float64"):
+        blas.gemm(1.0, a.astype(complex), a, 0.0, a.astype(complex))
     with pytest.raises(ValueError, match="no contiguous rows or columns"):
         blas.gemm(1.0, np.ones((8, 8))[::2, ::2], a, 0.0, a.copy())
     with pytest.raises(ValueError, match="column-major"):
@@ -185,6 +197,26 @@ def kernel_in_fresh_process(env: dict[str, str]) -> subprocess.CompletedProcess[
 def test_an_operator_can_choose_the_library() -> None:
     ended = kernel_in_fresh_process({"DQ_BLAS": str(SCIPY_OPENBLAS[0])})
     assert ended.stdout.split() == ["[1,", "1]", str(SCIPY_OPENBLAS[0])]
+
+
+@pytest.mark.skipif(not SCIPY_OPENBLAS, reason="this scipy brings no OpenBLAS of its own")
+@pytest.mark.parametrize("chosen", [None, "scipy's"])
+def test_a_rank_computes_with_one_thread_unless_told_otherwise(chosen: str | None) -> None:
+    program = (
+        "import ctypes; import numpy as np; from apps.linalg import blas_library\n"
+        "found = blas_library.library()\n"
+        "name = 'scipy_openblas_get_num_threads' + ('64_' if found.int_bits == 64 else '')\n"
+        "print(getattr(ctypes.CDLL(found.path), name)())"
+    )
+    unset = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "DQ_BLAS")
+    env = {name: value for name, value in os.environ.items() if name not in unset}
+    if chosen:
+        env["DQ_BLAS"] = str(SCIPY_OPENBLAS[0])
+    threads = [
+        subprocess.check_output([sys.executable, "-c", program], env={**env, **more}, text=True)
+        for more in ({}, {"OPENBLAS_NUM_THREADS": "2"})
+    ]
+    assert [int(text) for text in threads] == [1, min(2, os.cpu_count() or 1)]
 
 
 def test_a_useless_choice_is_one_clear_error() -> None:

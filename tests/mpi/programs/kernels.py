@@ -14,22 +14,19 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 from mpi4py import MPI
-from numpy.typing import NDArray
 
 from apps.linalg import SingularMatrixError, blas, lu, matmul, verification
 from apps.linalg.lu_panels import Panel, Panels, Strip
 from resize_lib.descriptors import BlockCyclic
 from resize_lib.emulation.pacing import set_pacer
 from resize_lib.grid import Grid
+from tests.mpi.programs.matrices import TYPES, Local, Order, fill_of, getrf, normal, part, tied
 
 COMM = MPI.COMM_WORLD
-Local = NDArray[Any]
-Order = Literal["C", "F"]
 ORDERS: tuple[Order, ...] = ("F", "C")
 # Whether something is right, and a text that says what.
 Verdict = tuple[bool | np.bool_, str]
@@ -44,18 +41,6 @@ def grids() -> Iterator[Grid]:
             grid.free()
 
 
-def part(grid: Grid, desc: BlockCyclic, whole: Local, order: Order = "F") -> Local:
-    index = np.ix_(desc.global_rows(grid.shape, grid.row), desc.global_cols(grid.shape, grid.col))
-    return np.array(whole[index], order=order)
-
-
-def tied(m: int, n: int, rng: np.random.Generator) -> Local:
-    """Wilkinson's matrix with its rows shuffled: every column is all ties, all arithmetic exact."""
-    whole = np.tril(-np.ones((m, n)), -1) + np.eye(m, n)
-    whole[:, -1:] = 1.0
-    return whole[rng.permutation(m)]
-
-
 def lu_problems(seed: int) -> Iterator[tuple[str, BlockCyclic, int, Local]]:
     """Shapes, blocks, offsets and strips of every kind; each with a random and a tied matrix."""
     rng = np.random.default_rng(seed)
@@ -63,9 +48,10 @@ def lu_problems(seed: int) -> Iterator[tuple[str, BlockCyclic, int, Local]]:
         m, n = rng.integers(1, 90, size=2).tolist() if case % 2 else [int(rng.integers(1, 90))] * 2
         block, strip = int(rng.integers(1, 20)), int(rng.integers(1, 60))
         offsets = rng.integers(0, 4, size=2).tolist()
+        dtype = np.complex128 if case % 3 == 2 else np.float64
         for kind, whole in (
-            ("random", rng.standard_normal((m, n))),
-            ("tied", tied(min(m, 40), min(n, 40), rng)),
+            (f"random {dtype}", normal(rng, (m, n), dtype)),
+            (f"tied {dtype}", tied(min(m, 40), min(n, 40), rng, dtype)),
         ):
             rows, cols = whole.shape
             yield kind, BlockCyclic(rows, cols, block, block, *offsets), strip, whole
@@ -75,7 +61,7 @@ def lu_like_lapack(seed: int) -> Iterator[Verdict]:
     """Pivots equal to getrf's, factors equal up to rounding, on random and on tied matrices."""
     for grid in grids():
         for kind, desc, strip, whole in lu_problems(seed):
-            factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
+            factors, pivots, _ = getrf(whole)
             local = part(grid, desc, whole)
             found = lu(grid, desc, local, strip=strip)
             name = f"{kind} {desc} strip {strip} on {grid.shape}"
@@ -87,13 +73,32 @@ def lu_like_lapack(seed: int) -> Iterator[Verdict]:
 def lu_in_tiles(_seed: int) -> Iterator[Verdict]:
     """Large enough for every path: several tiles due, blocked triangles, columns in slices."""
     whole = np.random.default_rng(1).standard_normal((900, 1000))
-    factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
+    factors, pivots, _ = getrf(whole)
     desc = BlockCyclic(900, 1000, 32, 32)
     for grid in grids():
         local = part(grid, desc, whole)
         yield np.array_equal(lu(grid, desc, local, strip=96), pivots), f"pivots on {grid.shape}"
         error = np.abs(local - part(grid, desc, factors)).max()
         yield error <= 1e5 * EPS * np.abs(factors).max(), f"factors {error} on {grid.shape}"
+
+
+def lu_of_every_type(_seed: int) -> Iterator[Verdict]:
+    """Several strips and panels, a triangle in blocks, by residual and beside LAPACK's factors."""
+    desc = BlockCyclic(333, 350, 32, 32, 1, 1)
+    for grid in grids():
+        for dtype in TYPES:
+            fill, name = fill_of(dtype, 4), f"{np.dtype(dtype)} on {grid.shape}"
+            local = verification.local_part(grid, desc, fill, dtype)
+            pivots = lu(grid, desc, local, strip=96)
+            residual = verification.lu_residual(grid, desc, local, pivots, fill)
+            yield residual < verification.PASSES_BELOW, f"residual {residual}: {name}"
+            error = verification.lu_error(grid, desc, local, pivots, fill)
+            yield error < 1000 * np.finfo(dtype).eps, f"error {error}: {name}"
+            factors, wanted, _ = getrf(fill(np.arange(333), np.arange(350)))
+            yield np.array_equal(pivots, wanted), f"pivots: {name}"
+            limit = 1e5 * np.finfo(dtype).eps * np.abs(factors).max()
+            off = np.abs(local - part(grid, desc, factors)).max(initial=0.0)
+            yield off <= limit, f"factors {off}: {name}"
 
 
 @contextlib.contextmanager
@@ -124,7 +129,7 @@ def lu_beside_a_slow_rank(_seed: int) -> Iterator[Verdict]:
 def back_to_back(grid: Grid, desc: BlockCyclic, strip: int, slow: int) -> Iterator[Verdict]:
     """Three calls in a row, all of them beside the slow rank."""
     whole = np.random.default_rng(7).standard_normal(desc.shape)
-    factors, pivots, _ = scipy.linalg.lapack.dgetrf(whole)
+    factors, pivots, _ = getrf(whole)
     parts = [part(grid, desc, whole) for _ in range(3)]
     with late_with_every_panel(grid.rank == slow):
         found = [lu(grid, desc, local, strip=strip) for local in parts]
@@ -150,12 +155,11 @@ def nothing_keeps_the_matrix(_seed: int) -> Iterator[Verdict]:
 
 
 def lu_tiny_and_huge_blocks(_seed: int) -> Iterator[Verdict]:
-    """Empty matrices, n below the grid, blocks above n, one column, one row; float32."""
-    shapes, fill = [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)], verification.uniform(3)
-    kinds: itertools.cycle[type[np.floating]] = itertools.cycle((np.float64, np.float32))
+    """Empty matrices, n below the grid, blocks above n, one column, one row; every type."""
+    shapes = [(0, 0), (0, 3), (1, 1), (2, 2), (9, 1), (1, 9)]
     for grid in grids():
-        for shape, block in itertools.product(shapes, [1, 50]):
-            desc, dtype = BlockCyclic(*shape, block, block, 1, 1), next(kinds)
+        for shape, block, dtype in itertools.product(shapes, [1, 50], TYPES):
+            desc, fill = BlockCyclic(*shape, block, block, 1, 1), fill_of(dtype, 3)
             local = verification.local_part(grid, desc, fill, dtype)
             pivots = lu(grid, desc, local)
             name = f"{desc} {np.dtype(dtype)} on {grid.shape}"
@@ -172,7 +176,7 @@ def singular(_seed: int) -> Iterator[Verdict]:
     """An exact zero pivot is reported on every rank, with the factors complete."""
     whole = np.random.default_rng(5).standard_normal((30, 30))
     whole[:, 11] = 0.0
-    factors, _, info = scipy.linalg.lapack.dgetrf(whole)
+    factors, _, info = getrf(whole)
     yield info == 12, "LAPACK agrees"
     desc = BlockCyclic(30, 30, 4, 4)
     for grid in grids():
@@ -192,14 +196,14 @@ def product_problems(
 ) -> Iterator[tuple[Local, Local, BlockCyclic, BlockCyclic, BlockCyclic, int]]:
     """Two factors and the three layouts of a product."""
     rng = np.random.default_rng(seed)
-    for dtype in (np.float64, np.float32, np.float64, np.float64):
+    for dtype in (*TYPES, np.float64, np.complex128):
         m, n, k = rng.integers(0, 60, size=3).tolist()
         mb, nb, kb_a, kb_b, panel = rng.integers(1, 17, size=5).tolist()
         r, c, inner_a, inner_b = rng.integers(0, 4, size=4).tolist()
         desc_a = BlockCyclic(m, k, mb, kb_a, r, inner_a)
         desc_b = BlockCyclic(k, n, kb_b, nb, inner_b, c)
         desc_c = BlockCyclic(m, n, mb, nb, r, c)
-        A, B = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+        A, B = (normal(rng, shape, dtype) for shape in ((m, k), (k, n)))
         yield A, B, desc_a, desc_b, desc_c, panel
 
 
@@ -217,12 +221,57 @@ def matmul_like_numpy(seed: int) -> Iterator[Verdict]:
                 yield error <= limit, f"{error}: {name}"
 
 
-def checks_catch_errors(_seed: int) -> Iterator[Verdict]:
-    """Right results pass and one wrong element or a NaN anywhere does not, on every grid."""
-    n, fills = 50, (verification.uniform(1), verification.uniform(2))
+def nan_and_inf_in_a_product(_seed: int) -> Iterator[Verdict]:
+    """They spread as in numpy's product, whatever C held before."""
+    rng = np.random.default_rng(8)
+    desc_a, desc_b, desc_c = (BlockCyclic(*s, 5, 5) for s in ((30, 41), (41, 20), (30, 20)))
+    for grid in grids():
+        for dtype, bad in itertools.product(TYPES, (np.nan, np.inf)):
+            A, B = normal(rng, (30, 41), dtype), normal(rng, (41, 20), dtype)
+            A[7, 13] = bad
+            B[40, 3], B[2] = bad, 0.0
+            A[11, 2] = bad  # times zero is nan
+            with np.errstate(invalid="ignore"):
+                wanted = part(grid, desc_c, A @ B)
+            c = part(grid, desc_c, np.full((30, 20), np.nan, dtype))
+            matmul(grid, desc_a, part(grid, desc_a, A), desc_b, part(grid, desc_b, B), desc_c, c)
+            same = np.array_equal(np.isfinite(c), np.isfinite(wanted))
+            yield same, f"{bad} in {np.dtype(dtype)} on {grid.shape}"
+            if not np.issubdtype(dtype, np.complexfloating):  # whose infinities have many forms
+                same = np.array_equal(np.isnan(c), np.isnan(wanted))
+                yield same, f"nan or {bad} in {np.dtype(dtype)} on {grid.shape}"
+
+
+def nan_and_inf_in_lu(_seed: int) -> Iterator[Verdict]:
+    """Refused on every rank with the same words, nothing changed; large numbers are not."""
+    desc = BlockCyclic(30, 40, 4, 4, 1, 2)
+    for grid in grids():
+        for dtype, bad in itertools.product(TYPES, (np.nan, np.inf, -np.inf)):
+            whole = normal(np.random.default_rng(9), (30, 40), dtype)
+            whole[21, 17] = whole[3, 18] = bad
+            if np.issubdtype(dtype, np.complexfloating):
+                whole[21, 17] = complex(1.0, bad)
+            local = part(grid, desc, whole)
+            yield refused("A holds nan or inf, first in row 21 of column 17", lu, grid, desc, local)
+            same = np.array_equal(local, part(grid, desc, whole), equal_nan=True)
+            yield same, f"{np.dtype(dtype)} changed on {grid.shape}"
+        big = verification.local_part(grid, desc, verification.uniform(1), np.float32)
+        big *= np.float32(1e38)
+        big[:] = np.abs(big)
+        lu(grid, desc, big)
+        yield np.isfinite(big).all(), f"numbers whose sum is too large, on {grid.shape}"
+
+
+def checks_catch_errors(seed: int) -> Iterator[Verdict]:
+    """Right results pass and one wrong element or a NaN anywhere does not, on every grid.
+
+    Of real matrices, or with an odd seed of complex ones.
+    """
+    n, dtype = 50, np.complex128 if seed % 2 else np.float64
+    fills = fill_of(dtype, 1), fill_of(dtype, 2)
     desc = BlockCyclic(n, n, 8, 8)
     for grid in grids():
-        A, B = (verification.local_part(grid, desc, fill) for fill in fills)
+        A, B = (verification.local_part(grid, desc, fill, dtype) for fill in fills)
         C = np.empty_like(A)
         matmul(grid, desc, A, desc, B, desc, C)
         LU = A.copy(order="F")
@@ -348,7 +397,7 @@ def refusals(_seed: int) -> Iterator[Verdict]:
         before = A.copy()
         yield refused("square blocks", lu, grid, other, X)
         yield refused("local part", lu, grid, desc, np.zeros((99, 1)))
-        yield refused("float64 and float32", lu, grid, desc, A.astype(np.int64))
+        yield refused("kernels work on", lu, grid, desc, A.astype(np.int64))
         yield refused("no product", matmul, grid, desc, A, short, S, desc, A)
         yield refused("one dtype", matmul, grid, desc, A, desc, np.float32(A), desc, A)
         if min(A.shape) > 1:
