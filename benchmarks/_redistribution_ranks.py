@@ -19,7 +19,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from benchmarks import _scalapack
+from benchmarks import _costa, _scalapack
 from resize_lib.descriptors import BlockCyclic, ProcessGrid
 from resize_lib.processes import idle_barrier
 from resize_lib.redistribution import (
@@ -30,18 +30,22 @@ from resize_lib.redistribution import (
     redistribute,
 )
 
-Local = NDArray[np.float64]
+Local = NDArray[np.generic]
 Action = Callable[[], Any]
 UNLIMITED = 1 << 62
 LIBC = ctypes.CDLL(None)
-FIRST = ("session", "pdgemr2d first", "memcpy fresh")  # methods that begin with these start cold
+# Methods that begin with these start cold.
+FIRST = ("session", "pdgemr2d first", "COSTA first", "memcpy fresh")
+MODULUS = (1 << 24) - 3  # what float32 can tell apart; a prime, so that no row repeats another
 
 
-def content(layout: BlockCyclic, grid: ProcessGrid, rank: int) -> Local:
-    """Local part of the array whose element (i, j) is i * n + j."""
+def content(layout: BlockCyclic, grid: ProcessGrid, rank: int, dtype: np.dtype[Any]) -> Local:
+    """Local part, in Fortran order, of the array whose element (i, j) is (i * n + j) % MODULUS."""
     row, col = grid.coords(rank)
-    rows = layout.global_rows(grid, row).astype(np.float64)
-    found: Local = np.add.outer(rows * layout.n, layout.global_cols(grid, col).astype(np.float64))
+    rows, cols = layout.global_rows(grid, row), layout.global_cols(grid, col)
+    found: Local = np.empty((len(rows), len(cols)), dtype, order="F")
+    for k, j in enumerate(cols.tolist()):  # a column each: no array of int64 beside the part
+        found[:, k] = (rows * layout.n + j) % MODULUS
     return found
 
 
@@ -54,20 +58,24 @@ class Case:
         layout: BlockCyclic,
         grids: list[ProcessGrid],
         order: Literal["C", "F"],
+        dtype: str = "f8",
     ) -> None:
         self.comm, self.layout, self.order = comm, layout, order
+        self.dtype = np.dtype(dtype)
         self.old, self.new = (Placement.leading(grid) for grid in grids)
         self.private, self.session, self.fresh = Arena(), Arena(), Arena()
         self.once: MPI.Intracomm | None = None
         self.extra: dict[str, int] = {}
         old_rank, new_rank = (side.grid_rank(comm.rank) for side in (self.old, self.new))
-        self.expected = None if new_rank is None else content(layout, grids[1], new_rank)
+        self.expected: Local | None = None
+        if new_rank is not None:
+            self.expected = content(layout, grids[1], new_rank, self.dtype)
         self.source: dict[Arena, Local] = {}  # empty on processes that join
         if old_rank is not None:
-            part = content(layout, grids[0], old_rank)
+            part = content(layout, grids[0], old_rank, self.dtype)
             for arena in (self.private, self.session):
                 local = arena.empty(part.shape, part.dtype, self.order)
-                self.source[arena] = cast(Local, local)
+                self.source[arena] = local
                 self.source[arena][...] = part
 
     def ours(self, name: str, arena: Arena, *, once: bool = False, **options: Any) -> Action:
@@ -75,7 +83,7 @@ class Case:
 
         def move() -> Local | None:
             source = self.source.get(arena)
-            array = MovingArray("A", self.layout, np.float64, source, order=self.order)
+            array = MovingArray("A", self.layout, self.dtype, source, order=self.order)
             comm = self.once if once else self.comm
             assert comm is not None
             done = redistribute(comm, [array], self.old, self.new, arena=arena, **options)
@@ -88,7 +96,8 @@ class Case:
     def bounded(self) -> Action:
         """Messages with at most 0.35 of the local part as extra memory."""
         largest = max(
-            np.prod(self.layout.local_shape(side.grid, 0)) * 8 for side in (self.old, self.new)
+            np.prod(self.layout.local_shape(side.grid, 0)) * self.dtype.itemsize
+            for side in (self.old, self.new)
         )
         limit = int(0.35 * largest)
         return self.ours("bounded", self.private, transport="messages", max_extra_bytes=limit)
@@ -110,7 +119,7 @@ class Case:
         def copy() -> Local | None:
             if self.expected is None:
                 return None
-            target = cast(Local, self.fresh.empty(self.expected.shape, np.float64))
+            target: Local = self.fresh.empty(self.expected.shape, self.dtype, "F")
             np.copyto(target, self.expected)
             return target
 
@@ -121,17 +130,33 @@ class Case:
         comm, n = self.comm, self.layout.n
         context = _scalapack.Blacs(comm, ProcessGrid(1, comm.size)).context
         old, new = (_scalapack.Blacs(comm, side.grid) for side in (self.old, self.new))
-        one = np.zeros((1, 1), order="F")
+        one = np.zeros((1, 1), self.dtype, order="F")
         mine = self.source.get(self.private)
         source = one if mine is None else np.asfortranarray(mine)
         shape = None if self.expected is None else self.expected.shape
-        kept = one if shape is None else np.zeros(shape, order="F")
+        kept = one if shape is None or fresh else np.zeros(shape, self.dtype, order="F")
 
         def move() -> Local | None:
-            target = np.empty(shape, order="F") if fresh and shape is not None else kept
+            target = kept
+            if fresh and shape is not None:
+                target = np.empty(shape, self.dtype, order="F")
             descs = old.desc(self.layout), new.desc(self.layout)
-            _scalapack.pdgemr2d(n, n, source, descs[0], target, descs[1], context)
+            _scalapack.pgemr2d(n, n, source, descs[0], target, descs[1], context)
             return None if shape is None else target
+
+        return move
+
+    def costa(self, library: str) -> Action:
+        """COSTA's redistribution into fresh memory, as its first call."""
+        source = self.source.get(self.private)
+
+        def move() -> Local | None:
+            target = None
+            if self.expected is not None:
+                target = cast(Local, np.empty(self.expected.shape, self.dtype, order="F"))
+            sides = [_costa.Side.of(self.old.grid, source), _costa.Side.of(self.new.grid, target)]
+            _costa.move(library, self.layout, self.dtype, sides, self.comm)
+            return target
 
         return move
 
@@ -154,8 +179,11 @@ class Case:
         self.once = self.comm.Dup()
         LIBC.malloc_trim(0)
 
-    def methods(self, *, scalapack: bool) -> dict[str, Action]:
-        """Everything that is measured, by name; the first ones start cold (``FIRST``)."""
+    def methods(self, *, scalapack: bool, costa: str, cold_only: bool) -> dict[str, Action]:
+        """Everything that is measured, by name; the first ones start cold (``FIRST``).
+
+        ``costa``: the library of ``_costa.build_adapter``, empty where there is none.
+        """
         messages: dict[str, Any] = {"transport": "messages"}
         found = {
             "session": self.ours("session", self.session, once=True),
@@ -163,12 +191,19 @@ class Case:
                 "session, messages", self.session, once=True, **messages
             ),
             "memcpy fresh": self.memcpy_fresh(),
-            "messages": self.ours("messages", self.private, max_extra_bytes=UNLIMITED, **messages),
-            "bounded": self.bounded(),
-            "memcpy": self.memcpy(),
         }
         if scalapack:
             found["pdgemr2d first call"] = self.pdgemr2d(fresh=True)
+        if costa:
+            found["COSTA first call"] = self.costa(costa)
+        if cold_only:
+            return found
+        found["messages"] = self.ours(
+            "messages", self.private, max_extra_bytes=UNLIMITED, **messages
+        )
+        found["bounded"] = self.bounded()
+        found["memcpy"] = self.memcpy()
+        if scalapack:
             found["pdgemr2d"] = self.pdgemr2d()
         return found
 
@@ -192,12 +227,13 @@ class Case:
         return max(ends) - min(starts), sum(cpus)
 
 
-def measure(comm: MPI.Intracomm, case: Case, repeats: int, *, scalapack: bool) -> dict[str, Any]:
+def measure(
+    comm: MPI.Intracomm, case: Case, repeats: int, methods: dict[str, Action]
+) -> dict[str, Any]:
     """Medians over ``repeats`` interleaved rounds, after one round that checks (and warms up).
 
     The cold methods first, then those that profit from what the last call left.
     """
-    methods = case.methods(scalapack=scalapack)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for cold in (True, False):
         for turn in range(repeats + 1):
@@ -205,7 +241,9 @@ def measure(comm: MPI.Intracomm, case: Case, repeats: int, *, scalapack: bool) -
                 if name.startswith(FIRST) == cold:
                     seconds = case.timed(name, action, check=turn in (0, repeats))
                     times[name] += [seconds] if turn else []
-    plan = plan_redistribution(case.layout, case.old.grid, case.layout, case.new.grid, 8)
+    plan = plan_redistribution(
+        case.layout, case.old.grid, case.layout, case.new.grid, case.dtype.itemsize
+    )
     extra = comm.allgather(case.extra)
     held = max(int(plan.bytes_per_pair.sum(axis=axis).max()) for axis in (0, 1))
     return {
@@ -240,11 +278,14 @@ def main() -> None:
     wanted = json.loads(sys.argv[1])
     grids = [ProcessGrid(*grid) for grid in wanted["grids"]]
     comm = communicator(wanted["spawn"], max(grid.size for grid in grids))
-    n, nb = wanted["n"], wanted["nb"]
-    for pair in (grids, grids[::-1]):
-        case = Case(comm, BlockCyclic(n, n, nb, nb), pair, wanted["order"])
-        result = measure(comm, case, wanted["repeats"], scalapack=not wanted["spawn"])
-        del case  # its memory is for the next one
+    layout = BlockCyclic(wanted["n"], wanted["n"], wanted["nb"], wanted["nb"])
+    for pair in (grids, grids[::-1]) if wanted["both_ways"] else (grids,):
+        case = Case(comm, layout, pair, wanted["order"], wanted["dtype"])
+        methods = case.methods(
+            scalapack=not wanted["spawn"], costa=wanted["costa"], cold_only=wanted["cold_only"]
+        )
+        result = measure(comm, case, wanted["repeats"], methods)
+        del case, methods  # their memory is for the next one
         if comm.rank == 0:
             with Path(wanted["output"]).open("a") as output:
                 output.write(json.dumps(result) + "\n")

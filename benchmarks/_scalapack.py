@@ -115,22 +115,27 @@ class Blacs:
         # fmt: on
 
 
-def pdgemr2d(
+_LETTERS = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}
+
+
+def pgemr2d(
     m: int,
     n: int,
-    source: NDArray[np.float64],
+    source: NDArray[np.generic],
     source_desc: Descriptor,
-    target: NDArray[np.float64],
+    target: NDArray[np.generic],
     target_desc: Descriptor,
     context: int,
 ) -> None:
     """Copy a global ``m`` x ``n`` array between layouts; local parts in Fortran order.
 
-    ``context``: one that covers every rank of both grids; all its ranks must call.
+    p[sdcz]gemr2d, by the dtype of ``source``. ``context``: one that covers every rank of both
+    grids; all its ranks must call.
     """
     one = _int(1)
     p = ctypes.byref
-    library().pdgemr2d_(
+    function = getattr(library(), f"p{_LETTERS[source.dtype.str[1:]]}gemr2d_")
+    function(
         *(p(_int(m)), p(_int(n)), _data(source), p(one), p(one), _data(source_desc)),
         *(_data(target), p(one), p(one), _data(target_desc), p(_int(context))),
     )

@@ -52,25 +52,40 @@ LIMIT_S = 600
 
 
 def launch(
-    options: argparse.Namespace, pair: list[tuple[int, int]], n: int, nb: int
+    grids: list[tuple[int, int]],
+    n: int,
+    nb: int,
+    *,
+    repeats: int,
+    order: str = "F",
+    dtype: str = "f8",
+    spawned: bool = False,
+    both_ways: bool = True,
+    cold_only: bool = False,
+    costa: str = "",
 ) -> list[dict[str, Any]]:
-    """Measure one pair of neighbouring grids in processes of its own.
+    """Measure one pair of grids in processes of its own, in both directions or in one.
 
     A size in each: at N = 9600 one takes 10 GiB, and malloc is told to keep what it was given.
+    ``costa``: the library of ``_costa.build_adapter``; none if empty.
     """
-    sizes = [rows * cols for rows, cols in pair]
+    sizes = [rows * cols for rows, cols in grids]
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "results"
         wanted = {
-            "grids": pair,
+            "grids": grids,
             "n": n,
             "nb": nb,
-            "repeats": options.repeats,
-            "spawn": options.spawned,
-            "order": options.order,
+            "repeats": repeats,
+            "spawn": spawned,
+            "order": order,
+            "dtype": dtype,
+            "both_ways": both_ways,
+            "cold_only": cold_only,
+            "costa": costa,
             "output": str(output),
         }
-        count = min(sizes) if options.spawned else max(sizes)
+        count = min(sizes) if spawned else max(sizes)
         program = [sys.executable, "-m", "benchmarks._redistribution_ranks", json.dumps(wanted)]
         environment = {
             **os.environ,
@@ -143,7 +158,10 @@ def main() -> None:
     options = parser.parse_args()
     results = []
     for step, n, nb in product(options.steps, options.n, options.nb):
-        for result in launch(options, CHAIN[step : step + 2], n, nb):
+        pair = CHAIN[step : step + 2]
+        for result in launch(
+            pair, n, nb, repeats=options.repeats, order=options.order, spawned=options.spawned
+        ):
             results.append(result)
             if not options.json:
                 print_case(result)

@@ -76,6 +76,7 @@ def test_what_is_read_is_what_a_copy_gives(data: st.DataObject) -> None:
         patch.setattr(peer_memory, "GAP_MAX", draw(st.sampled_from([0, 8, 4096])))
         patch.setattr(peer_memory, "DIRECT_MIN", draw(st.sampled_from([1, 32, 4096])))
         patch.setattr(peer_memory, "STRETCHES_MAX", draw(st.sampled_from([1, 7, 1024])))
+        patch.setattr(peer_memory, "BATCH", draw(st.sampled_from([1, 5, 4096])))
         patch.setattr(peer_memory, "CALL_BYTES_MAX", draw(st.sampled_from([3, 50, 1 << 30])))
         scratch = np.empty(max(window, seen.item), np.uint8)
         far = Part(seen.address, seen.item, seen.strides, NOTHING)
