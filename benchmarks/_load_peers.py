@@ -1,4 +1,7 @@
-"""The agents and applications of benchmarks.load: played, but on real sockets with real keys."""
+"""The agents and applications of benchmarks.load: played, but on real sockets with real keys.
+
+benchmarks.many_jobs plays other applications on the same agents (_many_jobs_peers.py).
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ class PlayedAgent(Line):
         super().__init__(stage, stage.agent_key)
         self.name, self.session = f"a{number:04}", 0
         self.holdings: dict[tuple[int, int], m.Holding] = {}
-        self.ranks: dict[tuple[int, int], int] = {}
+        # By job: processor -> the resize by which its rank came, 0: the start.
+        self.ranks: dict[tuple[int, int], dict[int, int]] = {}
+        self.begun: dict[tuple[int, int], set[int]] = {}  # worlds, also those that have left
         self.say_hello()
 
     def say_hello(self) -> None:
@@ -103,35 +108,68 @@ class PlayedAgent(Line):
     def start(self, order: m.StartRanks) -> None:
         """Play the ranks of a world that are here, and the application if its rank 0 is."""
         of = order.job, order.instance
-        held = self.holdings.get(of, m.Holding(*of, True, 1, 0.0, True))
-        if order.world in held.worlds or (order.world == 0 and of in self.holdings):
+        begun = self.begun.setdefault(of, set())
+        if order.world in begun:
             return
-        here = sum(place.node == self.name for place in order.places)
-        self.ranks[of] = self.ranks.get(of, 0) + here
+        begun.add(order.world)
+        held = self.holdings.get(of, m.Holding(*of, True, 1, 0.0, True))
+        here = [place.processor for place in order.places if place.node == self.name]
+        self.ranks.setdefault(of, {}).update(dict.fromkeys(here, order.world))
         worlds = [*held.worlds, *([order.world] if order.world else [])]
         self.holdings[of] = replace(held, worlds=worlds)
         self.send(m.AppStarted(*of, 1))
         if order.world or order.places[0].node != self.name:
             return
         if order.env.get("LOAD") == "malleable":
-            PlayedApplication(self.stage, order)
+            self.stage.begin(order)
         else:
             self.stage.running.append((self, of))
 
     def vacate(self, order: m.Vacate) -> None:
         """Its ranks have left at once; or those of the whole job, if it names none."""
         of = order.job, order.instance
-        self.ranks[of] = self.ranks.get(of, 0) - len(order.processors)
-        if not order.pids or self.ranks[of] <= 0:
+        ranks = self.ranks.get(of, {})
+        # An order that crosses its answer comes again, perhaps after others have come there.
+        for processor, resize in zip(order.processors, order.pids, strict=False):
+            if ranks.get(processor, resize) < resize:
+                del ranks[processor]
+        if not order.pids or not ranks:
             self.holdings.pop(of, None)
-            self.ranks.pop(of)
+            self.ranks.pop(of, None)
+        if not order.pids:
+            self.begun.pop(of, None)
         self.send(m.Vacated(*of, order.processors))
 
     def end(self, of: tuple[int, int]) -> None:
         self.holdings.pop(of, None)
         self.ranks.pop(of, None)
+        self.begun.pop(of, None)
         self.stage.ended += 1
         self.send(m.AppEnded(*of, 0))
+
+
+@dataclass(slots=True)
+class Course:
+    """What an application has done so far: where it is, and the last resize that it carried out."""
+
+    size: int
+    done: int = 0
+    seq: int = 0
+
+    def point(self, time_s: float) -> m.RemapPoint:
+        """The next remap point, after an iteration of `time_s`."""
+        self.seq += 1
+        return m.RemapPoint(self.seq, self.size, self.done, time_s)
+
+    def carry_out(self, answer: m.RemapAnswer) -> m.Committed | None:
+        """Do at once what the answer says; what is said of that, None if there is nothing to do."""
+        if answer.what == "continue":
+            return None
+        # Instead of the pids of those who leave: PlayedAgent.vacate goes by the number.
+        left = [] if answer.what == "expand" else [answer.resize_id] * len(answer.places)
+        self.size += -len(left) if left else len(answer.places)
+        self.done = answer.resize_id
+        return m.Committed(answer.resize_id, 0.01, left)
 
 
 class PlayedApplication(Line):
@@ -139,15 +177,13 @@ class PlayedApplication(Line):
 
     def __init__(self, stage: Stage, order: m.StartRanks) -> None:
         super().__init__(stage, keys.pair_of(order.env["DQ_JOB_KEY"]))
-        self.size, self.done, self.seq = len(order.places), 0, 0
-        self.point = ""
+        self.course = Course(len(order.places))
         stage.applications += 1
         stage.at(time.monotonic() + REMAP_S * (stage.applications % 100) / 100, self.remap)
 
     def remap(self, due_s: float) -> None:
-        self.seq += 1
-        self.point = self.send(m.RemapPoint(self.seq, self.size, self.done, 1.0 / self.size))
-        self.asked[self.point] = time.monotonic()
+        request = self.send(self.course.point(1.0 / self.course.size))
+        self.asked[request] = time.monotonic()
         self.stage.at(due_s + REMAP_S, self.remap)
 
     def hear(self, message: Any) -> None:
@@ -158,11 +194,9 @@ class PlayedApplication(Line):
         if begin is None or not isinstance(body, m.RemapAnswer):
             return
         self.stage.decisions.append(time.monotonic() - begin)
-        if body.what != "continue":
-            left = [] if body.what == "expand" else [1] * len(body.places)  # their pids
-            self.size += -len(left) if left else len(body.places)
-            self.done = body.resize_id
-            self.send(m.Committed(body.resize_id, 0.01, left))
+        committed = self.course.carry_out(body)
+        if committed is not None:
+            self.send(committed)
 
 
 class Stage:
@@ -191,6 +225,10 @@ class Stage:
         self.decisions: list[float] = []
         self.errors: dict[str, int] = {}
         self.ended = 0
+
+    def begin(self, order: m.StartRanks) -> None:
+        """The application of a malleable job starts."""
+        PlayedApplication(self, order)
 
     def open(self, line: Line) -> None:
         self.lines[line.socket] = line

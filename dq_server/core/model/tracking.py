@@ -184,9 +184,9 @@ class Tracking:
         self.since = self.turns
         self.spent_s = min(self.spent_s, options.share * self.run_s - CREDIT * median(half))
 
-    def may_try(self, size: int, cost_s: float, options: SpotOptions) -> bool:
-        """Whether it is time to try this size, at this cost, though nothing has changed."""
-        if not self.recent or not self.is_due(size, options):
+    def may_try(self, cost_s: float, options: SpotOptions) -> bool:
+        """Whether a size that is due may be tried, at this cost, though nothing has changed."""
+        if not self.recent:
             return False
         # Perhaps a change has just begun: what is measured now would be worth nothing.
         last_s, usual_s = median(self.recent[-LAST:]), median(self.reference)

@@ -158,10 +158,13 @@ def _smaller(job: Job, current: Configuration, config: SchedulerConfig) -> Verdi
         return _trial(job, current, best, "the times have changed since")
     if not known or len(track.reference) < TESTED_MIN:
         return None
+    # First what costs least and is seldom true: this is asked at every remap point.
+    if not track.is_due(known[-1].size, options):
+        return None
     doubt = BELIEF_Z * _error(track, config.samples)
     if _gain(data.known[known[-1]], time_s) > config.threshold + doubt:
         return None
-    if not track.may_try(known[-1].size, _cost_s(job, current, known[-1], config), options):
+    if not track.may_try(_cost_s(job, current, known[-1], config), options):
         return None
     return _trial(job, current, known[-1], "the difference is within the error of measurement")
 
@@ -172,16 +175,17 @@ def at_spot(
     """At the sweet spot; `larger` is the next size. Try a larger one, or say why not."""
     data, options = job.performance, config.of(SpotOptions)
     track, time_s = data.tracking, data.known[current]
-    hopes = [
-        c
-        for c in job.chain
-        if current.size < c.size <= current.size + idle
-        and c.size in track.stale
-        and (c == larger or _gain(time_s, data.known[c] * track.optimism) > config.threshold)
-    ]
-    if hopes and track.home == current:
-        best = min(hopes, key=data.known.__getitem__)
-        return _trial(job, current, best, "the times have changed since")
+    if track.stale and track.home == current:
+        hopes = [
+            c
+            for c in job.chain
+            if current.size < c.size <= current.size + idle
+            and c.size in track.stale
+            and (c == larger or _gain(time_s, data.known[c] * track.optimism) > config.threshold)
+        ]
+        if hopes:
+            best = min(hopes, key=data.known.__getitem__)
+            return _trial(job, current, best, "the times have changed since")
     more = larger.size - current.size
     if more > idle:
         figures: dict[str, Figure] = {"next_size": larger.size, "more": more, "idle": idle}
@@ -189,8 +193,8 @@ def at_spot(
     if larger not in data.known:
         figures = {"size": current.size, "time_s": time_s, "next_size": larger.size}
         return Verdict(larger, because("spot_trial_new", **figures), finding=Finding.BEGUN)
-    cost_s = _cost_s(job, current, larger, config)
-    if track.home == current and track.may_try(larger.size, cost_s, options):
+    due = track.home == current and track.is_due(larger.size, options)
+    if due and track.may_try(_cost_s(job, current, larger, config), options):
         return _trial(job, current, larger, "as long ago as its failures ask for")
     then_s, worse_s = track.judged.get(larger.size, (time_s, data.known[larger]))
     left = track.due.get(larger.size, track.since + options.retry) - track.turns

@@ -1,0 +1,145 @@
+"""The applications of benchmarks.many_jobs, on the agents of benchmarks.load.
+
+Each has its key and its socket, and one remap point under way at a time, as a real one has. All are
+in one process with one poller, and come to remap points as they are told through a pipe:
+
+    ("burst", seconds)   each as soon as the last one is answered; told: (points, seconds) of it
+    ("pace", seconds)    each once in so many seconds, at times of their own; 0: they rest
+    "stop"
+
+The first answer is "ready", once all of them run.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from benchmarks._load_peers import Course, Line, Plan, PlayedAgent, Stage
+from dq_client import keys
+from dq_client import messages as m
+from dq_client.launch import raise_open_file_limit
+
+SIZES = [1, 2, 4, 8]
+TIMES_S = {1: 8.0, 2: 4.2, 4: 2.5, 8: 2.45}  # of an iteration: the sweet spot is 4
+LATE_S = 10.0  # answers that take longer than this never come
+
+
+def iteration_s(size: int, of: int) -> float:
+    """What an iteration is said to take on a size, for one application of many."""
+    return TIMES_S[size] * (1 + of % 7 / 100)
+
+
+class Reporter(Line):
+    """An application that comes to remap points when it is told."""
+
+    def __init__(self, stage: Reporters, order: m.StartRanks) -> None:
+        super().__init__(stage, keys.pair_of(order.env["DQ_JOB_KEY"]))
+        self.all, self.number = stage, len(stage.reporters)
+        self.course = Course(len(order.places))
+        self.waits = False  # for the answer at a remap point
+
+    def report(self) -> None:
+        """Come to a remap point."""
+        self.waits = True
+        self.send(self.course.point(iteration_s(self.course.size, self.number)))
+
+    def paced(self, order: int, due_s: float) -> None:
+        """Come to a remap point once in `pace_s`, until there is another order."""
+        if order != self.all.orders:
+            return
+        if not self.waits:
+            self.report()
+        self.all.at(due_s + self.all.pace_s, partial(self.paced, order))
+
+    def hear(self, message: Any) -> None:
+        """The answer to a remap point, or to what was said after it."""
+        body = message.body
+        if isinstance(body, m.Error):
+            self.all.error(body.text)
+        if not isinstance(body, m.RemapAnswer):
+            return
+        committed = self.course.carry_out(body)
+        if committed is not None:
+            self.send(committed)
+        self.waits = False
+        self.all.points += 1
+        if self.all.hurries:
+            self.report()
+
+
+class Reporters(Stage):
+    """All applications of one cluster, with its agents."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.reporters: list[Reporter] = []
+        self.points = 0
+        self.hurries = False
+        self.pace_s = 0.0
+        self.orders = 0  # how often they were told a pace
+        super().__init__(plan)
+
+    def begin(self, order: m.StartRanks) -> None:
+        """The application of a malleable job starts."""
+        self.reporters.append(Reporter(self, order))
+
+    def burst(self, seconds: float) -> tuple[int, float]:
+        """All as fast as they are answered, for so long: remap points, and seconds."""
+        self.points, self.hurries = 0, True
+        began = time.monotonic()
+        for reporter in self.reporters:
+            reporter.report()
+        while time.monotonic() - began < seconds:
+            self.turn()
+        told = self.points, time.monotonic() - began
+        self.hurries = False
+        self.settle()
+        return told
+
+    def pace(self, seconds: float) -> None:
+        """Each once in so many seconds from now on; 0: not at all, and nothing is under way."""
+        self.pace_s, self.orders = seconds, self.orders + 1
+        if not seconds:
+            self.settle()
+            return
+        now = time.monotonic()
+        for reporter in self.reporters:
+            due_s = now + seconds * reporter.number / len(self.reporters)
+            self.at(due_s, partial(reporter.paced, self.orders))
+
+    def settle(self) -> None:
+        """Wait for the answers that are under way."""
+        until_s = time.monotonic() + LATE_S
+        while any(reporter.waits for reporter in self.reporters):
+            self.turn()
+            assert time.monotonic() < until_s, f"no answers any more; errors: {self.errors}"
+
+
+def play(plan: Plan, jobs: int, pipe: Pipe) -> None:
+    """Play agents and so many applications until told to stop."""
+    raise_open_file_limit()
+    stage = Reporters(plan)
+    for number in range(plan.agents):
+        PlayedAgent(stage, number)
+    while stage.welcomed < plan.agents:
+        stage.turn()
+    pipe.send("welcome")
+    while len(stage.reporters) < jobs:
+        stage.turn()
+    pipe.send("ready")
+    while True:
+        stage.turn()
+        if not pipe.poll(0):
+            continue
+        told = pipe.recv()
+        if told == "stop":
+            return
+        what, seconds = told
+        if what == "burst":
+            pipe.send(stage.burst(seconds))
+        else:
+            stage.pace(seconds)
+            pipe.send("paced")
+        assert not stage.errors, stage.errors
