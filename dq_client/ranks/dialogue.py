@@ -178,5 +178,7 @@ class Dialogue:
             self.exchange.decide("cancel", int(said["cancel"]))
 
     def _carry(self, world: World, effects: list[pmi.Effect]) -> None:
+        if not world.is_alive:
+            return  # the others come out of a barrier in which its ranks here have ended
         for effect in effects:
             self._effect(world, next(iter(world.local.values())), effect)

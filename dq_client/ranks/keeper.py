@@ -354,8 +354,13 @@ class Keeper:
             stream.drain()
         if not rank.closed:
             self._close(rank)
-        if self._terminating or world.ending or rank.retired:
-            return
+        if not (self._terminating or world.ending or rank.retired):
+            self._judge(world, rank, code)
+        if not world.is_alive:
+            world.forget()
+
+    def _judge(self, world: World, rank: Rank, code: int) -> None:
+        """What the end of a rank, which nobody had asked for, means for its world and the job."""
         if code:
             world.note_shared_memory()
         if not world.is_part:
@@ -374,8 +379,6 @@ class Keeper:
         losses = self._dialogue.losses
         if code > 0 or not losses.begin(world, rank, failure, time.monotonic()):
             self._fail(failure["code"], failure["why"])
-        if not world.running():
-            world.forget()
 
     def _fails_to_join(self, world: World, rank: Rank, code: int) -> None:
         """A rank ended before it joined: the job goes on without its world."""
