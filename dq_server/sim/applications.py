@@ -131,12 +131,7 @@ class Iterating:
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
         """See Application."""
         answer = action.answer
-        self._next = 0
-        if self._step_s > 0:
-            self._done += round((now - self._since_s) / self._step_s)
-        else:
-            self._done += 1
-        self._since_s = now
+        self._arrive(now)
         if answer.what == "continue":
             resting = sim.resting
             if resting is not None and resting.rest(action.job, action.instance, self):
@@ -152,6 +147,20 @@ class Iterating:
         commit = ResizeCommitted(action.job, action.instance, answer.resize_id, cost_s)
         self._commit = sim.at(now + cost_s, commit, OTHERS)
         self._go_on(sim, action.job, action.instance, now + cost_s)
+
+    def _arrive(self, now: float) -> None:
+        """It is at the remap point that it reported."""
+        self._next = 0
+        if self._step_s > 0:
+            self._done += round((now - self._since_s) / self._step_s)
+        else:
+            self._done += 1
+        self._since_s = now
+
+    def pass_by(self, sim: Simulation, job: int, instance: int, now: float) -> None:
+        """Nobody was told of this remap point: it would have been answered `continue`."""
+        self._arrive(now)
+        self._report(sim, job, instance, now)
 
     def come_back(
         self, sim: Simulation, job: int, instance: int, now: float, issued_s: float | None

@@ -29,6 +29,7 @@ from dq_server.core.model.events import (
     JobStarted,
     JobSubmitted,
     NodeJoined,
+    PointsPassed,
     RemapPoint,
     ReservationMade,
     Tick,
@@ -40,7 +41,7 @@ from dq_server.core.model.quotas import QuotaOptions, QuotaWaits
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from dq_server.sim.applications import ENDS, OTHERS, Application, Asking
+from dq_server.sim.applications import ENDS, OTHERS, Application, Asking, Iterating
 from dq_server.sim.counted import may_count, run_counted
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.feedback import Feedback
@@ -230,6 +231,15 @@ class Simulation:
             resting.stir(issued_s)
             return
         job = scheduler.state.jobs[event.job]
+        if resting.passes(job):
+            application = self._running[event.job]
+            assert isinstance(application, Iterating), "no other kind reports remap points here"
+            application.pass_by(self, event.job, event.instance, now)
+            return
+        passed = resting.passed(event.job)
+        if passed:
+            told = PointsPassed(event.job, event.instance, passed, event.iteration_time_s)
+            self._do(scheduler.handle(told, now))
         before = resting.seen(job)
         actions = scheduler.handle(event, now)
         learned = resting.learned(before, job)

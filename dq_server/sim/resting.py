@@ -4,6 +4,10 @@ Under a policy that is `patient` (core/policies/base.py) a job that was told to 
 which nothing new was learned, is told so again until something else happens. Such a job rests: its
 remap points are left out. After every other event the policy says whom it may have another answer
 for (`stirred`); these report at their next remap point, as if they had come to all before it.
+
+Where a job only measures, because its samples are not complete, it passes its remap points by
+itself, unless the policy would have it give way (`only_measures`). What it has measured is told
+before the next remap point that counts (PointsPassed).
 tests/sim/test_resting.py compares the schedules.
 
 Of one instant, remap points come in the order of the remap points before them (engine.py): who
@@ -14,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dq_server.core.model.jobs import Job, JobKind, Remap
+from dq_server.core.model.jobs import Job, JobKind, JobState, Remap
 from dq_server.core.model.processors import AnonymousProcessors
 from dq_server.core.model.quotas import QuotaOptions
 from dq_server.core.policies.order_fcfs import FcfsOrder
@@ -47,8 +51,36 @@ class Resting:
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._jobs: dict[int, tuple[Iterating, int]] = {}  # with the instance
-        self._samples = sim.scheduler.config.samples
+        config = sim.scheduler.config
+        self._samples, self._complete = config.samples, config.discard + config.samples
+        self._passed: dict[int, int] = {}  # remap points of jobs, not told of yet
         self._may_rest = False  # the job whose remap point was handled last
+
+    def passes(self, job: Job) -> bool:
+        """Whether nobody has to know yet that the job is at a remap point.
+
+        Not if its samples are complete then, or if it may expand again: others go by that.
+        """
+        passed = self._passed.get(job.id, 0) + 1
+        if job.performance.seen + passed >= self._complete or 0 < job.settle <= passed:
+            return False
+        scheduler = self._sim.scheduler
+        if not self._runs_on(job) or not scheduler.policies.resize.only_measures(
+            scheduler.state, job, self._sim.now
+        ):
+            return False
+        self._passed[job.id] = passed
+        return True
+
+    @staticmethod
+    def _runs_on(job: Job) -> bool:
+        """Whether the job runs, and nothing is being done to it."""
+        malleable = job.spec.kind is JobKind.MALLEABLE
+        return malleable and job.state is JobState.RUNNING and job.resize is None
+
+    def passed(self, job: int) -> int:
+        """How many remap points the job has passed since the last one that was told of."""
+        return self._passed.pop(job, 0)
 
     def seen(self, job: Job) -> tuple[object, ...]:
         """What answers to other jobs, and its next ones, go by, as far as its point changes it."""
@@ -77,6 +109,7 @@ class Resting:
     def over(self, job: int) -> None:
         """The job has ended."""
         self._jobs.pop(job, None)
+        self._passed.pop(job, None)
 
     def stir(self, issued_s: float | None) -> None:
         """Something happened, set going at `issued_s`; None: before all points of this instant."""

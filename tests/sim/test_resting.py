@@ -94,3 +94,27 @@ def test_where_time_or_number_count_no_job_rests(config: SchedulerConfig) -> Non
     workload, nodes = LOGS["lublin"]
     assert Simulation(workload, nodes, config).resting is None
     assert Simulation(workload, nodes, CONFIGS["reshape"]).resting is not None
+
+
+def test_a_job_that_only_measures_does_not_ask() -> None:
+    """Alone it would ask at every size it comes to as often as it discards and samples."""
+    workload = malleable(RigidWorkload("one", [0.0], [1000.0], [4]), 16, iterations=60)
+    config = CONFIGS["easy+reshape"]
+    points, records = reported(Simulation(workload, 16, config))
+    resizes = records[-1]["expands"] + records[-1]["shrinks"]
+    assert resizes > 2
+    assert points == 1 + resizes
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_measures_gives_way_all_the_same(waits: bool) -> None:
+    """It has just grown, and is measuring, when a large job comes that it makes room for."""
+    submit_s, run_s, sizes = [0.0, 52.0], [1000.0, 100.0], [2, 6]
+    count = 2 if waits else 1
+    log = RigidWorkload("room", submit_s[:count], run_s[:count], sizes[:count])
+    workload = malleable(log, 8, iterations=100, overhead_s=0.0)
+    _, expected = reported(Simulation(workload, 8, CONFIGS["easy+reshape"], by_events=True))
+    _, found = reported(Simulation(workload, 8, CONFIGS["easy+reshape"]))
+    assert found == expected
+    (_, changes), *_ = found[3]
+    assert any(change.size < change.before for change in changes[:3]) == waits

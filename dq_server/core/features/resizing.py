@@ -66,11 +66,26 @@ class Resizing(Feature):
             _settle_pending(turn, job, event)
             if turn.pass_wanted:  # before the verdict, which must know what is idle and who waits
                 turn.make_pass()
-            _record(turn, job, event)
+            _enter(job, event.loop)
+            _record(turn, job, event.iteration_time_s, iterations=event.iterations)
             answer = _decide(turn, job, event.seq)
         turn.state.touch(job)  # the verdict says something about it, too
         job.answer = answer
         turn.actions.append(AnswerRemap(job.id, job.instance, answer))
+
+    @handles(ev.PointsPassed)
+    def points_passed(self, turn: Turn, event: ev.PointsPassed) -> None:
+        """What a job has measured where it asked for nothing."""
+        job = turn.state.job(event.job)
+        _check_state(job, event)
+        if job.resize is not None:
+            raise InvalidTransition(f"job {job.id} has a resize to carry out: it has to ask")
+        if event.count < 1:
+            raise InvalidTransition(f"job {job.id} reports {event.count} remap points")
+        if job.state is JobState.STARTING:
+            job.move(JobState.RUNNING)
+        job.remap_points += event.count
+        _record(turn, job, event.iteration_time_s, points=event.count)
 
     @handles(ev.RanksLost)
     def ranks_lost(self, turn: Turn, event: ev.RanksLost) -> None:
@@ -125,7 +140,7 @@ class Resizing(Feature):
 # --- what the application tells --------------------------------------------------------------
 
 
-def _check_state(job: Job, event: ev.RemapPoint | ev.RanksLost) -> None:
+def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost) -> None:
     if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
 
@@ -152,28 +167,35 @@ def _settle_pending(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
         abort(turn, job, pending, "the application went on without it")
 
 
-def _record(turn: Turn, job: Job, event: ev.RemapPoint) -> None:
-    config, configuration = turn.config, job.configuration
+def _enter(job: Job, loop: str) -> None:
+    """Its program is in this loop, if it tells."""
+    if loop:
+        Phases.of(job).enter(job, loop)
+
+
+def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations: int = 1) -> None:
+    """Take in `points` remap points, each after so many iterations of `time_s`."""
+    config, configuration, data = turn.config, job.configuration, job.performance
     assert configuration is not None
-    if event.loop:
-        Phases.of(job).enter(job, event.loop)
-    job.performance.record(
-        configuration,
-        event.iteration_time_s,
-        samples=config.samples,
-        discard=config.discard,
-        spot=_tracked(turn),
-        iterations=event.iterations,
-    )
+    stay = job.stays[-1] if job.stays else None
+    spot = _tracked(turn)
+    for _ in range(points):
+        data.record(
+            configuration,
+            time_s,
+            samples=config.samples,
+            discard=config.discard,
+            spot=spot,
+            iterations=iterations,
+        )
+        if stay is not None and data.seen > config.discard:
+            stay.note(time_s)
     for feature in turn.features["measured"]:
         feature.measured(turn, job)
-    job.settle = max(0, job.settle - 1)
-    stay = job.stays[-1] if job.stays else None
+    job.settle = max(0, job.settle - points)
     if stay is not None:
-        stay.iterations += event.iterations
-        stay.iteration_time_s = job.performance.known.get(configuration, event.iteration_time_s)
-        if job.performance.seen > config.discard:
-            stay.note(event.iteration_time_s)
+        stay.iterations += points * iterations
+        stay.iteration_time_s = data.known.get(configuration, time_s)
     turn.state.touch(job)
 
 

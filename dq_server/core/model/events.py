@@ -251,6 +251,23 @@ class RemapPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class PointsPassed:
+    """Remap points that the application passed without asking, on the processors that it has now.
+
+    Live applications ask at each one. A simulated job reports so those at which it would have been
+    told to continue and nothing would have been learned but the time (sim/resting.py).
+
+    count             how many
+    iteration_time_s  of the iteration before each of them
+    """
+
+    job: int
+    instance: int
+    count: int
+    iteration_time_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class RanksLost:
     """Ranks of a protected job have died; the others are free to go on in the same processes."""
 
@@ -505,6 +522,7 @@ Event = (
     | WorkDone
     | ProcessorsVacated
     | RemapPoint
+    | PointsPassed
     | RanksLost
     | ResizeCommitted
     | ResizeAborted

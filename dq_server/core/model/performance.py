@@ -97,6 +97,8 @@ class PerformanceData:
 
     def _set_aside(self, grid: Configuration) -> bool:
         """Whether another grid is to be used at this size."""
+        if not self.kept:  # most jobs have one grid of each size
+            return False
         return self.kept.get(grid.size, grid) != grid
 
     def moved_elsewhere(self) -> None:
@@ -156,7 +158,9 @@ class PerformanceData:
         """
         if not self.known:
             return
-        now_s = self.known.get(current, min(self.known.values()))
+        now_s = self.known.get(current)
+        if now_s is None:
+            now_s = min(self.known.values())
         for smaller, time_s in reversed(self.visited()):
             if smaller.size < current.size and not self._set_aside(smaller):
                 yield smaller, _relative(time_s, now_s) - 1.0

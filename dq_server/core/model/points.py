@@ -9,10 +9,11 @@ not the number of jobs that run.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
+from operator import attrgetter
 
 from dq_server.core.model.bounds import growth
 from dq_server.core.model.derived import Derived
@@ -75,12 +76,9 @@ class _Own:
 
     shrinks: list[Shrink] = field(default_factory=list)
     expands: list[Expand] = field(default_factory=list)
+    freed: int = 0  # processors that it can free at most
+    probe: int = 0  # that it needs more to try its next larger size; 0: that is not to be tried
     basis: tuple[object, ...] = field(default=(), compare=False)  # what they were made of
-
-    @property
-    def freed(self) -> int:
-        """What the job can free at most."""
-        return max((freed for _, freed, *_ in self.shrinks), default=0)
 
 
 class Points(Derived):
@@ -126,6 +124,11 @@ class Points(Derived):
         """See Derived."""
         own = {job_id: own for job_id, own in self._own.items() if own.shrinks or own.expands}
         return own, self._shrinks, self._expands, self._freeable
+
+    def probing(self, job_id: int) -> int:
+        """How many more processors the job needs to try its next larger size; 0: it will not."""
+        own = self._own.get(job_id)
+        return own.probe if own is not None else 0
 
     def to_free(self, needed: int) -> dict[int, ShrinkPoint] | None:
         """Take points in order until `needed` processors are freed; None if all together do not.
@@ -204,11 +207,25 @@ def _points(job: Job) -> _Own:
     assert current is not None, "it runs"
     data, size, own = job.performance, job.size, _Own()
     for k, (smaller, penalty) in enumerate(data.shrink_stack(current)):
-        shrink = ShrinkPoint(job, smaller, size - smaller.size, penalty)
-        own.shrinks.append((penalty, shrink.freed, job.id, k, shrink))
+        freed = size - smaller.size
+        shrink = ShrinkPoint(job, smaller, freed, penalty)
+        own.shrinks.append((penalty, freed, job.id, k, shrink))
+        own.freed = max(own.freed, freed)
     if not job.settle:
         for k, (larger, gain) in enumerate(data.expand_candidates(current)):
             expand = ExpandPoint(job, larger, larger.size - size, gain)
             own.expands.append((-gain, expand.added, job.id, k, expand))
     own.expands.sort()
+    larger_one = next_larger(job)
+    if larger_one is not None and data.allows(larger_one) and larger_one not in data.known:
+        own.probe = larger_one.size - size
     return own
+
+
+def next_larger(job: Job) -> Configuration | None:
+    """The next of the job's legal sizes; None: it has the largest."""
+    chain, size = job.chain, job.size
+    at = size - chain[0].size + 1
+    if not 0 < at <= len(chain) or chain[at - 1].size != size:  # sizes with gaps
+        at = bisect_right(chain, size, key=attrgetter("size"))
+    return chain[at] if at < len(chain) else None

@@ -183,10 +183,13 @@ class State:
 
     def touch(self, job: Job) -> None:
         """The job has changed, in a way that what is derived of it may have changed, too."""
-        for derived in list(self.derived.values()):
+        unasked = None
+        for name, derived in self.derived.items():
             derived.touched.add(job.id)
             if len(derived.touched) > TOUCHED_MAX + len(self.active):
-                del self.derived[type(derived).__name__]
+                unasked = name
+        if unasked is not None:  # another one, if there is, at its next touch
+            del self.derived[unasked]
 
     # --- invariants -----------------------------------------------------------------------------
 

@@ -89,6 +89,13 @@ class ResizePolicy(Policy):
         """Which of `jobs`, measured and told to continue before, may be told otherwise now."""
         return jobs
 
+    def only_measures(self, state: State, job: Job, now: float) -> bool:
+        """Whether `job` is told to continue now if this remap point does not complete its samples.
+
+        Asked of patient policies.
+        """
+        return False
+
 
 class GrantPolicy(Policy):
     """Is a dynamic request granted?"""

@@ -227,15 +227,17 @@ class MebfResize(ResizePolicy):
             if not idle:
                 kept += candidates[at:]
                 break
-            job = candidate.job
-            size = job.size
-            room = growth(state, job, job.spec.configurations[-1].size - size)
             if candidate.over():
                 continue
             kept.append(candidate)
-            if room <= 0 or job.resize is not None or not candidate.stands(now):
+            job = candidate.job
+            if job.resize is not None or not candidate.stands(now):
                 continue
             if job.state is JobState.KILLING or _leaves(state, job):
+                continue
+            size = job.size
+            room = growth(state, job, job.spec.configurations[-1].size - size)
+            if room <= 0:
                 continue
             granted = self._grant(size, min(room, idle), self._options)
             if granted <= 0:

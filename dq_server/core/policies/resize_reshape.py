@@ -19,15 +19,13 @@ With `sweet_spot = "tracked"` verdicts age (tracked_spot.py); "thesis" keeps the
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from operator import attrgetter
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.placing import room
-from dq_server.core.model.points import Points
+from dq_server.core.model.points import Points, next_larger
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
@@ -104,36 +102,35 @@ class ReshapeResize(ResizePolicy):
         """See ResizePolicy: who shrinks for a waiting job, or undoes, expands, or probes."""
         head = state.head(now)
         if head is not None:
-            needed = head.needed - state.idle - state.incoming()
-            return (Points.of(state).to_free(needed) or ()) if needed > 0 else ()
+            return _making_room(state, head)
         found = [j for j in jobs if _undo_open(state.jobs[j])]
         idle = state.idle
         if idle:
-            points = list(Points.of(state).funded(state, idle, config.threshold))
-            if points:
-                found += [point.job.id for point, gets in points if gets]
+            points = Points.of(state)
+            funded = list(points.funded(state, idle, config.threshold))
+            if funded:
+                found += [point.job.id for point, gets in funded if gets]
             else:
-                found += [j for j in jobs if _may_probe(state.jobs[j], idle)]
+                found += [j for j in jobs if 0 < points.probing(j) <= idle]
         return found
+
+    def only_measures(self, state: State, job: Job, now: float) -> bool:
+        """See ResizePolicy: steps 4 and 5 wait for samples, step 3 does not."""
+        if not job.performance.known:
+            return True  # it has no shrink points yet
+        head = state.head(now)
+        return head is None or job.id not in _making_room(state, head)
+
+
+def _making_room(state: State, head: Job) -> Collection[int]:
+    """The jobs that shrink for the one at the head of the queue."""
+    needed = head.needed - state.idle - state.incoming()
+    return (Points.of(state).to_free(needed) or ()) if needed > 0 else ()
 
 
 def _undo_open(job: Job) -> bool:
     """Whether step 4 has still to judge how the job came to its size."""
     return job.performance.came_from is not None and not job.performance.judged
-
-
-def _may_probe(job: Job, idle: int) -> bool:
-    """Whether `_probe` would have it try its next larger size."""
-    larger = _next_larger(job)
-    if larger is None or larger.size - job.size > idle:
-        return False
-    return job.performance.allows(larger) and larger not in job.performance.known
-
-
-def _next_larger(job: Job) -> Configuration | None:
-    chain = job.chain
-    at = bisect_right(chain, job.size, key=attrgetter("size"))
-    return chain[at] if at < len(chain) else None
 
 
 def measuring(job: Job, config: SchedulerConfig) -> Verdict:
@@ -236,7 +233,7 @@ def _expand(
 def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig) -> Verdict:
     """Step 5, nobody has data beyond its size: try the next larger one."""
     data = job.performance
-    larger = _next_larger(job)
+    larger = next_larger(job)
     if larger is None:
         return Verdict(None, because("largest_size", size=current.size))
     if not data.allows(larger) and config.tracks_spots:
