@@ -5,18 +5,22 @@ from __future__ import annotations
 import pytest
 
 from dq_server.core.features.pool import Pooling
+from dq_server.core.features.watch import Word, _never_meet
 from dq_server.core.model import events as ev
+from dq_server.core.model.ends import Ends
 from dq_server.core.model.errors import (
     ConfigError,
     InfeasibleRequest,
     InvalidTransition,
     InvariantViolation,
 )
-from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger
-from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger, per_user
+from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import Needs
+from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.points import Points, is_resizable
 from dq_server.core.model.pool import TicketState
+from dq_server.core.model.quotas import Limits, QuotaOptions
 from dq_server.core.model.sizes import Configuration, configuration
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.tracking import Tracking
@@ -24,6 +28,7 @@ from dq_server.core.model.watch import OPENS_WITHIN_S, check_reachable
 from dq_server.core.policies import tracked_spot
 from dq_server.core.policies.resize_reshape import _undo_open
 from dq_server.core.settings import from_tables
+from dq_server.core.turn import Turn
 from tests.core.cluster import Cluster, MakeCluster
 from tests.core.pool_cluster import PoolCluster
 
@@ -109,6 +114,49 @@ def test_limits_may_be_plain_numbers() -> None:
     assert config.of(DfsConfig).user["u"].target_delay_s == 500
 
 
+def test_a_node_whose_time_is_over_lasts_no_time() -> None:
+    ends = Ends()
+    ends.learn("n", 5.0, 10.0)
+    assert ends.lasts_s("n") == 0.0
+
+
+def test_limits_of_every_user_are_those_that_were_asked_for() -> None:
+    dfs = per_user(500.0, interval_s=600.0, decay=0.2)
+    assert (dfs.interval_s, dfs.decay) == (600.0, 0.2)
+
+
+def test_only_smaller_sizes_are_shrunk_to() -> None:
+    known = {configuration(1): 4.0, configuration(2): 2.0, configuration(4): 1.0}
+    found = list(PerformanceData(known=known).shrink_stack(configuration(2)))
+    assert found == [(configuration(1), 1.0)]
+
+
+def test_who_starts_again_has_proven_nothing() -> None:
+    data = PerformanceData(judged=True, proven=True)
+    data.moved_elsewhere()
+    assert not data.judged and not data.proven
+
+
+def test_turns_that_a_remap_point_stands_for_are_counted(cluster: MakeCluster) -> None:
+    c = cluster(1, sweet_spot="tracked")
+    job = c.submit(1, 2, start=1)
+    for number in (1, 2):
+        c.do(ev.RemapPoint(job.id, job.instance, number, 1, 0, 0.5, iterations=7))
+    assert job.stays[-1].iterations == 14
+    assert job.performance.tracking.run_s == 14 * 0.5
+
+
+def test_the_rank_that_left_first_is_told_of() -> None:
+    def word(what: str, turns: int) -> Word:
+        stays = what == "stays"
+        return Word(what, turns, "here", stays, 0.0, 60.0, 0.1, over=False)
+
+    words = {0: word("left", 9), 1: word("left", 3), 2: word("stays", 4)}
+    reason = _never_meet(words)
+    assert reason is not None and reason.figures["rank"] == 1
+    assert _never_meet({0: word("left", 9), 2: word("stays", 4)}) is None
+
+
 # --- who may -------------------------------------------------------------------------------------
 
 
@@ -146,6 +194,40 @@ def test_a_file_whose_settings_do_not_go_together_is_refused() -> None:
         from_tables({"scheduler": {"samples": 0}})
     with pytest.raises(ConfigError, match="no such order"):
         from_tables({"scheduler": {"order": "no such order"}})
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_a_node_that_never_came_is_a_refusal_unless_nobody_wanted_it(withdrawn: bool) -> None:
+    c = PoolCluster(max=2, idle_s=100.0)
+    c.submit(1)
+    (number,) = c.tickets(TicketState.ASKED)
+    c.do(ev.TicketEnded(number, "no room", withdrawn=withdrawn))
+    assert c.pool.refused == ("" if withdrawn else "no room")
+    assert c.pool.failures == int(not withdrawn)
+
+
+def test_who_fits_in_a_quota_stays_in_the_queue(
+    cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = cluster(1, quotas=QuotaOptions(user={"ada": Limits(processors=2)}))
+    c.submit(1, user="ada")
+    waits = c.submit(1, user="ada")
+
+    def withdraw(turn: Turn, job: Job) -> None:
+        raise AssertionError(f"job {job.id} leaves the queue")
+
+    monkeypatch.setattr(Turn, "withdraw", withdraw)
+    c.submit(1, user="bob")
+    assert waits.state is JobState.QUEUED
+
+
+def test_a_ticket_that_was_never_given_out_is_noticed() -> None:
+    c = PoolCluster(max=2, idle_s=100.0)
+    c.submit(1)
+    c.pool.next_ticket = 0
+    with pytest.raises(InvariantViolation, match="a ticket was not counted"):
+        Pooling().check(c.scheduler.state)
+    c.pool.next_ticket = 2
 
 
 @pytest.mark.parametrize("wrong", ["granted", "idle"])
