@@ -19,8 +19,9 @@ from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.points import Points, is_resizable
-from dq_server.core.model.pool import TicketState
+from dq_server.core.model.pool import Pool, TicketState
 from dq_server.core.model.quotas import Limits, QuotaOptions
+from dq_server.core.model.records import Records
 from dq_server.core.model.sizes import Configuration, configuration
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.tracking import Tracking
@@ -69,6 +70,18 @@ def test_a_program_that_opens_no_session_is_told_for_how_long(cluster: MakeClust
     check_reachable(job, 1000.0 + OPENS_WITHIN_S, 60.0)
     with pytest.raises(InvalidTransition, match=r"in the 100 s since it started"):
         check_reachable(job, 1100.0, 60.0)
+
+
+def test_a_program_that_came_to_no_remap_point_is_told_after_its_limit(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(2)
+    c.now = 1000.0
+    job = c.submit(1, 2)
+    job.opened_s = 1001.0
+    check_reachable(job, 1061.0, 60.0)
+    with pytest.raises(InvalidTransition, match=r"in the 62 s since it started .*no remap point"):
+        check_reachable(job, 1062.0, 60.0)
 
 
 def test_why_a_node_of_the_pool_ended_is_told() -> None:
@@ -194,6 +207,23 @@ def test_a_file_whose_settings_do_not_go_together_is_refused() -> None:
         from_tables({"scheduler": {"samples": 0}})
     with pytest.raises(ConfigError, match="no such order"):
         from_tables({"scheduler": {"order": "no such order"}})
+
+
+def test_records_are_equal_if_they_say_the_same() -> None:
+    ends, others = Records(), Records()
+    ends["Ends"], others["Pool"] = Ends(), Pool()
+    assert ends == others, "neither says anything"
+    ends["Ends"].learn("n", 5.0, 0.0)
+    assert ends != others
+
+
+def test_a_job_on_other_processors_than_its_grid_has_is_noticed(cluster: MakeCluster) -> None:
+    c = cluster(2)
+    job = c.submit(2)
+    job.configuration = configuration(1)
+    with pytest.raises(InvariantViolation, match="runs as 1x1 on 2 processors"):
+        c.scheduler.state.check()
+    job.configuration = configuration(2)
 
 
 @pytest.mark.parametrize("withdrawn", [False, True])

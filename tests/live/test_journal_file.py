@@ -34,6 +34,17 @@ def test_a_new_journal_says_which_version_wrote_it_and_another_refuses_it(tmp_pa
         Journal(path)
 
 
+def test_a_file_that_fails_when_it_is_opened_is_no_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Journal, "_prepare", fails)
+    with pytest.raises(JournalError, match=r"cannot be used as the journal \(disk I/O error\)"):
+        Journal(tmp_path / "journal.sqlite")
+
+
 def test_sqlite_flushes_no_commit_by_itself(tmp_path: Path) -> None:
     """Most batches need no flush, and those that do are flushed by the journal."""
     journal = Journal(tmp_path / "journal.sqlite")
