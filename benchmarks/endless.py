@@ -7,9 +7,9 @@ A local cluster of this machine; every second both jobs are ordered to another s
 everything is counted that could grow: memory (proportional set size), descriptors and processes of
 the server, the agent, the starters, the keepers and of the jobs' rank 0, and files in DQ_HOME,
 /dev/shm and /tmp. MPI keeps memory of each rank that a rank has met, so a rank leaves once it has
-met `--most` others ([scheduler.meetings], by default ten times as many as here). What the last
-third of the time has more than the third before it, as the largest of each, is said to grow if it
-is more than a twentieth and a little.
+met `--most` others ([scheduler.meetings], by default 25 times as many as here): few enough that
+rank 0 changes in each third of ten minutes. What the last third of the time has more than the third
+before it, as the largest of each, is said to grow if it is more than a twentieth and a little.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def verdicts(looks: list[Counts]) -> list[tuple[str, str, float, float, bool]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.endless", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--most", type=int, default=100, metavar="RANKS")
+    parser.add_argument("--most", type=int, default=40, metavar="RANKS")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dq-endless-") as root:
         live = Live(Path(root))
