@@ -59,7 +59,11 @@ GROUPS = {
     ),
     "live": Group(
         ("dq_server/live/**/journal.py", "dq_server/live/**/access.py"),
-        ("tests/live/test_journal*.py", "tests/live/test_access*.py"),
+        (
+            "tests/live/test_journal*.py",
+            "tests/live/test_access*.py",
+            "tests/live/test_damage.py",
+        ),
         0.15,
     ),
     "plan": Group(

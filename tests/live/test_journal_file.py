@@ -14,7 +14,7 @@ from dq_server.core.model.actions import JobAccepted
 from dq_server.live import journal as journal_module
 from dq_server.live import journal_check, seals, snapshot
 from dq_server.live.journal import Journal, JournalError, event_as_json, read_entries
-from dq_server.live.journal_file import SCHEMA
+from dq_server.live.journal_file import SCHEMA, mark_as_patched
 from dq_server.live.recovery import recovered
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import read_journal
@@ -43,6 +43,47 @@ def test_a_file_that_fails_when_it_is_opened_is_no_journal(
     monkeypatch.setattr(Journal, "_prepare", fails)
     with pytest.raises(JournalError, match=r"cannot be used as the journal \(disk I/O error\)"):
         Journal(tmp_path / "journal.sqlite")
+
+
+def test_each_version_that_decides_is_noted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    for version in ("1.0", "1.0", "1.1", "1.1"):
+        monkeypatch.setattr(journal_module, "__version__", version)
+        journal.next_epoch()
+        now = 1.0
+        journal.append(now, ev.Tick(), event_as_json(ev.Tick()), [])
+        journal.commit()
+    assert [version for _, version in journal.rules()][-2:] == ["1.0", "1.1"]
+    assert len(journal.rules()) == 2
+    journal.close()
+
+
+def test_what_is_patched_is_so_until_it_is_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        mark_as_patched(db)
+    journal, said = Journal(path), list[bool]()
+    said.append(journal.patched)
+    journal.clear()
+    said.append(journal.patched)
+    journal.close()
+    again = Journal(path)
+    said.append(again.patched)
+    again.close()
+    assert said == [True, False, False]
+
+
+def test_what_cannot_be_read_of_an_ended_job_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("DROP TABLE ended")
+    with pytest.raises(JournalError, match="cannot be read"):
+        journal.archived(1)
+    journal.close()
 
 
 def test_sqlite_flushes_no_commit_by_itself(tmp_path: Path) -> None:
