@@ -143,7 +143,7 @@ def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab
 def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
     # On gamma everything takes long.
     slow = machines.shared / "python"
-    slow.write_text(f'#!/bin/sh\nsleep 8\nexec {VENV}/python "$@"\n')
+    slow.write_text(f'#!/bin/sh\nsleep 20\nexec {VENV}/python "$@"\n')
     slow.chmod(0o755)
     write_hosts(machines, python=str(slow))
     words, env = machines.words("alpha", "exec dq up --cluster hosts.toml --detach")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dq_client import views
+from harness.bench import until
 from harness.live import Live
 from tests.live.test_json_live import check
 
@@ -52,8 +53,8 @@ def test_a_quota_is_kept_and_explained(live: Live, tmp_path: Path) -> None:
     told = f"user {ME} may hold 3 processors at once: other jobs hold 0 or are about to, so this"
     assert told in shown(live, growing)
 
-    until = ("sh", "-c", f"until [ -e '{gate}' ]; do sleep 0.1; done")
-    small = live.submit("-n", 1, "--", *until)
+    gated = ("sh", "-c", f"until [ -e '{gate}' ]; do sleep 0.1; done")
+    small = live.submit("-n", 1, "--", *gated)
     waits = live.submit("-n", 1, "--", "true")
     last = live.submit("-n", 1, "--", "true")
     assert live.job(waits)["state"] == live.job(last)["state"] == "waiting"
@@ -73,7 +74,8 @@ def test_a_quota_is_kept_and_explained(live: Live, tmp_path: Path) -> None:
 
     live.dq("server", "stop")  # who waits, and for what, is in the journal
     live.dq("server", "start", "--detach", "--config", config)
-    assert "group lab may run 2 jobs at once" in shown(live, waits)
+    told = "group lab may run 2 jobs at once"
+    until(lambda: told in shown(live, waits), "its agents are there again, and nobody is told more")
     gate.touch()
     live.dq("kill", growing)  # it would go on for minutes, however slow the machine is
     assert live.wait_end(growing)["state"] == "killed"

@@ -63,7 +63,7 @@ def test_ci_and_make_run_what_the_readme_says() -> None:
     assert "make test" in (ROOT / ".ci/run").read_text()
     makefile = (ROOT / "Makefile").read_text()
     assert '-e ".[mpich]"' in makefile and '-e ".[mpich,dev]"' in makefile
-    assert "python3 -m venv" in makefile
+    assert "\nPYTHON ?= python3\n" in makefile and "$(PYTHON) -m venv" in makefile
 
 
 def test_every_linked_file_exists() -> None:
