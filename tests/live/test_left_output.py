@@ -58,19 +58,18 @@ def test_nodes_without_a_shared_home_hand_over_what_was_written_there(
     # A server that has started again knows where output is.
     by_ssh.dq("server", "stop")
     by_ssh.dq("server", "start", "--detach")
-    until(lambda: set(states(by_ssh).values()) == {"up"}, "they do not come back")
-    assert by_ssh.dq("logs", 1).splitlines() == ["alpha says 0", "beta says 1", "gamma says 2"]
+    whole = ["alpha says 0", "beta says 1", "gamma says 2"]
+    until(lambda: by_ssh.run("logs", 1).stdout.splitlines() == whole, "they do not come back")
 
     by_ssh.dq("node", "remove", "alpha", "beta")
     until(lambda: states(by_ssh) == {"alpha": "left", "beta": "left", "gamma": "up"}, "they stay")
     kept = by_ssh.home.job(1) / "nodes" / "alpha" / "out"
     until(kept.exists, "it is not handed over")
     until((by_ssh.home.job(2) / "nodes" / "beta" / "out").exists, "it is not handed over")
-    whole = ["alpha says 0", "beta says 1", "gamma says 2"]
     marked = ["[0] alpha says 0", "[1] beta says 1", "[2] gamma says 2"]
     for _ in range(2):
         # Gamma's agent comes back a little after the server.
-        until(lambda: by_ssh.dq("logs", 1).splitlines() == whole, "it is not shown whole")
+        until(lambda: by_ssh.run("logs", 1).stdout.splitlines() == whole, "it is not shown whole")
         assert by_ssh.dq("logs", "-l", 1).splitlines() == marked
         assert by_ssh.dq("logs", 2).splitlines() == ["beta says 0"]
         assert by_ssh.dq("logs", 2, "--err") == ""
