@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from dq_client import bringup
@@ -249,7 +251,8 @@ def test_down_names_what_it_cannot_end(live: Live, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tree, "of_home", lambda home: [os.getpid()])
     monkeypatch.setattr(tree, "kill", lambda pids, number=9: None)
     monkeypatch.setattr(bringup, "PATIENCE_S", 3.0)
-    with pytest.raises(DQError, match=rf"cannot be ended: process {os.getpid()} \(.+, running"):
+    me = re.escape(f"process {os.getpid()} ({psutil.Process().name()}, running")
+    with pytest.raises(DQError, match=f"cannot be ended: {me}"):
         bringup.bring_down(live.home, force=True)
 
 

@@ -60,6 +60,7 @@ def test_nodes_without_a_shared_home_hand_over_what_was_written_there(
     by_ssh.dq("server", "start", "--detach")
     whole = ["alpha says 0", "beta says 1", "gamma says 2"]
     until(lambda: by_ssh.run("logs", 1).stdout.splitlines() == whole, "they do not come back")
+    assert set(states(by_ssh).values()) == {"up"}
 
     by_ssh.dq("node", "remove", "alpha", "beta")
     until(lambda: states(by_ssh) == {"alpha": "left", "beta": "left", "gamma": "up"}, "they stay")
