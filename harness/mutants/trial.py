@@ -32,6 +32,8 @@ SURVIVED, KILLED = (int(pytest.ExitCode.OK),), (
     int(pytest.ExitCode.INTERRUPTED),  # a module that cannot be imported
     int(pytest.ExitCode.USAGE_ERROR),  # nor can a conftest; the right code has run with these words
 )  # fmt: skip
+# More processor time than a test needs with the right code, whatever the machine is doing.
+CIRCLES_S = 20.0
 # Waiting for a server that does not answer costs no processor time.
 WALL_LIMIT_S = 600.0
 
@@ -91,14 +93,26 @@ class QuickestFirst:
     def __init__(self, memory: Path, mutant: Mutant | None) -> None:
         self.memory = memory
         self.took_s: dict[str, float] = {}
+        self._before: dict[str, float] = {}
         self._name = "" if mutant is None else mutant.module.rpartition(".")[2]
         self._names_it: dict[Path, bool] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """By what they took with the right code, if that is known; who names the module first."""
         if self.memory.exists():
-            before = json.loads(self.memory.read_text())
-            items.sort(key=lambda item: (not self._names(item.path), before.get(item.nodeid, 0.0)))
+            self._before = json.loads(self.memory.read_text())
+            items.sort(key=self._turn)
+
+    def _turn(self, item: pytest.Item) -> tuple[bool, float]:
+        return not self._names(item.path), self._before.get(item.nodeid, 0.0)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test that takes far longer than with the right code goes in circles."""
+        if self.memory.exists():
+            used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+            _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+            limit = used + CIRCLES_S + 10 * self._before.get(nodeid, 0.0)
+            resource.setrlimit(resource.RLIMIT_CPU, (min(int(limit), hard), hard))
 
     def _names(self, tests: Path) -> bool:
         if tests not in self._names_it:

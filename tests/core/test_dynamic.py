@@ -64,6 +64,18 @@ def test_fig_1_granting_a_delays_c_by_four_hours(cluster: MakeCluster) -> None:
     assert waiting.start_s == 8 * HOUR
 
 
+def test_nobody_is_delayed_whom_draining_keeps_waiting(cluster: MakeCluster) -> None:
+    """While the large job waits first in line the small one starts after it, with or without."""
+    refused = DfsConfig(policy="single", user={"dora": DfsLimits(single_delay_s=HOUR)})
+    c = cluster(8, **BASE, grant="dfs", dfs=refused, drain_priority=10)
+    a = c.submit(2, kind="evolving", estimate_s=8 * HOUR, user="alice")
+    c.submit(4, estimate_s=8 * HOUR, user="bob")
+    c.submit(8, estimate_s=HOUR, user="carol", priority=10)
+    small = c.submit(2, estimate_s=HOUR, user="dora")
+    assert small.start_s is None
+    assert ask(c, a, 2).what == "granted"
+
+
 def test_fig_1_the_delay_is_four_hours_to_the_second(cluster: MakeCluster) -> None:
     refused = DfsConfig(policy="single", user={"carol": DfsLimits(single_delay_s=4 * HOUR - 1)})
     c, a, b, waiting = fig_1(cluster, grant="dfs", dfs=refused)

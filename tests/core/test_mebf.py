@@ -286,3 +286,26 @@ def test_a_job_that_was_restarted_is_resized_again_with_and_without_a_snapshot(
     restored = again.job(job.id)
     c.seq.clear()
     assert c.point(restored, 1.0).what == "expand"
+
+
+@pytest.mark.parametrize(("largest", "calls"), [(21, 2), (2, 1)])
+def test_jobs_shrink_for_all_that_a_profile_will_need(
+    cluster: MakeCluster, largest: int, calls: int
+) -> None:
+    """Not for its first step alone, which one of them makes room for. Nobody knows when it starts:
+    what would be left is held by a job of which no end is known."""
+    c = cluster(22, resize="spare", **MEBF)
+    jobs = [malleable(c, 10), malleable(c, 10)]
+    c.submit(2)
+    if largest > 2:
+        c.submit(2, largest, start=2, kind="evolving", profile=((100, 2), (100, largest)))
+    else:
+        c.submit(largest, estimate_s=200)
+    assert called(c) == [job.id for job in jobs[:calls]]
+
+
+def test_jobs_shrink_for_the_smallest_size_that_the_head_can_start_on(cluster: MakeCluster) -> None:
+    c = cluster(10, resize="spare", mebf_partial=False, **MEBF)
+    job = malleable(c, 10)
+    malleable(c, 8)  # prefers 8, starts on 4
+    assert called(c) == [job.id]

@@ -91,6 +91,7 @@ def test_axes_of_different_extent_are_refused() -> None:
     [
         (CyclicAxis(16, 2, 1, 0), CyclicAxis(16, 4, 1, 0)),
         (IntervalAxis((0, 8)), CyclicAxis(8, 3, 1, 0)),
+        (CyclicAxis(12, 3, 1, 0), CyclicAxis(12, 4, 1, 0)),  # stretches of 3, 1, 2, 2, 1 and 3
     ],
     ids=str,
 )
@@ -100,6 +101,12 @@ def test_what_follows_without_a_gap_is_one_run(
     """Borders of blocks cut nothing if both sides are the same processes."""
     ((run,),) = axis_runs(old, new).values()
     assert (run.source, run.destination, run.length, run.count) == (0, 0, old.n, 1)
+
+
+def test_what_is_left_of_the_last_period_is_a_run_of_its_own() -> None:
+    runs = axis_runs(CyclicAxis(30, 4, 2, 0), CyclicAxis(30, 4, 3, 0))  # the period is 24
+    assert runs[0, 0] == (Run(0, 0, 4, 2, 12, 8),)
+    assert runs[1, 1] == (Run(0, 0, 4, 1, 12, 8), Run(12, 8, 2, 1, 0, 0))
 
 
 def test_equal_stretches_at_equal_steps_are_one_run() -> None:
@@ -117,3 +124,12 @@ def test_a_share_of_whole_stretches_is_one_run(stretches: int) -> None:
     for part in range(4):
         at = part * stretches
         assert share_of(runs, part, 4) == (Run(1 + 5 * at, 3 + 7 * at, 2, stretches, 5, 7),)
+
+
+@pytest.mark.parametrize(("count", "whole"), [(17, True), (16, False)])
+def test_shares_are_cut_at_stretches_where_there_are_just_enough(count: int, whole: bool) -> None:
+    """With 15 stretches of 4 and these of 2 the middle lies within the twelfth."""
+    runs = (Run(0, 0, 4, 15, 5, 5), Run(100, 100, 2, count, 5, 5))
+    assert (15 + count >= 2 * WHOLE_STRETCHES) == whole
+    first = share_of(runs, 0, 2)
+    assert (first == (Run(0, 0, 4, 11, 5, 5),)) == whole
