@@ -19,8 +19,9 @@ from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.points import Points, is_resizable
-from dq_server.core.model.pool import Pool, TicketState
+from dq_server.core.model.pool import NODES_MAX, Pool, PoolOptions, Shape, TicketState
 from dq_server.core.model.quotas import Limits, QuotaOptions
+from dq_server.core.model.ran_on import RanOn, ran_on
 from dq_server.core.model.records import Records
 from dq_server.core.model.sizes import Configuration, configuration
 from dq_server.core.model.stepfunction import StepFunction
@@ -224,6 +225,26 @@ def test_a_job_on_other_processors_than_its_grid_has_is_noticed(cluster: MakeClu
     with pytest.raises(InvariantViolation, match="runs as 1x1 on 2 processors"):
         c.scheduler.state.check()
     job.configuration = configuration(2)
+
+
+@pytest.mark.parametrize("processors", [1, NODES_MAX])
+def test_a_node_of_a_pool_has_up_to_so_many_processors(processors: int) -> None:
+    PoolOptions(max=1, shape=Shape(processors)).validate()
+    over = 0 if processors == 1 else processors + 1
+    with pytest.raises(ConfigError, match=f"shape: {over} processors: from 1 to {NODES_MAX}"):
+        PoolOptions(max=1, shape=Shape(over)).validate()
+
+
+def test_of_a_job_that_an_earlier_version_started_the_first_node_is_known(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(4, per_node=2)
+    c.submit(2)
+    job = c.submit(2)
+    assert ran_on(c.scheduler.state, job) == ["n02"]
+    RanOn.of(job).nodes.clear()
+    c.end(job)
+    assert ran_on(c.scheduler.state, job) == ["n02"]
 
 
 @pytest.mark.parametrize("withdrawn", [False, True])

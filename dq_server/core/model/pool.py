@@ -90,7 +90,9 @@ class PoolOptions(Options):
         if not 0 <= self.min <= self.max:
             raise ConfigError(f"[pool] min = {self.min}: from 0 to max = {self.max} nodes")
         if not 1 <= self.shape.processors <= NODES_MAX:
-            raise ConfigError(f"[pool] shape: {self.shape.processors} processors, at least 1")
+            raise ConfigError(
+                f"[pool] shape: {self.shape.processors} processors: from 1 to {NODES_MAX}"
+            )
         for name in ("idle_s", "start_s", "start_within_s", "retry_s", "retry_max_s"):
             value = getattr(self, name)
             least = 0.0 if name in ("idle_s", "start_s") else 1.0
