@@ -29,6 +29,7 @@ from resize_lib.redistribution import (
     plan_redistribution,
     redistribute,
 )
+from resize_lib.redistribution.handshake import know_this_process
 
 Local = NDArray[np.generic]
 Action = Callable[[], Any]
@@ -164,7 +165,8 @@ class Case:
         """Make everybody start cold, as a resize does.
 
         Its communicator is new; the joining processes have no plans; and what is left of earlier
-        memory is too small (``malloc_trim`` for pdgemr2d's).
+        memory is too small (``malloc_trim`` for pdgemr2d's). What a session finds out as it starts
+        (``know_this_process``) stays known.
         """
         for arena in (self.session, self.fresh):
             arena.trim(0)
@@ -174,6 +176,7 @@ class Case:
                 for found in vars(module).values():
                     if hasattr(found, "cache_clear"):
                         found.cache_clear()
+        know_this_process()
         if self.once is not None:
             self.once.Free()
         self.once = self.comm.Dup()

@@ -39,6 +39,7 @@ from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
 from resize_lib.protection import protector_of, recovery_of
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution import Arena
+from resize_lib.redistribution.handshake import know_this_process
 from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import JobPosition
 from resize_lib.server_link import ServerLink, say
@@ -80,6 +81,7 @@ class Session(Declaring, TurnMethods):
         else:
             interval_s = checked_interval(report_interval_s)
         mark = mark_presence()
+        know_this_process()
         self.backend = choose_backend()
         self.arena = Arena()
         self.checksums, self.max_extra_bytes = checksums, max_extra_bytes

@@ -60,6 +60,12 @@ def _host_key(_pid: int) -> bytes:  # by pid: a forked child may be in another n
     return hashlib.blake2b(boot + space, digest_size=HOST_BYTES).digest()
 
 
+def know_this_process() -> None:
+    """Find out now, while nobody waits, what does not change and every record says."""
+    host_key()
+    peer_memory.permitted()
+
+
 def table_of(parts: Sequence[Array | None]) -> Table | None:
     """Where others find ``parts`` (None: this rank has none); None if one has too many axes."""
     table = np.zeros(len(parts), dtype=LOCATION)

@@ -277,14 +277,16 @@ def _cover(low: int, dimensions: Dimensions, item: int) -> tuple[Addresses, int]
 def _windows(runs: Sequence[Run], part: Part) -> Iterator[Sequence[Run]]:
     """The items of these runs in pieces that fit into a window."""
     low, high = _span(runs, part)
-    small = prod(run.items for run in runs) * part.item <= WINDOW_ITEMS_BYTES
-    # The outermost axis that has something to halve.
+    nbytes = prod(run.items for run in runs) * part.item
+    pieces = max(-(-(high - low) // WINDOW_BYTES), -(-nbytes // WINDOW_ITEMS_BYTES))
+    # The outermost axis that has something to cut.
     axis = next((k for k, run in enumerate(runs) if run.items > 1), None)
-    if axis is None or (high - low <= WINDOW_BYTES and small):
+    if axis is None or pieces == 1:
         yield runs
         return
-    for half in range(2):
-        for some in share_of((runs[axis],), half, 2):
+    pieces = min(pieces, runs[axis].items)
+    for piece in range(pieces):
+        for some in share_of((runs[axis],), piece, pieces):
             yield from _windows((*runs[:axis], some, *runs[axis + 1 :]), part)
 
 

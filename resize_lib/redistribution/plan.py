@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resize_lib.descriptors import Distributed, ProcessGrid
-from resize_lib.redistribution.runs import Box, Runs, axis_runs, items_in, items_of
+from resize_lib.redistribution.runs import AxisRuns, Box, Runs, axis_runs, items_in, items_of
 from resize_lib.redistribution.types import InvalidRedistributionError
 
 Matrix = NDArray[np.int64]
@@ -49,7 +49,7 @@ class RedistributionPlan:
     new: Distributed
     new_grid: ProcessGrid
     itemsize: int
-    axis_runs: tuple[Mapping[tuple[int, int], Runs], ...] = field(repr=False, compare=False)
+    axis_runs: tuple[AxisRuns, ...] = field(repr=False, compare=False)
     extents_per_pair: tuple[Matrix, ...] = field(repr=False, compare=False)
     bytes_per_pair: Matrix = field(repr=False, compare=False)
 
@@ -187,7 +187,7 @@ def _plan(
     runs_by_axis = tuple(map(axis_runs, old.axes(old_grid), new.axes(new_grid)))
     at = places_of(old, old_grid), places_of(new, new_grid)
     extents = tuple(
-        pair_values(runs, lambda _i, _j, shared: items_of(shared), *at, axis)
+        runs.extents[np.ix_(at[0][:, axis], at[1][:, axis])]
         for axis, runs in enumerate(runs_by_axis)
     )
     nbytes: Matrix = np.prod(extents, axis=0) * itemsize

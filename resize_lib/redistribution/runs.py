@@ -15,10 +15,10 @@ redistribution on multiprocessors" (1997), the algorithm behind ScaLAPACK's pdge
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -92,59 +92,97 @@ def _period(old: Axis, new: Axis) -> int:
     return old.n
 
 
-@lru_cache(maxsize=512)
-def axis_runs(old: Axis, new: Axis) -> Mapping[tuple[int, int], Runs]:
+class AxisRuns(Mapping[tuple[int, int], Runs]):
     """Runs between every pair (old coordinate, new coordinate) that shares indices.
 
     Pairs that share nothing are left out. Within a pair the runs are in the same order on every
-    rank: that order is the order of the items in a message.
+    rank: that order is the order of the items in a message. They are made when they are asked for:
+    a rank needs those of its own coordinates only, and there may be very many pairs.
+
+    ``extents``: how many indices each old coordinate (row) shares with each new one (column).
+    """
+
+    def __init__(self, old: Axis, new: Axis) -> None:
+        self.extents = np.zeros((old.nprocs, new.nprocs), dtype=np.int64)
+        self._made: dict[tuple[int, int], Runs] = {}
+        self._groups: dict[tuple[int, int], slice] = {}
+        if old.n == 0:
+            return
+        period = _period(old, new)
+        points = np.concatenate((_borders(old, period), _borders(new, period), [period]))
+        # Sorted and each once; not np.unique, which imports numpy.ma (30 ms in a joining rank).
+        points = np.sort(points[points <= period])
+        points = points[np.concatenate(([True], points[1:] != points[:-1]))]
+        starts, lengths = points[:-1], np.diff(points)
+        source_owner, source = _place(old, starts)
+        destination_owner, destination = _place(new, starts)
+        pair = source_owner * new.nprocs + destination_owner
+        order = np.argsort(pair, kind="stable")
+        pair = pair[order]
+        self._pieces = _Pieces(starts[order], source[order], destination[order], lengths[order])
+        self._whole = old.n, period, old.nprocs, new.nprocs
+        cuts = [0, *(np.flatnonzero(np.diff(pair)) + 1).tolist(), len(pair)]
+        for first, last in pairwise(cuts):
+            self._groups[divmod(int(pair[first]), new.nprocs)] = slice(first, last)
+        rounds, rest = divmod(old.n, period)
+        left = np.clip(rest - self._pieces.starts, 0, self._pieces.lengths)
+        np.add.at(self.extents.reshape(-1), pair, rounds * self._pieces.lengths + left)
+
+    def __getitem__(self, pair: tuple[int, int]) -> Runs:
+        found = self._made.get(pair)
+        if found is None:
+            group = self._groups[pair]
+            pieces = _joined(self._pieces.some(group))
+            found = self._made[pair] = _repeat(pieces, *self._whole)
+        return found
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+
+@lru_cache(maxsize=512)
+def axis_runs(old: Axis, new: Axis) -> AxisRuns:
+    """The runs between two axes; cached.
 
     Raises:
         ValueError: the axes differ in global extent.
     """
     if old.n != new.n:
         raise ValueError(f"an axis of {old.n} cannot be redistributed to one of {new.n}")
-    if old.n == 0:
-        return MappingProxyType({})
-    period = _period(old, new)
-    points = np.concatenate((_borders(old, period), _borders(new, period), [period]))
-    # Sorted and each once; not np.unique, which imports numpy.ma (30 ms in a joining rank).
-    points = np.sort(points[points <= period])
-    points = points[np.concatenate(([True], points[1:] != points[:-1]))]
-    starts, lengths = points[:-1], np.diff(points)
-    source_owner, source = _place(old, starts)
-    destination_owner, destination = _place(new, starts)
-    pair = source_owner * new.nprocs + destination_owner
-    order = np.argsort(pair, kind="stable")
-    cuts = np.flatnonzero(np.diff(pair[order])) + 1
-    result = {}
-    for group in np.split(order, cuts):
-        i, j = divmod(int(pair[group[0]]), new.nprocs)
-        pieces = _join(starts[group], source[group], destination[group], lengths[group])
-        result[i, j] = _repeat(pieces, old.n, period, old.nprocs, new.nprocs)
-    return MappingProxyType(result)
+    found = AxisRuns(old, new)
+    found.extents.setflags(write=False)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Stretches of one pair within one period: parallel arrays."""
+    """Stretches within one period: parallel arrays."""
 
     starts: Indices  # global
     source: Indices
     destination: Indices
     lengths: Indices
 
+    def some(self, which: slice) -> _Pieces:
+        """Those of one pair."""
+        return _Pieces(
+            self.starts[which], self.source[which], self.destination[which], self.lengths[which]
+        )
 
-def _join(starts: Indices, source: Indices, destination: Indices, lengths: Indices) -> _Pieces:
+
+def _joined(p: _Pieces) -> _Pieces:
     """Unite stretches that follow each other without a gap on both sides and globally."""
     gap = (
-        (starts[1:] != starts[:-1] + lengths[:-1])
-        | (source[1:] != source[:-1] + lengths[:-1])
-        | (destination[1:] != destination[:-1] + lengths[:-1])
+        (p.starts[1:] != p.starts[:-1] + p.lengths[:-1])
+        | (p.source[1:] != p.source[:-1] + p.lengths[:-1])
+        | (p.destination[1:] != p.destination[:-1] + p.lengths[:-1])
     )
     first = np.concatenate(([True], gap))
-    total = np.add.reduceat(lengths, np.flatnonzero(first))
-    return _Pieces(starts[first], source[first], destination[first], total)
+    total = np.add.reduceat(p.lengths, np.flatnonzero(first))
+    return _Pieces(p.starts[first], p.source[first], p.destination[first], total)
 
 
 def _repeat(pieces: _Pieces, n: int, period: int, old_procs: int, new_procs: int) -> Runs:
