@@ -215,6 +215,14 @@ def test_a_wish_of_the_user_waits_for_nodes_with_what_the_job_needs() -> None:
     assert gpus_of(c.scheduler.state, job.allocation) == [[0], [1]]
 
 
+@pytest.mark.parametrize("resize", ["reshape", "reshape-model"])
+def test_no_size_is_tried_for_which_there_are_too_few_nodes_of_the_kind(resize: str) -> None:
+    c = cluster(resize=resize, samples=1, discard=0, settle=0, threshold=0.05)
+    job = c.submit(1, 2, 4, needs=Needs(gpus=1))
+    assert c.point(job, 1.0).configuration.size == 2
+    assert (c.point(job, 0.5).what, c.scheduler.state.idle) == ("continue", 6)
+
+
 def test_a_shrink_gives_gpus_and_memory_back() -> None:
     c = cluster()
     job = c.submit(2, 1, start=2, needs=Needs(gpus=1, memory=GIB))
