@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,3 +52,50 @@ def test_a_job_follows_a_disturber_that_comes_and_goes(live: Live, tmp_path: Pat
     told = live.dq("why", job)
     assert "differ from those by more than noise (rank-sum test" in " ".join(told.split())
     assert json.loads(live.dq("sim", "replay", live.home.journal, "--json"))["same"]
+
+
+@contextmanager
+def disturbed(core: int, by: int = 4) -> Iterator[None]:
+    """So many processes that compute on that core all the time, each in a session of its own.
+
+    The kernel may share a core between sessions, not between processes.
+    """
+    command = [sys.executable, "-c", "while True: pass"]
+    there = [subprocess.Popen(command, start_new_session=True) for _ in range(by)]
+    try:
+        for process in there:
+            os.sched_setaffinity(process.pid, {core})
+        yield
+    finally:
+        for process in there:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores")
+@pytest.mark.timeout(400)
+def test_a_job_gives_up_a_core_that_others_compute_on_and_takes_it_again(
+    live: Live, tmp_path: Path
+) -> None:
+    """Nothing is played here: one rank waits for its core, and holds up the other."""
+    live.up(2)
+    folder = tmp_path / "signs"
+    folder.mkdir()
+    words = ("-n", 1, "--sizes", "1,2", "--", "python", "-m", "tests.live.crowded", folder)
+    job = live.submit(*words)
+
+    def on(size: int, turns: int = 1) -> None:
+        live.wait(
+            job,
+            lambda j: j["processors"] == size and j["sizes"][-1]["iterations"] >= turns,
+            WITHIN_S,
+        )
+
+    on(2, ENOUGH)
+    with disturbed(sorted(os.sched_getaffinity(0))[1]):
+        on(1, 6)
+        assert live.job(job)["sweet_spot"] == 1
+    on(2, 6)
+    (folder / "stop").touch()
+    assert live.wait_end(job)["state"] == "done", live.dq("logs", job, "--err")
