@@ -188,6 +188,16 @@ def test_a_full_pool_gives_one_up_early() -> None:
     assert c.pool.notes[-1].reason.code == "pool_early"
 
 
+def test_a_full_pool_gives_up_nodes_of_its_own_only() -> None:
+    c = renewing(max=2)
+    c.do(ev.NodeJoined("mine", 1, until_s=59.0))
+    c.submit(1, 2, 3, start=3)
+    for number in (1, 2):
+        up(c, number, 60.0)
+    c.wait(35.0)
+    assert c.tickets(TicketState.DRAINING) == [1]
+
+
 def test_a_full_pool_keeps_the_only_node_of_a_job() -> None:
     c = renewing(max=1)
     c.submit(1, 2)

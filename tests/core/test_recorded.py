@@ -1,0 +1,137 @@
+"""A scheduler that follows records: it does what was done, whatever its own rules say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import Action, JobFinished, StartJob, VacateProcessors
+from dq_server.core.model.jobs import JobKind, JobSpec, JobState
+from dq_server.core.model.reasons import because
+from dq_server.core.model.sizes import configuration
+from dq_server.core.recorded import Facts, Following, settle
+from dq_server.core.scheduler import Scheduler
+from tests.core.cluster import Cluster, configured, state
+
+
+def story() -> list[tuple[float, ev.Event]]:
+    """Two of four processors are taken; the next job needs all, the one behind it could start."""
+
+    def job(size: int, **more: Any) -> ev.JobSubmitted:
+        return ev.JobSubmitted(
+            JobSpec("j", JobKind.RIGID, configuration(size), (configuration(size),), **more)
+        )
+
+    return [
+        (0.0, ev.NodeJoined("n01", 4)),
+        (1.0, job(2, estimate_s=100.0)),
+        (2.0, job(4, estimate_s=10.0)),
+        (3.0, job(2, estimate_s=10.0)),
+    ]
+
+
+def told(scheduler: Scheduler) -> list[tuple[float, ev.Event, list[Action]]]:
+    return [(now, event, scheduler.handle(event, now)) for now, event in story()]
+
+
+def starts(actions: list[list[Action]]) -> list[tuple[int, tuple[int, ...]]]:
+    return [
+        (a.job, tuple(a.processors)) for some in actions for a in some if isinstance(a, StartJob)
+    ]
+
+
+def test_what_was_recorded_happens_under_other_rules() -> None:
+    recorded = told(Scheduler(configured(start="easy")))
+    following = Following(configured(start="fcfs"))
+    done = [following.follow(event, now, actions) for now, event, actions in recorded]
+    assert (
+        starts(done)
+        == starts([actions for _, _, actions in recorded])
+        == [
+            (1, (0, 1)),
+            (3, (2, 3)),
+        ]
+    )
+    following.state.check()
+
+
+def test_what_was_not_recorded_does_not_happen_until_it_decides_by_itself() -> None:
+    following = Following(configured(start="easy"))
+    assert starts([following.follow(event, now, ()) for now, event in story()]) == []
+    assert starts([following.plain().handle(ev.Tick(), 4.0)]) == [(1, (0, 1)), (3, (2, 3))]
+
+
+class Told(Cluster):
+    """A cluster that keeps what it was told and what it did."""
+
+    def __init__(self, processors: int, **config: Any) -> None:
+        self.story: list[tuple[float, ev.Event, list[Action]]] = []
+        super().__init__(processors, **config)
+
+    def do(self, event: ev.Event, *, vacate: bool = True) -> list[Action]:
+        at = len(self.story)
+        actions = self.scheduler.handle(event, self.now)
+        self.story.insert(at, (self.now, event, actions))
+        self.log += actions
+        for action in actions:
+            if isinstance(action, StartJob):
+                self.do(ev.JobStarted(action.job, action.instance))
+            elif vacate and isinstance(action, VacateProcessors):
+                self.do(ev.ProcessorsVacated(action.job, action.processors))
+        return actions
+
+    def followed(self, **config: Any) -> Following:
+        """A scheduler of other rules that has followed."""
+        following = Following(configured(**config))
+        for now, event, actions in self.story:
+            following.follow(event, now, actions)
+        following.state.check()
+        return following
+
+
+QUICK = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}
+
+
+def test_each_job_is_resized_as_it_was() -> None:
+    c = Told(8, **QUICK)
+    first, second = c.submit(1, 2, 4), c.submit(1, 2, 4)
+    for job, time_s in ((second, 1.0), (first, 1.0), (second, 0.9), (second, 0.8)):
+        c.point(job, time_s)
+    sizes = [job.size for job in (first, second)]
+    assert sizes == [2, 4]
+    found = c.followed(resize="none").state
+    assert [found.jobs[job.id].size for job in (first, second)] == sizes
+    assert [found.jobs[job.id].holds() for job in (first, second)] == [
+        job.holds() for job in (first, second)
+    ]
+
+
+def test_what_has_ended_stays_ended_though_the_rules_say_it_runs() -> None:
+    c = Told(2)
+    job, other = c.submit(1), c.submit(1)
+    following, facts = c.followed(), Facts()
+    facts.begin(following.state)
+    ended = JobFinished(job.id, JobState.FAILED, because("as_recorded"))
+    facts.take_in(ev.Tick(), [ended], None)
+    assert settle(following, facts, 1.0) == [f"job {job.id} has ended (failed)"]
+    assert following.state.jobs[job.id].state is JobState.FAILED
+    assert state(following.state.jobs[other.id]) is JobState.RUNNING
+    following.state.check()
+
+
+def test_a_start_that_cannot_be_followed_is_ended_and_the_job_waits_again() -> None:
+    c = Told(2)
+    job = c.submit(1)
+    following, facts = c.followed(), Facts()
+    elsewhere = StartJob(job.id, 2, (1,), configuration(1), because("as_recorded"))
+    facts.take_in(ev.Tick(), [elsewhere], ())
+    assert settle(following, facts, 1.0) == [f"job {job.id} is queued again, its start 2 is ended"]
+    following.state.check()
+
+
+def test_a_start_that_nobody_recorded_did_not_happen() -> None:
+    c = Told(1)
+    job = c.submit(1)
+    assert settle(c.followed(), Facts(), 1.0) == [
+        f"job {job.id} is queued again: it had not started"
+    ]
