@@ -309,3 +309,15 @@ def test_jobs_shrink_for_the_smallest_size_that_the_head_can_start_on(cluster: M
     job = malleable(c, 10)
     malleable(c, 8)  # prefers 8, starts on 4
     assert called(c) == [job.id]
+
+
+def test_a_job_that_shrinks_already_is_not_counted_on_once_more(cluster: MakeCluster) -> None:
+    """Its four are on their way; the next head needs four more, which the other one has."""
+    c = cluster(20, resize="spare", **MEBF)
+    first, second = malleable(c, 10, rho=0.3), malleable(c, 10, rho=0.1)
+    head = c.submit(4, estimate_s=50)
+    assert called(c) == [first.id]
+    assert c.point(first, 1.0, carry_out=False).what == "shrink"
+    c.do(ev.KillRequested(head.id))
+    c.submit(8, estimate_s=50)
+    assert called(c) == [first.id, second.id]

@@ -11,7 +11,8 @@ from dq_server.core.model.reasons import because
 from dq_server.core.model.sizes import configuration
 from dq_server.core.recorded import Facts, Following, settle
 from dq_server.core.scheduler import Scheduler
-from tests.core.cluster import Cluster, configured, state
+from dq_server.core.settings import configured
+from tests.core.cluster import Cluster, state
 
 
 def story() -> list[tuple[float, ev.Event]]:

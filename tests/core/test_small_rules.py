@@ -19,13 +19,21 @@ from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.points import Points, is_resizable
-from dq_server.core.model.pool import NODES_MAX, Pool, PoolOptions, Shape, TicketState
+from dq_server.core.model.pool import (
+    NODES_MAX,
+    Pool,
+    PoolOptions,
+    Shape,
+    TicketState,
+    possible,
+)
 from dq_server.core.model.quotas import Limits, QuotaOptions
 from dq_server.core.model.ran_on import RanOn, ran_on
 from dq_server.core.model.records import Records
 from dq_server.core.model.sizes import Configuration, configuration
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.tracking import Tracking
+from dq_server.core.model.usage import fairshare_factors
 from dq_server.core.model.watch import OPENS_WITHIN_S, check_reachable
 from dq_server.core.policies import tracked_spot
 from dq_server.core.policies.resize_reshape import _undo_open
@@ -295,3 +303,44 @@ def test_a_pool_that_is_out_of_order_is_noticed(wrong: str) -> None:
     with pytest.raises(InvariantViolation, match=f"of ticket {number}|ticket {number} is"):
         Pooling().check(c.scheduler.state)
     ticket.state, ticket.idle_s = TicketState.UP, None
+
+
+def test_nodes_of_a_pool_that_are_up_are_no_more_than_it_may_have() -> None:
+    c = PoolCluster(fixed=1, max=2, idle_s=100.0)
+    options = c.scheduler.config.of(PoolOptions)
+    c.submit(3)
+    for up in range(3):
+        assert len(c.tickets(TicketState.UP)) == up
+        assert possible(c.scheduler.state, options) == 3
+        c.grant(c.tickets(TicketState.ASKED)[:1])
+
+
+def test_what_a_job_holds_that_is_being_ended_is_on_its_way(cluster: MakeCluster) -> None:
+    c = cluster(4)
+    job = c.submit(3)
+    assert c.scheduler.state.incoming() == 0
+    c.do(ev.KillRequested(job.id), vacate=False)
+    assert (job.state, c.scheduler.state.incoming()) == (JobState.KILLING, 3)
+
+
+def test_times_of_another_size_are_no_times_of_this_one() -> None:
+    tracking = Tracking()
+    for at, time_s in ((ONE, 1.0), (ONE, 2.0), (configuration(2), 3.0)):
+        tracking.record(at, time_s, 1, counted=True, window=4)
+    assert (tracking.home, tracking.recent, tracking.reference) == (configuration(2), [3.0], [3.0])
+
+
+def test_who_all_have_no_share_all_come_last() -> None:
+    assert fairshare_factors({"ada": 1.0}, {"ada", "bob"}, {"ada": 0.0, "bob": 0.0}) == {
+        "ada": 0.0,
+        "bob": 0.0,
+    }
+
+
+def test_a_job_that_started_at_once_has_run_since_then(cluster: MakeCluster) -> None:
+    c = cluster(2)
+    job = c.submit(1, 2)
+    check_reachable(job, OPENS_WITHIN_S, 60.0)
+    job.stays.clear()
+    with pytest.raises(InvalidTransition, match="opened no session"):
+        check_reachable(job, OPENS_WITHIN_S + 0.5, 60.0)
