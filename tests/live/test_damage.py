@@ -118,6 +118,18 @@ def test_events_exchanged_for_others_are_noticed(tmp_path: Path) -> None:
         led_to(path)
 
 
+def test_the_first_event_is_as_it_was_written_or_it_is_noticed(tmp_path: Path) -> None:
+    """No event before it says what it follows."""
+    path = closed(tmp_path)
+    db = sqlite3.connect(path)
+    db.execute("DELETE FROM snapshots")
+    db.execute("UPDATE events SET time = time + 1 WHERE seq = 1")
+    db.commit()
+    db.close()
+    with pytest.raises(JournalError, match="event 1 is not as it was written"):
+        led_to(path)
+
+
 def test_what_is_kept_of_an_ended_job_is_not_told_if_it_is_damaged(tmp_path: Path) -> None:
     path = closed(tmp_path)
     db = sqlite3.connect(path)
