@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from operator import attrgetter
+from typing import NamedTuple
 
 from dq_server.core.model.bounds import growth
 from dq_server.core.model.derived import Derived
@@ -23,8 +24,7 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkPoint:
+class ShrinkPoint(NamedTuple):
     """If `job` shrinks to `target`, `freed` processors become idle for `penalty` (relative)."""
 
     job: Job
@@ -33,8 +33,7 @@ class ShrinkPoint:
     penalty: float
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandPoint:
+class ExpandPoint(NamedTuple):
     """If `job` expands to `target` by `added` processors, it gains `gain` (relative)."""
 
     job: Job
