@@ -7,7 +7,8 @@ with `Simulation.at`. To simulate another kind of application, write a class wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dq_server.core.model.actions import AnswerRemap, AnswerRequest, CallRemap, KillJob, StartJob
@@ -123,10 +124,7 @@ class Iterating:
         at_s = max(now, self._since_s + (done - self._done) * self._step_s)
         if done >= self.iterations or at_s >= self._end_s():
             return
-        self._seq += 1
-        size = self._at.size
-        point = RemapPoint(job, instance, self._seq, size, self._resize_id, self._step_s, 0.0)
-        self._next = sim.at(at_s, point, OTHERS)
+        self._report_at(sim, job, instance, at_s)
 
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:
         """See Application."""
@@ -157,36 +155,70 @@ class Iterating:
             self._done += 1
         self._since_s = now
 
-    def pass_by(self, sim: Simulation, job: int, instance: int, now: float) -> None:
-        """Nobody was told of this remap point: it would have been answered `continue`."""
+    def _ahead(self) -> Iterator[tuple[float, float]]:
+        """The remap points to come: when the one before is passed, and when this one is.
+
+        As `_report` and `answer` count, sum by sum: times are to agree to the last digit.
+        """
+        since_s, step_s, left = self._since_s, self._step_s, self.iterations - self._done
+        while left > 1:
+            at_s = since_s + step_s
+            if at_s >= since_s + left * step_s:
+                return
+            yield since_s, at_s
+            since_s, left = at_s, left - 1
+
+    def _report_at(
+        self,
+        sim: Simulation,
+        job: int,
+        instance: int,
+        at_s: float,
+        issued_s: float | None = None,
+        iterations: int = 1,
+    ) -> None:
+        """Set the remap point of this time going; see Simulation.at and RemapPoint."""
+        self._seq += 1
+        size, made = self._at.size, self._resize_id
+        point = RemapPoint(
+            job, instance, self._seq, size, made, self._step_s, iterations=iterations
+        )
+        self._next = sim.at(at_s, point, OTHERS, issued_s=issued_s)
+
+    def pass_by(self, sim: Simulation, job: int, instance: int, now: float, count: int) -> None:
+        """Report the remap point after the next `count`, this one included.
+
+        Those would be answered `continue`.
+        """
         self._arrive(now)
-        self._report(sim, job, instance, now)
+        for since_s, at_s in islice(self._ahead(), count - 1, count):
+            self._report_at(sim, job, instance, at_s, since_s)
 
     def come_back(
-        self, sim: Simulation, job: int, instance: int, now: float, issued_s: float | None
-    ) -> None:
-        """Report at the next remap point again; those since it rested were told to continue.
+        self,
+        sim: Simulation,
+        job: int,
+        instance: int,
+        now: float,
+        issued_s: float | None,
+        *,
+        measured: bool,
+    ) -> int:
+        """Report at the next remap point; those passed meanwhile were told to continue.
 
         One at `now` itself is over if what happens now (`issued_s`) was set going after it.
+        Returns how many were passed; `measured`: they are told of by themselves (PointsPassed).
         """
-        iterations = 0
-        while True:
-            # As `_report` and `answer` count, sum by sum: times are to agree to the last digit.
-            at_s = self._since_s + self._step_s
-            if self._done + 1 >= self.iterations or at_s >= self._end_s():
-                return
-            iterations += 1
-            passed = issued_s is not None and self._since_s < issued_s
-            if at_s > now or (at_s == now and not passed):
-                break
-            self._done += 1
-            self._since_s = at_s
-        self._seq += 1
-        size = self._at.size
-        point = RemapPoint(
-            job, instance, self._seq, size, self._resize_id, self._step_s, iterations=iterations
-        )
-        self._next = sim.at(at_s, point, OTHERS, issued_s=self._since_s)
+        sim.cancel(self._next)
+        self._next = 0
+        for passed, (since_s, at_s) in enumerate(self._ahead()):
+            over = issued_s is not None and since_s < issued_s
+            if at_s > now or (at_s == now and not over):
+                self._done += passed
+                self._since_s = since_s
+                self._report_at(sim, job, instance, at_s, since_s, 1 if measured else passed + 1)
+                return passed
+        return 0
 
     def call(self, sim: Simulation, action: CallRemap, now: float) -> None:
         """See Application."""

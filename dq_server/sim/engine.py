@@ -188,7 +188,8 @@ class Simulation:
         return self.records
 
     def _loop(self) -> None:
-        heap, handle = self._heap, self.scheduler.handle
+        heap, handle, state = self._heap, self.scheduler.handle, self.scheduler.state
+        profiled, waits = Profiled.of(state), QuotaWaits.of(state)
         submissions = self.submissions()
         submit_s, k = next(submissions)
         while True:
@@ -215,9 +216,7 @@ class Simulation:
                 self._take(batch)
                 for event in batch:
                     self._handle(event, issued_s)
-            state = self.scheduler.state
-            waits = Profiled.of(state).jobs or QuotaWaits.of(state).by_limit
-            if self._engine is not None or waits:
+            if self._engine is not None or profiled.jobs or waits.by_limit:
                 self._set_tick()
 
     def _handle(self, event: Event, issued_s: float) -> None:
@@ -231,10 +230,11 @@ class Simulation:
             resting.stir(issued_s)
             return
         job = scheduler.state.jobs[event.job]
-        if resting.passes(job):
-            application = self._running[event.job]
-            assert isinstance(application, Iterating), "no other kind reports remap points here"
-            application.pass_by(self, event.job, event.instance, now)
+        application = self._running[event.job]
+        assert isinstance(application, Iterating), "no other kind reports remap points here"
+        count = resting.passes(job, event.instance, application)
+        if count:
+            application.pass_by(self, event.job, event.instance, now, count)
             return
         passed = resting.passed(event.job)
         if passed:

@@ -5,9 +5,10 @@ which nothing new was learned, is told so again until something else happens. Su
 remap points are left out. After every other event the policy says whom it may have another answer
 for (`stirred`); these report at their next remap point, as if they had come to all before it.
 
-Where a job only measures, because its samples are not complete, it passes its remap points by
-itself, unless the policy would have it give way (`only_measures`). What it has measured is told
-before the next remap point that counts (PointsPassed).
+Where a job only measures, because its samples are not complete, it passes its remap points up to
+the one that completes them, unless the policy would have it give way (`giving_way`, asked after
+every other event). What it has measured is told before the next remap point that counts
+(PointsPassed).
 tests/sim/test_resting.py compares the schedules.
 
 Of one instant, remap points come in the order of the remap points before them (engine.py): who
@@ -54,23 +55,29 @@ class Resting:
         config = sim.scheduler.config
         self._samples, self._complete = config.samples, config.discard + config.samples
         self._passed: dict[int, int] = {}  # remap points of jobs, not told of yet
+        # Jobs on their way to a remap point that counts: with the instance, and how many of those
+        # in `_passed` they had passed when they set out.
+        self._measuring: dict[int, tuple[Iterating, int, int]] = {}
         self._may_rest = False  # the job whose remap point was handled last
 
-    def passes(self, job: Job) -> bool:
-        """Whether nobody has to know yet that the job is at a remap point.
+    def passes(self, job: Job, instance: int, application: Iterating) -> int:
+        """Of how many remap points nobody has to know yet, from the one on that the job is at.
 
-        Not if its samples are complete then, or if it may expand again: others go by that.
+        Not of one with which its samples are complete, or it may expand again: others go by that.
         """
-        passed = self._passed.get(job.id, 0) + 1
-        if job.performance.seen + passed >= self._complete or 0 < job.settle <= passed:
-            return False
+        self._measuring.pop(job.id, None)
+        passed = self._passed.get(job.id, 0)
+        count = self._complete - job.performance.seen - passed - 1
+        if job.settle:
+            count = min(count, job.settle - passed - 1)
+        if count <= 0 or not self._runs_on(job):
+            return 0
         scheduler = self._sim.scheduler
-        if not self._runs_on(job) or not scheduler.policies.resize.only_measures(
-            scheduler.state, job, self._sim.now
-        ):
-            return False
-        self._passed[job.id] = passed
-        return True
+        if job.id in scheduler.policies.resize.giving_way(scheduler.state, self._sim.now):
+            return 0
+        self._measuring[job.id] = application, instance, passed + 1
+        self._passed[job.id] = passed + count
+        return count
 
     @staticmethod
     def _runs_on(job: Job) -> bool:
@@ -110,14 +117,22 @@ class Resting:
         """The job has ended."""
         self._jobs.pop(job, None)
         self._passed.pop(job, None)
+        self._measuring.pop(job, None)
 
     def stir(self, issued_s: float | None) -> None:
         """Something happened, set going at `issued_s`; None: before all points of this instant."""
+        sim, now, scheduler = self._sim, self._sim.now, self._sim.scheduler
+        state, resize = scheduler.state, scheduler.policies.resize
+        measuring = self._measuring
+        if measuring:
+            for job in [job for job in resize.giving_way(state, now) if job in measuring]:
+                one, instance, passed = measuring.pop(job)
+                passed += one.come_back(sim, job, instance, now, issued_s, measured=True)
+                self._passed[job] = passed
         if not self._jobs:
             return
-        sim, state, config = self._sim, self._sim.scheduler.state, self._sim.scheduler.config
-        which = sim.scheduler.policies.resize.stirred(state, self._jobs, config, sim.now)
+        which = resize.stirred(state, self._jobs, scheduler.config, now)
         for job in [job for job in which if job in self._jobs]:
             found = self._jobs.pop(job, None)
             if found is not None:
-                found[0].come_back(sim, job, found[1], sim.now, issued_s)
+                found[0].come_back(sim, job, found[1], now, issued_s, measured=False)

@@ -77,7 +77,7 @@ def test_who_only_measures(cluster: MakeCluster) -> None:
     policy, state = c.scheduler.policies.resize, c.scheduler.state
 
     def only_measures() -> bool:
-        return policy.only_measures(state, job, c.now)
+        return job.id not in policy.giving_way(state, c.now)
 
     assert only_measures()
     c.run(job, {1: 4.0}, 2)

@@ -101,7 +101,9 @@ class Succeeding(Feature):
 
     def measured(self, turn: Turn, job: Job) -> None:
         """Who makes turns has its data, though the word of that got lost."""
-        self.carried_out(turn, job, Succession.of(job).inherits)
+        inherits = Succession.of(job).inherits
+        if inherits:
+            self.carried_out(turn, job, inherits)
 
     def ended(self, turn: Turn, job: Job) -> None:
         """Nothing starts from the copy any more."""

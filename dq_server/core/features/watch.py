@@ -114,6 +114,8 @@ class Watching(Feature):
     def measured(self, turn: Turn, job: Job) -> None:
         """It came to a remap point: whoever was stuck before is not any more."""
         words = Watched.of(job).words
+        if not words:  # nearly always, and asked at every remap point
+            return
         for rank in [r for r, word in words.items() if word.what == "stays"]:
             del words[rank]
 

@@ -148,7 +148,9 @@ class PerformanceData:
 
     def visited(self) -> list[tuple[Configuration, float]]:
         """Configurations with a believed time, ascending by size."""
-        return sorted(self.known.items(), key=lambda item: (item[0].size, item[0]))
+        if len(self.known) < 2:
+            return list(self.known.items())
+        return sorted(self.known.items(), key=_by_size)
 
     def shrink_stack(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
         """Smaller configurations the job has run on, largest first, with the penalty of each.
@@ -158,11 +160,11 @@ class PerformanceData:
         """
         if not self.known:
             return
-        now_s = self.known.get(current)
+        now_s, size = self.known.get(current), current.size
         if now_s is None:
             now_s = min(self.known.values())
         for smaller, time_s in reversed(self.visited()):
-            if smaller.size < current.size and not self._set_aside(smaller):
+            if smaller.size < size and not self._set_aside(smaller):
                 yield smaller, _relative(time_s, now_s) - 1.0
 
     def expand_candidates(self, current: Configuration) -> Iterator[tuple[Configuration, float]]:
@@ -170,11 +172,11 @@ class PerformanceData:
 
         Gain: relative fall of the iteration time, 0.25 meaning a quarter shorter.
         """
-        now_s = self.known.get(current)
+        now_s, size = self.known.get(current), current.size
         if now_s is None:
             return
         for larger, time_s in self.visited():
-            if larger.size <= current.size or self._set_aside(larger):
+            if larger.size <= size or self._set_aside(larger):
                 continue
             if self.allows(larger):
                 yield larger, 1.0 - _relative(time_s, now_s)
@@ -182,6 +184,10 @@ class PerformanceData:
     def allows(self, configuration: Configuration) -> bool:
         """Whether expanding there stays within the sweet spot."""
         return self.sweet_spot is None or configuration.size <= self.sweet_spot.size
+
+
+def _by_size(measured: tuple[Configuration, float]) -> tuple[int, Configuration]:
+    return measured[0].size, measured[0]
 
 
 def _relative(time_s: float, to_s: float) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from operator import attrgetter
+from typing import NamedTuple
 
 from dq_server.core.model.bounds import growth
 from dq_server.core.model.derived import Derived
@@ -23,8 +24,7 @@ from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class ShrinkPoint:
+class ShrinkPoint(NamedTuple):
     """If `job` shrinks to `target`, `freed` processors become idle for `penalty` (relative)."""
 
     job: Job
@@ -33,8 +33,7 @@ class ShrinkPoint:
     penalty: float
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandPoint:
+class ExpandPoint(NamedTuple):
     """If `job` expands to `target` by `added` processors, it gains `gain` (relative)."""
 
     job: Job
@@ -81,6 +80,9 @@ class _Own:
     basis: tuple[object, ...] = field(default=(), compare=False)  # what they were made of
 
 
+_NONE = _Own()  # of a job that is not resizable; never changed
+
+
 class Points(Derived):
     """All points, the best first; ties: fewer processors first, then the older job."""
 
@@ -90,22 +92,23 @@ class Points(Derived):
         self._shrinks: list[Shrink] = []
         self._expands: dict[int, list[Expand]] = {}  # by the number of processors added
         self._freeable = 0  # by all jobs together
+        self._chosen: dict[int, dict[int, ShrinkPoint]] = {}  # by `to_free`, as long as it holds
 
     def update(self, state: State, job_id: int, job: Job | None) -> None:
         """See Derived."""
-        old = self._own.get(job_id) or _Own()
+        old = self._own.get(job_id, _NONE)
         basis: tuple[object, ...] = ()
         if job is not None and is_resizable(state, job):
             basis = _basis(job)
             if basis == old.basis:
                 return  # most touches change nothing here
-        new = _points(job) if job is not None and basis else _Own()
-        new.basis = basis
-        if basis:
-            self._own[job_id] = new
+        new = _NONE
+        if job is not None and basis:
+            self._own[job_id] = new = _points(job, basis)
         else:
             self._own.pop(job_id, None)
         if new.shrinks != old.shrinks:
+            self._chosen.clear()
             self._freeable += new.freed - old.freed
             for shrink in old.shrinks:
                 del self._shrinks[bisect_left(self._shrinks, shrink)]
@@ -138,7 +141,10 @@ class Points(Derived):
         """
         if needed > self._freeable:
             return None
-        chosen: dict[int, ShrinkPoint] = {}
+        found = self._chosen.get(needed)
+        if found is not None:
+            return found
+        chosen = self._chosen[needed] = dict[int, ShrinkPoint]()
         freed = 0
         for *_, point in self._shrinks:
             if freed >= needed:
@@ -202,10 +208,10 @@ def _basis(job: Job) -> tuple[object, ...]:
     return (job.configuration, job.settle > 0, data.sweet_spot, data.known.copy(), data.kept.copy())
 
 
-def _points(job: Job) -> _Own:
+def _points(job: Job, basis: tuple[object, ...]) -> _Own:
     current = job.configuration
     assert current is not None, "it runs"
-    data, size, own = job.performance, job.size, _Own()
+    data, size, own = job.performance, job.size, _Own(basis=basis)
     for k, (smaller, penalty) in enumerate(data.shrink_stack(current)):
         freed = size - smaller.size
         shrink = ShrinkPoint(job, smaller, freed, penalty)

@@ -15,7 +15,7 @@ policy derives from one of these classes and is named `package.module:Class` (re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from dq_server.core.model.config import SchedulerConfig
@@ -89,12 +89,13 @@ class ResizePolicy(Policy):
         """Which of `jobs`, measured and told to continue before, may be told otherwise now."""
         return jobs
 
-    def only_measures(self, state: State, job: Job, now: float) -> bool:
-        """Whether `job` is told to continue now if this remap point does not complete its samples.
+    def giving_way(self, state: State, now: float) -> Collection[int]:
+        """The jobs that may be resized now though their samples are not complete.
 
-        Asked of patient policies.
+        All others are told to continue at a remap point that does not complete theirs. Asked of
+        patient policies.
         """
-        return False
+        return state.active
 
 
 class GrantPolicy(Policy):

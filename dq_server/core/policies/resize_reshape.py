@@ -100,9 +100,8 @@ class ReshapeResize(ResizePolicy):
         self, state: State, jobs: Iterable[int], config: SchedulerConfig, now: float
     ) -> Iterable[int]:
         """See ResizePolicy: who shrinks for a waiting job, or undoes, expands, or probes."""
-        head = state.head(now)
-        if head is not None:
-            return _making_room(state, head)
+        if state.head(now) is not None:
+            return self.giving_way(state, now)
         found = [j for j in jobs if _undo_open(state.jobs[j])]
         idle = state.idle
         if idle:
@@ -114,18 +113,13 @@ class ReshapeResize(ResizePolicy):
                 found += [j for j in jobs if 0 < points.probing(j) <= idle]
         return found
 
-    def only_measures(self, state: State, job: Job, now: float) -> bool:
+    def giving_way(self, state: State, now: float) -> Collection[int]:
         """See ResizePolicy: steps 4 and 5 wait for samples, step 3 does not."""
-        if not job.performance.known:
-            return True  # it has no shrink points yet
         head = state.head(now)
-        return head is None or job.id not in _making_room(state, head)
-
-
-def _making_room(state: State, head: Job) -> Collection[int]:
-    """The jobs that shrink for the one at the head of the queue."""
-    needed = head.needed - state.idle - state.incoming()
-    return (Points.of(state).to_free(needed) or ()) if needed > 0 else ()
+        if head is None:
+            return ()
+        needed = head.needed - state.idle - state.incoming()
+        return (Points.of(state).to_free(needed) or ()) if needed > 0 else ()
 
 
 def _undo_open(job: Job) -> bool:
