@@ -90,8 +90,7 @@ class Outlook:
 
 def end_of(job: Job, now: float) -> float:
     """When the running job's processors are expected back, later than now."""
-    assert job.planned is not None, "a running job is planned"
-    return max(job.planned[0], nextafter(now, INF))
+    return max(job.planned_end_s, nextafter(now, INF))
 
 
 def _delay(before_s: float, after_s: float) -> float:

@@ -41,7 +41,7 @@ def prepare(
         job.reserved = processors
     job.resize = PendingResize(state.next_resize, seq, target, processors, expand, turn.now)
     state.next_resize += 1
-    state.plan(job, planned_end(job))
+    state.plan(job, job.planned_end_s)
     for feature in turn.features["resize_granted"]:
         feature.resize_granted(turn, job)
     return job.resize
@@ -89,19 +89,13 @@ def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float
     turn.schedule()
 
 
-def planned_end(job: Job) -> float:
-    """When the active job's processors are expected back (s); +inf: not known."""
-    assert job.planned is not None
-    return job.planned[0]
-
-
 def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float) -> float:
     """The planned end after a resize: what was left when it was granted, at the new speed.
 
     The speed comes from the job's scalability if that is known, else from its measurements; without
     either the old end stands.
     """
-    end_s = planned_end(job)
+    end_s = job.planned_end_s
     if end_s <= pending.granted_s or end_s == INF:
         return end_s
     target, known = pending.target, job.spec.scalability
@@ -130,7 +124,7 @@ def abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
         job.performance.bar(pending.target)
     else:
         back_off(job, job.aborts + 1)
-    turn.state.plan(job, planned_end(job))
+    turn.state.plan(job, job.planned_end_s)
     if pending.expand:
         if job.launching.by_agents:  # its ranks may have been started
             Worlds.of(job).end(pending.processors, pending.resize_id)

@@ -377,7 +377,7 @@ def _detour(turn: Turn, job: Job, leaving: list[int]) -> Verdict | None:
     state, size = turn.state, job.size
     if job.spec.profile or (job.settle and job.aborts):  # the last attempt failed
         return None
-    idle = free(state, turn.now, job.planned[0] if job.planned else INF, job)
+    idle = free(state, turn.now, job.planned_end_s, job)
     target = next((c for c in _larger(job, idle) if _target(job, c.size - len(leaving))), None)
     if target is None:
         return None

@@ -332,8 +332,7 @@ def _try(turn: Turn, outlook: Outlook, job: Job, request: DynamicRequest) -> Rea
     Asked.of(job).request = DynamicRequest(
         request.request, more, request.asked_s, request.deadline_s, granted=True
     )
-    assert job.planned is not None, "a running job is planned"
-    state.plan(job, job.planned[0])
+    state.plan(job, job.planned_end_s)
     Ledger.of(state).charge(delays, dfs, now)
     outlook.granted()
     _answer(turn, job, request, Outcome.GRANTED, now, grant.reason)
@@ -356,7 +355,7 @@ def _exchange(turn: Turn, job: Job) -> None:
     """Other processors for those that were granted and now drain; else the request waits again."""
     state, asked = turn.state, Asked.of(job)
     request, pool = asked.request, turn.state.processors
-    assert request is not None and job.planned is not None, "only a request that was granted"
+    assert request is not None, "only a request that was granted"
     pool.give_back(job.reserved)  # no rank was started there yet
     job.reserved = ()
     found = find(state, job, request.more, one_node=turn.options(DfsConfig).one_node)
@@ -366,7 +365,7 @@ def _exchange(turn: Turn, job: Job) -> None:
     else:
         asked.request = replace(request, granted=False)
         Waiting.of(state).jobs[job.id] = job
-    state.plan(job, job.planned[0])
+    state.plan(job, job.planned_end_s)
 
 
 def _not_there(job: Job) -> str:

@@ -25,7 +25,7 @@ from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.planning import free
-from dq_server.core.transaction import abort, commit, planned_end, prepare
+from dq_server.core.transaction import abort, commit, prepare
 from dq_server.core.turn import Turn
 
 declare(
@@ -323,7 +323,7 @@ def _as_wanted(turn: Turn, job: Job, target: Configuration) -> Verdict:
     limited = bound(turn.state, job, asked=True)
     if limited is not None and target.size > max(size, limited.most - len(job.spawned)):
         return Verdict(None, limited.reason)
-    idle = free(turn.state, turn.now, planned_end(job), job)
+    idle = free(turn.state, turn.now, job.planned_end_s, job)
     if target.size <= size + idle:
         job.wanted = None
         if target.size == size and target != job.configuration:

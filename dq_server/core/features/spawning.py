@@ -99,7 +99,7 @@ class Spawning(Feature):
         turn.charge(job)  # before it holds less
         job.spawned = tuple(p for p in job.spawned if p not in gone)
         Worlds.of(job).end(gone, event.world)
-        state.plan(job, _end(job))
+        state.plan(job, job.planned_end_s)
         turn.let_go(job, list(gone))
         job.note(turn.now, "spawned", because("spawn_ended", count=len(gone)))
         turn.schedule()
@@ -197,7 +197,7 @@ def _granted(
 def _wanted(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:
     """Those that the program wants by itself."""
     state, count = turn.state, len(event.program_of)
-    idle = free(state, turn.now, _end(job), job)
+    idle = free(state, turn.now, job.planned_end_s, job)
     refusal = _refusal(turn, job, count, idle)
     if refusal is not None:
         job.note(turn.now, "spawn", refusal)
@@ -210,14 +210,8 @@ def _wanted(turn: Turn, job: Job, event: ev.SpawnRequested) -> AnswerSpawn:
     note_nodes(state, job, processors)
     job.spawned = (*job.spawned, *processors)
     Worlds.of(job).begin(processors, world)
-    state.plan(job, _end(job))
+    state.plan(job, job.planned_end_s)
     return _granted(turn, job, event, world, processors, reason)
-
-
-def _end(job: Job) -> float:
-    """When the job's processors are expected back (s); +inf: not known."""
-    assert job.planned is not None, "an active job is planned"
-    return job.planned[0]
 
 
 def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
@@ -243,7 +237,7 @@ def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
 
 def _delayed(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
     """Why the job gets nothing: a waiting one would start later; None: none would."""
-    found = first_delayed(turn.state, turn.config, turn.now, count, _end(job))
+    found = first_delayed(turn.state, turn.config, turn.now, count, job.planned_end_s)
     if found is None:
         return None
     figures = {"count": count, "idle": idle, "job": found[0].id, "delay_s": found[1]}

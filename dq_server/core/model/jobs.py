@@ -197,6 +197,12 @@ class Job:
     records: Records = field(default_factory=Records)  # of the features
 
     @property
+    def planned_end_s(self) -> float:
+        """When an active job's processors are expected back; +inf: not known."""
+        assert self.planned is not None, "an active job is planned"
+        return self.planned[0]
+
+    @property
     def size(self) -> int:
         """Processors held now (0 before the start and after the end)."""
         return len(self.allocation)

@@ -188,7 +188,7 @@ class MebfResize(ResizePolicy):
             if candidate is not job:
                 continue
             size = job.size
-            left_s = job.planned[0] - now if job.planned else 0.0
+            left_s = job.planned_end_s - now
             figures = {"size": size, "next_size": target.size, "left_s": left_s}
             head = state.head(now)
             if target.size > size:
@@ -339,8 +339,8 @@ def _feasible(job: Job, target: Configuration, options: MebfOptions, now: float)
     The estimated run time after the resize, its cost included, must not exceed gamma times the one
     without any resize.
     """
-    assert job.planned is not None and job.start_s is not None
-    size, end_s = job.size, job.planned[0]
+    assert job.start_s is not None
+    size, end_s = job.size, job.planned_end_s
     known = job.spec.scalability
     if known is None:
         known = _believed(job, options)

@@ -32,7 +32,7 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.scalability import RunTime
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.planning import INF, free
+from dq_server.core.planning import free
 from dq_server.core.policies import grids
 from dq_server.core.policies.base import Verdict
 from dq_server.core.policies.resize_reshape import ReshapeResize, make_room, measuring
@@ -183,6 +183,6 @@ def _room(state: State, job: Job, config: SchedulerConfig, now: float) -> int:
 
 def _idle(state: State, job: Job, now: float) -> int:
     """Idle processors that the job can use until its planned end."""
-    idle = free(state, now, job.planned[0] if job.planned else INF)
+    idle = free(state, now, job.planned_end_s)
     idle = growth(state, job, idle)
     return idle if job.spec.needs is None else min(idle, room(state, job))

@@ -29,7 +29,7 @@ from dq_server.core.model.points import Points, next_larger
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.planning import INF, free
+from dq_server.core.planning import free
 from dq_server.core.policies import grids, tracked_spot
 from dq_server.core.policies.base import ResizePolicy, Verdict
 
@@ -196,7 +196,7 @@ def _expand(
     state: State, job: Job, current: Configuration, config: SchedulerConfig, now: float
 ) -> Verdict:
     """Step 5: idle processors and nobody waits."""
-    idle = free(state, now, job.planned[0] if job.planned else INF)
+    idle = free(state, now, job.planned_end_s)
     data = job.performance
     if job.settle:
         return Verdict(None, because("settling", left=job.settle))

@@ -28,7 +28,7 @@ from dq_server.core.model.reasons import Figure, because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.model.tracking import TESTED_MIN, Finding, SpotOptions, Tracking
-from dq_server.core.planning import INF, free
+from dq_server.core.planning import free
 from dq_server.core.policies.base import Verdict
 
 declare(
@@ -96,7 +96,7 @@ def _back(
     why: tuple[str, dict[str, Figure]],
 ) -> Verdict:
     """Home, if there is room."""
-    idle = free(state, now, job.planned[0] if job.planned else INF)
+    idle = free(state, now, job.planned_end_s)
     if home.size <= current.size + (0 if job.settle else idle):
         return Verdict(home, because(why[0], **why[1]), judged=True, finding=Finding.LOST)
     data = job.performance
