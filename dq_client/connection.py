@@ -13,7 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
+import msgspec
 import zmq
 
 from dq_client import codec
@@ -22,7 +24,10 @@ from dq_client.errors import BY_CODE, DQError, NoServer, Refused
 from dq_client.keys import KeyPair
 from dq_client.messages import (
     FROM_SERVER_BYTES_MAX,
+    Data,
     Error,
+    JobsQuery,
+    NodesQuery,
     Order,
     Reply,
     ReplyBody,
@@ -31,6 +36,7 @@ from dq_client.messages import (
 )
 
 RESEND_S = 1.0
+PAGE_ROWS = 150  # what a server tells of so many jobs takes it 3 ms
 RECONNECT_MS_MAX = 400  # a server that was killed is back in less than a second
 UNEXPLAINED_MAX = 3  # failed handshakes without a reason: one may be a server that died just then
 
@@ -109,8 +115,25 @@ class Connection:
     ) -> ReplyBody:
         """Send and wait for the reply; an Error reply is raised as the exception it names.
 
+        Long lists come in pages, so that no answer keeps the server from all else; each page has
+        the whole time.
+
         unless  there is no sense in waiting here any longer: NoServer
         """
+        if not isinstance(body, JobsQuery | NodesQuery):
+            return self._told(body, timeout_s, unless)
+        key = "id" if isinstance(body, JobsQuery) else "name"
+        rows: dict[int | str, Any] = {}  # a row that is told twice stands where it was first
+        more: int | str | None = body.after
+        while more is not None:
+            page = msgspec.structs.replace(body, after=more, at_most=PAGE_ROWS)
+            reply = self._told(page, timeout_s, unless)
+            assert isinstance(reply, Data)
+            rows.update((row[key], row) for row in reply.data)
+            more = reply.more
+        return Data(list(rows.values()))
+
+    def _told(self, body: RequestBody, timeout_s: float, unless: Callable[[], bool]) -> ReplyBody:
         reply = self.ask(body, timeout_s, unless)
         if isinstance(reply, Error):
             raise BY_CODE.get(reply.code, DQError)(reply.text)

@@ -165,14 +165,23 @@ class JobQuery(RequestBody, tag="job", frozen=True):
 
 @sent_by(USER, VIEWER)
 class JobsQuery(RequestBody, tag="jobs", frozen=True):
-    """All jobs the server remembers; `active_only` leaves out the ended ones."""
+    """Jobs that the server remembers, oldest first; `active_only` leaves out the ended ones.
+
+    after    those behind this one
+    at_most  so many of them, and `Data.more` says after which the rest comes; 0: all
+    """
 
     active_only: bool = False
+    after: Id = 0
+    at_most: Count = 0
 
 
 @sent_by(USER, VIEWER)
 class NodesQuery(RequestBody, tag="nodes", frozen=True):
-    """All nodes."""
+    """Nodes in the order in which they joined; see JobsQuery. After one that is gone: all again."""
+
+    after: Text = ""
+    at_most: Count = 0
 
 
 @sent_by(USER, VIEWER)
@@ -249,9 +258,13 @@ class Since(RequestBody, tag="since", frozen=True):
 
 
 class Data(ReplyBody, tag="data", frozen=True):
-    """Answer to any query: plain data, as the command line prints it with --json."""
+    """Answer to any query: plain data, as the command line prints it with --json.
+
+    more  of a list that has not been told in full: the id or the name of its last row
+    """
 
     data: Any
+    more: int | str | None = None
 
 
 @sent_by(USER)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -112,26 +114,30 @@ def stay_view(stay: Stay, nodes: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def jobs_view(state: State, *, active_only: bool) -> list[dict[str, Any]]:
-    """All jobs, oldest first, without their stories."""
-    return [
-        listed_view(job, state)
-        for job in state.jobs.values()
-        if job.end_s is None or not active_only
-    ]
+def jobs_view(state: State, *, active_only: bool, after: int, at_most: int) -> list[dict[str, Any]]:
+    """Jobs behind `after`, oldest first, without their stories; `at_most` so many, 0: all."""
+    found = (
+        job
+        for number, job in state.jobs.items()
+        if number > after and (job.end_s is None or not active_only)
+    )
+    return [listed_view(job, state) for job in islice(found, at_most or None)]
 
 
-def nodes_view(state: State, places: Places) -> list[dict[str, Any]]:
-    """All nodes with what their processors do, and those that the pool has asked for."""
-    now = _Now.of(state)
+def nodes_view(
+    state: State, places: Places, *, after: str = "", at_most: int = 0
+) -> list[dict[str, Any]]:
+    """Nodes with what their processors do, and those that the pool has asked for; see jobs_view."""
     coming = coming_view(state)
     expected = {row["name"] for row in coming}
-    nodes = [
-        _node_view(state, places, n, now)
-        for n in state.processors.nodes.values()
-        if n.up or n.name not in expected
-    ]
-    return nodes + coming
+    there = [n for n in state.processors.nodes.values() if n.up or n.name not in expected]
+    names = [*(n.name for n in there), *(row["name"] for row in coming)]
+    first = names.index(after) + 1 if after in names else 0
+    last = first + at_most if at_most else len(names)
+    nodes = there[first:last]
+    now = _Now.of(state, nodes)
+    rows = [_node_view(state, places, n, now) for n in nodes]
+    return rows + coming[max(0, first - len(there)) : max(0, last - len(there))]
 
 
 def node_known(state: State, places: Places, node: Node) -> dict[str, Any]:
@@ -153,12 +159,13 @@ def node_known(state: State, places: Places, node: Node) -> dict[str, Any]:
 
 def node_view(state: State, places: Places, name: str) -> dict[str, Any]:
     """The row of one node; UnknownNode if there is none."""
-    return _node_view(state, places, state.processors.node(name), _Now.of(state))
+    node = state.processors.node(name)
+    return _node_view(state, places, node, _Now.of(state, [node]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What all nodes are asked for.
+    """What some nodes are asked for.
 
     holder  job that holds a processor; `idle`: processors
     used    memory and GPUs that jobs were granted, by node
@@ -169,9 +176,23 @@ class _Now:
     used: Mapping[str, tuple[int, int]]
 
     @staticmethod
-    def of(state: State) -> _Now:
-        holder = {p: job.id for job in state.active.values() for p in job.holds()}
-        return _Now(holder, set(state.processors.idle), in_use(state))
+    def of(state: State, nodes: Iterable[Node]) -> _Now:
+        there = {p for node in nodes for p in node.processors}
+        holder = {
+            p: job.id
+            for job in state.active.values()
+            # Asked of all jobs: a list of what each holds would take longer than the rest.
+            if not (
+                there.isdisjoint(job.allocation)
+                and there.isdisjoint(job.reserved)
+                and there.isdisjoint(job.spawned)
+            )
+            for p in job.holds()
+        }
+        idle = state.processors.idle  # ascending
+        at = ((p, bisect_left(idle, p)) for p in there)
+        found = {p for p, place in at if place < len(idle) and idle[place] == p}
+        return _Now(holder, found, in_use(state))
 
 
 def _node_view(state: State, places: Places, node: Node, now: _Now) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from dq_client import messages as m
@@ -81,14 +83,25 @@ def job_query(desk: Desk, call: Call[m.JobQuery]) -> m.ReplyBody:
 
 @handles(m.JobsQuery)
 def jobs_query(desk: Desk, call: Call[m.JobsQuery]) -> m.ReplyBody:
-    """All jobs."""
-    return m.Data(views.jobs_view(desk.state, active_only=call.body.active_only))
+    """Jobs, a page of them or all."""
+    body = call.body
+    rows = views.jobs_view(
+        desk.state, active_only=body.active_only, after=body.after, at_most=body.at_most
+    )
+    return _page(rows, body.at_most, "id")
 
 
 @handles(m.NodesQuery)
-def nodes_query(desk: Desk, call: Call[m.NodesQuery]) -> m.ReplyBody:  # noqa: ARG001
-    """All nodes."""
-    return m.Data(views.nodes_view(desk.state, desk.places))
+def nodes_query(desk: Desk, call: Call[m.NodesQuery]) -> m.ReplyBody:
+    """Nodes, a page of them or all."""
+    body = call.body
+    rows = views.nodes_view(desk.state, desk.places, after=body.after, at_most=body.at_most)
+    return _page(rows, body.at_most, "name")
+
+
+def _page(rows: list[dict[str, Any]], at_most: int, key: str) -> m.Data:
+    """The rows as an answer; there may be more if there are as many as were asked for."""
+    return m.Data(rows, rows[-1][key] if rows and len(rows) == at_most else None)
 
 
 @handles(m.DrainNode)
