@@ -27,8 +27,9 @@ from resize_lib.waiting import idle_bcast, wait_all
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
-# While new ranks start, poll for them at most every QUIET_S: each poll is a collective that waits
-# for the slowest rank, and while few cores both start ranks and compute, some rank is always slow.
+# While new ranks start, ask for them at most every QUIET_S: each remap point waits for the slowest
+# rank, and while few cores both start ranks and compute, some rank is always slow. Once they have
+# come, the next check makes a remap point, where the backend tells that (`expand_news`).
 QUIET_S = 0.05
 LABEL_MAX = 200
 
@@ -86,7 +87,11 @@ class RemapPoints:
         return self._countdown.turn(comm, now_s, self._resize_is_here) or last
 
     def _resize_is_here(self) -> bool:
-        """On rank 0, between remap points: whether the answer has come, and is to resize."""
+        """On rank 0, between remap points: whether the answer has come, and is to resize, or the
+        ranks of an expansion have come."""
+        session = self._session
+        if session.job.expanding is not None:
+            return session.rank == 0 and session.backend.expand_news()
         if self._word or not self._asked:
             return False
         self._word = self._session.server().remap_word()

@@ -264,6 +264,7 @@ class Pairing:
         if not self._knows(body):
             return
         if self.way == "seeks" and not self._installing and body.term == record.term:
+            self._raise_term()
             self.way = "paired"
             log.info("the standby %s follows", record.name)
         if self.way == "paired" and body.term == record.term:
@@ -271,11 +272,17 @@ class Pairing:
             self._raise_term()
 
     def _raise_term(self) -> None:
-        """Agents that agreed to a term which came to nothing would take the copy for an old one."""
+        """Agents that agreed to a term which came to nothing would take the copy for an old one.
+
+        As long as the disk does not take that, the standby could not become the server: it is not
+        paired.
+        """
         assert self.record is not None
         nothing = max(self.record.tried, self.record.void)
         if nothing > self.record.term:
+            self.way = "seeks"
             self._change(term=nothing + 1, tried=nothing + 1)
+            self.way = "paired"
 
     def _has(self, body: m.Follow) -> None:
         assert self.record is not None

@@ -119,6 +119,13 @@ class ProcessBackend(Protocol):
         False if none was begun. SpawnError if they cannot be started; the expansion is over then.
         """
 
+    def expand_news(self) -> bool:
+        """Whether `expand_ready` has something to say: it is true, or raises.
+
+        For rank 0 between remap points: some microseconds, raises nothing. A backend that cannot
+        tell so cheaply says no, and is asked at remap points only.
+        """
+
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
         """Merge with the ranks that `begin_expand` started; returns as `expand` (collective).
 

@@ -218,6 +218,13 @@ class OwnBackend:
         awaited = self._awaited
         if awaited is None:
             return False
+        self.expand_news()
+        return self._is_ready(awaited)
+
+    def expand_news(self) -> bool:
+        awaited = self._awaited
+        if awaited is None:
+            return False
         try:
             while not awaited.port and not awaited.failed:
                 if (message := self._link.poll()) is None:
@@ -225,7 +232,7 @@ class OwnBackend:
                 self._note(awaited, message)
         except LinkClosed as e:
             awaited.failed = str(e)
-        return self._is_ready(awaited)
+        return bool(awaited.port or awaited.failed)
 
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
         return self._complete(comm, "" if self._awaited is not None else "no expansion was begun")

@@ -112,6 +112,9 @@ class SpawnBackend:
     def expand_ready(self) -> bool:
         return self._wanted is not None
 
+    def expand_news(self) -> bool:
+        return self._wanted is not None
+
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
         return self._complete(comm, "" if self._wanted is not None else "no expansion was begun")
 

@@ -56,6 +56,9 @@ class StaticBackend:
     def expand_ready(self) -> bool:
         return False
 
+    def expand_news(self) -> bool:
+        return False
+
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:  # noqa: ARG002
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
 

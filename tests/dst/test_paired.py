@@ -34,7 +34,7 @@ def test_every_life_with_a_standby_is_right(chunk: int) -> None:
             raise AssertionError(f"seed {seed}: {e}") from e
 
 
-@pytest.mark.parametrize("seed", [299, 898, 1404, 3026, 3769, 6317, 9980, 108164])
+@pytest.mark.parametrize("seed", [299, 898, 1404, 3026, 3769, 6317, 9980, 108164, 805104])
 def test_lives_that_were_wrong_or_went_on_for_ever(seed: int) -> None:
     PairedWorld(seed).run()
 

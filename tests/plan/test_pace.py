@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpi4py import MPI
 
 from resize_lib.pace import (
+    CHECK_S,
     REPORT_S,
     REPORTS_PER_S_MAX,
     Allowance,
@@ -17,6 +22,7 @@ from resize_lib.pace import (
     interval_of_environment,
     plan_for,
 )
+from resize_lib.remap_point import RemapPoints
 
 
 @given(turn_s=st.floats(1e-6, 100))
@@ -71,3 +77,20 @@ def test_the_interval_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert interval_of_environment() == checked_interval("0.5") == 0.5
     monkeypatch.delenv("DQ_REPORT_INTERVAL")
     assert interval_of_environment() == REPORT_S
+
+
+def test_ranks_that_have_come_are_taken_in_at_the_next_check() -> None:
+    """And no sooner: a resize is carried out at remap points, and this is none by the plan."""
+    come = [False]
+    backend = SimpleNamespace(expand_news=lambda: come[0])
+    job = SimpleNamespace(managed=True, reports=True, expanding=None)
+    session: Any = SimpleNamespace(
+        job=job, rank=0, backend=backend, comm=MPI.COMM_SELF, loops=SimpleNamespace(label="")
+    )
+    points = RemapPoints(session, interval_s=10.0)
+    points._plan = Plan(10**6, 1)
+    points.go_on()
+    for expanding, news, due in ((None, True, False), (1, False, False), (1, True, True)):
+        job.expanding, come[0] = expanding, news
+        time.sleep(2 * CHECK_S)
+        assert points.due(1e-3, last=False) == due

@@ -148,6 +148,9 @@ class HydraBackend:
             self._arrivals = None  # otherwise the next expansion would be refused
             raise
 
+    def expand_news(self) -> bool:
+        return False  # to look may be to accept a connection
+
     def complete_expand(self, comm: MPI.Intracomm) -> MPI.Intracomm:
         return self._complete(comm, "" if self._arrivals is not None else "no expansion was begun")
 
