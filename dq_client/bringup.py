@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dq_client.agent.fleet import Fleet
     from dq_client.emulation.enforcement import Enforcement
 
+RETIRES_WITHIN_S = 3.0  # an agent that was told to
 PATIENCE_S = 20.0
 BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
 
@@ -363,13 +364,16 @@ def _bring_down(home: Home, *, force: bool) -> None:
         connection.close()
     supervision.end(home)  # not before: the cluster stays if the server refuses
     # The server's reply says that it will go down; the agents go when it tells them to retire.
-    pids.append((info["pid"], info["create_time"]))
-    wait_until(
-        lambda: not any(is_alive(*p) for p in pids),
-        PATIENCE_S,
-        "the cluster did not go down in time: see the logs, or dq down --force",
-    )
-    stop_agents(home, at_once=True)  # one that came back just now: nobody is left to tell it
+    server = info["pid"], info["create_time"]
+    late = "the cluster did not go down in time: see the logs, or dq down --force"
+    wait_until(lambda: not is_alive(*server), PATIENCE_S, late)
+    gone = lambda: not any(is_alive(*p) for p in pids)  # noqa: E731
+    with contextlib.suppress(Timeout):
+        wait_until(gone, RETIRES_WITHIN_S, late)
+    # One that had not reported to this server yet, or comes back just now: nobody is left to tell
+    # it, and the server has ended because no job runs.
+    stop_agents(home, at_once=True)
+    wait_until(gone, PATIENCE_S, late)
 
 
 def running_agents(home: Home) -> dict[str, dict[str, float]]:

@@ -338,6 +338,7 @@ def bring_down(home: Home, *, force: bool, say: Say) -> None:
     """
     hosts = {host.name: host for host in noted_hosts(home)}
     (home.root / "unconfirmed.json").unlink(missing_ok=True)
+    here = bringup.running_agents(home).keys()  # whose end bringup.bring_down sees to
     try:
         bringup.bring_down(home, force=force)
     except NoServer:
@@ -345,7 +346,8 @@ def bring_down(home: Home, *, force: bool, say: Say) -> None:
             raise
     left = unconfirmed(home)
     wanted = [h for name, h in hosts.items() if left is None or name in left]
-    strangers = [n for n in sorted(set(left or ()) - hosts.keys()) if not _ran_here(home, n)]
+    elsewhere = set(left or ()) - hosts.keys() - here
+    strangers = [name for name in sorted(elsewhere) if not _ran_here(home, name)]
     failed = [problem for problem in _end_by_ssh(wanted) if problem]
     _note_file(home).unlink(missing_ok=True)
     problems = failed + [
@@ -361,7 +363,7 @@ def bring_down(home: Home, *, force: bool, say: Say) -> None:
 
 
 def _ran_here(home: Home, name: str) -> bool:
-    """Whether an agent was one of this machine, whose end bringup.bring_down has seen to."""
+    """Whether an agent was one of this machine, as those that are started again meanwhile."""
     try:
         info = json.loads((home.agent(name) / "agent.json").read_text())
     except (OSError, ValueError):
