@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dq_server.core.model import events as ev
-from dq_server.core.model.actions import Action, JobFinished, StartJob, VacateProcessors
+from dq_server.core.model.actions import (
+    Action,
+    ArrayAccepted,
+    JobFinished,
+    StartJob,
+    VacateProcessors,
+)
 from dq_server.core.model.jobs import JobKind, JobSpec, JobState
 from dq_server.core.model.reasons import because
 from dq_server.core.model.sizes import configuration
@@ -136,3 +142,22 @@ def test_a_start_that_nobody_recorded_did_not_happen() -> None:
     assert settle(c.followed(), Facts(), 1.0) == [
         f"job {job.id} is queued again: it had not started"
     ]
+
+
+def test_a_job_that_was_placed_in_another_way_is_doubtful() -> None:
+    first, second = (
+        StartJob(7, 1, (processor,), configuration(1), because("as_recorded"))
+        for processor in (0, 1)
+    )
+    facts = Facts()
+    facts.take_in(ev.Tick(), [first], [first])
+    assert not facts.doubtful
+    facts.take_in(ev.Tick(), [first], [second])
+    assert facts.doubtful == {7}
+
+
+def test_jobs_of_an_array_that_are_not_there_are_lost() -> None:
+    c = Told(1)
+    facts = Facts()
+    facts.take_in(ev.Tick(), [ArrayAccepted(5, (6, 7))], ())
+    assert facts.lost(c.scheduler.state) == [6, 7]

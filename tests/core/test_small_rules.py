@@ -11,12 +11,13 @@ from dq_server.core.model.ends import Ends
 from dq_server.core.model.errors import (
     ConfigError,
     InfeasibleRequest,
+    InvalidSpec,
     InvalidTransition,
     InvariantViolation,
 )
 from dq_server.core.model.fairness import Delay, DfsConfig, DfsLimits, Ledger, per_user
 from dq_server.core.model.jobs import Job, JobKind, JobSpec, JobState
-from dq_server.core.model.needs import Needs
+from dq_server.core.model.needs import GPUS_MAX, Needs
 from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.points import Points, is_resizable
 from dq_server.core.model.pool import (
@@ -36,8 +37,9 @@ from dq_server.core.model.tracking import Tracking
 from dq_server.core.model.usage import fairshare_factors
 from dq_server.core.model.watch import OPENS_WITHIN_S, check_reachable
 from dq_server.core.policies import tracked_spot
+from dq_server.core.policies.order_priority import PriorityConfig, PriorityOrder
 from dq_server.core.policies.resize_reshape import _undo_open
-from dq_server.core.settings import from_tables
+from dq_server.core.settings import configured, from_tables
 from dq_server.core.turn import Turn
 from tests.core.cluster import Cluster, MakeCluster
 from tests.core.pool_cluster import PoolCluster
@@ -344,3 +346,35 @@ def test_a_job_that_started_at_once_has_run_since_then(cluster: MakeCluster) -> 
     job.stays.clear()
     with pytest.raises(InvalidTransition, match="opened no session"):
         check_reachable(job, OPENS_WITHIN_S + 0.5, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"pool": 3}, r"pool is a table: \[pool\]"),
+        (
+            {"dfs": {"user": {"u": {"target_delay_s": "an hour"}}}},
+            r"\[dfs.user.u\] target_delay_s = 'an hour': seconds, or a text HH:MM:SS",
+        ),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(table: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        from_tables(table)
+
+
+@pytest.mark.parametrize("gpus", [-1, GPUS_MAX + 1])
+def test_so_many_gpus_has_no_node(gpus: int) -> None:
+    Needs(gpus=GPUS_MAX).validate()
+    with pytest.raises(InvalidSpec, match=f"gpus = {gpus}: from 0 to {GPUS_MAX}"):
+        Needs(gpus=gpus).validate()
+
+
+def test_who_has_used_nothing_comes_first() -> None:
+    assert fairshare_factors({"ada": 3.0}, {"ada", "bob"}, {})["bob"] == 1.0
+
+
+def test_a_small_weight_of_the_use_is_one() -> None:
+    light = configured(order="priority", priority=PriorityConfig(fairshare=0.5))
+    assert PriorityOrder(light).charges
+    assert not PriorityOrder(configured(order="priority")).charges
