@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.examples import examples
-from resize_lib.descriptors import BlockCyclic, Distributed, ProcessGrid, Weighted1D
+from resize_lib.descriptors import Block1D, BlockCyclic, Distributed, ProcessGrid, Weighted1D
 from resize_lib.redistribution import InvalidRedistributionError, plan_redistribution
 from resize_lib.redistribution.blocks import (
     Part,
@@ -143,6 +143,13 @@ def test_what_is_called_unchanged_is_the_same_part(move: Move) -> None:
     same = plan_redistribution(old, grid, old, grid, 8)
     assert all(same.is_unchanged(rank, rank) for rank in range(grid.size))
     assert same.bytes_that_change_process() == 0
+
+
+def test_a_part_with_trailing_dimensions_may_stay() -> None:
+    layout, grid = Block1D(8, (3, 2)), ProcessGrid(2, 1)
+    plan = plan_redistribution(layout, grid, layout, grid, 8)
+    assert plan.is_unchanged(0, 0)
+    assert not plan.is_unchanged(0, 1)
 
 
 def chain_plan(old: tuple[int, int], new: tuple[int, int]) -> RedistributionPlan:

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from harness.examples import examples
 from resize_lib.descriptors import CyclicAxis, IntervalAxis
-from resize_lib.redistribution.runs import WHOLE_STRETCHES, Run, Runs, axis_runs, items_of, share_of
+from resize_lib.redistribution.runs import (
+    WHOLE_STRETCHES,
+    Run,
+    Runs,
+    axis_runs,
+    items_in,
+    items_of,
+    share_of,
+)
 
 
 @st.composite
@@ -133,3 +141,13 @@ def test_shares_are_cut_at_stretches_where_there_are_just_enough(count: int, who
     assert (15 + count >= 2 * WHOLE_STRETCHES) == whole
     first = share_of(runs, 0, 2)
     assert (first == (Run(0, 0, 4, 11, 5, 5),)) == whole
+
+
+def test_nothing_is_shared_where_there_is_no_axis() -> None:
+    assert items_in(()) == 0
+
+
+def test_what_one_caller_writes_others_do_not_read() -> None:
+    """Plans are cached."""
+    with pytest.raises(ValueError, match="read-only"):
+        axis_runs(CyclicAxis(8, 2, 2, 0), CyclicAxis(8, 2, 1, 0)).extents[0, 0] = 1
