@@ -143,7 +143,7 @@ def test_a_cut_is_noticed_heals_at_once_and_does_not_hide_an_agent(machines: Lab
 def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
     # On gamma everything takes long.
     slow = machines.shared / "python"
-    slow.write_text(f'#!/bin/sh\nsleep 20\nexec {VENV}/python "$@"\n')
+    slow.write_text(f'#!/bin/sh\nsleep 45\nexec {VENV}/python "$@"\n')
     slow.chmod(0o755)
     write_hosts(machines, python=str(slow))
     words, env = machines.words("alpha", "exec dq up --cluster hosts.toml --detach")
@@ -153,7 +153,7 @@ def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
     machines.ok("alpha", f"kill -INT {pid}", root=True)
     assert began.wait(30) == 130
     assert left(machines, ["alpha", "beta"]) == {}
-    until(lambda: not machines.processes("gamma"), "something is left on gamma", 30)
+    until(lambda: not machines.processes("gamma"), "something is left on gamma", 60)
 
 
 def test_every_problem_of_a_host_is_named_and_nothing_is_left(machines: Lab) -> None:
