@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -176,8 +177,18 @@ def test_a_command_that_fails_says_why(tmp_path: Path, command: tuple[str, ...],
     with pytest.raises(CallError, match=told):
         call(Hook("h", command, timeout_s=2.0), TOLD, tmp_path, Child())
     if (child := tmp_path / "child").exists():
-        state = Path(f"/proc/{child.read_text().strip()}/stat")
-        assert not state.exists() or state.read_text().split()[2] == "Z"
+        pid, until_s = int(child.read_text()), time.monotonic() + 10
+        while is_there(pid):
+            assert time.monotonic() < until_s, "it was killed, and does not end"
+            time.sleep(0.01)
+
+
+def is_there(pid: int) -> bool:
+    """Whether the process runs: one that has ended may wait for its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
 
 
 class Receiver(HTTPServer):
