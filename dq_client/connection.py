@@ -36,7 +36,7 @@ from dq_client.messages import (
 )
 
 RESEND_S = 1.0
-PAGE_ROWS = 150  # what a server tells of so many jobs takes it 3 ms
+PAGE_ROWS = 150  # so many jobs take the server 2 ms
 RECONNECT_MS_MAX = 400  # a server that was killed is back in less than a second
 UNEXPLAINED_MAX = 3  # failed handshakes without a reason: one may be a server that died just then
 

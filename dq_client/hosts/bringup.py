@@ -363,7 +363,7 @@ def bring_down(home: Home, *, force: bool, say: Say) -> None:
 
 
 def _ran_here(home: Home, name: str) -> bool:
-    """Whether an agent was one of this machine, as those that are started again meanwhile."""
+    """Whether an agent was one of this machine: one that came back while all went down, too."""
     try:
         info = json.loads((home.agent(name) / "agent.json").read_text())
     except (OSError, ValueError):

@@ -215,11 +215,8 @@ class OwnBackend:
         raise SpawnError(f"the command is longer than {COMMAND_BYTES_MAX} bytes")
 
     def expand_ready(self) -> bool:
-        awaited = self._awaited
-        if awaited is None:
-            return False
         self.expand_news()
-        return self._is_ready(awaited)
+        return self._awaited is not None and self._is_ready(self._awaited)
 
     def expand_news(self) -> bool:
         awaited = self._awaited

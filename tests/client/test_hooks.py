@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -20,6 +19,7 @@ from dq_client.hooks import config
 from dq_client.hooks.backlog import LONGEST_PAUSE_S, Backlog
 from dq_client.hooks.call import CallError, Child, call, environment
 from dq_client.hooks.config import Hook
+from harness.bench import until
 
 JOB = {"id": 7, "state": "failed", "user": "anna", "name": "x"}
 TOLD = {"schema": 1, "on": "job_end", "event": 3, "time_s": 1.0, "code": "exit", "text": "ended",
@@ -177,10 +177,8 @@ def test_a_command_that_fails_says_why(tmp_path: Path, command: tuple[str, ...],
     with pytest.raises(CallError, match=told):
         call(Hook("h", command, timeout_s=2.0), TOLD, tmp_path, Child())
     if (child := tmp_path / "child").exists():
-        pid, until_s = int(child.read_text()), time.monotonic() + 10
-        while is_there(pid):
-            assert time.monotonic() < until_s, "it was killed, and does not end"
-            time.sleep(0.01)
+        pid = int(child.read_text())
+        until(lambda: not is_there(pid), "it was killed, and does not end")
 
 
 def is_there(pid: int) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,15 @@ WITHIN_S = 100.0  # for each change; it takes a few seconds on a machine that do
 ENOUGH = 15  # turns on 4, to know what they take
 
 
+def stays_on(live: Live, job: int, size: int, turns: int = 1) -> None:
+    """Wait until the job stays on that size."""
+    live.wait(
+        job,
+        lambda j: j["processors"] == size and j["sizes"][-1]["iterations"] >= turns,
+        WITHIN_S,
+    )
+
+
 @pytest.mark.timeout(400)
 def test_a_job_follows_a_disturber_that_comes_and_goes(live: Live, tmp_path: Path) -> None:
     live.up(4)
@@ -28,14 +38,7 @@ def test_a_job_follows_a_disturber_that_comes_and_goes(live: Live, tmp_path: Pat
     words = ("-n", 1, "--sizes", "1,2,4", "--", "python", "-m", "tests.live.disturbed", folder)
     job = live.submit(*words)
 
-    def on(size: int, turns: int = 1) -> None:
-        """Wait until the job stays on that size."""
-        live.wait(
-            job,
-            lambda j: j["processors"] == size and j["sizes"][-1]["iterations"] >= turns,
-            WITHIN_S,
-        )
-
+    on = partial(stays_on, live, job)
     on(4, ENOUGH)
     (folder / "busy").touch()
     # A trial of 2 alone takes 4 turns: from the sixth on it has won.
@@ -112,13 +115,7 @@ def leaves_and_takes(live: Live, tmp_path: Path, core: int) -> None:
     words = ("-n", 1, "--sizes", "1,2", "--", "python", "-m", "tests.live.crowded", folder)
     job = live.submit(*words)
 
-    def on(size: int, turns: int = 1) -> None:
-        live.wait(
-            job,
-            lambda j: j["processors"] == size and j["sizes"][-1]["iterations"] >= turns,
-            WITHIN_S,
-        )
-
+    on = partial(stays_on, live, job)
     on(2, ENOUGH)
     with disturbed(core):
         on(1, 6)
