@@ -63,10 +63,15 @@ class Outlook:
         with_more = self.running().copy()
         with_more.add(now, end_of(job, now), more)
         after = self._planned([planned.job for planned in before.jobs], INF, with_more)
+        # Behind a job that drains the machine and never gets it now, nothing is planned.
         late = {planned.job.id: planned.start_s for planned in after.jobs}
         counts_now = self._dfs.count_start_now
         return [
-            Delay(planned.job.id, planned.job.spec, _delay(planned.start_s, late[planned.job.id]))
+            Delay(
+                planned.job.id,
+                planned.job.spec,
+                _delay(planned.start_s, late.get(planned.job.id, INF)),
+            )
             for planned in before.jobs
             if counts_now or planned.start_s > now
             if not planned.job.spec.user or planned.job.spec.user != job.spec.user

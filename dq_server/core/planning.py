@@ -186,7 +186,7 @@ def first_delayed(
     after = plan_starts(state, planned, now, depth=INF, taken=taken, **settings)  # type: ignore[arg-type]
     late = {start.job.id: start.start_s for start in after.jobs}
     for start in before.jobs:
-        delay_s = late[start.job.id] - start.start_s if start.start_s < INF else 0.0
+        delay_s = late.get(start.job.id, INF) - start.start_s if start.start_s < INF else 0.0
         if delay_s > ROUNDING_S:
             return start.job, delay_s
     return None

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from math import ceil
+from math import ceil, nextafter
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.ends import Ends, can_move, held_on
@@ -42,13 +42,15 @@ from dq_server.core.model.pool import (
     PoolOptions,
     Ticket,
     TicketState,
+    arrivals,
     possible,
+    prospect,
 )
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.scalability import RunTime
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.planning import INF, free
+from dq_server.core.planning import INF, free, running
 from dq_server.core.policies.shadow import Reservation, reserve
 from dq_server.core.pool_needs import wanted_for, with_hidden
 from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
@@ -174,9 +176,20 @@ class View:
     @property
     def spare(self) -> int:
         """Processors, idle or on their way, that nobody needs."""
-        growth = self.pool.growth
-        needed = self.demand.processors + self.demand.kept + self.renewal.needed
-        return self.supply - needed - (growth.more if growth else 0)
+        growth, waiting = self.pool.growth, self.demand.processors + self.demand.kept
+        needed = waiting + self.renewal.needed + (growth.more if growth else 0)
+        return int(min(self.supply - needed, self._unpromised() - waiting))
+
+    def _unpromised(self) -> float:
+        """Processors, once all that are on their way have come, that nobody holds or was promised
+        for any time after that."""
+        state, now = self.state, self.now
+        if not state.spoken_for:
+            return INF
+        there_s = max((at_s for at_s, _ in arrivals(state)), default=now)
+        most = running(state, now).max(max(there_s, nextafter(now, INF)), INF)
+        pending = self.pool.on_the_way() - sum(count for _, count in arrivals(state))
+        return prospect(state) + pending - most
 
     def alive(self) -> list[Ticket]:
         """Tickets of nodes that are there to stay, or will be."""
@@ -301,6 +314,8 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
     """Tickets to give back now, with the reasons. Their nodes are idle, or have not joined."""
     given: list[tuple[int, Reason]] = []
     options, now, spare, per_node = view.options, view.now, view.spare, view.per_node
+    # What some of the waiting jobs need has to be on new nodes, however much is idle.
+    unclaimed = view.coming - view.demand.lacking
     alive, up = len(view.alive()), 0
     idle: list[tuple[float, int, int, Ticket]] = []
     takes_s = view.pool.start_takes_s(options)
@@ -317,16 +332,16 @@ def to_give(view: View) -> list[tuple[int, Reason]]:
             if ticket.granted_s + options.start_within_s <= now:
                 waited_s = now - ticket.granted_s
                 given.append((number, because("pool_never_joined", waited_s=waited_s)))
-                alive, spare = alive - 1, spare - per_node
+                alive, spare, unclaimed = alive - 1, spare - per_node, unclaimed - per_node
         elif (
             ticket.state is TicketState.ASKED
             and _overdue(ticket, options, takes_s, now)
-            and spare >= per_node
+            and min(spare, unclaimed) >= per_node
             and alive > options.min
         ):
             waited_s = now - ticket.asked_s
             given.append((number, because("pool_withdrawn", waited_s=waited_s)))
-            alive, spare = alive - 1, spare - per_node
+            alive, spare, unclaimed = alive - 1, spare - per_node, unclaimed - per_node
     for since_s, _, number, ticket in sorted(idle, key=lambda found: found[:3]):
         count = len(view.state.processors.nodes[ticket.node].processors)
         useless = ticket.node in view.renewal.useless

@@ -5,11 +5,11 @@ it started them. `Following` is a scheduler whose policies answer as recorded (w
 processors, what a job was told at its remap point, who got what it asked for), and which accepts
 what was accepted. So the same state comes about, although nobody decides again.
 
-Features decide, too, and cannot be asked to answer as recorded. Where they lead elsewhere now the
-state is brought back to the facts at the end (`settle`): what has ended is ended, every accepted
-job is there, and a job whose start the state does not know as it happened is queued again. Its
-processes, of a start that counts no more, are ended by their agents, and its processors are
-vacating until then.
+Features decide, too, and cannot be asked to answer as recorded: whom they would start or kill now,
+and did not then, goes on as it was. Where they lead elsewhere the state is brought back to the
+facts at the end (`settle`): what has ended is ended, every accepted job is there, and a job whose
+start the state does not know as it happened is queued again. Its processes, of a start that counts
+no more, are ended by their agents, and its processors are vacating until then.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from dq_server.core.model.actions import (
     JobAccepted,
     JobFinished,
     JobRestarts,
+    KillJob,
     Outcome,
     StartJob,
 )
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Grant, Start, Verdict
-from dq_server.core.model.events import Event
+from dq_server.core.model.events import ArraySubmitted, Event, JobAttached, JobSubmitted
 from dq_server.core.model.fairness import Delay
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobSpec, JobState, Remap
 from dq_server.core.model.placing import claim
-from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
 from dq_server.core.policies.base import GrantPolicy, Policies, ResizePolicy, StartPolicy
 from dq_server.core.queue_again import queue_again
@@ -67,12 +68,32 @@ class Following(Scheduler):
     def turn(self, now: float) -> Turn:
         """As of every scheduler."""
         made = super().turn(now)
-        return _Followed(made.state, made.config, made.policies, made.features, made.now)
+        turn = _Followed(made.state, made.config, made.policies, made.features, made.now)
+        turn.recorded = self.recorded
+        return turn
 
     def follow(self, event: Event, now: float, recorded: Sequence[Action]) -> list[Action]:
         """Handle an event that led to these actions; returns what it leads to now."""
         self.recorded = recorded
+        if not self._numbered(event):
+            return list(recorded)
         return self.handle(event, now)
+
+    def _numbered(self, event: Event) -> bool:
+        """See to it that what is accepted gets the number that it got. False: it was accepted
+        before, and is forgotten here: there is nothing to do."""
+        if not isinstance(event, JobSubmitted | ArraySubmitted | JobAttached):
+            return True
+        # An array has the number before those of its jobs, which are accepted with it.
+        numbers = [a.job for a in self.recorded if isinstance(a, JobAccepted)]
+        numbers += [a.array for a in self.recorded if isinstance(a, ArrayAccepted)]
+        state, request = self.state, event.spec.request_id
+        number = min(numbers, default=state.next_job)
+        if number < state.next_job:
+            return state.by_request.get(request) == number
+        state.next_job = number
+        state.by_request.pop(request, None)
+        return True
 
     def plain(self) -> Scheduler:
         """The scheduler of this state that decides by itself."""
@@ -80,12 +101,23 @@ class Following(Scheduler):
 
 
 class _Followed(Turn):
-    """A turn in which what was accepted is accepted."""
+    """A turn in which what was accepted is accepted, and no feature starts or ends others."""
 
-    __slots__ = ()
+    __slots__ = ("recorded",)
+    recorded: Sequence[Action]
 
     def admit(self, spec: JobSpec, count: int = 1) -> None:
         """It was admitted by the rules of its time."""
+
+    def start(self, start: Start) -> None:
+        """Only who was started then."""
+        if any(isinstance(a, StartJob) and a.job == start.job.id for a in self.recorded):
+            super().start(start)
+
+    def kill(self, job: Job, reason: Reason, *, to: JobState = JobState.FAILED) -> None:
+        """Only who was killed then."""
+        if any(isinstance(a, KillJob | JobFinished) and a.job == job.id for a in self.recorded):
+            super().kill(job, reason, to=to)
 
 
 class _Starts(StartPolicy):

@@ -60,7 +60,7 @@ def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float
     assert before is not None
     end_s = _new_end(job, before, pending, turn.now)
     turn.charge(job)  # before its size changes: usage is size times time
-    job.resize, job.reserved = None, ()
+    _settled(job, pending)
     job.aborts = 0
     job.resizes += 1
     job.configuration = pending.target
@@ -87,6 +87,13 @@ def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float
     job.note(turn.now, "committed", reason)
     state.touch(job)
     turn.schedule()
+
+
+def _settled(job: Job, pending: PendingResize) -> None:
+    """Nothing is pending. What was granted to a job that shrank first stays reserved for it."""
+    job.resize = None
+    if pending.expand:
+        job.reserved = ()
 
 
 def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float) -> float:
@@ -118,7 +125,7 @@ def back_off(job: Job, failures: int) -> None:
 
 def abort(turn: Turn, job: Job, pending: PendingResize, why: str) -> None:
     assert job.configuration is not None
-    job.resize, job.reserved = None, ()
+    _settled(job, pending)
     if pending.target.size == job.size:
         # Another grid moves data only: if that failed once it is not worth another try.
         job.performance.bar(pending.target)

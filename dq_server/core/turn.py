@@ -24,7 +24,7 @@ from dq_server.core.model.actions import (
 )
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Ending, Start
-from dq_server.core.model.errors import InfeasibleRequest
+from dq_server.core.model.errors import InfeasibleRequest, InvalidSpec
 from dq_server.core.model.events import Event
 from dq_server.core.model.fitting import adapts
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobSpec, JobState, Stay
@@ -111,9 +111,12 @@ class Turn:
     def accepted_before(self, spec: JobSpec) -> bool:
         """Whether this is a submission said again: then its job is the answer once more."""
         known = self.state.by_request.get(spec.request_id) if spec.request_id else None
-        if known is not None:
-            self.actions.append(JobAccepted(known))
-        return known is not None
+        if known is None:
+            return False
+        if known not in self.state.jobs:
+            raise InvalidSpec(f"request {spec.request_id!r} was for array {known}: use another one")
+        self.actions.append(JobAccepted(known))
+        return True
 
     def admit(self, spec: JobSpec, count: int = 1) -> None:
         """Raise a SchedulerError if a job of this description can never run. Changes nothing.

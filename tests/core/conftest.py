@@ -38,14 +38,16 @@ def digests(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(autouse=True)
-def recorded(request: pytest.FixtureRequest, digests: dict[str, str]) -> Iterator[None]:
+def recorded(
+    request: pytest.FixtureRequest, digests: dict[str, str]
+) -> Iterator[recording.Recorder]:
     """See recording.py."""
-    if getattr(request.node.obj, "is_hypothesis_test", False):
-        yield
-        return
     recorder = recording.Recorder()
+    if getattr(request.node.obj, "is_hypothesis_test", False):
+        yield recorder
+        return
     with recorder.listening():
-        yield
+        yield recorder
     if not recorder.events:
         return
     name, digest = request.node.nodeid.removeprefix("tests/core/"), recorder.digest()

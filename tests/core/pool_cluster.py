@@ -55,7 +55,7 @@ class PoolCluster(Cluster):
     def wait(self, seconds: float) -> None:
         """Time passes, with a tick whenever the scheduler wants one."""
         end_s = self.now + seconds
-        for _ in range(1000):
+        for _ in range(3000):  # a late profile looks every second
             at_s = self.scheduler.next_wakeup(self.now)
             if at_s is None or at_s > end_s:
                 self.now = end_s

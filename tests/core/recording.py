@@ -46,6 +46,7 @@ class Recorder:
     def __init__(self) -> None:
         self.sum = hashlib.sha256()
         self.events = 0
+        self.story: list[tuple[float, Event, list[Action]]] = []
         self.seen: list[tuple[Scheduler, float]] = []
 
     @contextmanager
@@ -59,6 +60,7 @@ class Recorder:
             except SchedulerError as e:
                 self.add(event, now, type(e).__name__, str(e))
                 raise
+            self.story.append((now, event, actions))
             self.add(event, now, actions, scheduler.next_wakeup(now))
             if all(scheduler is not other for other, _ in self.seen):
                 self.seen.append((scheduler, now))

@@ -272,3 +272,14 @@ def test_an_invariant_that_is_broken_is_noticed(cluster: MakeCluster) -> None:
     array.left += 1
     array.spec = replace(array.spec, env={})
     c.scheduler.state.check()
+
+
+def test_a_request_is_of_a_job_or_of_an_array(cluster: MakeCluster) -> None:
+    """A job would have been told the number of the array, which is none of a job."""
+    c = cluster(2)
+    array, _ = submit(c, 2, request_id="r")
+    job = c.submit(1, request_id="q")
+    with pytest.raises(InvalidSpec, match=f"request 'r' was for array {array.id}"):
+        c.submit(1, request_id="r")
+    with pytest.raises(InvalidSpec, match=f"request 'q' was for job {job.id}"):
+        submit(c, 2, request_id="q")

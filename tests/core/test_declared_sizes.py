@@ -7,6 +7,7 @@ import pytest
 from dq_server.core.model import events as ev
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.points import Points
 from tests.core.cluster import Cluster, MakeCluster, state
 
 QUICK = {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0}
@@ -107,3 +108,17 @@ def test_a_drain_leads_an_evolving_job_to_such_a_size_only(cluster: MakeCluster)
     c.do(ev.DrainRequested("n04"))
     c.point(job, 1.0)
     assert job.size == 2
+
+
+def test_others_are_not_promised_a_size_that_is_gone(cluster: MakeCluster) -> None:
+    """The points of all jobs are kept as jobs change: this is such a change."""
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 3, 4)
+    c.point(job, 1.0, carry_out=False)
+    assert Points.of(c.scheduler.state).probing(job.id) == 0, "a resize is under way"
+    resize = job.resize
+    assert resize is not None
+    c.do(ev.ResizeAborted(job.id, job.instance, resize.resize_id, "no"))
+    assert Points.of(c.scheduler.state).probing(job.id) == 1
+    declare(c, job, 1, 4)
+    assert Points.of(c.scheduler.state).probing(job.id) == 3

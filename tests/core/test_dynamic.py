@@ -369,3 +369,45 @@ def test_one_thing_at_a_time_until_it_is_carried_out(cluster: MakeCluster) -> No
             act()
     c.do(ev.ResizeCommitted(a.id, a.instance, answer.resize_id, 0.1))
     assert ask(c, a, 2).what == "granted"
+
+
+def test_while_grants_are_paused_no_time_out_wants_a_tick(cluster: MakeCluster) -> None:
+    """A server that has just started would have asked for one after the other."""
+    c, a, *_ = fig_1(cluster, grant="dfs")
+    ask(c, a, 3, timeout_s=10.0)
+    assert c.scheduler.next_wakeup(c.now) == 10.0
+    c.do(ev.GrantsPaused(True, "the server starts"))
+    c.now = 20.0
+    wakeup_s = c.scheduler.next_wakeup(c.now)
+    assert wakeup_s is None or wakeup_s > c.now
+    c.do(ev.GrantsPaused(False))
+    assert answered(a).what == "rejected"
+
+
+def test_what_waits_behind_a_job_that_would_never_drain_is_delayed_for_ever(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(4, **BASE, grant="dfs", drain_priority=5, dfs=per_user(1.0))
+    a = c.submit(2, kind="evolving", user="alice", name="A")
+    c.submit(1, estimate_s=HOUR, user="bob")
+    c.submit(2, estimate_s=HOUR, user="carol", priority=5)
+    c.submit(1, estimate_s=HOUR, user="dora")
+    answer = ask(c, a, 1)
+    assert (answer.what, a.size) == ("rejected", 2)
+
+
+def test_a_request_waits_on_while_its_job_leaves_a_node(cluster: MakeCluster) -> None:
+    """Growing out of the way is not what it has asked for."""
+    c = cluster(5, **BASE, grant="dfs")
+    job = c.submit(3, 4, 5, start=3, kind="evolving", estimate_s=HOUR)
+    c.submit(1, estimate_s=HOUR)
+    c.point(job, 1.0)
+    assert ask(c, job, 2, timeout_s=100.0).what == "waiting"
+    c.do(ev.DrainRequested("n03"))
+    assert c.point(job, 1.0).what == "expand"
+    assert list(Waiting.of(c.scheduler.state).jobs) == [job.id]
+    assert c.point(job, 1.0).what == "shrink"
+    assert job.allocation == [0, 1, 4]
+    c.now = 200.0
+    c.do(ev.Tick())
+    assert answered(job).what == "rejected"

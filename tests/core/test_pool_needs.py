@@ -94,3 +94,23 @@ def test_what_is_on_its_way_is_not_asked_for_again() -> None:
     assert len(c.asked) == 1
     c.wait(30.0)
     assert len(c.asked) == 1
+
+
+def test_what_has_to_be_new_is_not_withdrawn_because_much_is_idle() -> None:
+    c = FurnishedPool(fixed=8, processors=1)
+    c.submit(2, needs=Needs(memory=GIB, constraint="big"))
+    assert c.asked == [(0.0, 1), (0.0, 2)]
+    c.wait(1000.0)
+    assert (len(c.asked), c.given) == (2, []), "an engine that takes its time keeps our place"
+
+
+def test_nodes_that_a_promised_profile_will_need_are_not_withdrawn() -> None:
+    """Nobody asks for them again as long as they are on their way: they are promised."""
+    c = PoolCluster(fixed=2, max=4, idle_s=10.0, start_s=20.0)
+    c.submit(2, estimate_s=HOUR_S)
+    profile = ((100, 1), (100, 3))
+    c.submit(1, 3, start=1, kind="evolving", profile=profile)
+    asked = len(c.asked)
+    assert asked > 0
+    c.wait(200.0)
+    assert (len(c.asked), c.given) == (asked, [])

@@ -382,3 +382,19 @@ def test_nobody_makes_room_for_a_profile_whose_start_is_promised(cluster: MakeCl
     head = c.submit(2, estimate_s=50.0)
     assert c.scheduler.state.head(c.now) is head
     assert c.point(job, 1.0).what == "shrink"
+
+
+def test_one_that_waits_for_a_node_to_be_empty_is_not_killed_for_what_it_holds(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(2, **EASY, profile_grace_s=5.0)
+    first = evolve(c, (10, 2))
+    second = evolve(c, (10, 2))
+    c.now = 10.0
+    c.do(ev.JobEnded(first.id, first.instance, 0), vacate=False)
+    assert Promise.of(second).behind_s == 10.0
+    c.now = 100.0
+    c.do(ev.Tick())
+    assert state(second) is JobState.QUEUED
+    c.do(ev.ProcessorsVacated(first.id))
+    assert second.allocation == [0, 1]

@@ -113,3 +113,17 @@ def test_an_earlier_start_has_no_say(cluster: MakeCluster) -> None:
     job = c.submit(1, 2, 4, start=4, protection=PARTNER)
     with pytest.raises(InvalidTransition):
         c.do(ev.RanksLost(job.id, 7, (0,)))
+
+
+def test_a_grant_outlives_the_shrink_to_the_survivors(cluster: MakeCluster) -> None:
+    """It was nobody's from then on."""
+    c = cluster(4, resize="none")
+    job = c.submit(1, 2, 3, start=2, kind="evolving", protection=PARTNER)
+    c.point(job, 1.0)
+    c.do(ev.DynamicRequested(job.id, job.instance, 1, 1))
+    answer = lost(c, job, 1)
+    c.do(ev.ResizeCommitted(job.id, job.instance, answer.resize_id, 0.1))
+    assert (job.size, job.reserved) == (1, (2,))
+    c.done[job.id] = answer.resize_id
+    assert c.point(job, 1.0).what == "expand"
+    assert (job.allocation, job.reserved) == ([0, 2], ())

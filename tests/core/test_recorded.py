@@ -161,3 +161,26 @@ def test_jobs_of_an_array_that_are_not_there_are_lost() -> None:
     facts = Facts()
     facts.take_in(ev.Tick(), [ArrayAccepted(5, (6, 7))], ())
     assert facts.lost(c.scheduler.state) == [6, 7]
+
+
+def test_what_is_forgotten_here_keeps_its_number_there() -> None:
+    """A request said again after its job was forgotten is a new one, in one of the two only."""
+    c = Told(1, keep_ended=0)
+    first = c.submit(1, request_id="r")
+    c.end(first)
+    second = c.submit(1, request_id="r")
+    third = c.submit(1)
+    assert (first.id, second.id, third.id) == (1, 2, 3)
+    following = c.followed(keep_ended=10)
+    assert sorted(following.state.jobs) == [1, 2, 3]
+    assert following.state.by_request == {"r": 2}
+
+
+def test_what_is_known_there_and_forgotten_here_is_not_another_job() -> None:
+    c = Told(1, keep_ended=10)
+    first = c.submit(1, request_id="r")
+    c.end(first)
+    assert c.submit(1, request_id="r") is first
+    waits = c.submit(1)
+    following = c.followed(keep_ended=0)
+    assert sorted(following.state.jobs) == [waits.id]

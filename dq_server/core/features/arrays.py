@@ -93,6 +93,8 @@ class Arrays(Feature):
         if before in known:
             turn.actions.append(ArrayAccepted(before, tuple(known[before].jobs)))
             return
+        if before is not None:
+            raise InvalidSpec(f"request {spec.request_id!r} was for job {before}: use another one")
         _check(event)
         turn.admit(spec, len(event.indices))
         _forget_old(state)

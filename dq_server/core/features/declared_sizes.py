@@ -31,6 +31,7 @@ class DeclaredSizes(Feature):
         if event.sizes == job.spec.declared:
             return
         job.spec = _narrowed(job, event.sizes)
+        turn.state.touch(job)
         if job.wanted is not None and not job.spec.runs_on(job.wanted.size):
             job.wanted = None
         known = ", ".join(str(c.size) for c in job.spec.configurations)

@@ -136,7 +136,9 @@ class Requests(Feature):
         return []
 
     def deadline(self, turn: Turn) -> Iterable[float]:
-        """Time-outs of the requests that wait; a scheduling pass answers them."""
+        """Time-outs of the requests that wait; a scheduling pass answers them, if one is made."""
+        if turn.state.paused:
+            return
         for job in Waiting.of(turn.state).jobs.values():
             request = Asked.of(job).request
             if request is not None and request.deadline_s < INF and job.resize is None:
@@ -178,11 +180,12 @@ class Requests(Feature):
         return Verdict(None, because("dyn_asks_itself"))
 
     def resize_granted(self, turn: Turn, job: Job) -> None:
-        """What was asked for is now a pending resize."""
+        """What was asked for is now a pending resize; one that waits was not, and waits on."""
         if job.spec.kind is JobKind.EVOLVING and job.resize is not None:
             asked = Asked.of(job)
             if job.resize.expand:
-                asked.request = None
+                if asked.request is not None and asked.request.granted:
+                    asked.request = None
             else:
                 asked.release = None
 

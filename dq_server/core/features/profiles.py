@@ -453,8 +453,8 @@ def _overstays(turn: Turn, job: Job) -> Reason | None:
 
 def _kill_s(turn: Turn, job: Job) -> float | None:
     behind_s = Promise.of(job).behind_s
-    if behind_s is None or turn.state.paused:
-        return None
+    if behind_s is None or turn.state.paused or job.state not in ACTIVE:
+        return None  # one that waits holds nothing: it is behind because others are
     if job.resize is not None and not job.resize.expand:  # it is about to release them
         behind_s = max(behind_s, job.resize.granted_s)
     return behind_s + turn.options(ProfileOptions).grace_s

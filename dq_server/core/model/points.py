@@ -205,7 +205,8 @@ class Points(Derived):
 def _basis(job: Job) -> tuple[object, ...]:
     """All that `_points` goes by, in copies."""
     data = job.performance
-    return (job.configuration, job.settle > 0, data.sweet_spot, data.known.copy(), data.kept.copy())
+    known, kept = data.known.copy(), data.kept.copy()
+    return job.spec, job.configuration, job.settle > 0, data.sweet_spot, known, kept
 
 
 def _points(job: Job, basis: tuple[object, ...]) -> _Own:
