@@ -69,7 +69,7 @@ class Following(Scheduler):
         """As of every scheduler."""
         made = super().turn(now)
         turn = _Followed(made.state, made.config, made.policies, made.features, made.now)
-        turn.recorded = self.recorded
+        turn.recorded, turn.decided = self.recorded, True
         return turn
 
     def follow(self, event: Event, now: float, recorded: Sequence[Action]) -> list[Action]:

@@ -55,6 +55,7 @@ class Turn:
     actions: list[Action] = field(default_factory=list)
     pass_wanted: bool = False
     batched: bool = False  # the pass comes after all events of this instant, not before
+    decided: bool = False  # it follows records: whether somebody may is not asked again
     doomed: deque[tuple[Job, JobState, Reason]] = field(default_factory=deque)
 
     def options(self, kind: type[_O]) -> _O:

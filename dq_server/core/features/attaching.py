@@ -20,7 +20,7 @@ from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InsufficientResources, InvalidSpec
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import Job, JobSpec, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.records import Record
@@ -48,12 +48,11 @@ class Attaching(Feature):
         if turn.accepted_before(spec):
             return
         _validate(event)
-        turn.ask_features(spec)
-        for feature in turn.features["not_now"]:
-            reason = feature.not_now(turn, spec)
-            if reason is not None:
-                raise InsufficientResources(reason.text)
+        if not turn.decided:
+            _ask(turn, spec)
         idle, processors = state.idle, _room(turn, event)
+        if not turn.decided:
+            _check_promises(turn, spec, len(processors))
         job = turn.accept(spec)
         for feature in turn.features["entered"]:
             feature.entered(turn, job)
@@ -86,9 +85,35 @@ def _validate(event: ev.JobAttached) -> None:
         raise InvalidSpec("a program that somebody else started cannot be restarted: no protection")
 
 
+def _ask(turn: Turn, spec: JobSpec) -> None:
+    """Raise a SchedulerError if a feature refuses the job, for ever or for now."""
+    turn.ask_features(spec)
+    for feature in turn.features["not_now"]:
+        reason = feature.not_now(turn, spec)
+        if reason is not None:
+            raise InsufficientResources(reason.text)
+
+
+def _check_promises(turn: Turn, spec: JobSpec, size: int) -> None:
+    """InsufficientResources, with the figures, if others were promised what it runs on."""
+    state, now, planned_s = turn.state, turn.now, spec.planned_s
+    end_s = INF if planned_s is None else now + planned_s
+    usable = free(state, now, end_s)
+    if size > usable:
+        raise InsufficientResources(
+            f"it needs {size} processors: of the {state.idle} idle ones {usable} are not promised"
+        )
+    late = first_delayed(state, turn.config, now, size, end_s)
+    if late is not None:
+        raise InsufficientResources(
+            f"it needs {size} processors, {state.idle} are idle, but job {late[0].id}, which waits,"
+            f" would start {_how_late(late[1])}"
+        )
+
+
 def _room(turn: Turn, event: ev.JobAttached) -> tuple[int, ...]:
     """The processor of each rank; InsufficientResources, with the figures, if there are too few."""
-    state, pool, size = turn.state, turn.state.processors, len(event.pids)
+    state, pool = turn.state, turn.state.processors
     if state.paused:
         raise InsufficientResources(f"nothing is granted at the moment: {state.paused}")
     spare = [[p for p in pool.idle if pool.node_of[p] in nodes] for nodes in map(set, event.places)]
@@ -97,19 +122,6 @@ def _room(turn: Turn, event: ev.JobAttached) -> tuple[int, ...]:
         if count > idle:
             nodes = _named(event.places[place])
             raise InsufficientResources(f"its {count} ranks run on {nodes}: {idle} idle processors")
-    planned_s = event.spec.planned_s
-    end_s = INF if planned_s is None else turn.now + planned_s
-    usable = free(state, turn.now, end_s)
-    if size > usable:
-        raise InsufficientResources(
-            f"it needs {size} processors: of the {state.idle} idle ones {usable} are not promised"
-        )
-    late = first_delayed(state, turn.config, turn.now, size, end_s)
-    if late is not None:
-        raise InsufficientResources(
-            f"it needs {size} processors, {state.idle} are idle, but job {late[0].id}, which waits,"
-            f" would start {_how_late(late[1])}"
-        )
     mine = [iter(processors) for processors in spare]
     return tuple(next(mine[place]) for place in event.place_of)
 
