@@ -12,11 +12,11 @@ the same run:
 * ``exec``: the job's ranks are executed by their keeper;
 * ``starter``: they are forked from it.
 
-``decided → turn``: from the server's answer to the first turn at the new size. ``lost``: all time
-since the answer that is not the undisturbed time of the turns done meanwhile. ``pause``: the
-longest stop of the application, at the remap point where the ranks join. On a machine with fewer
-cores than ranks the start of n ranks takes processors away from the application: ``limit`` is the
-processor time of MPI_Init in the new ranks, shared by all cores.
+``decided → turn``: from the server's decision, as `dq why` dates it, to the first turn at the new
+size. ``lost``: all time since then that is not the undisturbed time of the turns done meanwhile.
+``pause``: the longest stop of the application, at the remap point where the ranks join. On a
+machine with fewer cores than ranks the start of n ranks takes processors away from the application:
+``limit`` is the processor time of MPI_Init in the new ranks, shared by all cores.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from harness.commands import ROOT, CommandLine
 from harness.live import asked
 
 LIMIT_S = 120.0
+CALM_TURNS = 15  # before a resize: what a turn costs undisturbed
 INIT_CPU_S = 0.032  # MPI_Init of one rank on a quiet core: UCX opens its memory and devices
 Figures = dict[str, float]
 Key = tuple[str, int, int]  # way, megabytes, n
@@ -62,6 +63,27 @@ def plain(n: int) -> float:
     return float(done.stdout)
 
 
+def account(turns: list[list[float]], decided_s: float) -> Figures:
+    """What a resize cost that was decided at a time. The last turn is the first at the new size.
+
+    Each turn: when it began, the time since the turn before, its work, the ranks.
+    """
+    first = next(
+        k for k, (began_s, _, work_s, _) in enumerate(turns) if began_s + work_s > decided_s
+    )
+    first = max(1, min(first, len(turns) - 1))
+    calm = turns[max(0, first - CALM_TURNS) : first]
+    gap_s = statistics.median(gap_s for _, gap_s, _, _ in calm)
+    work_s = statistics.median(work_s for _, _, work_s, _ in calm)
+    took_s, during = turns[-1][0] - decided_s, turns[first:-1]
+    return {
+        "decided_s": took_s,
+        "lost_s": took_s - len(during) * (gap_s + work_s) - gap_s,
+        "pause_s": turns[-1][1] - gap_s,
+        "turns": len(during),
+    }
+
+
 class Job:
     """A job on a cluster that is resized by its user."""
 
@@ -75,12 +97,22 @@ class Job:
 
     def there_and_back(self) -> list[dict[str, Any]]:
         """Grow once and shrink again; what both cost."""
+        found = []
         for target in (2 * self._n, self._n):
             self._line.call(m.Resize(self.id, target), 10)
             self._until(lambda job, to=target: job["processors"] == to and not job["resizing"])
             time.sleep(0.6)  # turns at the new size, undisturbed
-        lines = (self.folder / "resizes").read_text().splitlines()
-        return [json.loads(line) for line in lines[-2:]]
+            told = json.loads((self.folder / "resizes").read_text().splitlines()[-1])
+            moved = {"redistribution_s": told["redistribution_s"]}
+            found.append({**account(told["turns"], self._decided_s()), **moved})
+        return found
+
+    def _decided_s(self) -> float:
+        """When the server has decided the last resize."""
+        reply = self._line.call(m.WhyQuery(self.id), 10)
+        assert isinstance(reply, m.Data)
+        story = reply.data["story"]
+        return float([d["time_s"] for d in story if d["what"] in ("expand", "shrink")][-1])
 
     def end(self) -> None:
         """Let it end by itself; it checks its matrix."""
