@@ -15,7 +15,10 @@ from types import FrameType
 from mpi4py import MPI
 
 # Not resolved: frames have names as they were imported by.
-_OWN = str(Path(__file__).parent.absolute()) + os.sep
+_OWN = tuple(
+    str(Path(__file__).parent.parent.absolute() / name) + os.sep
+    for name in ("resize_lib", "dq_client")
+)
 _INSTALLED = tuple(
     str(Path(path).absolute()) + os.sep
     for path in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
@@ -38,7 +41,7 @@ def caller(frame: FrameType | None = None) -> str:
         name = at.f_code.co_filename
         if is_program(name):
             return f"{short_path(name)}:{at.f_lineno}"
-        if not installed and not name.startswith((_OWN, "<frozen")):
+        if not installed and not name.startswith((*_OWN, "<frozen")):
             installed = f"{short_path(name)}:{at.f_lineno}"
         at = at.f_back
     return installed or "?"
@@ -46,7 +49,7 @@ def caller(frame: FrameType | None = None) -> str:
 
 def is_program(path: str) -> bool:
     """Whether a source file is the application's, not a package's or Python's."""
-    return not path.startswith((_OWN, *_INSTALLED, "<frozen"))
+    return not path.startswith((*_OWN, *_INSTALLED, "<frozen"))
 
 
 def short_path(path: str) -> str:

@@ -109,15 +109,18 @@ def _refuse(name: str) -> NoReturn:
     )
 
 
-def install(module: Any = MPI) -> None:
-    """Let `MPI.COMM_WORLD` be guarded, and what programs have named so already. Repeatable."""
+def install(module: Any = MPI, *, named: bool = True) -> None:
+    """Let `MPI.COMM_WORLD` be guarded, and what programs have named so already. Repeatable.
+
+    named: whether there may be such names; to look for them takes some 4 ms.
+    """
     original = module.COMM_WORLD
     # A program may initialise MPI by itself, later: then its session does this.
     if isinstance(original, World) or not MPI.Is_initialized() or MPI.Is_finalized():
         return
     world = World(original)
     module.COMM_WORLD = world
-    for other in list(sys.modules.values()):
+    for other in list(sys.modules.values()) if named else ():
         names = getattr(other, "__dict__", None)
         if not isinstance(names, dict) or getattr(other, "__name__", "") == module.__name__:
             continue

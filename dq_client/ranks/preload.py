@@ -60,7 +60,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             # Before the program can name COMM_WORLD something of its own.
             guard = self.hidden.get("resize_lib.world_guard")
             if guard is not None:
-                guard.install(module)
+                guard.install(module, named=False)
             return
         importlib.import_module(MPI)  # as the import of the real one does
         # All of the package at once: its modules know each other already.
