@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -58,6 +59,21 @@ def test_the_results_are_those_of_the_scheduler(name: str, policy: str) -> None:
     assert text(by_counts.run()) == text(by_events)
     assert by_counts.submitted == len(log)
     assert by_events.backfilled > 0 or policy == "fcfs"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ties_are_broken_alike(seed: int) -> None:
+    """Jobs of a few different lengths that come at the same seconds, on a machine of six nodes."""
+    rng, nodes, count = Random(seed), 6, 150
+    submits = sorted(float(rng.randrange(count)) for _ in range(count))
+    runs = [float(rng.choice((1, 2, 3, 5, 8))) for _ in range(count)]
+    estimates = [run + rng.choice((0, 0, 1, 5)) for run in runs]
+    sizes = [rng.randint(1, nodes) for _ in range(count)]
+    log = RigidWorkload("ties", submits, runs, sizes, estimates)
+    for policy in ("easy", "fcfs"):
+        config = SchedulerConfig(start=policy, resize="none")
+        made = [Simulation(log, nodes, config, by_events=by_events) for by_events in (False, True)]
+        assert text(made[0].run()) == text(made[1].run())
 
 
 def test_a_smaller_machine_leaves_the_same_jobs_out() -> None:
