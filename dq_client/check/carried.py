@@ -291,8 +291,9 @@ def _times(around: ast.AST) -> set[str]:
     given: list[tuple[set[str], ast.expr]] = []
     for node in ast.walk(around):
         if isinstance(node, ast.Assign | ast.AugAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            given.append(({_place(t) or dotted(t) for t in targets} - {""}, node.value))
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for each, value in _pairs(target, node.value):
+                    given.append(({_place(each) or dotted(each)} - {""}, value))
         elif isinstance(node, ast.Call) and node.args:  # took_s.append(...)
             name, _, method = dotted(node.func).rpartition(".")
             if name and method in GROWS:
@@ -301,6 +302,16 @@ def _times(around: ast.AST) -> set[str]:
     while more := {n for names, value in given if _is_time(value, found) for n in names} - found:
         found |= more
     return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is given to what: `a, b = x, y` are two assignments."""
+    if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            for each, its in zip(target.elts, value.elts, strict=True):
+                yield from _pairs(each, its)
+        return
+    yield target, value
 
 
 def _is_time(value: ast.expr, times: set[str]) -> bool:

@@ -126,6 +126,13 @@ RIGHT = [
             "all_took.append(took)"
         )
     ),
+    program(
+        "rows = []\n"
+        + turns(
+            "began, at = time.perf_counter(), time.time()\nrows.append((at, rs.size))\n"
+            "if rows[-1] != rows[-2]:\n    rows = [rows[-1]]"
+        )
+    ),
     program(turns("model = Model()\nmodel.t = 1\nmodel.t += 1"), "from m import Model\n"),
     program("y = rs.array('y', 9)\n" + turns("u, v = (x, y) if turn % 2 else (y, x)")),
     program(turns("x.local = x.local + 1\nx.local[0] += 1")),
