@@ -47,6 +47,9 @@ class Life(PoolCluster):
         self.leaving: list[VacateProcessors] = []  # not vacated yet
         self.arrays: list[int] = []
         self.numbers: dict[tuple[int, int, str], int] = {}  # the last of what a start counts
+        # Each life has some things often and others never.
+        self.tastes: dict[str, float] = {}
+        self.weights = [weight * self.rng.choice((0.3, 1.0, 3.0)) for weight in ODDS.values()]
         super().__init__(config=drawn_settings(self.rng), **drawn_pool(self.rng))
         for n in range(self.rng.randint(2, 4)):
             self.node(f"n{n + 1:02}")
@@ -63,6 +66,11 @@ class Life(PoolCluster):
 
     def chance(self, share: float) -> bool:
         return self.rng.random() < share
+
+    def likes(self, what: str) -> bool:
+        if what not in self.tastes:
+            self.tastes[what] = self.rng.choice((0.0, 0.1, 0.2, 0.5))
+        return self.chance(self.tastes[what])
 
     def one(self, *states: JobState) -> Job:
         """A job in one of these states, or active; IndexError if there is none."""
@@ -153,41 +161,42 @@ class Life(PoolCluster):
         """What any job may say of itself."""
         rng, more = self.rng, dict[str, Any]()
         more["user"] = rng.choice(USERS)
-        if self.chance(0.8):
+        if not self.likes("no estimates"):
             more["estimate_s"] = rng.uniform(5.0, 120.0)
-        if self.chance(0.2):
+        if self.likes("walltimes"):
             more["walltime_s"] = rng.uniform(20.0, 200.0)
-        if self.chance(0.15):
+        if self.likes("priorities"):
             more["priority"] = rng.randint(-3, 7)
-        if self.chance(0.1):
+        if self.likes("holds"):
             more["hold"] = True
-        if self.chance(0.15) and self.scheduler.state.jobs:
+        if self.likes("dependencies") and self.scheduler.state.jobs:
             way = rng.choice(("after", "after_any", "after_not"))
             more[way] = (rng.choice(list(self.scheduler.state.jobs)),)
-        if self.chance(0.15):
+        if self.likes("needs"):
             constraint = rng.choice(("", "big", "big&fast", "fast|big"))
             more["needs"] = Needs(rng.choice((0, 2 * GIB)), rng.choice((0, 0, 1)), constraint)
-        if self.chance(0.25):
+        if self.likes("protection"):
             every_s = rng.choice((None, 5.0))
             more["protection"] = Protection(rng.choice(("disk", "partner")), every_s=every_s)
-        if self.chance(0.2):
+        if self.likes("applications"):
             more["application"] = rng.choice(("solver", "filter"))
-        if self.chance(0.15):
+        if self.likes("requests"):
             more["request_id"] = f"r{rng.randrange(10)}"
-        if self.chance(0.1):
+        if self.likes("reservations"):
             more["reservation"] = rng.choice(("lunch", "night"))
         return more
 
     def submitted(self) -> None:
         rng, more = self.rng, self.common()
-        match rng.randrange(8):
-            case 0 | 1:
+        kinds = [kind for kind in range(5) if self.likes(f"kind {kind}")] or [4]
+        match rng.choice(kinds):
+            case 0:
                 self.submit(rng.randint(1, 6), **rng.choice(RIGID_EXTRAS), **more)
-            case 2:
+            case 1:
                 self.submit(*CHAINS[1], start=rng.randint(1, 6), kind="moldable", **more)
-            case 3:
+            case 2:
                 self.submit(*CHAINS[1], start=rng.randint(1, 6), kind="evolving", **more)
-            case 4:
+            case 3:
                 profile = rng.choice(PROFILES)
                 sizes = sorted({size for _, size in profile})
                 start = profile[0][1]
@@ -369,7 +378,7 @@ class Life(PoolCluster):
 
     def happens(self) -> None:
         """One event; what is not legal is refused, what is not there does nothing."""
-        (what,) = self.rng.choices(HAPPENINGS, WEIGHTS)
+        (what,) = self.rng.choices(list(ODDS), self.weights)
         self.now += self.rng.expovariate(1.0)
         try:
             what(self)
@@ -406,4 +415,3 @@ ODDS: dict[Callable[[Life], None], float] = {
     Life.ticket_goes_on: 6,
     Life.ticket_fails: 1.5,
 }
-HAPPENINGS, WEIGHTS = list(ODDS), list(ODDS.values())

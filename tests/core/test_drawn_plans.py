@@ -6,7 +6,6 @@ a plan makes is compared, with the digests of recording.py.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from math import inf
 from random import Random
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from dq_server.core.evolution import (
     FIT_RULES,
     EvolutionProfile,
-    InfeasibleProfileError,
     OnlinePlanner,
     map_nodes,
     measure,
@@ -62,17 +60,20 @@ def test_plans_of_applications_that_come_and_go(recorded: Recorder, seed: int) -
     planner = OnlinePlanner(nodes, rule, 0, rng.choice((0, 4, 15, inf)))
     for app in range(40):
         now += rng.choice((0, 0, 1, 3, 8))
-        with suppress(SchedulerError):  # one that is due to be told something has to be told first
+        at, planned = (now - 5 if rng.random() < 0.1 else now), present.copy()
+        try:
             match rng.randrange(4):
                 case 0 if present:
                     leaver = present.pop(rng.randrange(len(present)))
-                    recorded.add(str(planner.remove(leaver, now)))
+                    recorded.add(str(planner.remove(leaver, at)))
                 case 1:
-                    planner.advance(now)
+                    planner.advance(at)
                 case _:
-                    with suppress(InfeasibleProfileError):
-                        planner.submit(app, drawn_profile(rng, nodes + 1), now)
-                        present.append(app)
+                    planner.submit(app, drawn_profile(rng, nodes + 1), at)
+                    present.append(app)
+        except SchedulerError as refused:  # it cannot run here, or the time is over
+            present = planned
+            recorded.add(str(refused))
         recorded.add(now, [planner.scheduled(a) for a in present], planner.waiting(now))
         recorded.add(str(planner.resource), planner.next_reveal())
 
