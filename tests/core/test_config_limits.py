@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
+from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.fairness import DfsConfig, DfsLimits
 from dq_server.core.model.options import TABLES
+from dq_server.core.model.pool import NODES_MAX
+from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.policies.order_priority import PriorityConfig
 from dq_server.core.settings import check, configured, from_recorded
 
 INF = float("inf")
+WEEK_S, YEAR_S = 7 * 86400.0, 365 * 86400.0
+QUOTAS = ("processors", "jobs", "queued", "hours")
 MEBF = {"resize": "spare", "start": "easy"}
 
 
@@ -44,6 +49,24 @@ MEBF = {"resize": "spare", "start": "easy"}
         {"dfs": DfsConfig(interval_s=0.5, decay=0.0)},
         {"dfs": DfsConfig(decay=1.0, reservation_delay_depth=1)},
         {"dfs": DfsConfig(user={"ada": DfsLimits(single_delay_s=0.0, target_delay_s=0.5)})},
+        *({"spot": {"retry": 1}}, {"spot": {"growth": 1.0}}, {"spot": {"share": 0.999}}),
+        *({"spot": {"share": 0.001}}, {"spot": {"window": 8}}, {"spot": {"window": 100}}),
+        *(
+            {"watch": {"limit_s": 0.001}},
+            {"watch": {"action": "warn"}},
+            {"watch": {"action": "kill"}},
+        ),
+        *({"nodes": {"leave_within_s": 0.0}}, {"nodes": {"end_lead_s": WEEK_S}}),
+        *({"meetings": {"most": 1}}, {"drain_priority": 0}, {"sweet_spot": "tracked"}),
+        *({"pool": {"max": NODES_MAX}}, {"pool": {"min": 2, "max": 2}}, {"pool": {"depth": 1}}),
+        *({"pool": {"idle_s": 0.0}}, {"pool": {"start_s": 0.0}}, {"pool": {"start_within_s": 1.0}}),
+        *({"pool": {"retry_s": 1.0, "retry_max_s": 1.0}}, {"pool": {"lasts_s": 1.0}}),
+        *({"pool": {"idle_s": YEAR_S}}, {"pool": {"lasts_s": YEAR_S}}, {"pool": {"gain": 0.999}}),
+        *({"pool": {"gain": 0.0}}, {"pool": {"shape": {"processors": 1}}}),
+        {"pool": {"shape": {"processors": NODES_MAX}}},
+        *({"quotas": {"user": {"ada": {name: 0}}}} for name in QUOTAS),
+        {"quotas": {"user": {"*": {"window_s": 0.001}}}},
+        {"quotas": {"group": {"g": {"members": ["ada"], "jobs": 1}}}},
     ],
     ids=str,
 )
@@ -89,12 +112,39 @@ def test_the_last_figure_that_makes_sense_is_accepted(good: dict[str, Any]) -> N
         {"dfs": DfsConfig(reservation_delay_depth=0)},
         {"dfs": DfsConfig(user={"ada": DfsLimits(single_delay_s=-0.5)})},
         {"dfs": DfsConfig(qos={"*": DfsLimits(target_delay_s=INF)})},
+        *({"spot": {"retry": 0}}, {"spot": {"growth": 0.999}}, {"spot": {"share": 0.0}}),
+        *({"spot": {"share": 1.0}}, {"spot": {"window": 7}}, {"spot": {"window": 101}}),
+        *({"watch": {"limit_s": 0.0}}, {"watch": {"action": "wait"}}),
+        *({"nodes": {"leave_within_s": -0.5}}, {"nodes": {"leave_within_s": WEEK_S + 1}}),
+        *({"nodes": {"end_lead_s": -0.5}}, {"nodes": {"end_lead_s": WEEK_S + 1}}),
+        *({"meetings": {"most": 0}}, {"sweet_spot": "kept"}, {"threshold": 1.5}),
+        *({"pool": {"max": -1}}, {"pool": {"max": NODES_MAX + 1}}, {"pool": {"min": 3, "max": 2}}),
+        *({"pool": {"min": -1}}, {"pool": {"depth": 0}}, {"pool": {"idle_s": -0.5}}),
+        *({"pool": {"start_s": -0.5}}, {"pool": {"start_within_s": 0.999}}),
+        *({"pool": {"retry_s": 0.999}}, {"pool": {"retry_s": 5.0, "retry_max_s": 4.999}}),
+        *({"pool": {"retry_max_s": YEAR_S + 1}}, {"pool": {"lasts_s": 0.999}}),
+        *({"pool": {"lasts_s": YEAR_S + 1}}, {"pool": {"idle_s": YEAR_S + 1}}),
+        *({"pool": {"gain": -0.001}}, {"pool": {"gain": 1.0}}),
+        *({"pool": {"shape": {"processors": n}}} for n in (0, NODES_MAX + 1)),
+        *({"quotas": {"user": {"ada": {name: -1}}}} for name in QUOTAS),
+        *({"quotas": {"user": {"ada": {"window_s": value}}}} for value in (0.0, INF)),
+        {"quotas": {"user": {"ada": {"hours": INF}}}},
+        {"quotas": {"user": {"ada": {"members": ["bob"]}}}},
+        {"quotas": {"group": {"g": {"jobs": 1}}}},
+        {"quotas": {"group": {"*": {"members": ["ada"]}}}},
+        *({"spot": {"retry": "often"}}, {"pool": {"min": [1]}}, {"spot": {"unheard": 1}}),
     ],
     ids=str,
 )
 def test_the_first_figure_that_makes_none_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         check(configured(**bad))
+
+
+def test_options_of_a_journal_that_have_another_type_now_are_refused_with_their_table() -> None:
+    config = SchedulerConfig(options={"spot": {"retry": "often"}})
+    with pytest.raises(ConfigError, match=r"\[scheduler.spot\]"):
+        config.of(SpotOptions)
 
 
 FAR = """
