@@ -84,8 +84,8 @@ def drawn_settings(rng: Random) -> dict[str, Any]:
 
 
 def drawn_pool(rng: Random) -> dict[str, Any]:
-    """Options of a pool; in most lives there is none."""
-    if rng.random() < 0.65:
+    """Options of a pool; in half of all lives there is none."""
+    if rng.random() < 0.5:
         return {}
     drawn = {name: rng.choice(some) for name, some in POOL.items()}
     return {"max": rng.randint(1, 4), "processors": rng.randint(1, 4), **drawn}
