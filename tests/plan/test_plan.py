@@ -172,6 +172,8 @@ def test_processes_that_stay_put_count_by_the_rank_map() -> None:
     plan = chain_plan((1, 2), (1, 2))
     assert plan.bytes_that_change_process((0, 1), (0, 1)) == 0
     assert plan.bytes_that_change_process((0, 1), (1, 0)) == plan.bytes_total
+    assert plan.bytes_that_change_process((1, 0)) == plan.bytes_total, "the others as numbered"
+    assert plan.bytes_that_change_process(None, (1, 0)) == plan.bytes_total
 
 
 def test_the_estimate_is_the_busiest_process() -> None:
@@ -184,6 +186,21 @@ def test_the_estimate_is_the_busiest_process() -> None:
 
 def test_a_plan_is_remembered() -> None:
     assert chain_plan((2, 2), (2, 3)) is chain_plan((2, 2), (2, 3))
+
+
+def test_ranks_that_share_an_axis_only_have_nothing_to_hand_over() -> None:
+    layout = BlockCyclic(2, 2, 1, 1)
+    plan = plan_redistribution(layout, ProcessGrid(2, 2), layout, ProcessGrid(1, 4), 8)
+    transfer = plan.transfer(0, 1)
+    assert (transfer.items, transfer.box) == (0, ((), ()))
+
+
+@pytest.mark.parametrize("itemsize", [-1, -8])
+def test_items_of_less_than_no_bytes_are_refused(itemsize: int) -> None:
+    layout, grid = Block1D(8), ProcessGrid(2, 1)
+    with pytest.raises(InvalidRedistributionError, match="bytes"):
+        plan_redistribution(layout, grid, layout, grid, itemsize)
+    assert plan_redistribution(layout, grid, layout, grid, 0).bytes_total == 0
 
 
 def test_different_global_shapes_are_refused() -> None:
