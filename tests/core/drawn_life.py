@@ -35,7 +35,7 @@ CHAINS: tuple[tuple[int | str, ...], ...] = (
     (1, 3),
 )
 PROFILES = (((10, 1), (20, 3), (10, 2)), ((5, 2), (30, 4)), ((40, 1), (10, 4), (20, 1)))
-RIGID_EXTRAS: tuple[dict[str, Any], ...] = ({}, {}, {"retry": 2}, {"label": True}, {"input": "/in"})
+RIGID_EXTRAS: tuple[dict[str, Any], ...] = ({}, {}, {"label": True}, {"input": "/in"})
 
 
 class Life(PoolCluster):
@@ -178,6 +178,8 @@ class Life(PoolCluster):
         if self.likes("protection"):
             every_s = rng.choice((None, 5.0))
             more["protection"] = Protection(rng.choice(("disk", "partner")), every_s=every_s)
+        if self.likes("retries"):
+            more["retry"] = rng.randint(1, 2)
         if self.likes("applications"):
             more["application"] = rng.choice(("solver", "filter"))
         if self.likes("requests"):
@@ -211,9 +213,7 @@ class Life(PoolCluster):
 
     def array(self) -> None:
         rng, only = self.rng, configuration(self.rng.randint(1, 2))
-        spec = JobSpec(
-            "sweep", JobKind.RIGID, only, (only,), retry=rng.randrange(2), **self.common()
-        )
+        spec = JobSpec("sweep", JobKind.RIGID, only, (only,), **self.common())
         indices = tuple(range(rng.randint(1, 5)))
         actions = self.do(ev.ArraySubmitted(spec, indices, rng.randrange(3)))
         self.arrays += [a.array for a in actions if isinstance(a, ArrayAccepted)]
