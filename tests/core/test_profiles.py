@@ -398,3 +398,16 @@ def test_one_that_waits_for_a_node_to_be_empty_is_not_killed_for_what_it_holds(
     assert state(second) is JobState.QUEUED
     c.do(ev.ProcessorsVacated(first.id))
     assert second.allocation == [0, 1]
+
+
+def test_one_that_is_tried_again_is_promised_another_start(cluster: MakeCluster) -> None:
+    c = cluster(3, **EASY)
+    job = evolve(c, (10, 1), (10, 3), retry=1)
+    c.submit(2, estimate_s=5.0)
+    c.now = 4.0
+    c.do(ev.JobEnded(job.id, job.instance, 1), vacate=False)
+    assert state(job) is JobState.RESTARTING
+    assert Promise.of(job).scheduled is None
+    c.now = 6.0
+    c.do(ev.ProcessorsVacated(job.id))
+    assert (state(job), promised(job).start_s, job.retries) == (JobState.RUNNING, 6, 1)

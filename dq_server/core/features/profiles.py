@@ -126,6 +126,12 @@ class Profiles(Feature):
             if job.state in (JobState.HELD, JobState.WAITING):
                 Promise.of(job).scheduled = None
 
+    def stopped(self, turn: Turn, job: Job) -> None:
+        """One that is tried again is promised another start once it waits."""
+        if job.spec.profile and job.state is JobState.RESTARTING:
+            Profiled.of(turn.state).jobs.pop(job.id, None)
+            Promise.of(job).scheduled = Promise.of(job).behind_s = None
+
     def starts(self, turn: Turn) -> list[Start]:
         """Who starts now. Calls those whose moment has come."""
         profiled = Profiled.of(turn.state).jobs
