@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zmq
+from zmq.auth.thread import ThreadAuthenticator
 
 from dq_client import keys
 from dq_client import messages as m
 from dq_client.errors import UsageError
+from dq_server.live import access as access_module
 from dq_server.live.access import Access, bind_router, secure
 
 
@@ -52,4 +55,39 @@ def test_the_sockets_limits_are_what_the_documentation_says(
         zmq.RCVHWM: 200,
     }
     assert {option: router.getsockopt(option) for option in limits} == limits
+    authenticator.stop()
+
+
+@pytest.mark.parametrize(("frames", "address"), [(3, ""), (4, "10.1.2.3"), (9, "10.1.2.3")])
+def test_where_a_stranger_came_from_is_told(
+    tmp_path: Path,
+    context: zmq.Context[zmq.Socket[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    frames: int,
+    address: str,
+) -> None:
+    async def asks(authenticator: access_module._Authenticator, _: list[bytes]) -> None:
+        authenticator.callback("DQ", b"k" * 40)
+
+    told = list[tuple[str, str]]()
+    monkeypatch.setattr(ThreadAuthenticator, "handle_zap_message", asks)
+    keys.ensure(tmp_path / "keys")
+    authenticator = access_module._Authenticator(
+        context, Access(tmp_path / "keys"), lambda *who: told.append(who)
+    )
+    message = [b"1.0", b"1", b"DQ", b"10.1.2.3", *[b"x"] * 5][:frames]
+    asyncio.run(authenticator.handle_zap_message(message))
+    assert told == [(address, "k" * 40)]
+
+
+def test_a_socket_of_a_file_makes_room_for_itself(
+    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = list[str]()
+    monkeypatch.setattr(access_module, "prepare", lambda _, address: prepared.append(address))
+    keys.ensure(tmp_path / "keys")
+    access = Access(tmp_path / "keys")
+    authenticator = secure(context, access)
+    bind_router(context, authenticator, access, "tcp://127.0.0.1:*")
+    assert prepared == ["tcp://127.0.0.1:*"]
     authenticator.stop()

@@ -41,7 +41,7 @@ def test_a_file_that_fails_when_it_is_opened_is_no_journal(
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(Journal, "_prepare", fails)
-    with pytest.raises(JournalError, match=r"cannot be used as the journal \(disk I/O error\)"):
+    with pytest.raises(JournalError, match=r"cannot be used as the journal \(disk I/O error\)$"):
         Journal(tmp_path / "journal.sqlite")
 
 
