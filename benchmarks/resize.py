@@ -44,7 +44,7 @@ from harness.live import asked
 
 LIMIT_S = 120.0
 CALM_TURNS = 15  # before a resize: what a turn costs undisturbed
-INIT_CPU_S = 0.032  # MPI_Init of one rank on a quiet core: UCX opens its memory and devices
+INIT_CPU_S = 0.013  # MPI_Init of one rank on a quiet core: UCX opens its memory and devices
 Figures = dict[str, float]
 Key = tuple[str, int, int]  # way, megabytes, n
 
