@@ -55,6 +55,15 @@ def add(journal: Journal, *actions: Any) -> None:
     journal.append(1.0, ev.Tick(), event_as_json(ev.Tick()), list(actions))
 
 
+def forgets_and_goes_on(journal: Journal) -> None:
+    with pytest.raises(JournalError, match="cannot be written"):
+        journal.commit()
+    journal.rollback()
+    add(journal)
+    journal.commit()
+    assert [entry.seq for entry in journal.entries()] == [1]
+
+
 @pytest.mark.parametrize("word", ["BEGIN", "INSERT INTO events"])
 def test_an_event_that_cannot_be_added_is_said_and_nothing_joins_its_batch(
     journal: Journal, word: str
@@ -67,12 +76,7 @@ def test_an_event_that_cannot_be_added_is_said_and_nothing_joins_its_batch(
         add(journal)
     with pytest.raises(JournalError, match="cannot be written"):
         journal.archive(1, b"{}")
-    with pytest.raises(JournalError, match="cannot be written"):
-        journal.commit()
-    journal.rollback()
-    add(journal)
-    journal.commit()
-    assert [entry.seq for entry in journal.entries()] == [1]
+    forgets_and_goes_on(journal)
 
 
 def test_an_ended_job_that_cannot_be_archived_is_said(journal: Journal) -> None:
@@ -93,12 +97,7 @@ def test_a_batch_that_cannot_be_committed_is_said_and_forgotten(journal: Journal
     with pytest.raises(JournalError, match="cannot be written"):
         journal.commit()
     works(journal)
-    with pytest.raises(JournalError, match="cannot be written"):
-        journal.commit()
-    journal.rollback()
-    add(journal)
-    journal.commit()
-    assert [entry.seq for entry in journal.entries()] == [1]
+    forgets_and_goes_on(journal)
 
 
 def test_a_batch_that_cannot_be_undone_is_said(journal: Journal) -> None:
