@@ -46,7 +46,7 @@ class Life(PoolCluster):
         self.curves: dict[int, tuple[float, float, float]] = {}  # of an iteration's time, by job
         self.leaving: list[VacateProcessors] = []  # not vacated yet
         self.arrays: list[int] = []
-        self.numbers: dict[tuple[int, int, str], int] = {}  # the last of what a start counts
+        self.last_ticket: dict[tuple[int, int], int] = {}  # by job and start: the last ticket
         # Each life has some things often and others never.
         self.tastes: dict[str, float] = {}
         self.weights = [weight * self.rng.choice((0.3, 1.0, 3.0)) for weight in ODDS.values()]
@@ -80,12 +80,12 @@ class Life(PoolCluster):
     def any_node(self) -> str:
         return self.rng.choice(list(self.scheduler.state.processors.nodes))
 
-    def number(self, job: Job, what: str) -> int:
-        """The next of what this start of a job counts; a repeat at times."""
-        key = (job.id, job.instance, what)
-        if not (key in self.numbers and self.chance(0.05)):
-            self.numbers[key] = self.numbers.get(key, 0) + 1
-        return self.numbers[key]
+    def ticket_of(self, job: Job) -> int:
+        """The next number of a spawn in this start of the job; a repeat at times."""
+        start = job.id, job.instance
+        if not (start in self.last_ticket and self.chance(0.05)):
+            self.last_ticket[start] = self.last_ticket.get(start, 0) + 1
+        return self.last_ticket[start]
 
     def time_s(self, job: Job) -> float:
         """Of an iteration on what the job has, with some noise."""
@@ -339,7 +339,7 @@ class Life(PoolCluster):
     def spawns(self) -> None:
         job = self.one(JobState.RUNNING)
         world = job.resize.resize_id if job.resize is not None and self.chance(0.5) else 0
-        ticket, count = self.number(job, "ticket"), self.rng.randint(1, 3)
+        ticket, count = self.ticket_of(job), self.rng.randint(1, 3)
         start = job.id, job.instance, "a", ticket
         self.do(ev.SpawnRequested(*start, world, (("child",),), (0,) * count))
 

@@ -10,7 +10,6 @@ from dq_server.core.model.actions import (
     ArrayAccepted,
     JobFinished,
     StartJob,
-    VacateProcessors,
 )
 from dq_server.core.model.jobs import JobKind, JobSpec, JobState
 from dq_server.core.model.reasons import because
@@ -18,7 +17,8 @@ from dq_server.core.model.sizes import configuration
 from dq_server.core.recorded import Facts, Following, settle
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
-from tests.core.cluster import Cluster, state
+from tests.core.cluster import MakeCluster, state
+from tests.core.recording import Recorder
 
 
 def story() -> list[tuple[float, ev.Event]]:
@@ -68,55 +68,38 @@ def test_what_was_not_recorded_does_not_happen_until_it_decides_by_itself() -> N
     assert starts([following.plain().handle(ev.Tick(), 4.0)]) == [(1, (0, 1)), (3, (2, 3))]
 
 
-class Told(Cluster):
-    """A cluster that keeps what it was told and what it did."""
-
-    def __init__(self, processors: int, **config: Any) -> None:
-        self.story: list[tuple[float, ev.Event, list[Action]]] = []
-        super().__init__(processors, **config)
-
-    def do(self, event: ev.Event, *, vacate: bool = True) -> list[Action]:
-        at = len(self.story)
-        actions = self.scheduler.handle(event, self.now)
-        self.story.insert(at, (self.now, event, actions))
-        self.log += actions
-        for action in actions:
-            if isinstance(action, StartJob):
-                self.do(ev.JobStarted(action.job, action.instance))
-            elif vacate and isinstance(action, VacateProcessors):
-                self.do(ev.ProcessorsVacated(action.job, action.processors))
-        return actions
-
-    def followed(self, **config: Any) -> Following:
-        """A scheduler of other rules that has followed."""
-        following = Following(configured(**config))
-        for now, event, actions in self.story:
-            following.follow(event, now, actions)
-        following.state.check()
-        return following
+def followed(recorded: Recorder, **config: Any) -> Following:
+    """A scheduler of other rules that has followed what was done in this test."""
+    following = Following(configured(**config))
+    for now, event, actions in list(recorded.story):
+        following.follow(event, now, actions)
+    following.state.check()
+    return following
 
 
 QUICK = {"samples": 1, "discard": 0, "settle": 0, "threshold": 0.05}
 
 
-def test_each_job_is_resized_as_it_was() -> None:
-    c = Told(8, **QUICK)
+def test_each_job_is_resized_as_it_was(cluster: MakeCluster, recorded: Recorder) -> None:
+    c = cluster(8, **QUICK)
     first, second = c.submit(1, 2, 4), c.submit(1, 2, 4)
     for job, time_s in ((second, 1.0), (first, 1.0), (second, 0.9), (second, 0.8)):
         c.point(job, time_s)
     sizes = [job.size for job in (first, second)]
     assert sizes == [2, 4]
-    found = c.followed(resize="none").state
+    found = followed(recorded, resize="none").state
     assert [found.jobs[job.id].size for job in (first, second)] == sizes
     assert [found.jobs[job.id].holds() for job in (first, second)] == [
         job.holds() for job in (first, second)
     ]
 
 
-def test_what_has_ended_stays_ended_though_the_rules_say_it_runs() -> None:
-    c = Told(2)
+def test_what_has_ended_stays_ended_though_the_rules_say_it_runs(
+    cluster: MakeCluster, recorded: Recorder
+) -> None:
+    c = cluster(2)
     job, other = c.submit(1), c.submit(1)
-    following, facts = c.followed(), Facts()
+    following, facts = followed(recorded), Facts()
     facts.begin(following.state)
     ended = JobFinished(job.id, JobState.FAILED, because("as_recorded"))
     facts.take_in(ev.Tick(), [ended], None)
@@ -126,20 +109,24 @@ def test_what_has_ended_stays_ended_though_the_rules_say_it_runs() -> None:
     following.state.check()
 
 
-def test_a_start_that_cannot_be_followed_is_ended_and_the_job_waits_again() -> None:
-    c = Told(2)
+def test_a_start_that_cannot_be_followed_is_ended_and_the_job_waits_again(
+    cluster: MakeCluster, recorded: Recorder
+) -> None:
+    c = cluster(2)
     job = c.submit(1)
-    following, facts = c.followed(), Facts()
+    following, facts = followed(recorded), Facts()
     elsewhere = StartJob(job.id, 2, (1,), configuration(1), because("as_recorded"))
     facts.take_in(ev.Tick(), [elsewhere], ())
     assert settle(following, facts, 1.0) == [f"job {job.id} is queued again, its start 2 is ended"]
     following.state.check()
 
 
-def test_a_start_that_nobody_recorded_did_not_happen() -> None:
-    c = Told(1)
+def test_a_start_that_nobody_recorded_did_not_happen(
+    cluster: MakeCluster, recorded: Recorder
+) -> None:
+    c = cluster(1)
     job = c.submit(1)
-    assert settle(c.followed(), Facts(), 1.0) == [
+    assert settle(followed(recorded), Facts(), 1.0) == [
         f"job {job.id} is queued again: it had not started"
     ]
 
@@ -156,31 +143,35 @@ def test_a_job_that_was_placed_in_another_way_is_doubtful() -> None:
     assert facts.doubtful == {7}
 
 
-def test_jobs_of_an_array_that_are_not_there_are_lost() -> None:
-    c = Told(1)
+def test_jobs_of_an_array_that_are_not_there_are_lost(cluster: MakeCluster) -> None:
+    c = cluster(1)
     facts = Facts()
     facts.take_in(ev.Tick(), [ArrayAccepted(5, (6, 7))], ())
     assert facts.lost(c.scheduler.state) == [6, 7]
 
 
-def test_what_is_forgotten_here_keeps_its_number_there() -> None:
+def test_what_is_forgotten_here_keeps_its_number_there(
+    cluster: MakeCluster, recorded: Recorder
+) -> None:
     """A request said again after its job was forgotten is a new one, in one of the two only."""
-    c = Told(1, keep_ended=0)
+    c = cluster(1, keep_ended=0)
     first = c.submit(1, request_id="r")
     c.end(first)
     second = c.submit(1, request_id="r")
     third = c.submit(1)
     assert (first.id, second.id, third.id) == (1, 2, 3)
-    following = c.followed(keep_ended=10)
+    following = followed(recorded, keep_ended=10)
     assert sorted(following.state.jobs) == [1, 2, 3]
     assert following.state.by_request == {"r": 2}
 
 
-def test_what_is_known_there_and_forgotten_here_is_not_another_job() -> None:
-    c = Told(1, keep_ended=10)
+def test_what_is_known_there_and_forgotten_here_is_not_another_job(
+    cluster: MakeCluster, recorded: Recorder
+) -> None:
+    c = cluster(1, keep_ended=10)
     first = c.submit(1, request_id="r")
     c.end(first)
     assert c.submit(1, request_id="r") is first
     waits = c.submit(1)
-    following = c.followed(keep_ended=0)
+    following = followed(recorded, keep_ended=0)
     assert sorted(following.state.jobs) == [waits.id]

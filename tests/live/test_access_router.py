@@ -12,6 +12,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from dq_client import keys
 from dq_client import messages as m
+from dq_client.connection import ALIVE_EVERY_MS
 from dq_client.errors import UsageError
 from dq_server.live import access as access_module
 from dq_server.live.access import Access, bind_router, secure
@@ -80,14 +81,15 @@ def test_where_a_stranger_came_from_is_told(
     assert told == [(address, "k" * 40)]
 
 
-def test_a_socket_of_a_file_makes_room_for_itself(
-    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("address", "every_ms"), [("tcp://127.0.0.1:*", 0), ("tcp://0.0.0.0:*", ALIVE_EVERY_MS)]
+)
+def test_a_line_over_a_network_is_looked_after_and_one_in_the_machine_is_not(
+    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]], address: str, every_ms: int
 ) -> None:
-    prepared = list[str]()
-    monkeypatch.setattr(access_module, "prepare", lambda _, address: prepared.append(address))
     keys.ensure(tmp_path / "keys")
     access = Access(tmp_path / "keys")
     authenticator = secure(context, access)
-    bind_router(context, authenticator, access, "tcp://127.0.0.1:*")
-    assert prepared == ["tcp://127.0.0.1:*"]
+    router = bind_router(context, authenticator, access, address)
+    assert router.getsockopt(zmq.HEARTBEAT_IVL) == every_ms
     authenticator.stop()
