@@ -84,6 +84,9 @@ def preload() -> None:
     """
     for name in LATER:
         importlib.import_module(name)
+    from resize_lib.processes.sources import remember_preloaded
+
+    remember_preloaded()
 
 
 def imported() -> None:

@@ -98,7 +98,10 @@ class Joining:
     def meet(self) -> Position:
         """At the first loop: merge with the job; where is it? Collective with it."""
         session = self._session
-        self._sources.read()
+        notes, link = self._sources.read(), own_link()
+        if notes and link is not None:
+            with suppress(LinkClosed):
+                link.say(notes=notes)
         self._comm = session.backend.start(session.arena.reserve)
         session.job = idle_bcast(self._comm)
         self._grid = session.make_grid(self._comm)

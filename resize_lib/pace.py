@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from mpi4py import MPI
@@ -28,6 +28,7 @@ from resize_lib.waiting import idle_wait
 REPORT_S = 0.09  # between two remap points: 11 a second
 REPORTS_PER_S_MAX = 20
 CHECK_S = 3.5e-3
+CHECK_SOON_S = 1e-3  # while ranks that are to join start
 # A turn may be as long as this part of the interval and still share its remap point with others.
 LONG_TURN = 5 / 9  # 0.05 s: 20 remap points a second
 # Remap points that a program forces one after the other (each ends a loop) may all be reported.
@@ -63,15 +64,16 @@ class Plan:
 
     turns: int = 1  # until the next remap point; the first after a resize is a point
     gap: int = 1  # turns between two checks
+    check_s: float = CHECK_S  # time between them
 
 
-def plan_for(turn_s: float, interval_s: float) -> Plan:
-    """The plan for turns that take so long (s)."""
+def plan_for(turn_s: float, interval_s: float, check_s: float = CHECK_S) -> Plan:
+    """The plan for turns that take so long (s), with checks so far apart."""
     turn_s = max(turn_s, 1e-7)
     turns = max(1, int(interval_s / turn_s))
     if turns * turn_s < LONG_TURN * interval_s:
         turns += 1
-    return Plan(turns, max(1, int(CHECK_S / turn_s)))
+    return Plan(turns, max(1, int(check_s / turn_s)), check_s)
 
 
 class Countdown:
@@ -106,7 +108,7 @@ class Countdown:
         if comm.size == 1:
             if now_s < self._next_look_s:
                 return False
-            self._next_look_s = now_s + CHECK_S
+            self._next_look_s = now_s + self._plan.check_s
             return now_s >= self._until_s or resize_is_here()
         if self.turns < self._next_check:
             return False
@@ -121,7 +123,7 @@ class Countdown:
 
     def soon(self) -> None:
         """The turn that goes on now is to end with a remap point; called on every rank in it."""
-        self._plan = Plan(self.turns + 1, self._plan.gap)
+        self._plan = replace(self._plan, turns=self.turns + 1)
 
     def finish_check(self) -> bool:
         """Complete the check that was started; whether rank 0 has said that the time is over.

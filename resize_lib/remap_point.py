@@ -20,7 +20,7 @@ from mpi4py import MPI
 
 from dq_client import messages as m
 from resize_lib import same_turns
-from resize_lib.pace import Allowance, Countdown, Plan, plan_for
+from resize_lib.pace import CHECK_S, CHECK_SOON_S, Allowance, Countdown, Plan, plan_for
 from resize_lib.resize import Step, advise, carry_out
 from resize_lib.waiting import idle_bcast, wait_all
 
@@ -267,11 +267,12 @@ class RemapPoints:
         # first turn on another size tells nothing of those that follow.
         if session.in_place is not None or step in MOVES:
             return Plan()
-        interval_s = min(QUIET_S, self.interval_s) if step is Step.BEGIN else self._interval()
-        plan = plan_for(turn_s, interval_s)
+        awaits = step is Step.BEGIN or session.job.expanding is not None
+        interval_s = min(QUIET_S, self.interval_s) if awaits else self.interval_s
+        plan = plan_for(turn_s, interval_s, CHECK_SOON_S if awaits else CHECK_S)
         protector = session.protector
         left = protector.turns_left(copy=copy, turns=turns) if protector is not None else None
-        return plan if left is None or left >= plan.turns else Plan(left, plan.gap)
+        return plan if left is None or left >= plan.turns else replace(plan, turns=left)
 
     def _slowest(self, time_s: float) -> float:
         """The longest of the ranks' times (collective). Mistake if they are in other turns."""

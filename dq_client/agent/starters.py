@@ -161,7 +161,8 @@ class Starters:
         clean = {k: v for k, v in env.items() if k.startswith(READ_AT_IMPORT)}
         began = subprocess.Popen(
             [*words, "x" * process.PADDING_BYTES],
-            env={**clean, **self._marks, **process.padding()},
+            # What the libraries call of each other is looked up once, here, and not in each rank.
+            env={"LD_BIND_NOW": "1", **clean, **self._marks, **process.padding()},
             cwd=self._folder,
             pass_fds=[its.fileno()],
             stdin=subprocess.DEVNULL,

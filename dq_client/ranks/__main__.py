@@ -24,7 +24,7 @@ from typing import Any
 from dq_client.agent import keepers
 from dq_client.agent.keepers import KeeperLine
 from dq_client.agent.starters import Starter, Starters
-from dq_client.launch import MPI_TUNING, ONE_THREAD
+from dq_client.launch import rank_environment
 from dq_client.ranks.world import unique_name
 
 KEEPERS_END_WITHIN_S = 5.0
@@ -36,7 +36,7 @@ class Standalone:
 
     def __init__(self, folder: Path, programs: list[list[str]], *, forks: bool) -> None:
         self._folder, self._programs, self._forks = folder, programs, forks
-        self._env = {**ONE_THREAD, **MPI_TUNING, "UCX_TLS": "sm,self", **os.environ}
+        self._env = {**rank_environment("lo"), **os.environ}
         self._starters = Starters()
         self._lines: dict[str, KeeperLine] = {}
         self._states: dict[str, Json] = {}

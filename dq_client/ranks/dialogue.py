@@ -49,6 +49,7 @@ class Dialogue:
             lambda failure: fail(failure["code"], failure["why"]),
         )
         self.exchange.losses = self.losses
+        self.notes = ""  # of a rank, for those that start here later
         self.spawns: dict[int, tuple[World, Rank, Json]] = {}  # by ticket, unanswered
         self._tickets = 0
 
@@ -172,6 +173,8 @@ class Dialogue:
             self.exchange.wait_for(rank, said)
         elif "go" in said:
             self.exchange.decide("go", int(said["go"]))
+        elif "notes" in said:
+            self.notes = str(said["notes"])
         elif "why" in said:
             rank.why = str(said["why"])[:1000]
         elif "cancel" in said:

@@ -268,6 +268,8 @@ class Keeper:
         if wanted.adopted:
             self._expect(world)
             return
+        if wanted.joins and self._dialogue.notes:
+            wanted.env["DQ_NOTES"] = self._dialogue.notes
         for number in sorted(world.machine.local):
             argv = wanted.argv_of(number)
             plan = None
