@@ -259,8 +259,13 @@ class Exchange:
 
     def _touch(self, number: int, sizes: list[int]) -> None:
         world = self._worlds.get(number)
-        for rank in world.running() if world is not None else []:
-            self._say(rank, json.dumps({"touch": sizes}))
+        if world is None:
+            return
+        for rank in world.running():
+            # Once: each answers, and while another one is not ready each answer comes back here.
+            if rank.number not in world.told:
+                world.told.add(rank.number)
+                self._say(rank, json.dumps({"touch": sizes}))
 
     def _go(self, number: int) -> None:
         world = self._worlds.get(number)

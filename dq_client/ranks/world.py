@@ -93,9 +93,8 @@ class World:
         self.local: dict[int, Rank] = {}
         self.expected: set[int] = set()  # ranks here that run, and have not been taken in yet
         self.arrived: set[int] = set()  # ranks that are up and wait to join
-        self.touched: set[int] = (
-            set()
-        )  # of these: ranks that have reserved the memory they were told
+        self.told: set[int] = set()  # ranks that were told how much memory they will need
+        self.touched: set[int] = set()  # ranks that have reserved it
         self.port = ""
         self.gone = False  # they have been told to join
         self.ending = False  # they are being ended: how does not matter

@@ -25,8 +25,9 @@ class Keepers:
         self.world: Any = SimpleNamespace(
             start=start,
             machine=machine,
-            running=lambda: [rank],
+            running=lambda: [rank, SimpleNamespace(number=1, closed=False)],
             arrived=set(),
+            told=set(),
             touched=set(),
             gone=False,
             port="",
@@ -65,7 +66,7 @@ def test_ranks_that_did_not_hear_that_they_join_are_told_again() -> None:
     assert keepers.lost == 2
     keepers.lose = set()
     other.say_again()
-    assert keepers.said[1:] == [("n2", {"go": 7})]
+    assert keepers.said[1:] == [("n2", {"go": 7}), ("n2", {"go": 7})]
     assert not other.something_open()
 
 
@@ -79,3 +80,17 @@ def test_ranks_that_did_not_hear_that_they_end_are_told_again() -> None:
     keepers.lose = set()
     other.say_again()
     assert keepers.said == [("n1", {"cancelled": 7}), ("n2", {"cancelled": 7})]
+
+
+def test_ranks_are_told_once_of_the_memory_that_they_will_need() -> None:
+    keepers = Keepers()
+    root, other = keepers.of["n1"], keepers.of["n2"]
+    first, second = (SimpleNamespace(number=n) for n in (0, 1))
+    root.wait_for(keepers.rank, {"await": 7, "size": 2, "touch": [100]})  # type: ignore[arg-type]
+    other.arrive(keepers.world, first, "port", touched=False)  # type: ignore[arg-type]
+    other.arrive(keepers.world, second, "", touched=False)  # type: ignore[arg-type]
+    assert keepers.said == [("n2", {"touch": [100]})] * 2, "one to each"
+    other.arrive(keepers.world, first, "port", touched=True)  # type: ignore[arg-type]
+    assert len(keepers.said) == 2, "the other one touches its memory still"
+    other.arrive(keepers.world, second, "", touched=True)  # type: ignore[arg-type]
+    assert keepers.said[2:] == [("n1", {"ready": 7, "port": "port"})]
