@@ -8,7 +8,8 @@ matrix of so many MB (0: a small one) is taken n → 2n → n again and again. I
 the same run:
 
 * ``plain``: under mpiexec, all ranks call MPI_Comm_spawn for n Python processes that import numpy
-  and mpi4py, and nothing of DQ; then a merge and a barrier. No data move, nothing is scheduled;
+  and mpi4py, and nothing of DQ; then a merge, one message from each old rank to a new one with half
+  of its share of as many MB, in one block, and a barrier. Nothing is scheduled;
 * ``exec``: the job's ranks are executed by their keeper;
 * ``starter``: they are forked from it.
 
@@ -49,18 +50,18 @@ Figures = dict[str, float]
 Key = tuple[str, int, int]  # way, megabytes, n
 
 
-def plain(n: int) -> float:
+def plain(n: int, megabytes: int) -> float:
     """Seconds of one bare spawn n → 2n."""
     argv = [find_mpiexec(), "-hosts", f"localhost:{n}", "-n", str(n), sys.executable, "-m"]
     done = subprocess.run(
-        [*argv, "benchmarks._resize_plain", "localhost"],
+        [*argv, "benchmarks._resize_plain", "localhost", str(megabytes)],
         env={**os.environ, **ONE_THREAD, **MPI_TUNING, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
         check=True,
     )
-    return float(done.stdout)
+    return float(done.stdout.split()[0])
 
 
 def account(turns: list[list[float]], decided_s: float) -> Figures:
@@ -135,7 +136,7 @@ class Job:
 def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]], Figures]:
     """Medians by way, megabytes and n, each for `grow` and `shrink`; and the plain spawns."""
     samples: dict[Key, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
-    plains: dict[int, list[float]] = defaultdict(list)
+    plains: dict[tuple[int, int], list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="dq-resize-") as root:
         config = Path(root, "config.toml")
         config.write_text('[scheduler]\nresize = "none"\n')
@@ -154,8 +155,8 @@ def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]],
                             samples[way, megabytes, n]["grow"].append(grow)
                             samples[way, megabytes, n]["shrink"].append(shrink)
                         job.end()
-                    for _ in range(max(1, options.repeats // 2)):
-                        plains[n].append(plain(n))
+                    for _ in range(options.repeats):
+                        plains[n, megabytes].append(plain(n, megabytes))
             memory = starters(dq)
         finally:
             line.close()
@@ -167,8 +168,12 @@ def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]],
         }
         for key, by in samples.items()
     }
-    found = {f"plain_{n}_s": statistics.median(times) for n, times in plains.items()}
+    found = {_plain_key(*key): statistics.median(times) for key, times in plains.items()}
     return medians, {**found, **memory}
+
+
+def _plain_key(n: int, megabytes: int) -> str:
+    return f"plain_{n}_{megabytes}_s"
 
 
 def starters(dq: CommandLine) -> Figures:
@@ -195,7 +200,7 @@ def show(medians: dict[Key, dict[str, Figures]], others: Figures) -> None:
         print(f"\n{what}, ms; the last two in parts of plain")
         print(" " * 26 + "".join(f"{name:>14}" for name in head))
         for (way, megabytes, n), by in medians.items():
-            r, base = by[what], others[f"plain_{n}_s"]
+            r, base = by[what], others[_plain_key(n, megabytes)]
             sizes = f"{n} → {2 * n}" if what == "grow" else f"{2 * n} → {n}"
             limit = INIT_CPU_S * n / cores if what == "grow" else 0.0
             values = [base, r["decided_s"], r["lost_s"], r["pause_s"], r["redistribution_s"]]
@@ -205,7 +210,11 @@ def show(medians: dict[Key, dict[str, Figures]], others: Figures) -> None:
                   + f"{r['lost_s'] / base:14.3f}")  # fmt: skip
     print(f"\nan idle starter keeps {others['starter_mib']:.0f} MiB")
     for way in ("exec", "starter"):
-        rows = [(by["grow"], others[f"plain_{k[2]}_s"]) for k, by in medians.items() if k[0] == way]
+        rows = [
+            (by["grow"], others[_plain_key(n, mb)])
+            for (w, mb, n), by in medians.items()
+            if w == way
+        ]
         for name in ("decided_s", "lost_s"):
             ratios = [max(r[name], 1e-4) / base for r, base in rows]
             print(f"{way}: {name} / plain, geometric mean {statistics.geometric_mean(ratios):.3f}")
@@ -232,7 +241,7 @@ def main() -> None:
             {"way": way, "megabytes": mb, "n": n, "seconds": by}
             for (way, mb, n), by in medians.items()
         ]
-        print(json.dumps({"schema": 3, "resizes": rows, "others": others}))
+        print(json.dumps({"schema": 4, "resizes": rows, "others": others}))
     else:
         show(medians, others)
 
