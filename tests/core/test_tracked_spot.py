@@ -60,7 +60,7 @@ def test_a_stay_that_becomes_slower_is_judged_again_and_left(cluster: MakeCluste
     assert sizes.index(1) < 20
     assert (job.size, spot(job)) == (1, 1)
     told = story(job, "spot_changed")[0]
-    assert "1.3 s per iteration on 2, 0.6 s before" in told
+    assert "1.287 s per iteration on 2, 0.6 s before" in told
     assert "rank-sum test, z = " in told
     assert "1.3 s on 2: the larger one gains -30.0 %" in story(job, "trial_won")[0]
 
@@ -132,6 +132,55 @@ def test_a_burst_and_outliers_change_nothing(cluster: MakeCluster) -> None:
         slow = 3.0 if k % 16 < 4 or k % 9 == 0 else 1.0
         c.point(job, PAYS_TO_2[job.size] * slow * (0.97, 1.0, 1.03)[k % 3])
     assert "spot_changed" not in codes(job)
+
+
+def test_outliers_in_the_first_window_do_not_hide_a_change(cluster: MakeCluster) -> None:
+    """Two of twelve that are slower than whatever comes: ranks alone could not tell any more."""
+    c = cluster(4, **TRACKED)
+    job = settled(c)
+    track = job.performance.tracking
+    track.reference[3] = track.reference[8] = 9.0
+    assert rank_sum_z([1.3] * 12, track.reference) < CHANGED_Z
+    sizes = run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 40)
+    assert 1 in sizes[:20]
+    assert "rank-sum test" in story(job, "spot_changed")[0]
+
+
+def test_a_change_while_the_first_times_are_measured_is_found(cluster: MakeCluster) -> None:
+    c = cluster(4, **TRACKED)
+    job = settled(c)
+    job.performance.tracking.reference = [0.6] * 7 + [1.3] * 5
+    sizes = run(c, job, {1: 1.0, 2: 1.3, 4: 1.4}, 40)
+    assert 1 in sizes[:20]
+    told = story(job, "spot_left")
+    assert told == [
+        "1.287 s per iteration on 2, 0.6 s before: all of the last 12 but outliers are more than"
+        " 10.0 % from that; what other sizes took is judged again"
+    ]
+    assert job.size == 1
+
+
+def test_what_slows_two_sizes_need_not_slow_the_next(cluster: MakeCluster) -> None:
+    """8 and 4 become slower alike; that 2 is as it was shows only who looks there, too."""
+    c = cluster(8, **TRACKED)
+    job = c.submit(1, 2, 4, 8)
+    quiet = {1: 1.0, 2: 0.7, 4: 0.6, 8: 0.53}
+    run(c, job, quiet, 60)
+    assert job.size == 8
+    sizes = run(c, job, {**quiet, 4: 1.2, 8: 1.06}, 40)
+    assert spot(job) == 2
+    assert [size for size, following in pairwise(sizes) if size != following][:3] == [8, 4, 8]
+
+
+def test_a_smaller_size_is_not_looked_at_if_that_may_be_dear(cluster: MakeCluster) -> None:
+    """It would take a dozen turns' time to find out that one processor is slower, too."""
+    c = cluster(8, **TRACKED)
+    job = c.submit(1, 4, 8)
+    quiet = {1: 5.2, 4: 1.3, 8: 1.0}
+    run(c, job, quiet, 60)
+    assert job.size == 8
+    sizes = run(c, job, {1: 31.0, 4: 7.8, 8: 6.0}, 60)
+    assert 1 not in sizes
 
 
 def test_slow_drift_adds_up(cluster: MakeCluster) -> None:

@@ -7,11 +7,15 @@ though it rests on a few iterations and machines change. With `sweet_spot = "tra
   compared with the first ones there. They differ if the medians are further apart than the gain
   threshold and the rank-sum test says that this is no accident: Mann & Whitney, "On a test of
   whether one of two random variables is stochastically larger than the other", Annals of
-  Mathematical Statistics 18 (1947), 50-60, in its normal approximation. Ranks and medians do not
-  care how far out an outlier lies, and a burst shorter than half a window does not move the median.
+  Mathematical Statistics 18 (1947), 50-60, in its normal approximation. A burst shorter than half a
+  window does not move the median; outliers are left out of the test (modified z-score over 3.5:
+  Iglewicz & Hoaglin, "How to Detect and Handle Outliers", 1993), because two in the first window
+  would hide every change for good. So would a change in the midst of the first window: times that
+  are all clearly off its median have changed, too.
   Then what was measured on other sizes is old. The one with the best old figure is tried again if
   that figure, or one faster by as much as this size has become, would now win. What has become of
-  it is then expected of the others.
+  it is then expected of the others; but a smaller size whose old figure would win is tried all the
+  same where that is cheap, because what slows larger ones may not reach it.
 * Trial. A size that lost is tried again after `retry` iterations, then after `growth` times as
   many, and so on. No trial begins that would bring what all have taken, with the redistributions
   there and back, beyond `share` of the run. A change gives credit for some more, because then there
@@ -32,10 +36,12 @@ from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.options import Options
 from dq_server.core.model.sizes import Configuration
 
-# Of the rank-sum test, two-sided, p = 0.001: it is asked anew at each iteration.
-CHANGED_Z = 3.29
+# Of the rank-sum test, two-sided, p = 0.0005: it is asked anew at each iteration.
+CHANGED_Z = 3.5
 CREDIT = 16  # iterations at home: what trials may take beyond `share` after a change
+CLEARLY = 2  # gain thresholds
 LAST, QUIET = 5, 0.1  # no trial while the median of the last 5 times is 10 % off the usual
+OUTLYING = 3.5  # modified z-score of an outlier
 TESTED_MIN = 8  # times, so that this score can be reached at all
 
 
@@ -145,11 +151,22 @@ class Tracking:
             return False
         before_s, now_s = median(self.reference), median(self.recent)
         apart = abs(now_s - before_s) > max(threshold, 0.01) * before_s
-        return apart and abs(self.change_z()) > CHANGED_Z
+        return apart and (abs(self.change_z()) > CHANGED_Z or self.has_left(threshold))
+
+    def has_left(self, threshold: float) -> bool:
+        """Whether all of a window are clearly on one side of the median of the reference.
+
+        The rank-sum test cannot say so where the change came while the reference was measured.
+        """
+        if len(self.recent) < len(self.reference):
+            return False
+        before_s, now = median(self.reference), without_outliers(self.recent)
+        by_s = CLEARLY * max(threshold, 0.01) * before_s
+        return min(now) > before_s + by_s or max(now) < before_s - by_s
 
     def change_z(self) -> float:
         """The rank-sum score of the last times at home against the first; positive: slower."""
-        return rank_sum_z(self.recent, self.reference)
+        return rank_sum_z(without_outliers(self.recent), without_outliers(self.reference))
 
     def begin(self, trial: Configuration, old_s: float, options: SpotOptions) -> None:
         """The job goes there to be measured; what that took before, 0: it never was."""
@@ -192,6 +209,14 @@ class Tracking:
         last_s, usual_s = median(self.recent[-LAST:]), median(self.reference)
         quiet = abs(last_s - usual_s) <= QUIET * usual_s
         return quiet and self.spent_s + cost_s <= options.share * self.run_s
+
+
+def without_outliers(times_s: Sequence[float]) -> list[float]:
+    """The times but those far out, as long as enough are left to be tested."""
+    middle = median(times_s)
+    spread = median(abs(x - middle) for x in times_s)
+    kept = [x for x in times_s if 0.6745 * abs(x - middle) <= OUTLYING * spread]
+    return kept if len(kept) >= TESTED_MIN else list(times_s)
 
 
 def rank_sum_z(one: Sequence[float], other: Sequence[float]) -> float:

@@ -27,7 +27,15 @@ from dq_server.core.model.performance import PerformanceData
 from dq_server.core.model.reasons import Figure, because, declare
 from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
-from dq_server.core.model.tracking import TESTED_MIN, Finding, SpotOptions, Tracking
+from dq_server.core.model.tracking import (
+    CHANGED_Z,
+    CLEARLY,
+    CREDIT,
+    TESTED_MIN,
+    Finding,
+    SpotOptions,
+    Tracking,
+)
 from dq_server.core.planning import free
 from dq_server.core.policies.base import Verdict
 
@@ -35,6 +43,9 @@ declare(
     spot_changed="{time_s:.4g} s per iteration on {size}, {before_s:.4g} s before: the last"
     " {iterations} differ from those by more than noise (rank-sum test, z = {z:.1f}); what other"
     " sizes took is judged again",
+    spot_left="{time_s:.4g} s per iteration on {size}, {before_s:.4g} s before: all of the last"
+    " {iterations} but outliers are more than {apart_pct:.1f} % from that; what other sizes took is"
+    " judged again",
     spot_trial="{time_s:.4g} s per iteration on {size}; {next_size} took {next_time_s:.4g} s when"
     " it was last measured: try it again, {why}",
     spot_trial_new="{time_s:.4g} s per iteration on {size}, which paid: try {next_size}",
@@ -53,7 +64,6 @@ declare(
     " {gain_pct:.1f} % (more than {threshold_pct:.1f} % pays); it is tried again {when}",
 )
 
-CLEARLY = 2  # thresholds
 BELIEF_Z = 1.96  # of the difference of two medians: 5 %, two-sided
 MEDIAN_ERROR = 1.2533  # standard error of a median over that of a mean, normal distribution
 MAD_TO_SIGMA = 1.4826  # standard deviation over median absolute deviation, normal distribution
@@ -128,14 +138,18 @@ def aged(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict |
     if not config.tracks_spots or track.home != current or current not in data.known:
         return None
     if track.has_changed(config.threshold):
-        reason = because(
-            "spot_changed",
-            size=current.size,
-            time_s=median(track.recent),
-            before_s=median(track.reference),
-            iterations=len(track.recent),
-            z=track.change_z(),
-        )
+        figures: dict[str, Figure] = {
+            "size": current.size,
+            "time_s": median(track.recent),
+            "before_s": median(track.reference),
+            "iterations": len(track.recent),
+        }
+        z = track.change_z()
+        if abs(z) > CHANGED_Z:
+            reason = because("spot_changed", **figures, z=z)
+        else:
+            apart = CLEARLY * max(config.threshold, 0.01)
+            reason = because("spot_left", **figures, apart_pct=100 * apart)
         return Verdict(None, reason, finding=Finding.CHANGED)
     return _smaller(job, current, config)
 
@@ -148,7 +162,7 @@ def _smaller(job: Job, current: Configuration, config: SchedulerConfig) -> Verdi
     best: Configuration | None = None
     for smaller in known:
         if smaller.size in track.stale:
-            hoped_s = data.known[smaller] * track.optimism
+            hoped_s = _hoped_s(data, smaller, config)
             closer = best is None or data.known[smaller] < data.known[best]
             if _gain(hoped_s, time_s) <= config.threshold and closer:
                 best = smaller
@@ -167,6 +181,17 @@ def _smaller(job: Job, current: Configuration, config: SchedulerConfig) -> Verdi
     if not track.may_try(_cost_s(job, current, known[-1], config), options):
         return None
     return _trial(job, current, known[-1], "the difference is within the error of measurement")
+
+
+def _hoped_s(data: PerformanceData, smaller: Configuration, config: SchedulerConfig) -> float:
+    """What a smaller size, not measured since the times have changed, may take now."""
+    track, old_s = data.tracking, data.known[smaller]
+    assert track.home is not None
+    expected_s = old_s * track.optimism
+    # Another machine may disturb the larger sizes only. To look is cheap if it costs little where
+    # this one is as slow as the others.
+    cheap = (config.discard + 1) * expected_s <= CREDIT / 2 * data.known[track.home]
+    return min(old_s, expected_s) if cheap else expected_s
 
 
 def at_spot(
