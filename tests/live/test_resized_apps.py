@@ -49,7 +49,7 @@ def test_the_result_is_right_after_growing_and_shrinking(fixed: Live, app: str) 
     assert found["processors"] == 3
 
 
-@pytest.mark.parametrize(("app", "words"), [("stencil3d", (25, 15000)), ("lattice", (40, 12000))])
+@pytest.mark.parametrize(("app", "words"), [("stencil3d", (25, 30000)), ("lattice", (40, 24000))])
 def test_cartesian_arrays_end_bit_by_bit_as_without_resizes(
     fixed: Live, app: str, words: tuple[int, int]
 ) -> None:
