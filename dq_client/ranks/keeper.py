@@ -140,13 +140,10 @@ class Keeper:
             self._quiet_ends(world, now)
         if now >= self._again_s:
             self._again_s = now + AGAIN_S
-            self._say_again()
+            self._dialogue.say_again()
         for channel in self._channels():
             self._watch(channel)
         self._tell_state()
-
-    def _say_again(self) -> None:
-        self._dialogue.say_again()
 
     def _end(self) -> None:
         for world in self.worlds.values():
