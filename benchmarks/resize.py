@@ -61,7 +61,7 @@ def plain(n: int, megabytes: int) -> float:
         timeout=LIMIT_S,
         check=True,
     )
-    return float(done.stdout.split()[0])
+    return float(done.stdout)
 
 
 def account(turns: list[list[float]], decided_s: float) -> Figures:

@@ -148,7 +148,8 @@ class RemapPoints:
     def go_on(self) -> None:
         """The remap point is over, and what follows a resize, too: turns count from here."""
         self._since_s = time.perf_counter()
-        self._countdown.begin(self._plan, self._since_s + self._interval())
+        awaits = self._session.job.expanding is not None
+        self._countdown.begin(self._plan, self._since_s + self._interval(awaits=awaits))
 
     def soon(self) -> None:
         """The program has asked for a resize: the end of this turn is a remap point. Collective."""
@@ -256,9 +257,9 @@ class RemapPoints:
             loop=session.loops.label[:LABEL_MAX],
         )
 
-    def _interval(self) -> float:
-        begun = self._session.job.expanding is not None
-        return min(QUIET_S, self.interval_s) if begun else self.interval_s
+    def _interval(self, *, awaits: bool) -> float:
+        """Between two remap points. awaits: ranks that are to join start."""
+        return min(QUIET_S, self.interval_s) if awaits else self.interval_s
 
     def _next_plan(self, step: Step, turn_s: float, turns: int, copy: bool) -> Plan:
         """On rank 0: when the next remap point is."""
@@ -268,8 +269,8 @@ class RemapPoints:
         if session.in_place is not None or step in MOVES:
             return Plan()
         awaits = step is Step.BEGIN or session.job.expanding is not None
-        interval_s = min(QUIET_S, self.interval_s) if awaits else self.interval_s
-        plan = plan_for(turn_s, interval_s, CHECK_SOON_S if awaits else CHECK_S)
+        check_s = CHECK_SOON_S if awaits else CHECK_S
+        plan = plan_for(turn_s, self._interval(awaits=awaits), check_s)
         protector = session.protector
         left = protector.turns_left(copy=copy, turns=turns) if protector is not None else None
         return plan if left is None or left >= plan.turns else replace(plan, turns=left)

@@ -42,6 +42,7 @@ CREDIT = 16  # iterations at home: what trials may take beyond `share` after a c
 CLEARLY = 2  # gain thresholds
 LAST, QUIET = 5, 0.1  # no trial while the median of the last 5 times is 10 % off the usual
 OUTLYING = 3.5  # modified z-score of an outlier
+MAD_TO_SIGMA = 1.4826  # standard deviation over median absolute deviation, normal distribution
 TESTED_MIN = 8  # times, so that this score can be reached at all
 
 
@@ -150,7 +151,7 @@ class Tracking:
         if min(len(self.reference), len(self.recent)) < TESTED_MIN:
             return False
         before_s, now_s = median(self.reference), median(self.recent)
-        apart = abs(now_s - before_s) > max(threshold, 0.01) * before_s
+        apart = abs(now_s - before_s) > least_change(threshold) * before_s
         return apart and (abs(self.change_z()) > CHANGED_Z or self.has_left(threshold))
 
     def has_left(self, threshold: float) -> bool:
@@ -161,7 +162,7 @@ class Tracking:
         if len(self.recent) < len(self.reference):
             return False
         before_s, now = median(self.reference), without_outliers(self.recent)
-        by_s = CLEARLY * max(threshold, 0.01) * before_s
+        by_s = CLEARLY * least_change(threshold) * before_s
         return min(now) > before_s + by_s or max(now) < before_s - by_s
 
     def change_z(self) -> float:
@@ -211,11 +212,16 @@ class Tracking:
         return quiet and self.spent_s + cost_s <= options.share * self.run_s
 
 
+def least_change(threshold: float) -> float:
+    """The smallest relative change of a time that counts, under this gain threshold."""
+    return max(threshold, 0.01)
+
+
 def without_outliers(times_s: Sequence[float]) -> list[float]:
     """The times but those far out, as long as enough are left to be tested."""
     middle = median(times_s)
     spread = median(abs(x - middle) for x in times_s)
-    kept = [x for x in times_s if 0.6745 * abs(x - middle) <= OUTLYING * spread]
+    kept = [x for x in times_s if abs(x - middle) <= OUTLYING * MAD_TO_SIGMA * spread]
     return kept if len(kept) >= TESTED_MIN else list(times_s)
 
 

@@ -31,10 +31,12 @@ from dq_server.core.model.tracking import (
     CHANGED_Z,
     CLEARLY,
     CREDIT,
+    MAD_TO_SIGMA,
     TESTED_MIN,
     Finding,
     SpotOptions,
     Tracking,
+    least_change,
 )
 from dq_server.core.planning import free
 from dq_server.core.policies.base import Verdict
@@ -66,7 +68,6 @@ declare(
 
 BELIEF_Z = 1.96  # of the difference of two medians: 5 %, two-sided
 MEDIAN_ERROR = 1.2533  # standard error of a median over that of a mean, normal distribution
-MAD_TO_SIGMA = 1.4826  # standard deviation over median absolute deviation, normal distribution
 
 
 def of_trial(
@@ -148,7 +149,7 @@ def aged(job: Job, current: Configuration, config: SchedulerConfig) -> Verdict |
         if abs(z) > CHANGED_Z:
             reason = because("spot_changed", **figures, z=z)
         else:
-            apart = CLEARLY * max(config.threshold, 0.01)
+            apart = CLEARLY * least_change(config.threshold)
             reason = because("spot_left", **figures, apart_pct=100 * apart)
         return Verdict(None, reason, finding=Finding.CHANGED)
     return _smaller(job, current, config)
