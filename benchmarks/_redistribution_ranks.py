@@ -221,6 +221,8 @@ class Case:
         start, cpu = time.perf_counter(), time.process_time()
         result = action()
         end, cpu = time.perf_counter(), time.process_time() - cpu
+        # Who is done must not take the cores from those who are not, as a spinning allgather would.
+        idle_barrier(self.comm)
         right = not check or self.expected is None or np.array_equal(result, self.expected)
         starts, ends, cpus, rights = zip(
             *self.comm.allgather((start, end, cpu, right)), strict=True
