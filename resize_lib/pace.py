@@ -28,7 +28,9 @@ from resize_lib.waiting import idle_wait
 REPORT_S = 0.09  # between two remap points: 11 a second
 REPORTS_PER_S_MAX = 20
 CHECK_S = 3.5e-3
-CHECK_SOON_S = 1e-3  # while ranks that are to join start
+CHECK_SOON_S = 0.5e-3  # while ranks that are to join start, and for EARLY_S after a question
+# Its answer takes some 3 ms. One that brings ranks starts them at once, and turns become long.
+EARLY_S = 0.01
 # A turn may be as long as this part of the interval and still share its remap point with others.
 LONG_TURN = 5 / 9  # 0.05 s: 20 remap points a second
 # Remap points that a program forces one after the other (each ends a loop) may all be reported.
@@ -65,15 +67,30 @@ class Plan:
     turns: int = 1  # until the next remap point; the first after a resize is a point
     gap: int = 1  # turns between two checks
     check_s: float = CHECK_S  # time between them
+    early: int = 0  # turns within which checks come closer, by
+    early_gap: int = 1  # so many turns
+
+    def check_after(self, turns: int) -> tuple[int, float]:
+        """Turns and time from a check after so many to the next one."""
+        if turns < self.early:
+            return self.early_gap, min(CHECK_SOON_S, self.check_s)
+        return self.gap, self.check_s
 
 
-def plan_for(turn_s: float, interval_s: float, check_s: float = CHECK_S) -> Plan:
-    """The plan for turns that take so long (s), with checks so far apart."""
+def plan_for(
+    turn_s: float, interval_s: float, check_s: float = CHECK_S, *, asked: bool = False
+) -> Plan:
+    """The plan for turns that take so long (s), with checks so far apart.
+
+    asked: the server's answer is to come
+    """
     turn_s = max(turn_s, 1e-7)
     turns = max(1, int(interval_s / turn_s))
     if turns * turn_s < LONG_TURN * interval_s:
         turns += 1
-    return Plan(turns, max(1, int(check_s / turn_s)), check_s)
+    early = int(EARLY_S / turn_s) if asked else 0
+    early_gap = max(1, int(CHECK_SOON_S / turn_s))
+    return Plan(turns, max(1, int(check_s / turn_s)), check_s, early, early_gap)
 
 
 class Countdown:
@@ -91,7 +108,7 @@ class Countdown:
     def begin(self, plan: Plan, until_s: float) -> None:
         """A remap point is over; rank 0 wants the next one at this time (of its clock) at last."""
         self.turns, self._plan, self._until_s = 0, plan, until_s
-        self._next_check = plan.gap
+        self._next_check, _ = plan.check_after(0)
 
     def turn(
         self, comm: MPI.Intracomm, now_s: float, resize_is_here: Callable[[], bool] = bool
@@ -108,13 +125,13 @@ class Countdown:
         if comm.size == 1:
             if now_s < self._next_look_s:
                 return False
-            self._next_look_s = now_s + self._plan.check_s
+            self._next_look_s = now_s + self._plan.check_after(self.turns)[1]
             return now_s >= self._until_s or resize_is_here()
         if self.turns < self._next_check:
             return False
         if self.finish_check():
             return True
-        self._next_check = self.turns + self._plan.gap
+        self._next_check = self.turns + self._plan.check_after(self.turns)[0]
         if self._next_check < self._plan.turns:
             self._flag[0] = now_s >= self._until_s or resize_is_here()
             # On a plain handle: links that are emulated have no share in this.

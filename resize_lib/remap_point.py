@@ -196,7 +196,7 @@ class RemapPoints:
     ) -> Told:
         """On rank 0: report if that may be, and decide what all ranks shall do.
 
-        waits: for the answer, however short turns are
+        waits: for the answer, however short turns are: the others are busy meanwhile
         """
         session, protector = self._session, self._session.protector
         answer, answers = self._heard(wait=last or waits)
@@ -208,7 +208,7 @@ class RemapPoints:
             else:
                 session.server().begin_remap(report)
                 self._asked, self._word = True, ""
-        answer, step = advise(session, answer, slowest_s, last=last)
+        answer, step = advise(session, answer, slowest_s, last=last, alone=waits)
         copy = protector is not None and not last and step is not Step.RESTART  # which makes one
         if protector is not None and copy:
             copy = protector.due(resizing=step in MOVES, turns=turns)
@@ -270,7 +270,7 @@ class RemapPoints:
             return Plan()
         awaits = step is Step.BEGIN or session.job.expanding is not None
         check_s = CHECK_SOON_S if awaits else CHECK_S
-        plan = plan_for(turn_s, self._interval(awaits=awaits), check_s)
+        plan = plan_for(turn_s, self._interval(awaits=awaits), check_s, asked=self._asked)
         protector = session.protector
         left = protector.turns_left(copy=copy, turns=turns) if protector is not None else None
         return plan if left is None or left >= plan.turns else replace(plan, turns=left)

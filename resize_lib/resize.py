@@ -71,11 +71,23 @@ TOUCHED_PARTS_MAX = 100
 # With iterations from this long on a job waits for its new ranks instead of computing meanwhile.
 PATIENT_FROM_S = 1.0
 
+# Where the ranks that start need all cores of rank 0's node the job waits a moment, too: turns that
+# went on would get little of the cores, and take much, as a rank that waits in MPI spins.
+CROWDED_WAIT_S = 0.2
+
 
 def advise(
-    session: Session, answer: m.RemapAnswer, iteration_s: float, *, last: bool
+    session: Session,
+    answer: m.RemapAnswer,
+    iteration_s: float,
+    *,
+    last: bool,
+    alone: bool = False,
 ) -> tuple[m.RemapAnswer, Step]:
-    """On rank 0: what all ranks shall do about the server's answer (see `carry_out`)."""
+    """On rank 0: what all ranks shall do about the server's answer (see `carry_out`).
+
+    alone: the others do not wait for this, they compute.
+    """
     begun = session.job.expanding
     backend = session.backend
     if begun is not None:
@@ -118,7 +130,25 @@ def advise(
     except ProcessError as e:
         aborted(session, answer, str(e))
         return answer, Step.GIVE_UP
-    return answer, Step.BEGIN
+    if alone or not _take_all_cores(session, answer):
+        return answer, Step.BEGIN
+    return answer, _wait_a_moment(session, answer)
+
+
+def _take_all_cores(session: Session, answer: m.RemapAnswer) -> bool:
+    """Whether as many ranks start on this node as it has cores."""
+    here = session.places[0].host
+    coming = sum(place.host == here for place in answer.places)
+    return coming >= (os.cpu_count() or 1)
+
+
+def _wait_a_moment(session: Session, answer: m.RemapAnswer) -> Step:
+    """On rank 0, while the others wait to be told: sleep until the new ranks have come."""
+    try:
+        return Step.COMPLETE if session.backend.expand_ready(CROWDED_WAIT_S) else Step.BEGIN
+    except ProcessError as e:
+        aborted(session, answer, str(e))
+        return Step.GIVE_UP
 
 
 _LAST = "the last iteration is done"
@@ -143,8 +173,7 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
         case Step.BEGIN:
             job.expanding = answer
         case Step.COMPLETE:
-            assert begun is not None, "only what was begun can be completed"
-            expand(session, begun, begun=True)
+            expand(session, answer if begun is None else begun, begun=True)
         case Step.EXPAND:
             expand(session, answer, begun=False)
         case Step.SHRINK:

@@ -113,9 +113,10 @@ class ProcessBackend(Protocol):
         Raises SpawnError, on rank 0, if it is refused; nothing has changed then.
         """
 
-    def expand_ready(self) -> bool:
-        """Whether all new ranks wait for the merge (rank 0 only, never blocks).
+    def expand_ready(self, wait_s: float = 0.0) -> bool:
+        """Whether all new ranks wait for the merge (rank 0 only).
 
+        Sleeps so long for them, if this backend can sleep until they come.
         False if none was begun. SpawnError if they cannot be started; the expansion is over then.
         """
 

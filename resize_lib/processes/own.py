@@ -214,9 +214,15 @@ class OwnBackend:
             return {}  # the keeper knows it, as the job's own
         raise SpawnError(f"the command is longer than {COMMAND_BYTES_MAX} bytes")
 
-    def expand_ready(self) -> bool:
-        self.expand_news()
-        return self._awaited is not None and self._is_ready(self._awaited)
+    def expand_ready(self, wait_s: float = 0.0) -> bool:
+        awaited = self._awaited
+        if awaited is None:
+            return False
+        if wait_s:
+            self._hear(awaited, time.monotonic() + wait_s)
+        else:
+            self.expand_news()
+        return self._is_ready(awaited)
 
     def expand_news(self) -> bool:
         awaited = self._awaited
@@ -244,17 +250,21 @@ class OwnBackend:
         """Sleep until the new ranks are ready; SpawnError if they will not be."""
         awaited = self._awaited
         assert awaited is not None, "something was begun"
+        self._hear(awaited, awaited.until_s)
+        self._is_ready(awaited)
+
+    def _hear(self, awaited: Awaited, until_s: float) -> None:
+        """Sleep until the new ranks are ready, or will not be; no longer than until_s."""
         try:
             while not awaited.port and not awaited.failed:
                 look_for_losses()
-                left_s = awaited.until_s - time.monotonic()
+                left_s = until_s - time.monotonic()
                 if left_s <= 0:
                     break
                 if (message := self._link.wait(left_s)) is not None:
                     self._note(awaited, message)
         except LinkClosed as e:
             awaited.failed = str(e)
-        self._is_ready(awaited)
 
     def _is_ready(self, awaited: Awaited) -> bool:
         if not awaited.port and not awaited.failed and time.monotonic() > awaited.until_s:

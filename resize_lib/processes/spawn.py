@@ -109,7 +109,7 @@ class SpawnBackend:
         info = {**self._launcher.spawn_info(hosts, world), "wdir": where}
         self._wanted = Call(command, list(hosts), info)
 
-    def expand_ready(self) -> bool:
+    def expand_ready(self, wait_s: float = 0.0) -> bool:  # noqa: ARG002 - they start at once
         return self._wanted is not None
 
     def expand_news(self) -> bool:

@@ -53,7 +53,7 @@ class StaticBackend:
     ) -> None:
         raise ResizeUnsupportedError(f"this job cannot expand: {self.why_not}")
 
-    def expand_ready(self) -> bool:
+    def expand_ready(self, wait_s: float = 0.0) -> bool:  # noqa: ARG002
         return False
 
     def expand_news(self) -> bool:

@@ -13,6 +13,8 @@ from mpi4py import MPI
 
 from resize_lib.pace import (
     CHECK_S,
+    CHECK_SOON_S,
+    EARLY_S,
     REPORT_S,
     REPORTS_PER_S_MAX,
     Allowance,
@@ -32,6 +34,19 @@ def test_remap_points_are_neither_late_nor_more_than_20_a_second(turn_s: float) 
     assert took_s <= 0.1 or plan.turns == 1
     assert took_s >= 0.999 / REPORTS_PER_S_MAX
     assert 1 <= plan.gap <= max(1, plan.turns // 2), "what a check says is heard before the end"
+
+
+@given(turn_s=st.floats(1e-6, 0.05))
+def test_checks_are_close_while_an_answer_is_to_come_and_rare_later(turn_s: float) -> None:
+    plan = plan_for(turn_s, REPORT_S, asked=True)
+    gap, between_s = plan.check_after(0)
+    assert gap == max(1, int(CHECK_SOON_S / turn_s))
+    assert between_s == CHECK_SOON_S or plan.early == 0  # longer than all of that time
+    assert plan.check_after(plan.early) == (plan.gap, CHECK_S)
+    assert plan.early * turn_s <= EARLY_S
+    calm = plan_for(turn_s, REPORT_S)
+    assert calm.check_after(0) == (calm.gap, CHECK_S)
+    assert (calm.turns, calm.gap) == (plan.turns, plan.gap)
 
 
 def test_every_turn_is_a_remap_point_if_that_is_asked_for() -> None:

@@ -141,7 +141,7 @@ class HydraBackend:
             self._cancels_at_exit = True
             atexit.register(self._cancel_at_exit)
 
-    def expand_ready(self) -> bool:
+    def expand_ready(self, wait_s: float = 0.0) -> bool:  # noqa: ARG002 - it cannot sleep
         try:
             return self._arrivals is not None and self._arrivals.ready()
         except SpawnError:
