@@ -43,8 +43,8 @@ from dq_server.core.policies.base import Verdict
 
 declare(
     spot_changed="{time_s:.4g} s per iteration on {size}, {before_s:.4g} s before: the last"
-    " {iterations} differ from those by more than noise (rank-sum test, z = {z:.1f}); what other"
-    " sizes took is judged again",
+    " {iterations} differ from those by more than noise (rank-sum test, z = {z:.1f},"
+    " outliers left out); what other sizes took is judged again",
     spot_left="{time_s:.4g} s per iteration on {size}, {before_s:.4g} s before: all of the last"
     " {iterations} but outliers are more than {apart_pct:.1f} % from that; what other sizes took is"
     " judged again",
