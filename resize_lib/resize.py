@@ -4,9 +4,10 @@
     shrink   redistribute → split; leavers end by themselves while rank 0 commits
     regrid   redistribute → commit: the same ranks, another process grid
 
-New ranks take a good part of a second to start. An application with short iterations goes on
-computing meanwhile and merges with them at the first remap point that finds them ready; one with
-long iterations waits for them, because idle processors for a whole iteration would cost more.
+New ranks take 30 ms to a good part of a second to start. An application with short iterations goes
+on computing meanwhile and merges with them at the first remap point that finds them ready; one with
+long iterations waits for them, because idle processors for a whole iteration would cost more. So it
+does, for a moment, where the new ranks need the cores that it computes on.
 
 If spawning or redistribution fails, the error is the same on every rank, new ranks leave again, and
 the job goes on at its old size with its old data, which are not changed before the new parts are
