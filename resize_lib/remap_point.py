@@ -200,9 +200,7 @@ class RemapPoints:
         """
         session, protector = self._session, self._session.protector
         answer, answers = self._heard(wait=last or waits)
-        # The server would say that the expansion stands, after a millisecond in which all wait.
-        come = not last and session.job.expanding is not None and session.backend.expand_news()
-        reported = not self._asked and answer.what == "continue" and not come and self._may_report()
+        reported = not self._asked and answer.what == "continue" and self._may_report()
         if reported:
             report = self._report(slowest_s, answers)
             if last or waits or not self._may_go_on(turn_s):

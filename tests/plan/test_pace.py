@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpi4py import MPI
 
-from dq_client import messages as m
 from resize_lib.pace import (
     CHECK_S,
     CHECK_SOON_S,
@@ -26,7 +25,6 @@ from resize_lib.pace import (
     plan_for,
 )
 from resize_lib.remap_point import RemapPoints
-from resize_lib.resize import Step
 
 
 @given(turn_s=st.floats(1e-6, 100))
@@ -111,36 +109,3 @@ def test_ranks_that_have_come_are_taken_in_at_the_next_check() -> None:
         job.expanding, come[0] = expanding, news
         time.sleep(2 * CHECK_S)
         assert points.due(1e-3, last=False) == due
-
-
-@pytest.mark.parametrize("come", [False, True])
-def test_ranks_that_have_come_are_taken_in_without_a_question(come: bool) -> None:
-    asked: list[m.RemapPoint] = []
-
-    def remap(point: m.RemapPoint) -> m.RemapAnswer:
-        asked.append(point)
-        return m.RemapAnswer(what="continue", resize_id=7)
-
-    backend = SimpleNamespace(expand_news=lambda: come, expand_ready=lambda: come)
-    job = SimpleNamespace(
-        managed=True,
-        reports=True,
-        expanding=m.RemapAnswer(what="expand", resize_id=7),
-        seq=0,
-        resize_id=0,
-        redistribution_s=0.0,
-    )
-    session: Any = SimpleNamespace(
-        job=job,
-        backend=backend,
-        protector=None,
-        in_place=None,
-        size=2,
-        step=0,
-        loops=SimpleNamespace(label=""),
-        server=lambda: SimpleNamespace(remap=remap),
-    )
-    told = RemapPoints(session, interval_s=10.0)._decide(0.01, 0.01, 5)
-    assert told.step is (Step.COMPLETE if come else Step.CONTINUE)
-    assert len(asked) == told.answers == int(not come)
-    assert told.answer.resize_id == 7
