@@ -4,10 +4,9 @@
     shrink   redistribute → split; leavers end by themselves while rank 0 commits
     regrid   redistribute → commit: the same ranks, another process grid
 
-New ranks take 30 ms to a good part of a second to start. An application with short iterations goes
-on computing meanwhile and merges with them at the first remap point that finds them ready; one with
-long iterations waits for them, because idle processors for a whole iteration would cost more. So it
-does, for a moment, where the new ranks need the cores that it computes on.
+New ranks take up to a good part of a second to start. An application with short iterations goes on
+computing meanwhile and merges with them at the first remap point that finds them ready; one with
+long iterations waits for them, because idle processors for a whole iteration would cost more.
 
 If spawning or redistribution fails, the error is the same on every rank, new ranks leave again, and
 the job goes on at its old size with its old data, which are not changed before the new parts are
@@ -71,9 +70,8 @@ TOUCHED_PARTS_MAX = 100
 
 # With iterations from this long on a job waits for its new ranks instead of computing meanwhile.
 PATIENT_FROM_S = 1.0
-
-# Where the ranks that start need all cores of rank 0's node the job waits a moment, too: turns that
-# went on would get little of the cores, and take much, as a rank that waits in MPI spins.
+# And so long where they need all cores of rank 0's node: turns that went on would get little of
+# the cores, and take much, as a rank that waits in MPI spins.
 CROWDED_WAIT_S = 0.2
 
 
@@ -133,23 +131,17 @@ def advise(
         return answer, Step.GIVE_UP
     if alone or not _take_all_cores(session, answer):
         return answer, Step.BEGIN
-    return answer, _wait_a_moment(session, answer)
+    try:  # the others sleep, too: they wait to be told
+        return answer, Step.COMPLETE if backend.expand_ready(CROWDED_WAIT_S) else Step.BEGIN
+    except ProcessError as e:
+        aborted(session, answer, str(e))
+        return answer, Step.GIVE_UP
 
 
 def _take_all_cores(session: Session, answer: m.RemapAnswer) -> bool:
     """Whether as many ranks start on this node as it has cores."""
     here = session.places[0].host
-    coming = sum(place.host == here for place in answer.places)
-    return coming >= (os.cpu_count() or 1)
-
-
-def _wait_a_moment(session: Session, answer: m.RemapAnswer) -> Step:
-    """On rank 0, while the others wait to be told: sleep until the new ranks have come."""
-    try:
-        return Step.COMPLETE if session.backend.expand_ready(CROWDED_WAIT_S) else Step.BEGIN
-    except ProcessError as e:
-        aborted(session, answer, str(e))
-        return Step.GIVE_UP
+    return sum(place.host == here for place in answer.places) >= (os.cpu_count() or 1)
 
 
 _LAST = "the last iteration is done"
