@@ -66,6 +66,8 @@ def test_a_machine_beside_the_cluster(make_lab: LabMaker) -> None:
     assert len(stranger.places) >= 4, "the server, and UCX in each rank"
     assert stranger.found["connections"] > 0
     assert stranger.learned() == []
-    assert statistics.median(beside) < statistics.median(quiet) + DELAY_MOST_S, (quiet, beside)
+    # By pairs: growths take three times as long as shrinks, and the median of all lies between.
+    delays_s = [after - before for before, after in zip(quiet, beside, strict=True)]
+    assert statistics.median(delays_s) < DELAY_MOST_S, (quiet, beside)
     lab.ok("alpha", "dq down")
     assert not left(lab)
