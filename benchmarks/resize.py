@@ -52,7 +52,7 @@ from resize_lib.redistribution import Arena
 LIMIT_S = 120.0
 CALM_TURNS = 15  # before a resize: what a turn costs undisturbed
 INIT_CPU_S = 0.013  # MPI_Init of one rank on a quiet core: UCX opens its memory and devices
-SETTLE_S = 0.1  # after that has taken a core from the job
+SETTLE_S = 0.1  # after free memory was touched, which took a core from the job
 Figures = dict[str, float]
 Key = tuple[str, int, int]  # way, megabytes, n
 
@@ -111,7 +111,7 @@ class Job:
         self.id = dq.submit(*words, "--", sys.executable, *program)
         self._until(lambda job: job["state"] == "running" and job["remap_points"] > 20)
 
-    def there_and_back(self, cold: bool = False) -> list[dict[str, Any]]:
+    def there_and_back(self, *, cold: bool) -> list[dict[str, Any]]:
         """Grow once and shrink again; what both cost."""
         found = []
         for target in (2 * self._n, self._n):
@@ -166,9 +166,9 @@ def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]],
                 for megabytes in options.mb:
                     for way in ("exec", "starter"):
                         job = Job(line, dq, way, n, megabytes)
-                        job.there_and_back()  # the first one warms up
+                        job.there_and_back(cold=options.cold)  # the first one warms up
                         for _ in range(options.repeats):
-                            grow, shrink = job.there_and_back(options.cold)
+                            grow, shrink = job.there_and_back(cold=options.cold)
                             samples[way, megabytes, n]["grow"].append(grow)
                             samples[way, megabytes, n]["shrink"].append(shrink)
                         job.end()
@@ -259,7 +259,7 @@ def main() -> None:
             {"way": way, "megabytes": mb, "n": n, "seconds": by}
             for (way, mb, n), by in medians.items()
         ]
-        print(json.dumps({"schema": 4, "resizes": rows, "others": others}))
+        print(json.dumps({"schema": 5, "cold": options.cold, "resizes": rows, "others": others}))
     else:
         show(medians, others)
 

@@ -67,13 +67,13 @@ class Plan:
     turns: int = 1  # until the next remap point; the first after a resize is a point
     gap: int = 1  # turns between two checks
     check_s: float = CHECK_S  # time between them
-    early: int = 0  # turns within which checks come closer, by
-    early_gap: int = 1  # so many turns
+    early_turns: int = 0  # so many turns after a question a check comes
+    early_gap: int = 1  # every so many turns, instead of every `gap`
 
     def check_after(self, turns: int) -> tuple[int, float]:
         """Turns and time from a check after so many to the next one."""
-        if turns < self.early:
-            return self.early_gap, min(CHECK_SOON_S, self.check_s)
+        if turns < self.early_turns:
+            return self.early_gap, CHECK_SOON_S
         return self.gap, self.check_s
 
 
@@ -88,9 +88,9 @@ def plan_for(
     turns = max(1, int(interval_s / turn_s))
     if turns * turn_s < LONG_TURN * interval_s:
         turns += 1
-    early = int(EARLY_S / turn_s) if asked else 0
+    early_turns = int(EARLY_S / turn_s) if asked else 0
     early_gap = max(1, int(CHECK_SOON_S / turn_s))
-    return Plan(turns, max(1, int(check_s / turn_s)), check_s, early, early_gap)
+    return Plan(turns, max(1, int(check_s / turn_s)), check_s, early_turns, early_gap)
 
 
 class Countdown:

@@ -70,8 +70,9 @@ TOUCHED_PARTS_MAX = 100
 
 # With iterations from this long on a job waits for its new ranks instead of computing meanwhile.
 PATIENT_FROM_S = 1.0
-# And so long where they need all cores of rank 0's node: turns that went on would get little of
-# the cores, and take much, as a rank that waits in MPI spins.
+# Where new ranks need all cores of rank 0's node the job waits for them, too, at most this long.
+# Turns that went on would get little of the cores and hold up the start: a rank that waits in MPI
+# spins.
 CROWDED_WAIT_S = 0.2
 
 
@@ -126,16 +127,12 @@ def advise(
             world=answer.resize_id,
             touch=_coming_bytes(session, answer),
         )
+        waits = not alone and _take_all_cores(session, answer)
+        come = waits and backend.expand_ready(CROWDED_WAIT_S)  # they sleep till told
     except ProcessError as e:
         aborted(session, answer, str(e))
         return answer, Step.GIVE_UP
-    if alone or not _take_all_cores(session, answer):
-        return answer, Step.BEGIN
-    try:  # the others sleep, too: they wait to be told
-        return answer, Step.COMPLETE if backend.expand_ready(CROWDED_WAIT_S) else Step.BEGIN
-    except ProcessError as e:
-        aborted(session, answer, str(e))
-        return answer, Step.GIVE_UP
+    return answer, Step.COMPLETE if come else Step.BEGIN
 
 
 def _take_all_cores(session: Session, answer: m.RemapAnswer) -> bool:

@@ -41,9 +41,9 @@ def test_checks_are_close_while_an_answer_is_to_come_and_rare_later(turn_s: floa
     plan = plan_for(turn_s, REPORT_S, asked=True)
     gap, between_s = plan.check_after(0)
     assert gap == max(1, int(CHECK_SOON_S / turn_s))
-    assert between_s == CHECK_SOON_S or plan.early == 0  # longer than all of that time
-    assert plan.check_after(plan.early) == (plan.gap, CHECK_S)
-    assert plan.early * turn_s <= EARLY_S
+    assert between_s == CHECK_SOON_S or plan.early_turns == 0  # longer than all of that time
+    assert plan.check_after(plan.early_turns) == (plan.gap, CHECK_S)
+    assert plan.early_turns * turn_s <= EARLY_S
     calm = plan_for(turn_s, REPORT_S)
     assert calm.check_after(0) == (calm.gap, CHECK_S)
     assert (calm.turns, calm.gap) == (plan.turns, plan.gap)
