@@ -267,19 +267,30 @@ class Keeper:
             return
         if wanted.joins and self._dialogue.notes:
             wanted.env["DQ_NOTES"] = self._dialogue.notes
+        if self._tops is not None:
+            process.set_environment(wanted.env)  # what is forked here has most of it then
         for number in sorted(world.machine.local):
-            argv = wanted.argv_of(number)
-            plan = None
-            if self._tops is not None:
-                plan = program.plan(argv, wanted.env, wanted.cwd, self._tops)
-            become = None if plan is None else _becoming(plan, self._detach)
-            rank = world.run(number, self._file, become)
+            rank = world.run(number, self._file, self._becoming(wanted, number))
             for channel in rank.channels():
                 self._register(channel, _bind(self._hear, world, rank, channel))
             for stream in rank.streams:
                 self._selector.register(
                     stream, selectors.EVENT_READ, _bind(self._pump, rank, stream)
                 )
+
+    def _becoming(self, start: Start, number: int) -> Optional[Callable[[process.Birth], NoReturn]]:
+        """What makes a forked rank its program; None if that must be executed."""
+        if self._tops is None:
+            return None
+        plan = program.plan(start.argv_of(number), start.env, start.cwd, self._tops)
+        if plan is None:
+            return None
+
+        def become(_: process.Birth) -> NoReturn:
+            self._detach()
+            raise Become(plan)
+
+        return become
 
     def _expect(self, world: World) -> None:
         """Ranks that run already shall be taken in."""
@@ -433,16 +444,6 @@ class Keeper:
             world.ending = True
             for rank in world.running():
                 process.kill(rank.pid)
-
-
-def _becoming(
-    plan: program.Program, detach: Callable[[], None]
-) -> Callable[[process.Birth], NoReturn]:
-    def become(_: process.Birth) -> NoReturn:
-        detach()
-        raise Become(plan)
-
-    return become
 
 
 def _bind(function: Callable[..., None], *arguments: Any) -> Callable[[], None]:

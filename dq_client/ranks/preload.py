@@ -21,7 +21,8 @@ MPI = "mpi4py.MPI"
 HIDDEN = ("resize_lib",)  # imports of these import mpi4py.MPI
 # Options of mpi4py that its extension module reads once, when it is loaded.
 FIXED = ("fast_reduce", "recv_mprobe", "irecv_bufsz", "errors")
-WANTED = ("numpy", "numpy.ma", "numpy.random", "numpy.linalg", "numpy.fft")
+# runpy: for `python -m`.
+WANTED = ("numpy", "numpy.ma", "numpy.random", "numpy.linalg", "numpy.fft", "runpy")
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

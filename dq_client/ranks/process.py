@@ -48,8 +48,7 @@ def fork(birth: Birth, become: Optional[Callable[[Birth], NoReturn]] = None) -> 
         os.chdir(birth.cwd)
         if become is not None:
             _close_others(birth)
-            os.environ.clear()
-            os.environ.update(birth.env)
+            set_environment(birth.env)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             show(birth.argv, birth.env)
         else:
@@ -88,6 +87,15 @@ def _close_others(birth: Birth) -> None:
                 os.close(int(name))
             except OSError:
                 pass  # the descriptor of the listing itself
+
+
+def set_environment(wanted: dict[str, str]) -> None:
+    """Make os.environ so; most of it is the same, and each change is a call and a copied page."""
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 def become_subreaper() -> None:

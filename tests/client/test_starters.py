@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 from dq_client.agent.starters import IDLE_S, STARTERS_MAX, Starters, interpreter, name_of
 from dq_client.launch import ONE_THREAD
 from dq_client.ranks import program
-from dq_client.ranks.process import names
+from dq_client.ranks.process import names, set_environment
 
 ENV = {**os.environ, **ONE_THREAD}
 
@@ -179,3 +180,20 @@ def test_a_starter_is_given_what_names_it_and_nothing_else(
         Starters().wanted([sys.executable, "app.py"], env, "/")
     assert given["LD_LIBRARY_PATH"] == "/opt/lib"
     assert "MY_OWN" not in given
+
+
+def test_a_forked_rank_has_the_environment_of_its_job_and_nothing_else() -> None:
+    before = dict(os.environ)
+    wanted = {"PATH": before["PATH"], "HOME": "/elsewhere", "MY_OWN": "word"}
+    os.environ["OF_THE_STARTER"] = "1"
+    try:
+        set_environment(wanted)
+        assert dict(os.environ) == wanted
+        # Readline may have set two of them behind os.environ's back.
+        told = subprocess.run(["env", "-0"], capture_output=True, text=True, check=True).stdout
+        of_c = dict(line.split("=", 1) for line in told.split("\0")[:-1])
+        assert of_c.items() >= wanted.items()
+        assert not before.keys() & of_c.keys() - wanted.keys() - {"COLUMNS", "LINES"}
+        assert "OF_THE_STARTER" not in of_c
+    finally:
+        set_environment(before)
