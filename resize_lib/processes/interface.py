@@ -9,15 +9,16 @@ request that is invalid raises the same error on every rank and changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from mpi4py import MPI
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
-# Makes memory of these sizes (bytes) ready for the data that a joining rank will receive.
-Reserve: TypeAlias = Callable[[Sequence[int]], None]
+# Makes memory of these sizes (bytes) ready for the data that a joining rank will receive, while it
+# is iterated over; gives the seconds that the rest should take (Arena.reserve).
+Reserve: TypeAlias = Callable[[Sequence[int]], Iterable[float]]
 
 
 class ProcessError(Exception):
@@ -73,7 +74,8 @@ class ProcessBackend(Protocol):
     def join(self, reserve: Reserve | None = None) -> MPI.Intracomm:
         """In a spawned rank: merge with the running job; the other half of the job's `expand`.
 
-        `reserve` may be called while the rank waits, with the sizes that the job has named.
+        `reserve` may be called while the rank waits, with the sizes that the job has named, and
+        run to its end.
         """
 
     def expand(

@@ -16,9 +16,10 @@ import atexit
 import json
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import NoReturn
 
 from mpi4py import MPI
@@ -42,6 +43,9 @@ JOINS_VARIABLE = "DQ_JOINS"
 ARRIVAL_LIMIT_S = 120.0  # without [watch]
 ARRIVAL_LIMIT_S_MAX = 3600.0  # where [watch] is to warn only
 SURVIVORS_TAG = 7400
+# From a rank that says it has touched its memory until it is told to join: its keeper tells rank 0,
+# which asks the server at its next check. So it says so that much before.
+SOON_TOUCHED_S = 2e-3
 END_LIMIT_S = 10.0
 COMMAND_BYTES_MAX = 32 << 10  # a keeper takes lines of twice that
 
@@ -129,8 +133,7 @@ class OwnBackend:
         self._joined = True
         self._exit.alone()
         world = bare()
-        idle_barrier(world)  # then nobody needs the names any more
-        remove_shared_memory_names()
+        idle_barrier(world)  # then nobody needs the names of shared memory any more
         port = MPI.Open_port() if world.rank == 0 else ""
         if not self._told_to_join(port, reserve):
             self.leave()
@@ -145,21 +148,29 @@ class OwnBackend:
         """Report and sleep; False if the job does without this rank, or is gone."""
         touched = False
         try:
-            self._link.say(arrived=port)
+            with suppress(LinkClosed):  # waiting says so, too
+                self._link.say(arrived=port)
+            remove_shared_memory_names()
             while True:
                 message = self._link.wait()
                 if message is None:
                     continue
                 if "touch" in message:
-                    # Before the others wait for this rank: fresh memory takes its time.
-                    if not touched and reserve is not None:
-                        reserve([n for n in message["touch"] if isinstance(n, int)])
+                    sizes = [n for n in message["touch"] if isinstance(n, int)]
+                    self._touch(port, () if touched or reserve is None else reserve(sizes))
                     touched = True
-                    self._link.say(arrived=port, touched=True)
                 elif "go" in message:
                     return True
         except LinkClosed:
             return False
+
+    def _touch(self, port: str, rest: Iterable[float]) -> None:
+        """Run through `rest` and say so, before the others wait: fresh memory takes its time."""
+        told = False
+        for left_s in chain(rest, [0.0]):
+            if left_s < SOON_TOUCHED_S and not told:
+                self._link.say(arrived=port, touched=True)
+                told = True
 
     def expand(
         self,

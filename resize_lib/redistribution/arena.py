@@ -9,8 +9,9 @@ The memory of an array from ``empty`` returns to the arena when the last referen
 from __future__ import annotations
 
 import mmap
+import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -24,6 +25,7 @@ PAGE_BYTES = mmap.PAGESIZE
 HUGE_PAGE_BYTES = 2 << 20
 HUGE_FROM_BYTES = 512 << 10  # touched in 57 us in a huge page, in 250 us in small ones
 MADV_POPULATE_WRITE = 23  # <linux/mman.h>, since Linux 5.14; Python has no name for it
+TOUCHED_AT_ONCE_BYTES = 8 << 20
 KEPT_BYTES_MIN = 64 << 20  # free memory that is kept whatever is in use
 
 
@@ -91,15 +93,22 @@ class Arena:
             buffer = self._scratch[name] = np.frombuffer(segment.memory, dtype=np.uint8)
         return buffer[:nbytes]
 
-    def reserve(self, sizes: Iterable[int]) -> None:
+    def reserve(self, sizes: Sequence[int]) -> Iterator[float]:
         """Have free memory of these sizes (bytes) whose pages are there, for arrays to come.
 
-        As far as the system gives it: what is missing is made when it is needed.
+        Piece by piece, as the iterator is run; it gives the seconds that the rest should take. As
+        far as the system gives memory: what is missing is made when it is needed.
         """
-        for nbytes in sizes:
+        capacities = [_round_up(max(nbytes, 1)) for nbytes in sizes]
+        begun_s, todo, done = time.perf_counter(), sum(capacities), 0
+        for capacity in capacities:
             try:
-                segment = _new_segment(_round_up(max(nbytes, 1)))
-                segment.memory.madvise(MADV_POPULATE_WRITE)
+                segment = _new_segment(capacity)
+                for at in range(0, capacity, TOUCHED_AT_ONCE_BYTES):
+                    nbytes = min(TOUCHED_AT_ONCE_BYTES, capacity - at)
+                    segment.memory.madvise(MADV_POPULATE_WRITE, at, nbytes)
+                    done += nbytes
+                    yield (time.perf_counter() - begun_s) / done * (todo - done)
             except (MemoryError, OSError):
                 return
             self._free.append(segment)

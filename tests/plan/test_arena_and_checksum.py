@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,25 @@ def test_a_free_segment_is_made_larger_where_none_fits() -> None:
     del larger
     again = arena.empty((10 << 20,), np.uint8)
     assert again[0] == 8  # the same memory
+
+
+def test_reserved_memory_is_touched_piece_by_piece() -> None:
+    arena, sizes = Arena(), (20 << 20, 1 << 20)
+    left_s = list(arena.reserve(sizes))
+    assert len(left_s) > len(sizes), "a large one in pieces"
+    assert min(left_s[:-1]) > 0 == left_s[-1]
+    assert arena.free_bytes == (20 << 20) + (2 << 20)
+    array = arena.empty((20 << 20,), np.uint8)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    array[:: 4 << 10] = 1
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert faults < 10, "its pages are there"
+
+
+def test_memory_that_the_system_does_not_have_is_not_reserved() -> None:
+    arena = Arena()
+    assert list(arena.reserve([1 << 60])) == []
+    assert arena.free_bytes == 0
 
 
 def total(whole: npt.NDArray[Any], layout: Distributed, grid: ProcessGrid) -> int:
