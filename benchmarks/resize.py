@@ -52,6 +52,7 @@ from resize_lib.redistribution import Arena
 LIMIT_S = 120.0
 CALM_TURNS = 15  # before a resize: what a turn costs undisturbed
 INIT_CPU_S = 0.013  # MPI_Init of one rank on a quiet core: UCX opens its memory and devices
+UNASKED_S = 0.4  # each question to the server, and Python here, would take a core for 2 ms
 SETTLE_S = 0.1  # after free memory was touched, which took a core from the job
 Figures = dict[str, float]
 Key = tuple[str, int, int]  # way, megabytes, n
@@ -59,7 +60,8 @@ Key = tuple[str, int, int]  # way, megabytes, n
 
 def back_free_memory(megabytes: int) -> None:
     """See the module's docstring: twice the job's data, old and new parts of all ranks."""
-    Arena().reserve([2 * megabytes * 10**6])
+    for _ in Arena().reserve([2 * megabytes * 10**6]):
+        pass
     time.sleep(SETTLE_S)
 
 
@@ -118,8 +120,9 @@ class Job:
             if not cold:
                 back_free_memory(self._megabytes)
             self._line.call(m.Resize(self.id, target), 10)
+            time.sleep(UNASKED_S)
             self._until(lambda job, to=target: job["processors"] == to and not job["resizing"])
-            time.sleep(0.6)  # turns at the new size, undisturbed
+            time.sleep(0.3)  # turns at the new size, undisturbed
             told = json.loads((self.folder / "resizes").read_text().splitlines()[-1])
             moved = {"redistribution_s": told["redistribution_s"]}
             found.append({**account(told["turns"], self._decided_s()), **moved})
