@@ -11,6 +11,18 @@ from dq_client.agent.keepers import KeeperLine
 
 
 @dataclass(slots=True)
+class Past:
+    """Worlds that have been here. `joined`: of those that were to join, all up to this number."""
+
+    worlds: set[int] = field(default_factory=set)
+    joined: int = -1
+
+    def has(self, order: m.StartRanks) -> bool:
+        """Whether the ordered world is one of them."""
+        return order.world in self.worlds or (joins(order) and order.world <= self.joined)
+
+
+@dataclass(slots=True)
 class Kept:
     """One start of a job with ranks here. `orders`: by world, also those not yet given to it."""
 
@@ -70,9 +82,15 @@ class Kept:
         ordered = set(self.orders) - set(worlds) - self.closed
         return bool(ordered) or any(w["running"] for w in worlds.values())
 
-    def is_new(self, world: int) -> bool:
+    @property
+    def past(self) -> Past:
+        """What the keeper has had, be it over or not; it speaks of the last ones only."""
+        # One that an earlier version has made speaks of all.
+        return Past(set(self.worlds), self.state.get("past", -1))
+
+    def is_new(self, order: m.StartRanks) -> bool:
         """Whether the world may still be started."""
-        known = world in self.orders or world in self.worlds or world in self.closed
+        known = order.world in self.orders or order.world in self.closed or self.past.has(order)
         return not known and not self.held.killed and not self.over
 
 

@@ -24,7 +24,7 @@ from dq_client.agent import keepers, output_files
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
 from dq_client.agent.keepers import KeeperLine
-from dq_client.agent.kept import Kept, joins
+from dq_client.agent.kept import Kept, Past, joins
 from dq_client.agent.starters import Starter, Starters
 from dq_client.hardware import cuda_visible
 from dq_client.home import is_alive
@@ -60,7 +60,7 @@ class OwnRanks:
         self._watched: set[int] = set()
         # Worlds that were started or ended by keepers that are gone: an order that comes late, or a
         # second time, starts nothing again.
-        self._past: dict[Instance, set[int]] = {}
+        self._past: dict[Instance, Past] = {}
         for held in context.holdings.trees.values():
             if held.record.ranks:
                 self._adopt(held)
@@ -71,17 +71,21 @@ class OwnRanks:
         """Start a world's ranks here; one that is known already changes nothing."""
         of, context = (order.job, order.instance), self._context
         kept = self._jobs.get(of)
-        if of in context.closed or order.world in self._past.get(of, ()):
+        if of in context.closed or (of in self._past and self._past[of].has(order)):
             # Overtaken: the instance has been killed, or has ended; or the world has. But a server
             # that has lost events may not know it, and the job would wait for the ranks for ever.
             if kept is None and order.world and of in context.closed:
                 self._not_started(order, f"on {self._here(order)}: the job was ended here")
+            elif kept is None and order.spawned:
+                self._say_over(of, order.world)
             return
         ends = kept is not None and (kept.over or kept.held.over)
         if kept is not None and ends and order.world not in kept.closed:
             kept.later.append(order)  # its nodes had left the job, and come back
             return
-        if kept is not None and not kept.is_new(order.world):
+        if kept is not None and not kept.is_new(order):
+            if order.world in kept.told:  # and the server has lost it
+                self._say_over(of, order.world)
             return
         if kept is None and (why := context.troubles.cannot_start()):
             if joins(order):
@@ -110,7 +114,7 @@ class OwnRanks:
         """End the ranks of a world that did not join; whether none of them is left here."""
         kept = self._jobs.get((job, instance))
         if kept is None:
-            self._remember((job, instance), {world})
+            self._remember((job, instance), Past({world}))
             return True
         kept.closed.add(world)
         if kept.world_running(world):
@@ -301,12 +305,15 @@ class OwnRanks:
                 self._context.holdings.drop(kept.held)
                 self._context.troubles.tell(of[0], "")
                 del self._jobs[of]
-                self._remember(of, {*kept.orders, *kept.worlds, *kept.closed})
+                had = kept.past
+                self._remember(of, Past({*kept.orders, *had.worlds, *kept.closed}, had.joined))
                 for order in kept.later:
                     self.start(order)
 
-    def _remember(self, of: Instance, worlds: set[int]) -> None:
-        self._past[of] = worlds | self._past.pop(of, set())
+    def _remember(self, of: Instance, had: Past) -> None:
+        before = self._past.pop(of, Past())
+        joined = max(had.joined, before.joined)
+        self._past[of] = Past(had.worlds | before.worlds, joined)
         if len(self._past) > PAST_MAX:
             del self._past[next(iter(self._past))]
 
@@ -318,8 +325,8 @@ class OwnRanks:
                 self._context.reports.add(f"start {of[0]}.{of[1]}", started)
             kept.state = message["state"]
             self._context.troubles.tell(of[0], kept.state.get("unwritten", ""))
-            for number in kept.worlds:  # what was ordered is the keeper's affair now
-                kept.orders.pop(number, None)
+            past = kept.past  # what was ordered is the keeper's affair now
+            kept.orders = {n: order for n, order in kept.orders.items() if not past.has(order)}
         elif "relay" in message:
             self._relay(*of, message["relay"], message["data"])
         elif "spawn" in message:
@@ -355,7 +362,9 @@ class OwnRanks:
         try:
             kept.state = json.loads((kept.held.folder / "exit").read_text())
             # It went without having read these.
-            kept.later += [kept.orders.pop(n) for n in set(kept.orders) - set(kept.worlds)]
+            past = kept.past
+            unread = [n for n, order in kept.orders.items() if not past.has(order)]
+            kept.later += [kept.orders.pop(n) for n in unread]
         except (OSError, ValueError):
             if not kept.held.killed:
                 # What it said last no longer holds: its ranks have no parent any more.
@@ -375,7 +384,7 @@ class OwnRanks:
             over = world["spawned"] and not world["running"] and not failed
             if over and number not in kept.told:
                 kept.told.add(number)
-                reports.add(f"world {of[0]}.{of[1]}.{number}", m.WorldEnded(*of, number))
+                self._say_over(of, number)
         if kept.over:
             return
         if not kept.state and not kept.held.over:
@@ -391,6 +400,11 @@ class OwnRanks:
             kept.said = ended
             log.info("job %d.%d: ended here with %d %s", *of, ended.exit_code, ended.error)
             reports.add(about, ended, kept.held)
+
+    def _say_over(self, of: Instance, world: int) -> None:
+        """The ranks of a spawned world have ended here."""
+        about = f"world {of[0]}.{of[1]}.{world}"
+        self._context.reports.add(about, m.WorldEnded(*of, world))
 
     def _end_of(self, of: Instance, kept: Kept) -> m.AppEnded | None:
         state = kept.state

@@ -34,6 +34,7 @@ from .adoption import Adoption
 from .channel import Channel, listen
 from .dialogue import Dialogue
 from .world import Rank, Start, World
+from .worlds import Worlds
 
 GRACE_S = 2.0
 KILL_AGAIN_S = 0.1
@@ -61,7 +62,7 @@ class Keeper:
         self, folder: str, nodes: list[str], control: socket.socket, tops: Optional[dict[str, str]]
     ) -> None:
         self.folder, self.nodes, self._tops = folder, nodes, tops
-        self.worlds: dict[int, World] = {}
+        self.worlds = Worlds()
         self._files: dict[tuple[str, str], output.File] = {}
         self._cancelled: set[int] = set()  # worlds
         self._dialogue = Dialogue(
@@ -108,16 +109,16 @@ class Keeper:
     def _patience_s(self) -> float:
         now = time.monotonic()
         due = min(self._kill_s, self._dialogue.losses.due_s, self._adoption.due_s)
-        if any(rank.quiet_s for world in self.worlds.values() for rank in world.local.values()):
+        if any(rank.quiet_s for rank in self.worlds.ranks()):
             due = min(due, now + 0.1)
         if self._dialogue.something_open():
             due = min(due, self._again_s)
-        if not any(world.is_alive for world in self.worlds.values()):
+        if not self.worlds.any_alive():
             due = min(due, self._alone_s + LINGER_S)
         return max(0.0, min(due - now, 3600.0))
 
     def _over(self) -> bool:
-        if any(world.is_alive for world in self.worlds.values()):
+        if self.worlds.any_alive():
             return False
         if self._leaving or self._terminating:
             return True
@@ -136,6 +137,7 @@ class Keeper:
             self._adoption.kill()
         self._dialogue.losses.look(now)
         self._adoption.look(now)
+        self.worlds.forget()
         for world in self.worlds.values():
             self._quiet_ends(world, now)
         if now >= self._again_s:
@@ -167,14 +169,7 @@ class Keeper:
     def state(self) -> Json:
         """What the agent is told of it, as a whole."""
         return {
-            "worlds": {
-                str(number): {
-                    "running": len(world.running()) + len(world.expected),
-                    "part": world.is_part,
-                    "spawned": world.start.spawned,
-                }
-                for number, world in self.worlds.items()
-            },
+            **self.worlds.state(),
             "failed": self.failed,
             "killed": self._terminating,
             "losing": self._dialogue.losses.pending,
@@ -256,7 +251,7 @@ class Keeper:
     # --- ranks --------------------------------------------------------------------------------
 
     def _start(self, wanted: Start) -> None:
-        if wanted.world in self.worlds or self._terminating:
+        if self.worlds.has_had(wanted) or self._terminating:
             return  # said again
         world = self.worlds[wanted.world] = World(wanted, self.nodes)
         if wanted.world in self._cancelled:
@@ -314,8 +309,7 @@ class Keeper:
             channel.sock.detach()
 
     def _channels(self) -> list[Channel]:
-        ranks = [r for world in self.worlds.values() for r in world.local.values()]
-        found = [c for r in ranks if not r.closed for c in r.channels()]
+        found = [c for r in self.worlds.ranks() if not r.closed for c in r.channels()]
         return found if self._agent is None else [*found, self._agent]
 
     def _register(self, channel: Channel, callback: Callable[[], None]) -> None:
@@ -349,10 +343,9 @@ class Keeper:
                 return
             if not pid:
                 return
-            for world in self.worlds.values():
-                rank = world.of_pid(pid)
-                if rank is not None:
-                    self._ended(world, rank, os.waitstatus_to_exitcode(status))
+            whose = self.worlds.of_pid(pid)
+            if whose is not None:
+                self._ended(*whose, os.waitstatus_to_exitcode(status))
 
     def _ended(self, world: World, rank: Rank, code: int) -> None:
         for channel in reversed(rank.channels()):  # what it said last counts

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
 from dq_client.agent.holdings import Record
+from dq_client.agent.kept import joins
 from tests.dst.played_machine import Process
 from tests.dst.verdict import Wrong
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.dst.played_app import App
     from tests.dst.world import World
 
+PAST_MAX = 1  # fewer than a real one, so that it matters
 AGAIN_S = 0.5  # until what has not had its effect is said again
 SEGV = 139
 
@@ -194,7 +196,18 @@ class Keeper:
     def ranks(self, world: int) -> list[Rank]:
         return [r for r in self.start.ranks if (r.world, r.node) == (world, self.node)]
 
+    def forgotten(self) -> list[int]:
+        """Worlds that it does not speak of any more, as dq_client/ranks/worlds.py has it."""
+        over = [
+            number
+            for number, order in self.worlds.items()
+            if joins(order) and all(rank.code is not None for rank in self.ranks(number))
+        ]
+        parts = [n for n in self.worlds if any(rank.part for rank in self.ranks(n))]
+        return [n for n in over[:-PAST_MAX] if n != max(parts, default=-1)]
+
     def state(self) -> dict[str, Any]:
+        forgotten = self.forgotten()
         return {
             "worlds": {
                 str(number): {
@@ -203,7 +216,9 @@ class Keeper:
                     "spawned": order.spawned,
                 }
                 for number, order in self.worlds.items()
+                if number not in forgotten
             },
+            "past": max(forgotten, default=-1),
             "failed": self.failed,
             "killed": self.killed,
             "losing": any(rank.node == self.node for rank in self.start.lost),

@@ -1,0 +1,65 @@
+"""The worlds of one job on one node, by number. Those that are long over are forgotten."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from .world import Rank, Start, World
+
+PAST_MAX = 16  # worlds that were to join and are over: so many of them are still spoken of
+
+
+class Worlds(Dict[int, World]):
+    """A job that grows and shrinks for days has thousands; what is done in each turn of the
+    keeper's loop, and what it tells its agent, must not grow with them.
+
+    `past`: the newest one that was forgotten. Only worlds that were to join are: a job has one
+    resize at a time and their numbers ascend, so none that is older will come.
+    """
+
+    past = -1
+
+    def has_had(self, start: Start) -> bool:
+        """Whether the world was started here, be it over or not."""
+        return start.world in self or (start.joins and start.world <= self.past)
+
+    def any_alive(self) -> bool:
+        """Whether ranks of any world run here."""
+        return any(world.is_alive for world in self.values())
+
+    def ranks(self) -> list[Rank]:
+        """All ranks here that have not been forgotten."""
+        return [rank for world in self.values() for rank in world.local.values()]
+
+    def of_pid(self, pid: int) -> Optional[tuple[World, Rank]]:
+        """Whose process it is, if it has not been seen to end."""
+        for world in self.values():
+            rank = world.of_pid(pid)
+            if rank is not None:
+                return world, rank
+        return None
+
+    def forget(self) -> None:
+        """Drop what is long over."""
+        if len(self) <= PAST_MAX:
+            return
+        over = [number for number, w in self.items() if w.start.joins and not w.is_alive]
+        newest = max((number for number, w in self.items() if w.is_part), default=-1)
+        for number in over[:-PAST_MAX]:
+            if number != newest:  # what the agent says of an end refers to it
+                self.pop(number).remove_shared_memory()
+                self.past = max(self.past, number)
+
+    def state(self) -> dict[str, Any]:
+        """What the agent is told of them."""
+        return {
+            "worlds": {
+                str(number): {
+                    "running": len(world.running()) + len(world.expected),
+                    "part": world.is_part,
+                    "spawned": world.start.spawned,
+                }
+                for number, world in self.items()
+            },
+            "past": self.past,
+        }
