@@ -111,6 +111,9 @@ class Agent:
             before = self.context.connection
             self.turn()
             if self.context.connection is not before:
+                # It is closed, and pyzmq polls descriptor 0 for a socket that is.
+                poller.unregister(before.socket)
+                poller.unregister(before.monitor)
                 self._poll(poller, self.context.connection)
         self.close()
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.commands import CommandLine
@@ -67,6 +68,15 @@ def until(what: Callable[[], bool], why: str, within_s: float = 40.0) -> None:
         time.sleep(0.1)
 
 
+def part_of_a_core(pid: int) -> float:
+    """What a process that has little to do takes of a core."""
+    process, seconds = psutil.Process(pid), 2.0
+    before = process.cpu_times()
+    time.sleep(seconds)
+    after = process.cpu_times()
+    return (after.user - before.user + after.system - before.system) / seconds
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Two]:
     made = Two(tmp_path)
@@ -92,7 +102,9 @@ def test_a_server_that_is_killed_has_its_place_taken(two: Two) -> None:
     until(lambda: "is the server now" in log.read_text(), "two servers")
     assert json.loads(two.dq(two.b, "jobs", "--json"))["jobs"] == jobs
     agent = next((two.a / "agents").iterdir())
-    os.kill(json.loads((agent / "agent.json").read_text())["pid"], signal.SIGTERM)
+    pid = json.loads((agent / "agent.json").read_text())["pid"]
+    assert part_of_a_core(pid) < 0.2, "the agent waits for nothing in a loop"
+    os.kill(pid, signal.SIGTERM)
 
 
 def test_a_server_that_is_stopped_on_purpose_keeps_its_place(two: Two) -> None:
