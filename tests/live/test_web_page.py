@@ -38,6 +38,7 @@ def test_a_job_grows_before_ones_eyes(cluster: Live) -> None:
         until(driver, LINK, lambda text: text == "live")
         assert "token" not in driver.current_url
         before = until(driver, BLOCKS, lambda n: n >= 1)
+        until(driver, "document.querySelectorAll('.row.job').length", lambda n: n >= 1)
         driver.execute_script("window.mark = 1; document.querySelector('.row.job').click()")
         until(driver, "document.getElementById('h-job').textContent", lambda t: NAME in t)
         curve = "document.querySelectorAll('#tab tr').length"
