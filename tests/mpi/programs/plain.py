@@ -32,6 +32,8 @@ elif habit == "exit":
     MPI.Finalize()
     sys.exit(code)
 elif habit == "signal":
+    with open("/proc/self/maps") as maps:
+        print(*{line.split()[-1] for line in maps if "/mpich_shm_" in line}, flush=True)
     world.Barrier()
     if world.rank == 1:
         os.kill(os.getpid(), int(rest[0]))
