@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from tests.dst.world import World
 
 HEARTBEAT_S = 1.0
-NOWHERE = Path("/nowhere")
+FOLDER = TemporaryDirectory(prefix="dq-dst-")  # the outputs of played proxies are to lie in it
+NOWHERE = Path(FOLDER.name)
 LAUNCHER = Launcher(rsh=NOWHERE, rsh_socket=NOWHERE)
 
 
