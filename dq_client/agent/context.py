@@ -55,6 +55,7 @@ class Context:
     closed: ClosedInstances = field(default_factory=ClosedInstances)
     clock: Callable[[], float] = time.monotonic
     troubles: Troubles = field(init=False)
+    _unread: bool = False  # the last message found the queue full
 
     def __post_init__(self) -> None:
         self.troubles = Troubles(self.home)
@@ -71,7 +72,11 @@ class Context:
         until it is acknowledged.
         """
         try:
-            return self.connection.send(body)
+            sent = self.connection.send(body)
         except NoServer as e:
-            log.warning("%s", e)
+            if not self._unread:  # said once, however long the server stays away
+                log.warning("%s", e)
+            self._unread = True
             return ""
+        self._unread = False
+        return sent

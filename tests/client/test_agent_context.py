@@ -34,8 +34,7 @@ def test_the_job_closed_longest_ago_is_forgotten_first(monkeypatch: pytest.Monke
 class Line:
     """A connection whose queue is full, or not."""
 
-    def __init__(self, *, full: bool) -> None:
-        self.full = full
+    full = False
 
     def send(self, body: m.RequestBody) -> str:
         if self.full:
@@ -43,15 +42,21 @@ class Line:
         return "id-1"
 
 
-def test_a_full_queue_to_a_server_that_is_away_is_no_error(tmp_path: Path) -> None:
-    def send(*, full: bool) -> str:
-        made = Context(
-            home=Home(tmp_path),
-            owner=Owner(Path("/nowhere"), "a"),
-            connection=Line(full=full),  # type: ignore[arg-type]
-            holdings=None,  # type: ignore[arg-type]
-        )
-        assert made.name == "a"
-        return made.send(m.Hello(m.PROTOCOL))
-
-    assert (send(full=False), send(full=True)) == ("id-1", "")
+def test_a_full_queue_to_a_server_that_is_away_is_said_once_and_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = Line()
+    made = Context(
+        home=Home(tmp_path),
+        owner=Owner(Path("/nowhere"), "a"),
+        connection=line,  # type: ignore[arg-type]
+        holdings=None,  # type: ignore[arg-type]
+    )
+    assert made.name == "a"
+    ids, said = [], []
+    for full in (False, True, True, False, True):
+        line.full = full
+        ids.append(made.send(m.Hello(m.PROTOCOL)))
+        said.append(len(caplog.records))
+    assert ids == ["id-1", "", "", "id-1", ""]
+    assert said == [0, 1, 1, 1, 2]
