@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,13 @@ def test_shared_memory_has_no_name_that_a_killed_rank_could_leave(
     ended, told = story(recipe, "no_names_of_shared_memory", ranks=ranks)
     assert (ended.code, told["found"]) == (0, [True] * ranks), ended.err
     assert told["named"] == [[]] * ranks
+
+
+def test_a_lone_process_that_aborts_leaves_no_name_in_which_a_later_one_hangs() -> None:
+    program = "from resize_lib.processes.failure import abort_job; abort_job(3)"
+    lone = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    assert lone.wait(60) == 3
+    assert not Path(f"/dev/shm/mpich_shm_{lone.pid:x}_0").exists()
 
 
 def test_values_of_any_length_reach_every_rank() -> None:
