@@ -46,7 +46,11 @@ MPI_WAITS = frozenset(
         *("allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce", "allreduce"),
         *("reduce_scatter", "reduce_scatter_block", "scan", "exscan", "recv", "sendrecv"),
         *("sendrecv_replace", "probe", "mprobe", "wait", "waitall", "waitany", "waitsome"),
-        *("exchange", "ssend"),
+        *("exchange", "ssend", "dup", "dup_with_info", "split", "split_type", "create_group"),
+        *("create_cart", "create_graph", "create_dist_graph", "create_dist_graph_adjacent"),
+        *("create_intercomm", "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall"),
+        *("neighbor_alltoallv", "neighbor_alltoallw", "fence", "read_all", "write_all"),
+        *("read_at_all", "write_at_all", "read_ordered", "write_ordered"),
     )
 )
 
@@ -197,7 +201,9 @@ class Watch:
         numbers: become the largest of all ranks'. True if all have come to their end.
         """
         self.stop()
-        if MPI.Is_finalized() or comm.size == 1:  # a program may finalise MPI by itself
+        if MPI.Is_finalized():  # a program may do so by itself
+            return False
+        if comm == MPI.COMM_NULL or comm.size == 1:  # null: a resize was given up, the job ends
             return False
         everyone = comm.Iallreduce(MPI.IN_PLACE, numbers, MPI.MAX)
         end_s = time.monotonic() + OTHERS_WITHIN_S

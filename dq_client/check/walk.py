@@ -9,7 +9,7 @@ the same file are followed, with what their arguments stand for.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dq_client.check.carried import (
     base_of,
@@ -75,21 +75,27 @@ class Walk:
     def program(self) -> None:
         """From its start; then the functions that nothing in the file calls."""
         self.body(self.tree.body)
+        sessions = {n: o for n, o in self.names.origins.items() if o.kind == SESSION}
         for function in list(self.functions.values()):
             if function.name not in self._followed and not on_resize(function):
-                self._alone(function)
+                self._alone(function, sessions)
         if self._sessions and not self._turns_seen and not self._given_away:
             self.find(min(self._sessions), "no-remap-point")
 
-    def _alone(self, function: Function) -> None:
-        """A function that somebody else calls, perhaps with a session."""
+    def _alone(self, function: Function, sessions: dict[str, Origin]) -> None:
+        """A function that somebody else calls, perhaps with a session; or a method.
+
+        sessions: the names of the module that are some.
+        """
         self.names, self._early = Names(), [[]]
         self._loops = self._plain_loops = self._by_rank = self._excused = 0
         arguments = function.args
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            uses = (n for n in ast.walk(function) if isinstance(n, ast.Attribute))
-            if any(dotted(use) == f"{argument.arg}.iterations" for use in uses):
-                self._bind(argument.arg, SESSION, function.lineno, argument.arg)
+        given = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        self.names.origins.update({n: o for n, o in sessions.items() if base_of(n) not in given})
+        for use in ast.walk(function):  # `rs.iterations`, `self.rs.iterations`
+            name = dotted(use.value) if isinstance(use, ast.Attribute) and makes_turns(use) else ""
+            if base_of(name) in given:
+                self._bind(name, SESSION, function.lineno, name)
         self._enter(function)
 
     def _enter(self, function: Function) -> None:
@@ -227,6 +233,19 @@ class Walk:
         self.state += [(n, name, "kept") for name, n in self._sizes.items() if feeds(loop, name)]
         if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
             self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
+            counted = (name for name in self._counted(loop.target, loop.iter) if feeds(loop, name))
+            self.state += [(loop.lineno, name, "counted") for name in counted]
+
+    def _counted(self, target: ast.expr, made: ast.Call) -> Iterator[str]:
+        """The names that enumerate or zip give beside the turn."""
+        if not isinstance(target, ast.Tuple | ast.List):
+            return
+        places = (
+            [False, True] if dotted(made.func) == "enumerate" else map(self._is_turns, made.args)
+        )
+        for each, is_turn in zip(target.elts, places, strict=False):
+            names = () if is_turn else (n for n in ast.walk(each) if isinstance(n, ast.Name))
+            yield from (name.id for name in names)
 
     def _enter_turns(self) -> None:
         """A loop over turns begins: what communicated up to here, joining ranks do alone."""

@@ -71,8 +71,18 @@ def split_off(comm: MPI.Intracomm, gone: set[int]) -> MPI.Intracomm | None:
     stays = comm.rank not in gone
     smaller = cast(MPI.Intracomm, comm.Split(0 if stays else MPI.UNDEFINED, comm.rank))
     _settle(comm, smaller if stays else None, gone)
-    comm.Disconnect()  # not Free: nothing may connect survivors and leavers any more
+    let_go(comm)
     return smaller if stays else None
+
+
+def let_go(comm: MPI.Intracomm) -> None:
+    """Free a communicator that the job has left for another. Collective.
+
+    MPI_Comm_disconnect would be the call for it. MPICH's is MPI_Comm_free after a wait for all that
+    is under way, and that never ends if the program keeps a request, or has dropped one that it
+    never waited for (`comm.isend(...)` alone).
+    """
+    comm.Free()
 
 
 def _settle(comm: MPI.Intracomm, smaller: MPI.Intracomm | None, gone: set[int]) -> None:

@@ -28,6 +28,7 @@ from resize_lib.processes.command import check_command, program_command, start_f
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
+    let_go,
     remove_shared_memory_names,
     split_off,
 )
@@ -318,7 +319,7 @@ class OwnBackend:
         between = comm.Connect(port, root=0)
         merged = between.Merge(high=False)
         between.Disconnect()
-        comm.Disconnect()
+        let_go(comm)
         return self._now(merged)
 
     def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:

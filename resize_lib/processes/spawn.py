@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol, cast
 from mpi4py import MPI
 
 from resize_lib.processes.command import check_command, program_command, start_folder
-from resize_lib.processes.departure import remove_shared_memory_names
+from resize_lib.processes.departure import let_go, remove_shared_memory_names
 from resize_lib.processes.interface import (
     ProcessBackend,
     ProcessError,
@@ -143,7 +143,7 @@ class SpawnBackend:
             raise SpawnError(f"the job stays at {comm.size} ranks: {e}") from e
         merged = between.Merge(high=False)
         between.Disconnect()
-        comm.Disconnect()
+        let_go(comm)
         return self._launcher.take_over(merged, call.hosts if call is not None else None)
 
     def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:

@@ -27,6 +27,7 @@ from resize_lib.processes.command import check_command, program_command, start_f
 from resize_lib.processes.departure import (
     RankExit,
     checked_leavers,
+    let_go,
     remove_shared_memory_names,
     split_off,
 )
@@ -191,7 +192,7 @@ class HydraBackend:
         if port:
             MPI.Close_port(port)
         link.Disconnect()
-        comm.Disconnect()
+        let_go(comm)
         return _in_requested_order(merged, arrivals.hosts if arrivals is not None else None)
 
     def shrink(self, comm: MPI.Intracomm, leaving: Collection[int]) -> MPI.Intracomm | None:
