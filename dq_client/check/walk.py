@@ -9,12 +9,13 @@ the same file are followed, with what their arguments stand for.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dq_client.check.carried import (
     base_of,
     carried,
     computed_after_resizes,
+    counted,
     feeds,
     on_resize,
 )
@@ -233,19 +234,7 @@ class Walk:
         self.state += [(n, name, "kept") for name, n in self._sizes.items() if feeds(loop, name)]
         if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
             self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
-            counted = (name for name in self._counted(loop.target, loop.iter) if feeds(loop, name))
-            self.state += [(loop.lineno, name, "counted") for name in counted]
-
-    def _counted(self, target: ast.expr, made: ast.Call) -> Iterator[str]:
-        """The names that enumerate or zip give beside the turn."""
-        if not isinstance(target, ast.Tuple | ast.List):
-            return
-        places = (
-            [False, True] if dotted(made.func) == "enumerate" else map(self._is_turns, made.args)
-        )
-        for each, is_turn in zip(target.elts, places, strict=False):
-            names = () if is_turn else (n for n in ast.walk(each) if isinstance(n, ast.Name))
-            yield from (name.id for name in names)
+            self.state += [(loop.lineno, n, "counted") for n in counted(loop, self._is_turns)]
 
     def _enter_turns(self) -> None:
         """A loop over turns begins: what communicated up to here, joining ranks do alone."""

@@ -122,6 +122,14 @@ def test_node_grown_onto_released_and_grown_onto_again(recipe: Recipe) -> None:
     assert told["where"][1:] == [recipe.hosts[-1]] * 3
 
 
+@both_ways_to_grow
+def test_requests_that_nobody_has_waited_for_hold_up_no_resize(recipe: Recipe) -> None:
+    ended, told = story(recipe, "open_requests", ranks=2)
+    assert ended.code == 0, ended.err
+    # of rank 1 of 2, 4 and then 0 of 2; of rank 3, which has joined
+    assert told["heard"] == [[0, 0, 1], [2, 0]]
+
+
 @own_only
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_shared_memory_has_no_name_that_a_killed_rank_could_leave(

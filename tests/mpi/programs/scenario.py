@@ -88,6 +88,19 @@ def same_node_again(hosts: list[str]) -> None:
     show(comm, where=where(comm))
 
 
+def open_requests(hosts: list[str]) -> None:
+    """Messages that nobody has waited for, and one that is kept, are under way at each resize."""
+    kept: list[MPI.Request] = []
+
+    def talk(comm: MPI.Intracomm, done: int) -> MPI.Intracomm:
+        comm.isend(comm.rank, dest=(comm.rank + 1) % comm.size)
+        kept.append(comm.irecv(source=(comm.rank - 1) % comm.size))
+        return comm
+
+    comm = start_and_join([talk, expand([hosts[-1]] * 2), talk, release({0, 2}), talk])
+    show(comm, heard=comm.allgather([request.wait() for request in kept]))
+
+
 def values_of_any_length(hosts: list[str]) -> None:
     """Broadcasts that fit into one message, just do or do not, and that need more; any root."""
     comm = BACKEND.start()
