@@ -203,15 +203,15 @@ def place(taken: StepFunction, job: Job, capacity: int, after_s: float) -> float
 
 
 def adapted(taken: StepFunction, job: Job, capacity: int, now: float) -> Configuration | None:
-    """The largest configuration below the initial one that fits from now on; it is taken then.
+    """The largest configuration below the preferred one that fits from now on; it is taken then.
 
-    Only for jobs that may adapt and whose initial size does not fit now. (A smaller size runs
+    Only for jobs that may adapt and whose preferred size does not fit now. (A smaller size runs
     longer, so it has to fit for longer: what is free then bounds every size below it, too.)
     """
     spec = job.spec
     if spec.kind not in ADAPTABLE:
         return None
-    found: Configuration | None = spec.initial
+    found: Configuration | None = job.preferred
     while found is not None:
         planned_s = spec.planned_on_s(found.size)
         end_s = INF if planned_s is None else now + planned_s
@@ -219,7 +219,7 @@ def adapted(taken: StepFunction, job: Job, capacity: int, now: float) -> Configu
         if found.size <= free:
             break
         found = largest_at_most(spec.configurations, min(free, found.size - 1))
-    if found is None or found == spec.initial:
+    if found is None or found == job.preferred:
         return None
     taken.add(now, end_s, found.size)
     return found

@@ -25,6 +25,7 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.events import (
     AdvanceReservation,
+    DynamicRequested,
     Event,
     JobStarted,
     JobSubmitted,
@@ -38,6 +39,7 @@ from dq_server.core.model.jobs import JobSpec, JobState
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.processors import AnonymousProcessors, Processors
 from dq_server.core.model.quotas import QuotaOptions, QuotaWaits
+from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
@@ -49,6 +51,8 @@ from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
 from dq_server.sim.resting import Resting, may_rest
 from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
+
+declare(request_impossible="{why}")
 
 INF = float("inf")
 
@@ -102,6 +106,7 @@ class Simulation:
         self._heap: list[tuple[float, int, float, int, Event]] = []
         self._seq = 0
         self._cancelled: set[int] = set()
+        self._refused: set[int] = set()  # jobs that asked for what can never be
         self._running: dict[int, Application] = {}
         self._by_events = by_events or bool(reservations) or pool is not None
         self.resting: Resting | None = None
@@ -113,6 +118,7 @@ class Simulation:
             act.JobAccepted: self._ignore,
             act.StartJob: self._start,
             act.JobFinished: self._finished,
+            act.JobRestarts: self._restarts,
             act.AnswerRemap: self._answer,
             act.AnswerRequest: self._answer_request,
             act.CallRemap: self._call,
@@ -183,6 +189,8 @@ class Simulation:
         state = self.scheduler.state
         if self._engine is not None:
             self._engine.history.close(self.records.last_end_s)
+        if self._feedback is not None:
+            self._feedback.close()
         left = sum(job.state is JobState.WAITING for job in state.jobs.values())
         self.records.close(len(state.queue) + left)
         return self.records
@@ -222,6 +230,9 @@ class Simulation:
     def _handle(self, event: Event, issued_s: float) -> None:
         """An event that comes by itself; `issued_s`: when it was set going."""
         resting, scheduler, now = self.resting, self.scheduler, self.now
+        if isinstance(event, DynamicRequested):
+            self._do(self._asked(event))
+            return
         if resting is None:
             self._do(scheduler.handle(event, now))
             return
@@ -247,6 +258,18 @@ class Simulation:
         if learned:
             resting.stir(issued_s)
 
+    def _asked(self, event: DynamicRequested) -> list[act.Action]:
+        """What the scheduler does with a request; one that can never be granted is rejected."""
+        try:
+            return self.scheduler.handle(event, self.now)
+        except InfeasibleRequest as error:
+            if event.job not in self._refused:
+                self._refused.add(event.job)
+                self.records.notes["requests refused: more than the machine, or a quota, has"] += 1
+            why = because("request_impossible", why=str(error))
+            answer = act.RequestAnswer(event.request, act.Outcome.REJECTED, event.more, None, why)
+            return [act.AnswerRequest(event.job, event.instance, answer)]
+
     def _set_tick(self) -> None:
         """Make sure that a tick comes when the next step of a profile, or of the pool, is due."""
         wanted_s = self.scheduler.next_wakeup(self.now)
@@ -265,7 +288,8 @@ class Simulation:
             if self._feedback is not None and isinstance(event, JobSubmitted):
                 k = self._feedback.due(number)
                 spec = self._feedback.spec(k, self.scheduler.state)
-                if spec is None or self._refuses(spec):
+                if spec is None or self._refuses(spec, k):
+                    self._release(self._feedback.gone(k))
                     return
                 event = JobSubmitted(spec)
                 self._number(k, self._feedback)
@@ -286,7 +310,9 @@ class Simulation:
         self.submitted += 1
         feedback = self._feedback
         later = feedback is not None and k in self.workload.follows
-        if not later and self._refuses(self.workload.spec(k)):
+        if not later and self._refuses(self.workload.spec(k), k):
+            if feedback is not None:
+                self._release(feedback.gone(k))
             return
         if feedback is None:
             self.records.submitted(k)
@@ -298,16 +324,24 @@ class Simulation:
         elif not feedback.awaits(k):  # once what ends at this instant has ended
             self._submit_later(k, self.now, feedback)
 
-    def _refuses(self, spec: JobSpec) -> bool:
-        """Whether a quota does not let the job into the system."""
+    def _refuses(self, spec: JobSpec, k: int) -> bool:
+        """Whether a quota does not let job k into the system."""
         if not self._quotas:
             return False
         try:
             self.scheduler.turn(self.now).ask_features(spec)
         except InfeasibleRequest:
             self.records.refused()
+            if self._feedback is not None:
+                self._feedback.refused(k)
             return True
         return False
+
+    def _release(self, jobs: Iterable[tuple[int, float]]) -> None:
+        """Submit these, each so long (s) from now."""
+        assert self._feedback is not None, "or none comes after another"
+        for k, think_s in jobs:
+            self._submit_later(k, self.now + think_s, self._feedback)
 
     def _submit_later(self, k: int, time_s: float, feedback: Feedback) -> None:
         """Job k, which comes after others, is submitted at `time_s`."""
@@ -350,6 +384,12 @@ class Simulation:
     def _kill(self, action: act.KillJob) -> None:
         self._running[action.job].kill(self, action, self.now)
 
+    def _restarts(self, action: act.JobRestarts) -> None:
+        """It is in the queue again, and begins from its start."""
+        self._running.pop(action.job, None)
+        if self.resting is not None:
+            self.resting.over(action.job)
+
     def _finished(self, action: act.JobFinished) -> None:
         ran = self._running.pop(action.job, None) is not None
         if self.resting is not None:
@@ -357,5 +397,4 @@ class Simulation:
         k = self.records.finished(action.job, self.now, action.state, ran=ran)
         feedback = self._feedback
         if feedback is not None:
-            for later, think_s in feedback.ended(k):
-                self._submit_later(later, self.now + think_s, feedback)
+            self._release(feedback.ended(k))

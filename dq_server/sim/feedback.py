@@ -26,6 +26,7 @@ class Feedback:
         self._ids: dict[int, int] = {}  # jobs that were submitted -> their ids
         self._then: dict[int, list[tuple[int, float]]] = {}  # job -> (job, think s) after its end
         self._due: dict[int, int] = {}  # number of a simulated event -> the job it submits
+        self._left_out: set[int] = set()  # jobs that are never submitted, for whatever reason
         for k, follows in workload.follows.items():
             if follows.think_s is not None:
                 self._await(k, follows.after_any[0], follows.think_s)
@@ -41,17 +42,18 @@ class Feedback:
     def spec(self, k: int, state: State) -> JobSpec | None:
         """Job k, about to be submitted; None if it is not, or not yet."""
         spec, follows = self._workload.spec(k), self._workload.follows[k]
-        if any(n not in self._ids or _failed(state, self._ids[n]) for n in follows.after):
-            self._records.notes[NEVER] += 1
-            return None
-        for n in follows.after_any:
+        for n in (*follows.after, *follows.after_any):
             if n not in self._ids and self._fits(n):  # it awaits the end of another one itself
                 self._await(k, n, 0.0)
                 return None
+        if any(n not in self._ids or _failed(state, self._ids[n]) for n in follows.after):
+            self._records.notes[NEVER] += 1
+            self._left_out.add(k)
+            return None
         return replace(spec, after=self._of(follows.after), after_any=self._of(follows.after_any))
 
     def _fits(self, k: int) -> bool:
-        return self._workload.size(k) <= self._records.nodes
+        return k not in self._left_out and self._workload.size(k) <= self._records.nodes
 
     def _of(self, jobs: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self._ids[n] for n in jobs if n in self._ids)
@@ -63,6 +65,20 @@ class Feedback:
     def ended(self, k: int) -> list[tuple[int, float]]:
         """Job k has ended: the jobs that are submitted so long (s) after this."""
         return self._then.pop(k, [])
+
+    def refused(self, k: int) -> None:
+        """Job k is never submitted."""
+        self._left_out.add(k)
+
+    def gone(self, k: int) -> list[tuple[int, float]]:
+        """As `ended`, if job k will never be submitted: none has to wait for it."""
+        return self.ended(k) if k in self._left_out else []
+
+    def close(self) -> None:
+        """The simulation is over: who awaited what did not end is left out."""
+        left = sum(map(len, self._then.values()))
+        if left:
+            self._records.notes[NEVER] += left
 
     def expect(self, number: int, k: int) -> None:
         """The simulated event `number` submits job k."""

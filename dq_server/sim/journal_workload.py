@@ -4,7 +4,8 @@ A job that reported remap points becomes an application with as many iterations,
 grid is the median of what was measured there; sizes it never ran on follow the scalability that
 fits the others best, other grids of a size take as long as the fastest that was measured. Any other
 job lasts as long as it ran. Jobs that never ran to an end are left out and counted. The machine has
-the most processors that were there at one time; losses of nodes are not repeated.
+the most processors that were there at one time; losses of nodes, restarts, reservations and what
+evolving jobs asked for are not repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from dq_server.core.model import events as ev
-from dq_server.core.model.actions import JobAccepted
+from dq_server.core.model.actions import ArrayAccepted, JobAccepted
 from dq_server.core.model.jobs import JobSpec
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import Configuration
@@ -37,6 +38,7 @@ class _Life:
     start_s: float | None = None
     end_s: float | None = None
     points: int = 0
+    asked: bool = False
     times: dict[Configuration, list[float]] = field(default_factory=lambda: defaultdict(list))
     costs_s: list[float] = field(default_factory=list)
 
@@ -58,6 +60,12 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
             for action in actions:
                 if isinstance(action, JobAccepted):
                     lives.setdefault(action.job, _Life(event.spec, now))
+        elif isinstance(event, ev.ArraySubmitted):
+            for action in actions:
+                for job in action.jobs if isinstance(action, ArrayAccepted) else ():
+                    lives.setdefault(job, _Life(scheduler.job(job).spec, now))
+        elif isinstance(event, ev.DynamicRequested | ev.DynamicReleased):
+            lives[event.job].asked = True
         elif isinstance(event, ev.JobStarted | ev.JobEnded | ev.RemapPoint | ev.ResizeCommitted):
             _live_on(lives[event.job], event, now, scheduler)
     if not most:
@@ -71,6 +79,9 @@ def jobs_of(path: Path, entries: Iterable[Entry]) -> tuple[ListedWorkload, int]:
     workload = ListedWorkload(path.name, jobs, nodes=nodes if asked else ())
     if len(lives) > len(whole):
         workload.notes["left out: did not run to an end"] = len(lives) - len(whole)
+    asking = sum(life.asked for life in whole.values())
+    if asking:
+        workload.notes["simulated without the requests that they made"] = asking
     return workload, most
 
 
@@ -118,8 +129,10 @@ def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
     run_s = life.end_s - life.start_s
     before = {name: tuple(k for k in getattr(life.spec, name) if k in whole)
               for name in ("after", "after_any")}  # fmt: skip
-    spec = replace(life.spec, hold=False, request_id="", walltime_s=None, after=(), after_any=(),
-                   after_not=())  # fmt: skip
+    spec = replace(
+        life.spec, hold=False, request_id="", walltime_s=None, after=(), after_any=(), after_not=(),
+        retry=0, protection=None, reservation="", element=None,
+    )  # fmt: skip
     make: Callable[[], Application] = lambda: Rigid(run_s)  # noqa: E731  # the type must be said
     if spec.profile:
         cost_s = median(life.costs_s) if life.costs_s else 0.0

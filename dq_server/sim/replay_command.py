@@ -20,10 +20,16 @@ from dq_server.sim.output import Run, as_json, as_table
 
 @click.command(cls=OneLineCommand)
 @click.argument("journal", type=click.Path(path_type=Path))
-@click.option("--policy", metavar="NAME", help="Simulate the journal's jobs under this policy.")
+@click.option(
+    "--policy",
+    "policies",
+    metavar="NAME",
+    multiple=True,
+    help="Simulate the journal's jobs under this policy; may be given several times.",
+)
 @click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
 @click.pass_context
-def replay(ctx: click.Context, journal: Path, policy: str | None, json_wanted: bool) -> None:
+def replay(ctx: click.Context, journal: Path, policies: tuple[str, ...], json_wanted: bool) -> None:
     """Replay the JOURNAL of a server (journal.sqlite in its folder).
 
     Without --policy every recorded event is handled again and must lead to the recorded actions:
@@ -31,12 +37,15 @@ def replay(ctx: click.Context, journal: Path, policy: str | None, json_wanted: b
     iteration times that were measured, are simulated as if that policy had been in charge.
     """
     try:
-        if policy is not None:
-            config = named_config(policy)
+        if policies:
+            configs = {policy: named_config(policy) for policy in policies}
             jobs, processors = jobs_of(journal, read_journal(journal))
-            records = Simulation(jobs, processors, config).run()
-            runs = [Run(policy, records, records.metrics())]
-            for note, count in sorted(records.notes.items()):
+            runs = []
+            for policy, config in configs.items():
+                records = Simulation(jobs, processors, config).run()
+                runs.append(Run(policy, records, records.metrics()))
+            notes = dict.fromkeys(i for ran in runs for i in sorted(ran.records.notes.items()))
+            for note, count in notes:
                 click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
             click.echo(as_json(jobs.name, processors, runs) if json_wanted else as_table(runs))
             return

@@ -35,5 +35,11 @@ def test_the_square_chain_is_the_thesis_one() -> None:
 def test_a_value_is_read_as_the_first_type_that_takes_it() -> None:
     kind = int | Literal["all"] | list[int] | None
     assert [decoded(value, kind) for value in (3, "all", [1, 2], None)] == [3, "all", [1, 2], None]
-    with pytest.raises(TypeError, match="'none' is none of"):
+    with pytest.raises(TypeError, match="'none' is not a whole number or"):
         decoded("none", kind)
+
+
+def test_a_text_is_no_list_of_its_letters() -> None:
+    for kind in (tuple[str, ...], list[str]):
+        with pytest.raises(TypeError, match="'TOKEN' is no list"):
+            decoded("TOKEN", kind)

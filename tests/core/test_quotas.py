@@ -130,6 +130,14 @@ def test_a_job_of_several_sizes_starts_on_one_that_it_may_have(cluster: MakeClus
 # --- jobs, and how many are in the system ---------------------------------------------------
 
 
+@pytest.mark.parametrize("start", ["reservations", "conservative"])
+def test_a_plan_adapts_no_job_beyond_the_limit(cluster: MakeCluster, start: str) -> None:
+    c = cluster(4, start=start, moldable=True, **user(processors=2))
+    c.submit(1, user="bob", walltime_s=30.0)
+    job = c.submit(1, 3, 4, start=4, user="ada", walltime_s=60.0)
+    assert job.size == 1
+
+
 def test_at_most_so_many_jobs_run(cluster: MakeCluster) -> None:
     c = cluster(8, **user("*", jobs=2))
     adas = [c.submit(1, user="ada") for _ in range(3)]
@@ -554,7 +562,7 @@ def test_a_file_says_it_in_tables_by_name() -> None:
         ({"user": {"ada": {"members": ["bob"]}}}, "a group lists its users, a user has none"),
         ({"group": {"physics": {"jobs": 1}}}, "[quotas.group.physics] members: a group lists"),
         ({"group": {"*": {"members": ["ada"]}}}, '[quotas.group."*"]: a group has a name'),
-        ({"user": {"ada": {"jobs": 1.5}}}, "[quotas] user: jobs: 1.5 is none of"),
+        ({"user": {"ada": {"jobs": 1.5}}}, "[quotas] user: jobs: 1.5 is not a whole number"),
     ],
     ids=str,
 )

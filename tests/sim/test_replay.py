@@ -16,6 +16,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import JobKind, JobSpec
+from dq_server.core.model.protection import Protection
 from dq_server.core.model.sizes import configurations
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured
@@ -227,3 +228,30 @@ def test_a_job_that_attached_itself_is_simulated_as_if_it_had_been_submitted(
     run = json.loads(out)["runs"][0]
     assert run["jobs"] == 1
     assert run["makespan_s"] == pytest.approx(30.0)
+
+
+def test_arrays_protected_jobs_and_those_in_reservations_are_simulated_too(tmp_path: Path) -> None:
+    r = Recorder(tmp_path / "journal.db")
+    r.do(ev.Configured(SchedulerConfig()))
+    r.do(ev.NodeJoined("n1", 4))
+    r.do(ev.ReservationMade(AdvanceReservation("lecture", 2, 0.0, 100.0)))
+    one = configurations([1])
+    plain = JobSpec("plain", JobKind.RIGID, one[0], one)
+    r.do(ev.ArraySubmitted(plain, (0, 1)))
+    protection = Protection("partner", every_points=1)
+    grows = JobSpec("grows", JobKind.MALLEABLE, CHAIN[0], CHAIN, protection=protection, retry=1)
+    r.do(ev.JobSubmitted(grows))
+    r.do(ev.JobSubmitted(replace(plain, reservation="lecture", walltime_s=50.0)))
+    jobs = sorted(r.scheduler.state.jobs)
+    for job in jobs:
+        r.do(ev.JobStarted(job, 1))
+    r.now = 4.0
+    r.do(ev.RemapPoint(3, 1, 1, 1, 0, 4.0))
+    r.now = 8.0
+    for job in jobs:
+        r.do(ev.JobEnded(job, 1, 0))
+    r.journal.close()
+    code, out, err = replay(r.path, "--policy", "reshape", "--policy", "easy", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)["runs"]
+    assert [(run["policy"], run["jobs"]) for run in told] == [("reshape", 4), ("easy", 4)]

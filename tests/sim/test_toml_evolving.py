@@ -190,3 +190,22 @@ def test_a_profile_above_the_machine_is_left_out_and_counted(tmp_path: Path) -> 
     path.write_text(KNOWN)
     records = Simulation(read_toml(path), 6, named_config("easy")).run()
     assert records.notes == {"left out: larger than 6 nodes": 2}
+
+
+def test_a_request_for_more_than_there_is_is_rejected_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.toml"
+    path.write_text(
+        """
+        [[job]]
+        kind = "evolving"
+        processors = 2
+        min = 1
+        max = 4
+        more = 1
+        ask_at_s = [5, 7]
+        run_s = 20
+        """
+    )
+    records = Simulation(read_toml(path), 2, named_config("easy")).run()
+    assert records.notes == {"requests refused: more than the machine, or a quota, has": 1}
+    assert records.end_s[0] == 20.0

@@ -30,8 +30,9 @@ def times(
 ) -> Any:
     """Job -> (submission, start, end), and what was noted."""
     table = tmp_path / "jobs.csv"
-    words = ["run", workload, "--nodes", nodes, "--policy", policy, "--json", "--csv", table]
-    result = CliRunner().invoke(sim, [*map(str, words), *options])
+    words = ["run", workload, "--nodes", nodes, "--json", "--csv", table]
+    chosen = () if "--config" in options else ("--policy", policy)
+    result = CliRunner().invoke(sim, [*map(str, words), *chosen, *options])
     assert result.exit_code == 0, result.output
     rows = csv.DictReader(table.open())
     found = {
@@ -103,6 +104,37 @@ def test_after_in_a_toml_workload(tmp_path: Path) -> None:
     assert set(found) == {1, 2, 3, 6}
     assert notes["cancelled: a job that it comes after failed"] == 1
     assert notes["left out: comes after a job that failed or was left out"] == 1
+
+
+def test_nobody_waits_for_a_job_that_a_quota_refuses(tmp_path: Path) -> None:
+    path, config = tmp_path / "w.toml", tmp_path / "config.toml"
+    path.write_text(
+        """
+        [[job]]
+        processors = 3
+        run_s = 10
+        user = "ada"
+        [[job]]
+        run_s = 10
+        after_any = [1]
+        [[job]]
+        run_s = 10
+        after = [2]
+        [[job]]
+        run_s = 10
+        after = [1]
+        [[job]]
+        run_s = 10
+        after_any = [4]
+        """
+    )
+    config.write_text('[scheduler]\npolicy = "easy"\n[quotas.user.ada]\nprocessors = 2\n')
+    found, notes = times(path, tmp_path, "--config", str(config))
+    assert found == {2: (0, 0, 10), 3: (0, 10, 20), 5: (0, 0, 10)}
+    assert notes == {
+        "left out: refused by a quota": 1,
+        "left out: comes after a job that failed or was left out": 1,
+    }
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ def decoded(value: Any, hint: Any) -> Any:
         if value not in args:
             raise ValueError(f"{value!r} is none of {', '.join(map(repr, args))}")
         return value
+    if origin in (tuple, list) and not isinstance(value, list | tuple):
+        raise TypeError(f"{value!r} is no list")  # a text is one, of letters
     if origin is tuple:
         kinds = [args[0]] * len(value) if args[1:] == (...,) else args
         return tuple(decoded(item, kind) for item, kind in zip(value, kinds, strict=True))
@@ -62,7 +64,7 @@ def decoded(value: Any, hint: Any) -> Any:
 
 def _name(hint: Any) -> str:
     words = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
-    return words.get(hint, str(hint))
+    return words.get(hint) or (hint.__name__ if isinstance(hint, type) else str(hint))
 
 
 def _key(key: str, hint: Any) -> Any:
@@ -79,7 +81,8 @@ def _decoded_union(value: Any, args: tuple[Any, ...]) -> Any:
             return decoded(value, kind)
         except (TypeError, ValueError, KeyError):
             continue
-    raise TypeError(f"{value!r} is none of {args}")
+    kinds = " or ".join(_name(kind) for kind in args if kind is not type(None))
+    raise TypeError(f"{value!r} is not {kinds}")
 
 
 def _decoded_dataclass(value: Any, kind: type) -> Any:
