@@ -45,8 +45,10 @@ def _indices(text: str, which: str) -> list[int]:
         if part is None:
             raise UsageError(f"--array {text}: {HOW}")
         first, last, step = int(part[1]), int(part[2] or part[1]), int(part[3] or 1)
-        if last < first or step < 1 or last > INDEX_MAX:
-            raise UsageError(f"--array {text}: {word} names no index from 0 to {INDEX_MAX}; {HOW}")
+        if last > INDEX_MAX:
+            raise UsageError(f"--array {text}: an index is at most {INDEX_MAX}; {HOW}")
+        if last < first or step < 1:
+            raise UsageError(f"--array {text}: {word} names no index; {HOW}")
         if (last - first) // step >= ELEMENTS_MAX or len(found) > ELEMENTS_MAX:
             raise UsageError(f"--array {text}: an array has at most {ELEMENTS_MAX} jobs")
         found.update(range(first, last + 1, step))

@@ -115,7 +115,8 @@ def up(
 ) -> None:
     """Start server and agents; without --detach, stop them again at Ctrl-C.
 
-    Where the cluster is there already, it starts what is missing of it, and jobs go on.
+    Where the cluster is there already, it starts what is missing of it, and jobs go on; the
+    cluster then goes on, too, with or without --detach.
 
     --cluster slurm, inside of salloc or sbatch, takes the nodes of the allocation.
     """
@@ -125,6 +126,7 @@ def up(
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     settings.refuse_other(home, on_slurm=cluster.slurm is not None)
+    was_there = _is_up(home)
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
     elif cluster.engine == SLURM:
@@ -134,8 +136,18 @@ def up(
         any_cluster = file is None and local is None
         if not _mended(home, None if any_cluster else cluster, options, as_json=as_json):
             _up_here(home, cluster, options, fidelity, as_json=as_json)
-    if not detach:
+    if was_there:  # by another command, whose cluster this one must not end
+        note("it goes on: dq down stops it")
+    elif not detach:
         _until_interrupted(home)
+
+
+def _is_up(home: Home) -> bool:
+    try:
+        home.server()
+    except NoServer:
+        return False
+    return True
 
 
 def _mended(home: Home, asked: Cluster | None, options: list[str], *, as_json: bool) -> bool:

@@ -213,7 +213,8 @@ def parse_input(path: Path) -> str:
     """A file for rank 0's standard input, which can be read: its absolute path."""
     found = path.absolute()
     if not found.exists() or found.is_dir():
-        raise UsageError(f"--input {path}: no such file")
+        why = "it is a folder" if found.is_dir() else "no such file"
+        raise UsageError(f"--input {path}: {why}")
     if not os.access(found, os.R_OK):
         raise UsageError(f"--input {path}: it cannot be read")
     return str(found)

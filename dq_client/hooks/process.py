@@ -116,7 +116,7 @@ class Hooks:
                 self._stopped.wait(RETRY_S)
                 continue
             body = m.Since(epoch=place["epoch"], seq=place["seq"], event=event, wait_s=WAIT_S)
-            reply = connection.call(body, WAIT_S + 5.0)
+            reply = connection.call(body, WAIT_S + 5.0, self._stopped.is_set)
             assert isinstance(reply, m.Data)
             place, event = reply.data, reply.data["event"]
             with self._changed:

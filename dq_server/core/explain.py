@@ -5,6 +5,7 @@ from __future__ import annotations
 from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState
 from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.planning import INF, free
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.turn import Turn
@@ -69,5 +70,14 @@ def _running(job: Job, now: float) -> list[Reason]:
     if job.remap_points == 0 and job.start_s is not None and job.spec.kind is JobKind.MALLEABLE:
         reasons.append(because("no_remap_point", running_s=now - job.start_s))
     if job.decisions:
-        reasons.append(job.decisions[-1].reason)
+        reasons.append(_as_now(job, job.decisions[-1].reason, now))
     return reasons
+
+
+def _as_now(job: Job, reason: Reason, now: float) -> Reason:
+    """The last decision; of a warning, which stays the last for a while, what is left now."""
+    end_s = walltime_end(job)
+    if reason.code != "walltime_warning" or end_s is None:
+        return reason
+    left_s = max(0.0, end_s - now)
+    return because("walltime_warning", left_s=left_s, walltime_s=job.spec.walltime_s)

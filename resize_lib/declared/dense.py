@@ -238,7 +238,7 @@ def weighted(
         if callable(weights):
             numbers = weights(places)
         else:
-            numbers = weights[: len(places)] if weights else [place.speed for place in places]
+            numbers = weights[: len(places)] if len(weights) else [place.speed for place in places]
         if len(numbers) != len(places):
             raise DescriptorError(f"{len(numbers)} weights for {len(places)} ranks")
         return Weighted1D(n, tuple(numbers), trailing)

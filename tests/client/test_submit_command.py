@@ -146,13 +146,13 @@ def test_the_input_is_named_by_its_absolute_path(
     assert (body.input, body.label, body.parts) == (str(tmp_path / "in.txt"), False, [])
 
 
-@pytest.mark.parametrize("name", ["nothing", "."])
+@pytest.mark.parametrize(("name", "why"), [("nothing", "no such file"), (".", "it is a folder")])
 def test_an_input_that_is_no_file_is_refused(
-    server: Any, capsys: pytest.CaptureFixture[str], name: str
+    server: Any, capsys: pytest.CaptureFixture[str], name: str, why: str
 ) -> None:
     assert dq("--input", name, "--", "true") == 2
     assert not server.submitted
-    assert f"--input {name}: no such file" in capsys.readouterr().err
+    assert f"--input {name}: {why}" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can read every file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dq_server.core.explain import explain
 from dq_server.core.features.reservations import Inside
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import WarnJob
@@ -26,6 +27,8 @@ def test_a_walltime_is_warned_of_once(cluster: MakeCluster) -> None:
         c.do(ev.Tick())
     assert [a.job for a in c.log if isinstance(a, WarnJob)] == [job.id]
     assert [d.time_s for d in job.decisions if d.what == "warning"] == [40.0]
+    told = [reason.text for reason in explain(c.scheduler, job, 60.0)]
+    assert told == ["40 s of the walltime of 100 s are left"]
 
 
 def test_a_planned_end_counts_for_backfilling_from_its_moment_on(cluster: MakeCluster) -> None:

@@ -74,7 +74,7 @@ def test_small_jobs_that_come_later_do_not_starve_a_large_one(cluster: MakeClust
     assert states([first, large, small]) == ["running", "waiting", "waiting"]
     assert why(c, small) == [
         "job 2 of user ada was submitted before it, and waits for the same limit",
-        "the job needs 8 processors; user ada may hold 8 at once: 4 are held, 0 more are for jobs"
+        "job 2 needs 8 processors; user ada may hold 8 at once: 4 are held, 0 more are for jobs"
         " in the queue",
     ]
     c.end(first)

@@ -61,6 +61,8 @@ def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
         (("--env", "NOVALUE", *SLEEP), 2, "give --env NOVALUE=value"),
         (("--env", "=value", *SLEEP), 2, "give NAME=value, or NAME"),
         (("--array", "3-1", *SLEEP), 2, "--array 3-1: 3-1 names no index"),
+        (("--array", "0-99999999", *SLEEP), 2, "an index is at most 10000000"),
+        (("--input", "/", *SLEEP), 2, "--input /: it is a folder"),
         (("--output", "%x", *SLEEP), 4, "--output %x: %x is none of %j"),
         (("--env", "DQ_JOB_ID=7", *SLEEP), 4, "belongs to DQ"),
         (("--kind", "elastic", *SLEEP), 2, "elastic"),

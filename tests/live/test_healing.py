@@ -263,6 +263,8 @@ def test_up_mends_what_is_missing_and_says_so(live: Live) -> None:
     live.up(3)
     again = live.run("up", "--detach")
     assert (again.returncode, "nothing was missing" in again.stderr) == (0, True)
+    again = live.run("up")  # in the foreground: what another command has started it does not end
+    assert (again.returncode, "it goes on: dq down stops it" in again.stderr) == (0, True)
     live.dq("agent", "stop", "--now")  # in order: nobody starts it again by himself
     time.sleep(0.5)
     assert bringup.running_agents(live.home) == {}

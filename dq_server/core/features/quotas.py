@@ -52,6 +52,8 @@ WHATS = ("jobs", "processors", "hours")
 declare(
     quota_processors="the job needs {size} processors; {who} may hold {limit} at once: {running}"
     " are held, {next} more are for jobs in the queue",
+    quota_processors_first="job {first} needs {size} processors; {who} may hold {limit} at once:"
+    " {running} are held, {next} more are for jobs in the queue",
     quota_jobs="{who} may run {limit} jobs at once: {running} run, {next} more are in the queue",
     quota_hours="{who} may use {limit:g} processor-hours within {window_h:g} h and has used"
     " {used:.2f}: no job starts before the window has moved on, in {in_s:.0f} s",
@@ -404,8 +406,16 @@ def _explain(turn: Turn, job: Job) -> list[Reason]:
     size = amount(first)
     for entity, limits in book.bounds(first.spec.user):
         broken = [w for w in WHATS if _exceeds(turn, w, entity, limits, book, size)]
-        told += [_why(turn, what, entity, limits, book, size) for what in broken]
+        why = [_why(turn, what, entity, limits, book, size) for what in broken]
+        told += why if first is job else [_of_another(reason, first) for reason in why]
     return told or [because("quota_free")]  # time has passed, and nothing has happened yet
+
+
+def _of_another(reason: Reason, first: Job) -> Reason:
+    """The same, told to who waits behind that job."""
+    if reason.code != "quota_processors":
+        return reason
+    return because("quota_processors_first", first=first.id, **reason.figures)
 
 
 # --- hours -----------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ MATRICES: dict[str, tuple[int, int, int | tuple[int, int], DTypeLike]] = {
     "flags": (41, 41, 3, np.bool_),
     "large": (512, 512, 32, np.float64),
 }
+WEIGHTS = np.array([2, 5, 1, 2, 0.5, 3, 1, 1])
 # name: items, trailing shape, options, dtype
 ARRAYS: dict[str, tuple[int, tuple[int, ...], dict[str, Any], DTypeLike]] = {
     "blocks": (1001, (), {"layout": "block"}, np.int64),
@@ -45,7 +46,7 @@ ARRAYS: dict[str, tuple[int, tuple[int, ...], dict[str, Any], DTypeLike]] = {
     "cards": (500, (3,), {"layout": "cyclic", "block": 7}, np.float64),
     "records": (97, (), {"layout": "cyclic"}, RECORD),
     "by speed": (301, (), {"layout": "weighted"}, np.float64),
-    "by rank": (64, (2,), {"layout": "weighted", "weights": (2, 5, 1, 2, 0.5, 3, 1, 1)}, np.int32),
+    "by rank": (64, (2,), {"layout": "weighted", "weights": WEIGHTS}, np.int32),
     "by place": (
         90,
         (),
