@@ -58,7 +58,7 @@ def parse_time(option: str, text: str) -> float:
     elif found := TIME.match(text):
         seconds = float(found[1]) * UNIT_S[found[2]]
     if not 0 < seconds <= SECONDS_MAX:
-        raise UsageError(f"{option} {text}: give 90, 90s, 10m, 2h, 1d or H:MM:SS")
+        raise UsageError(f"{option} {text}: give more than 0, as 90, 90s, 10m, 2h, 1d or H:MM:SS")
     return seconds
 
 

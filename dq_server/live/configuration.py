@@ -63,6 +63,8 @@ def read_config(
         return parse_config({}, str(path), launcher, engine)
     except OSError as e:
         raise UsageError(f"{path}: {e.strerror}") from e
+    except UnicodeDecodeError as e:
+        raise UsageError(f"{path}: no text in UTF-8: {e.reason} at byte {e.start}") from e
     import tomllib  # most servers have no such file, and start sooner without it
 
     try:

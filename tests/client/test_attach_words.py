@@ -47,7 +47,10 @@ def test_the_environment_has_words(text: str, words: dict[str, str] | None) -> N
         ("kind=moldable", "kind=moldable: give malleable, evolving, rigid"),
         ("chain=odd", "chain=odd: give square, powers, multiple"),
         ("sizes=1,2,max=4", "sizes lists the legal sizes: leave min, max and chain out"),
-        ("walltime=soon", "DQ_ATTACH=walltime=soon: walltime soon: give 90, 90s, 10m, 2h, 1d"),
+        (
+            "walltime=soon",
+            "DQ_ATTACH=walltime=soon: walltime soon: give more than 0, as 90, 90s, 10m, 2h, 1d",
+        ),
         ("sizes=1,x", "DQ_ATTACH=sizes=1,x: sizes 1,x: give numbers with commas between"),
     ],
 )

@@ -55,7 +55,7 @@ def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
         (("--chain", "multiple", "--multiple", 0, *SLEEP), 2, "--multiple"),
         (("--sizes", "1,2", "--chain", "powers", *SLEEP), 2, "leave --chain out"),
         (("--walltime", "soon", *SLEEP), 2, "--walltime soon"),
-        (("--walltime", "0:00", *SLEEP), 2, "--walltime 0:00: give 90"),
+        (("--walltime", "0:00", *SLEEP), 2, "--walltime 0:00: give more than 0, as 90"),
         (("--walltime", HUGE, *SLEEP), 2, "--walltime 9999"),
         (("--estimate", "soon", *SLEEP), 2, "--estimate soon"),
         (("--env", "NOVALUE", *SLEEP), 2, "give --env NOVALUE=value"),

@@ -44,6 +44,13 @@ def load(tmp_path: Path, text: str) -> SchedulerConfig:
     return read_config(path, required=True)
 
 
+def test_what_is_no_text_is_one_line_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"[dfs]\n\xff")
+    with pytest.raises(UsageError, match=r"config\.toml: no text in UTF-8: .* at byte 6"):
+        read_config(path, required=True)
+
+
 def test_fig_6_loads(tmp_path: Path) -> None:
     config = load(tmp_path, FIG_6)
     dfs = config.of(DfsConfig)

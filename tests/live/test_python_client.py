@@ -103,7 +103,7 @@ def test_what_is_asked_of_a_job_in_the_queue(here: dq.Cluster) -> None:
         ({"nonsense": 1}, "No such option '--nonsense'"),
         ({"n": 0}, "at least one processor"),
         ({"sizes": [1, "x"]}, "1,x"),
-        ({"walltime": "soon"}, "--walltime soon: give 90"),
+        ({"walltime": "soon"}, "--walltime soon: give more than 0, as 90"),
         ({"after": [10**6]}, "1000000"),
     ],
 )
