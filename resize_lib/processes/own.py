@@ -6,7 +6,8 @@ MPI_Init, reserves the memory that its share will need, and sleeps on its link. 
 they are woken and accept the job's ranks through an MPI port; both merge, old ranks in front. Who
 waits, on either side, sleeps: only the merge itself is MPI's.
 
-Leaving. The survivors split off, everyone frees the old communicator, and a leaver ends by itself. The keeper knows from the link that it may; MPI's process manager is not asked.
+Leaving. The survivors split off, everyone frees the old communicator, and a leaver ends by itself.
+The keeper knows from the link that it may; MPI's process manager is not asked.
 """
 
 from __future__ import annotations
