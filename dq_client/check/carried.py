@@ -27,13 +27,13 @@ def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
 
     around: the function, or the module, that the loop is in
     """
-    turn = _Turn(_kept(around))
+    turn = Turn(kept_by(around))
     turn.bind(loop.target)
     turn.body(loop.body)
     bound_before = _plain_lists(loop, around) - turn.kept
     found = {name: line for name, line in turn.bound.items() if name in turn.read_first}
     found |= {name: line for name, line in turn.grown.items() if name in bound_before}
-    times = _times(around)
+    times = times_in(around)
     return sorted((name, line) for name, line in found.items() if name not in times)
 
 
@@ -53,16 +53,21 @@ def feeds(loop: ast.For, place: str) -> bool:
 
     Nor what each process does once: `if first: …; first = False`, `if plan is None: plan = …`.
     """
-    bound = [once for statement in loop.body for once in _bindings(statement, place)]
+    return enters(loop.body, place)
+
+
+def enters(body: list[ast.stmt], place: str) -> bool:
+    """As `feeds`, of statements."""
+    bound = [once for statement in body for once in _bindings(statement, place)]
     if bound and all(bound):
         return False
-    return any(_depends(statement, place) for statement in loop.body)
+    return any(_depends(statement, place) for statement in body)
 
 
 def _bindings(node: ast.AST, place: str, *, once: bool = False) -> Iterator[bool]:
     """For each place where it is bound: whether only its own value leads there."""
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-        if not isinstance(node.ctx, ast.Load) and (_place(node) or dotted(node)) == place:
+        if not isinstance(node.ctx, ast.Load) and (place_of(node) or dotted(node)) == place:
             yield once
     elif isinstance(node, ast.Call):
         name, _, method = dotted(node.func).rpartition(".")
@@ -81,7 +86,7 @@ def _depends(node: ast.AST, place: str) -> bool:
     match node:
         case ast.Name() | ast.Attribute() | ast.Subscript():
             loads = isinstance(node.ctx, ast.Load)
-            if loads and (_place(node) or dotted(node)) == place:
+            if loads and (place_of(node) or dotted(node)) == place:
                 return True
         case ast.Call() if base_of(place) != place:  # a method, or a function that gets the object
             given = (node.func, *node.args, *(keyword.value for keyword in node.keywords))
@@ -95,7 +100,7 @@ def _is_own(node: ast.stmt, place: str) -> bool:
     match node:
         case ast.Assign() | ast.AugAssign():
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any((_place(target) or dotted(target)) != place for target in targets):
+            if any((place_of(target) or dotted(target)) != place for target in targets):
                 return False
             return not any(_given(call, place) for call in ast.walk(node))
         case ast.Expr(value=ast.Call() as call):
@@ -114,7 +119,7 @@ def _given(call: ast.AST, place: str) -> bool:
     return any(_depends(argument, place) for argument in given)
 
 
-class _Turn:
+class Turn:
     """What happens to names in one turn, in order. kept: those of rs.keep."""
 
     def __init__(self, kept: set[str]) -> None:
@@ -182,7 +187,7 @@ class _Turn:
         else:
             for inside in ast.iter_child_nodes(target):
                 self.read(inside)
-            if place := _place(target):
+            if place := place_of(target):
                 self.bound.setdefault(place, target.lineno)
                 self.certain.add(place)
 
@@ -193,7 +198,7 @@ class _Turn:
         if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
             own = {n.id for g in node.generators for n in ast.walk(g.target)
                    if isinstance(n, ast.Name)}  # fmt: skip
-            inside = _Turn(self.kept)
+            inside = Turn(self.kept)
             inside.certain = self.certain | own
             for part in ast.iter_child_nodes(node):
                 inside.read(part)
@@ -211,7 +216,7 @@ class _Turn:
         if isinstance(node, ast.Name) and node.id not in self.certain:
             self.read_first.add(node.id)
         elif isinstance(node, ast.Attribute | ast.Subscript):
-            place = _place(node)
+            place = place_of(node)
             known = {place, base_of(place)} & self.certain or base_of(place) in self.kept
             if place and not known:
                 self.read_first.add(place)
@@ -259,7 +264,7 @@ def _plain_lists(loop: ast.For, around: ast.AST) -> set[str]:
     return found
 
 
-def _kept(around: ast.AST) -> set[str]:
+def kept_by(around: ast.AST) -> set[str]:
     """The names given to rs.keep, and those that what it is given was made of."""
     kept = {
         dotted(keyword.value)
@@ -282,7 +287,7 @@ def _is_empty(value: ast.expr) -> bool:
     return makes in ("list", "set", "deque")
 
 
-def _place(node: ast.expr) -> str:
+def place_of(node: ast.expr) -> str:
     """What is bound by `self.t = ...` or `state["t"] = ...`; empty: nothing that has a name."""
     if isinstance(node, ast.Attribute) and node.attr not in OF_DECLARED:
         return dotted(node)
@@ -297,14 +302,14 @@ def base_of(place: str) -> str:
     return place.partition(".")[0].partition("[")[0]
 
 
-def _times(around: ast.AST) -> set[str]:
+def times_in(around: ast.AST) -> set[str]:
     """The names that stand for times, and for what is computed from them."""
     given: list[tuple[set[str], ast.expr]] = []
     for node in ast.walk(around):
         if isinstance(node, ast.Assign | ast.AugAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for each, value in _pairs(target, node.value):
-                    given.append(({_place(each) or dotted(each)} - {""}, value))
+                    given.append(({place_of(each) or dotted(each)} - {""}, value))
         elif isinstance(node, ast.Call) and node.args:  # took_s.append(...)
             name, _, method = dotted(node.func).rpartition(".")
             if name and method in GROWS:
@@ -329,7 +334,7 @@ def _is_time(value: ast.expr, times: set[str]) -> bool:
     for node in ast.walk(value):
         if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in CLOCKS:
             return True
-        if isinstance(node, ast.expr) and (_place(node) or dotted(node)) in times:
+        if isinstance(node, ast.expr) and (place_of(node) or dotted(node)) in times:
             return True
     return False
 

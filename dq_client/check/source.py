@@ -12,7 +12,7 @@ from dq_client.check.walk import Walk, makes_turns
 def check_source(source: str, file: str) -> list[Finding]:
     """All findings in a program, by line."""
     try:
-        return _walked(source, file).findings
+        return _walked(source, file, into_calls=True).findings
     except SyntaxError as error:
         return [Finding(file, error.lineno or 1, "syntax", f"the file is no Python: {error.msg}")]
 
@@ -24,13 +24,13 @@ def undeclared(source: str, file: str) -> list[tuple[int, str, str]]:
     "counted" beside the turns.
     """
     try:
-        return list(dict.fromkeys(_walked(source, file).state))
+        return list(dict.fromkeys(_walked(source, file, into_calls=False).state))
     except SyntaxError:  # of a file that is no Python: nothing can be said
         return []
 
 
-def _walked(source: str, file: str) -> Walk:
-    walk = Walk(file, ast.parse(source, file))
+def _walked(source: str, file: str, *, into_calls: bool) -> Walk:
+    walk = Walk(file, ast.parse(source, file), into_calls=into_calls)
     # A program without a session is not resized.
     if any(session_is_opened(n) or makes_turns(n) for n in ast.walk(walk.tree)):
         walk.program()

@@ -20,6 +20,7 @@ from dq_client.check.carried import (
     on_resize,
 )
 from dq_client.check.findings import CODES, Finding
+from dq_client.check.inside import changed_inside
 from dq_client.check.names import (
     COMMS,
     COMMUNICATES,
@@ -50,8 +51,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Walk:
     """Of one file."""
 
-    def __init__(self, file: str, tree: ast.Module) -> None:
-        self.file, self.tree = file, tree
+    def __init__(self, file: str, tree: ast.Module, *, into_calls: bool) -> None:
+        self.file, self.tree, self._into_calls = file, tree, into_calls
         self._found: dict[tuple[int, str], Finding] = {}
         self.state: list[tuple[int, str, str]] = []  # see source.undeclared
         self._sizes: dict[str, int] = {}  # those that are kept, and from which line
@@ -231,6 +232,9 @@ class Walk:
                 self.find(line, "swapped" if swapped else "carried", name)
                 if swapped or feeds(loop, name):
                     self.state.append((line, name, "swapped" if swapped else "carried"))
+        inside = changed_inside(loop, around, self.tree) if self._into_calls else ()
+        for name, function, line in inside:
+            self.find(line, "carried", f"{name}, which {function} changes,")
         self.state += [(n, name, "kept") for name, n in self._sizes.items() if feeds(loop, name)]
         if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
             self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")

@@ -59,6 +59,16 @@ WRONG = {
         program(turns("if turn == 0:\n    c = rs.comm.Dup()  #!\nc.barrier()")),
     ],
     "carried": [
+        *(
+            program(f"s = Sim()\n{turns('s.step()')}", cls)
+            for cls in (
+                "class Sim:\n  t = 0\n  def step(self):\n    use(self.t)\n    self.t += 1  #!\n",
+                "class Sim:\n  def step(me):\n    me.move(2)\n  def move(me, dt):\n"
+                "    use(me.t)\n    me.t += dt  #!\n",
+            )
+        ),
+        program(turns("step()"), "t = 0\ndef step():\n  global t\n  use(t)\n  t += 1  #!\n"),
+        program("s = {}\n" + turns("use(s['t'])\ngo(s)"), "def go(p):\n  p['t'] += 1  #!\n"),
         program("count = 0\n" + turns("count += 1  #!")),
         program("old = 1.0\n" + turns("new = old / 2\nold = new  #!")),
         program("energies = []\n" + turns("energies.append(turn)  #!")),
@@ -140,6 +150,31 @@ RIGHT = [
         "model, p = Model(), {'t': 0}\nrs.keep(model=model, p=p)\n"
         + turns("model.t += 1\np['t'] += 1"),
         "from m import Model\n",
+    ),
+    *(
+        program(f"s = Sim()\nrs.keep(kept=s)\n{turns('s.t = turn')}", "class Sim:\n  pass\n"),
+        program(
+            f"s = Sim()\n{turns('s.t = turn; s.step()')}",
+            "class Sim:\n  def step(self):\n    use(self.t)\n    self.t += 1\n",
+        ),
+        program(
+            f"s = Sim()\n{turns('s.begin(turn); s.step()')}",
+            "class Sim:\n  def begin(self, t):\n    self.t = t\n"
+            "  def step(self):\n    use(self.t)\n    self.t += 1\n",
+        ),
+        program(
+            f"s = Sim()\n{turns('s.step()')}",
+            "class Sim:\n  def step(self):\n    self.n += 1\n    print(self.n)\n",
+        ),
+        program(
+            f"s = Sim()\nrs.keep(s=s)\n{turns('s.step()')}",
+            "class Sim:\n  def step(self):\n    use(self.t)\n    self.t += 1\n",
+        ),
+        program(
+            f"s = Sim(x)\n{turns('s.step()')}",
+            "class Sim:\n  def __init__(self, x):\n    self.x = x\n"
+            "  def step(self):\n    self.x.local[0] += 1\n    self.x.value += 1\n",
+        ),
     ),
     program("s = rs.value('s', {'t': 0})\n" + turns("s.value['t'] += 1")),
     program("u = [0] * 9\n" + turns("u[0] = turn\nprint(u[0])")),
