@@ -48,11 +48,9 @@ _SAID = {
         _LEFT,
         "swap the data, or choose by the turn: u, v = (a, b) if turn % 2 == 0 else (b, a)",
     ),
-    "counted": ("counted beside the turns", "take what rs.iterations gives"),
     "kept": ("kept over a resize", "ask for the size, and compute from it, in every turn"),
 }
-NOT_DATA = (ModuleType, FunctionType, type, MPI.Comm, MPI.File, MPI.Win)
-_UNBOUND = object()
+NOT_DATA = (ModuleType, FunctionType, type, MPI.Comm, MPI.Request, MPI.File, MPI.Win)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +108,11 @@ class Sources:
         code = frame.f_code
         lines = {line for _, _, line in code.co_lines()}
         for line, place, how in self._of(frame):
-            if line not in lines:
-                continue
-            value = _value(frame, place)
-            if how == "counted" and value is _UNBOUND:
-                value = None  # their first turn gives it
+            value = _value(frame, place) if line in lines else None
             kept = _comparable(value)
             if kept is not None:
-                shown = "the first one" if how == "counted" else _shown(value)
                 where = f"{short_path(code.co_filename)}:{line}"
-                yield Found(_key(code), place, where, how, kept, shown)
+                yield Found(_key(code), place, where, how, kept, _shown(value))
 
 
 def differing_variable(comm: MPI.Intracomm, root: int, found: list[Found] | None) -> str:
@@ -128,7 +121,7 @@ def differing_variable(comm: MPI.Intracomm, root: int, found: list[Found] | None
     Collective. found: on rank `root`, which joins, what it has; None on all that do not join.
     """
     told: list[Found] = idle_bcast(comm, found, root)
-    mine = [_UNBOUND] * len(told) if found is not None else [_here(each) for each in told]
+    mine = [None] * len(told) if found is not None else [_here(each) for each in told]
     # A number for each that is the same on all old ranks, or is not; and whether it differs.
     bounds = np.zeros((3, len(told)), np.int64)
     if found is not None:
@@ -166,9 +159,9 @@ def _version(file: str) -> list[int]:
 
 
 def _here(found: Found) -> Any:
-    """What this rank has in the same place of the same function; _UNBOUND: nothing."""
+    """What this rank has in the same place of the same function; None: nothing."""
     frame = next((frame for frame in _frames() if _key(frame.f_code) == found.code), None)
-    return _UNBOUND if frame is None else _value(frame, found.place)
+    return None if frame is None else _value(frame, found.place)
 
 
 def _frames() -> Iterator[FrameType]:
@@ -185,19 +178,17 @@ def _key(code: CodeType) -> tuple[str, str, int]:
 
 
 def _value(frame: FrameType, place: str) -> Any:
-    """_UNBOUND if there is nothing: a name that is not bound yet, an attribute that fails."""
+    """None if there is nothing: a name that is not bound yet, an attribute that fails."""
     try:
         return eval(place, frame.f_globals, dict(frame.f_locals))  # noqa: S307 - its own source
     except Exception:  # a property may raise anything
-        return _UNBOUND
+        return None
 
 
 def _comparable(value: Any) -> Any:
     """A value as it can be sent and compared; None if it cannot, or is no data."""
-    if value is _UNBOUND or isinstance(value, NOT_DATA):
+    if value is None or isinstance(value, NOT_DATA):
         return None
-    if value is None or isinstance(value, MPI.Request):  # one that is over is as good as none
-        return ("request",) if value else ("none",)
     if isinstance(value, Declared):
         return "declared", value.name
     if isinstance(value, np.ndarray) and value.nbytes > BYTES_MAX and not value.dtype.hasobject:

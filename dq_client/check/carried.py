@@ -9,7 +9,7 @@ same in another form. Names are plain ones, attributes (`self.t += dt`) and item
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from dq_client.check.names import dotted
 
@@ -35,17 +35,6 @@ def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
     found |= {name: line for name, line in turn.grown.items() if name in bound_before}
     times = times_in(around)
     return sorted((name, line) for name, line in found.items() if name not in times)
-
-
-def counted(loop: ast.For, is_turns: Callable[[ast.expr], bool]) -> list[str]:
-    """The names that `enumerate` or `zip` give beside the turn, and that the turns depend on."""
-    if not isinstance(loop.iter, ast.Call) or not isinstance(loop.target, ast.Tuple | ast.List):
-        return []
-    numbers = dotted(loop.iter.func) == "enumerate"
-    turns = [False, True] if numbers else [is_turns(made) for made in loop.iter.args]
-    beside = [each for each, is_turn in zip(loop.target.elts, turns, strict=False) if not is_turn]
-    names = [n.id for each in beside for n in ast.walk(each) if isinstance(n, ast.Name)]
-    return [name for name in names if feeds(loop, name)]
 
 
 def feeds(loop: ast.For, place: str) -> bool:

@@ -20,8 +20,7 @@ def check_source(source: str, file: str) -> list[Finding]:
 def undeclared(source: str, file: str) -> list[tuple[int, str, str]]:
     """State in names, `obj.attribute` and `table["key"]`: the line, the name, how it came about.
 
-    How: "carried" from turn to turn, "swapped" declared data, "kept" from before a resize, or
-    "counted" beside the turns.
+    How: "carried" from turn to turn, "swapped" declared data, or "kept" from before a resize.
     """
     try:
         return list(dict.fromkeys(_walked(source, file, into_calls=False).state))

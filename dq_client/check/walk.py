@@ -15,7 +15,6 @@ from dq_client.check.carried import (
     base_of,
     carried,
     computed_after_resizes,
-    counted,
     feeds,
     on_resize,
 )
@@ -93,10 +92,12 @@ class Walk:
         self._loops = self._plain_loops = self._by_rank = self._excused = 0
         arguments = function.args
         given = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-        self.names.origins.update({n: o for n, o in sessions.items() if base_of(n) not in given})
+        if self._into_calls:
+            shared = {n: o for n, o in sessions.items() if base_of(n) not in given}
+            self.names.origins.update(shared)
         for use in ast.walk(function):  # `rs.iterations`, `self.rs.iterations`
             name = dotted(use.value) if isinstance(use, ast.Attribute) and makes_turns(use) else ""
-            if base_of(name) in given:
+            if name in given or (self._into_calls and base_of(name) in given):
                 self._bind(name, SESSION, function.lineno, name)
         self._enter(function)
 
@@ -238,7 +239,6 @@ class Walk:
         self.state += [(n, name, "kept") for name, n in self._sizes.items() if feeds(loop, name)]
         if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
             self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
-            self.state += [(loop.lineno, n, "counted") for n in counted(loop, self._is_turns)]
 
     def _enter_turns(self) -> None:
         """A loop over turns begins: what communicated up to here, joining ranks do alone."""

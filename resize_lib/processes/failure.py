@@ -21,11 +21,10 @@ OUTPUT_PATIENCE_S = 1.0
 def abort_job(code: int) -> NoReturn:
     """MPI_Abort: the one call that ends every rank under any MPI, spawned ones included."""
     flush()
-    if MPI.COMM_WORLD.size == 1:
-        # MPICH leaves the name of its shared memory, of this process's number if nothing has
-        # launched it: a later program with that number would hang in MPI_Init.
-        with suppress(OSError):
-            Path(f"/dev/shm/mpich_shm_{os.getpid():x}_0").unlink()  # noqa: S108 - MPICH's choice
+    # MPICH leaves the name of its shared memory, which has this process's number if nothing has
+    # launched it: a later program with that number would hang in MPI_Init.
+    with suppress(OSError):
+        Path(f"/dev/shm/mpich_shm_{os.getpid():x}_0").unlink()  # noqa: S108 - MPICH's choice
     MPI.COMM_WORLD.Abort(code)
     # MPICH 5.0.2 returns from it in a process that has opened an MPI session, as every rank of a
     # resized job has: the others are being ended, and nothing may be caught or unwound here.

@@ -97,48 +97,6 @@ def kept(rs: Any, x: Any) -> None:
         time.sleep(0.02)
 
 
-def before(rs: Any, x: Any) -> None:
-    last = None
-    for turn in rs.iterations(TURNS + 1):
-        if last is not None:
-            x.local[:] += last
-        last = turn  # HERE: before
-        time.sleep(0.02)
-
-
-def request(rs: Any, x: Any) -> None:
-    sent = None
-    for turn in rs.iterations(TURNS + 1):
-        if sent is not None:
-            x.local[:] += sent.wait()
-        rs.comm.isend(turn, dest=(rs.rank + 1) % rs.size, tag=7)
-        sent = rs.comm.irecv(source=(rs.rank - 1) % rs.size, tag=7)  # HERE: request
-        time.sleep(0.02)
-
-
-def counted(rs: Any, x: Any) -> None:
-    for place, _ in enumerate(rs.iterations(TURNS)):  # HERE: counted
-        x.local[:] += place
-        time.sleep(0.02)
-
-
-class Owner:
-    """A session in an attribute, and the loop in a method."""
-
-    def __init__(self, rs: Any, x: Any) -> None:
-        self.rs, self.x, self.t = rs, x, 0
-
-    def run(self) -> None:
-        for _ in self.rs.iterations(TURNS):
-            self.x.local[:] += self.t
-            self.t += 1  # HERE: owned
-            time.sleep(0.02)
-
-
-def owned(rs: Any, x: Any) -> None:
-    Owner(rs, x).run()
-
-
 def declared(rs: Any, x: Any) -> None:
     count = rs.value("count", 0)
     for _ in rs.iterations(TURNS):
@@ -206,7 +164,6 @@ CASES: dict[str, Callable[[Any, Any], None]] = {
     f.__name__: f
     for f in (
         *(counts, swaps, attribute, table, history, large, inside, kept),
-        *(before, request, counted, owned),
         *(counts_only, declared, times, anew, buffer, once, of_each_rank, equal),
     )
 }

@@ -23,10 +23,6 @@ TOLD = {
     "history": "and [] in ranks that join; declare it (rs.value, rs.keep)",
     "large": "field is left by one turn",
     "inside": "count is left by one turn",
-    "before": "and None in ranks that join",
-    "request": "sent is left by one turn for the next: it is <mpi4py.MPI.Request",
-    "counted": "and the first one in ranks that join; take what rs.iterations gives",
-    "owned": "self.t is left by one turn",
     "kept": "chunk is kept over a resize: it is 64 in this job and 32 in ranks that join",
 }
 # Two ranks grow to three: what differs from rank to rank is their own affair.
