@@ -37,16 +37,11 @@ def carried(loop: ast.For, around: ast.AST) -> list[tuple[str, int]]:
     return sorted((name, line) for name, line in found.items() if name not in times)
 
 
-def feeds(loop: ast.For, place: str) -> bool:
-    """Whether what the turns do depends on it: not only its own next value, or what is printed.
+def feeds(body: list[ast.stmt], place: str) -> bool:
+    """Whether what statements do depends on it: not only its own next value, or what is printed.
 
     Nor what each process does once: `if first: …; first = False`, `if plan is None: plan = …`.
     """
-    return enters(loop.body, place)
-
-
-def enters(body: list[ast.stmt], place: str) -> bool:
-    """As `feeds`, of statements."""
     bound = [once for statement in body for once in _bindings(statement, place)]
     if bound and all(bound):
         return False

@@ -16,7 +16,7 @@ from dq_client.check.carried import (
     OF_DECLARED,
     Turn,
     base_of,
-    enters,
+    feeds,
     kept_by,
     place_of,
     times_in,
@@ -65,10 +65,10 @@ class File:
                 found.functions[node.name] = node
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
                 made = dotted(node.value.func)
-                for name in (
-                    filter(None, map(dotted, node.targets)) if made in found.methods else ()
-                ):
-                    found.class_of[name] = made if found.class_of.get(name, made) == made else ""
+                if made in found.methods:
+                    for name in map(dotted, node.targets):
+                        known = found.class_of.get(name, made)
+                        found.class_of[name] = made if known == made else ""
         return found
 
     def around(self, function: ast.AST) -> dict[str, str]:
@@ -155,7 +155,7 @@ def changed_inside(loop: ast.For, around: ast.AST, tree: ast.Module) -> list[tup
         times = times_in(ast.Module(called.body, []))
         for place, line in inside.bound.items():
             known = {place, base_of(place)} & fresh or place in times or not called.changes(place)
-            used = enters(called.body, place) or _reads(loop.body, place)
+            used = feeds(called.body, place) or _reads(loop.body, place)
             if not known and place in inside.read_first and used:
                 found.append((place, called.name, line))
         fresh |= {p for p in inside.certain - inside.read_first if called.changes(p)}

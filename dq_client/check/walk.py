@@ -231,12 +231,12 @@ class Walk:
             known = name in self._anew or (origin is not None and not swapped)
             if not known and not any(at == line for at, _ in self._found):
                 self.find(line, "swapped" if swapped else "carried", name)
-                if swapped or feeds(loop, name):
+                if swapped or feeds(loop.body, name):
                     self.state.append((line, name, "swapped" if swapped else "carried"))
         inside = changed_inside(loop, around, self.tree) if self._into_calls else ()
         for name, function, line in inside:
             self.find(line, "carried", f"{name}, which {function} changes,")
-        self.state += [(n, name, "kept") for name, n in self._sizes.items() if feeds(loop, name)]
+        self.state += [(n, k, "kept") for k, n in self._sizes.items() if feeds(loop.body, k)]
         if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
             self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
 

@@ -126,7 +126,7 @@ def up(
     warn_of_network_disk(home)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     settings.refuse_other(home, on_slurm=cluster.slurm is not None)
-    was_there = _is_up(home)
+    was_there = settings.has_server(home)
     if cluster.engine == "hosts":
         _up_hosts(home, cluster, options, address, need_all=need_all, as_json=as_json)
     elif cluster.engine == SLURM:
@@ -140,14 +140,6 @@ def up(
         note("it goes on: dq down stops it")
     elif not detach:
         _until_interrupted(home)
-
-
-def _is_up(home: Home) -> bool:
-    try:
-        home.server()
-    except NoServer:
-        return False
-    return True
 
 
 def _mended(home: Home, asked: Cluster | None, options: list[str], *, as_json: bool) -> bool:

@@ -28,6 +28,12 @@ class Run:
     metrics: Metrics
 
 
+def notes_of(workload: str, runs: list[Run]) -> list[str]:
+    """What is to be known of the simulations, a line each; what several say alike once."""
+    notes = dict.fromkeys(item for run in runs for item in sorted(run.records.notes.items()))
+    return [f"{workload}: {count} jobs: {note}" for note, count in notes]
+
+
 def as_json(workload: str, nodes: int, runs: list[Run]) -> str:
     """One object: what was simulated, what was odd about it, and the figures of each policy."""
     rows = [{"policy": run.policy, **run.metrics, "notes": dict(run.records.notes)} for run in runs]

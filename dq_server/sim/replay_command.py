@@ -15,7 +15,7 @@ from dq_server.sim.journal import Difference, read_journal
 from dq_server.sim.journal import replay as handle_again
 from dq_server.sim.journal_workload import jobs_of
 from dq_server.sim.one_line import InputError, OneLineCommand
-from dq_server.sim.output import Run, as_json, as_table
+from dq_server.sim.output import Run, as_json, as_table, notes_of
 
 
 @click.command(cls=OneLineCommand)
@@ -44,9 +44,8 @@ def replay(ctx: click.Context, journal: Path, policies: tuple[str, ...], json_wa
             for policy, config in configs.items():
                 records = Simulation(jobs, processors, config).run()
                 runs.append(Run(policy, records, records.metrics()))
-            notes = dict.fromkeys(i for ran in runs for i in sorted(ran.records.notes.items()))
-            for note, count in notes:
-                click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
+            for line in notes_of(jobs.name, runs):
+                click.echo(line, err=True)
             click.echo(as_json(jobs.name, processors, runs) if json_wanted else as_table(runs))
             return
         count, difference = handle_again(read_journal(journal))

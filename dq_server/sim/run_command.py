@@ -21,7 +21,7 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.one_line import InputError, OneLineCommand
-from dq_server.sim.output import Run, as_json, as_table, try_to_write, write_csv
+from dq_server.sim.output import Run, as_json, as_table, notes_of, try_to_write, write_csv
 from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.progress import progress
 from dq_server.sim.records import Records
@@ -148,9 +148,8 @@ def run(
                 runs.append(Run(label, found, metrics))
     except (WorkloadError, SchedulerError) as error:
         raise InputError(str(error)) from error
-    notes = dict.fromkeys(item for found in runs for item in sorted(found.records.notes.items()))
-    for note, count in notes:
-        click.echo(f"{jobs.name}: {count} jobs: {note}", err=True)
+    for line in notes_of(jobs.name, runs):
+        click.echo(line, err=True)
     try:
         if csv is not None:
             write_csv(csv, runs)

@@ -8,12 +8,12 @@ import sys
 import termios
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
 from mpi4py import MPI
+
+from resize_lib.processes.departure import remove_shared_memory_names
 
 OUTPUT_PATIENCE_S = 1.0
 
@@ -23,8 +23,7 @@ def abort_job(code: int) -> NoReturn:
     flush()
     # MPICH leaves the name of its shared memory, which has this process's number if nothing has
     # launched it: a later program with that number would hang in MPI_Init.
-    with suppress(OSError):
-        Path(f"/dev/shm/mpich_shm_{os.getpid():x}_0").unlink()  # noqa: S108 - MPICH's choice
+    remove_shared_memory_names()
     MPI.COMM_WORLD.Abort(code)
     # MPICH 5.0.2 returns from it in a process that has opened an MPI session, as every rank of a
     # resized job has: the others are being ended, and nothing may be caught or unwound here.
