@@ -280,7 +280,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     # The server frees a processor when its node's agent says that this very process has gone.
     pid_on = dict(zip(job.processors, all_pids(old.comm), strict=True))
     try:
-        _move(session, _everyone(job.rows, job.cols), after, old.comm)
+        _move(session, _everyone(job.rows, job.cols), after, old.own_comm)
     except RedistributionError as e:
         aborted(session, answer, str(e))
         return True
@@ -300,12 +300,13 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
 def regrid(session: Session, answer: m.RemapAnswer) -> None:
     """View the same ranks as another grid. Collective; places and communicator stay."""
     old, job = session.grid, session.job
-    comm = MPI.Intracomm(old.comm)  # without what an emulated grid adds to it
     try:
-        _move(session, _everyone(job.rows, job.cols), _everyone(answer.rows, answer.cols), comm)
+        after = _everyone(answer.rows, answer.cols)
+        _move(session, _everyone(job.rows, job.cols), after, old.own_comm)
     except RedistributionError as e:
         aborted(session, answer, str(e))
         return
+    comm = MPI.Intracomm(old.comm)  # without what an emulated grid adds to it
     old.free()
     job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
     session.grid = session.make_grid(comm)

@@ -29,6 +29,9 @@ YIELDS_S = 0.1e-3  # before the first sleep
 SLEEP_S_MIN = 20e-6
 SLEEP_S_MAX = 2e-3
 SLEEP_FRACTION = 1 / 64  # of the time waited so far
+# A look takes 10 µs of a core, which many ranks on few cores lack.
+CROWDED_SLEEP_S_MIN = 0.2e-3
+CROWDED_SLEEP_FRACTION = 1 / 8
 LOOK_EVERY_S = 5e-3  # a look is a system call: 2 µs, or 30 after a sleep
 
 LENGTH_BYTES = 8
@@ -69,31 +72,36 @@ def look_for_losses() -> None:
         _look()
 
 
-def wait_until(test: Callable[[], T]) -> T:
+def wait_until(test: Callable[[], T], *, crowded: bool = False) -> T:
     """Call ``test`` until it returns something true, and return that; asleep in between.
+
+    ``crowded``: there are more ranks than cores, and nobody waits for this one meanwhile.
 
     Raises:
         RankLost: where waits are `watched`; what was begun stays begun, in MPI too.
     """
     began_s = time.perf_counter()
     look_s = LOOK_EVERY_S
+    yields_s, fraction, sleep_s_min = YIELDS_S, SLEEP_FRACTION, SLEEP_S_MIN
+    if crowded:
+        yields_s, fraction, sleep_s_min = 0.0, CROWDED_SLEEP_FRACTION, CROWDED_SLEEP_S_MIN
     while not (found := test()):
         waited_s = time.perf_counter() - began_s
-        if waited_s < YIELDS_S:
+        if waited_s < yields_s:
             os.sched_yield()
             continue
         if _look is not None and waited_s >= look_s:
             look_s = waited_s + LOOK_EVERY_S
             _look()
-        time.sleep(min(max(waited_s * SLEEP_FRACTION, SLEEP_S_MIN), SLEEP_S_MAX))
+        time.sleep(min(max(waited_s * fraction, sleep_s_min), SLEEP_S_MAX))
     return found
 
 
-def wait_all(requests: Sequence[MPI.Request]) -> None:
-    """Complete every request."""
+def wait_all(requests: Sequence[MPI.Request], *, crowded: bool = False) -> None:
+    """Complete every request; ``crowded`` as in ``wait_until``."""
     pending = list(requests)
     if pending:
-        wait_until(lambda: MPI.Request.Testall(pending))
+        wait_until(lambda: MPI.Request.Testall(pending), crowded=crowded)
 
 
 def idle_wait(request: MPI.Request) -> None:

@@ -156,7 +156,7 @@ class Protector:
 
     def _make(self, folder: Path, *, in_memory: bool, sync: bool) -> int:
         session = self.session
-        comm, rank, grid = MPI.Intracomm(session.comm), session.rank, session.job.grid
+        comm, rank, grid = session.grid.own_comm, session.rank, session.job.grid
         hosts = [place.host if in_memory else "" for place in session.places]
         leads = rank in leaders(hosts)
         found, error = (0, 0), ""

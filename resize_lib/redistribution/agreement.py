@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 
 import numpy as np
 from mpi4py import MPI
@@ -29,6 +30,10 @@ KINDS: tuple[type[RedistributionError], ...] = (
     DeclarationMismatchError,
     RedistributionError,
 )
+TAG = 7302  # of this communicator, which has only the redistribution's messages
+# MPI's allgather has a chain of rounds, and each waits for ranks that sleep between two looks. Up
+# to so many ranks, rank 0 collects and tells all (docs/redistribution.md, "Waiting").
+BY_FIRST_MAX = 32
 DIGEST_BYTES = 16
 NO_ERROR = 255
 
@@ -51,6 +56,21 @@ def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     return records
 
 
+def _gathered_by_first(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
+    """``gather_records`` by way of rank 0; by messages, which must not meet an application's."""
+    records = np.empty((comm.size, record.size), dtype=np.uint8)
+    if comm.rank == 0:
+        records[0] = record
+        others = range(1, comm.size)
+        wait_all([comm.Irecv([records[k], MPI.BYTE], source=k, tag=TAG) for k in others])
+        wait_all([comm.Isend([records, MPI.BYTE], dest=k, tag=TAG) for k in others])
+    else:
+        sent = comm.Isend([record, MPI.BYTE], dest=0, tag=TAG)
+        crowded = comm.size > len(os.sched_getaffinity(0))
+        wait_all([sent, comm.Irecv([records, MPI.BYTE], source=0, tag=TAG)], crowded=crowded)
+    return records
+
+
 def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
     """Every rank's ``text``, of any length."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
@@ -67,6 +87,8 @@ def agree(
 ) -> RawBytes:
     """Go on only if no rank has an error and all made the same ``statement``; collective.
 
+    ``comm``: the library's own, or one on which the application has sent nothing yet.
+
     ``extra``: bytes to exchange in the same message, equally many on each rank. Returns every
     rank's, one row per rank.
 
@@ -79,7 +101,8 @@ def agree(
     # gathered in the rare case that two digests differ.
     digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
     record = np.frombuffer(bytes([kind]) + digest + extra, dtype=np.uint8)
-    records = gather_records(comm, record)
+    gathered = _gathered_by_first if comm.size <= BY_FIRST_MAX else gather_records
+    records = gathered(comm, record)
     kinds = records[:, 0]
     if (kinds != NO_ERROR).any():
         _raise_reasons(comm, kinds, "" if ours is None else str(ours), error)

@@ -166,13 +166,22 @@ def contiguous_address(box: Box, part: Part, *, old: bool) -> int | None:
 def views_of(box: Box, source: Part, destination: Part) -> Iterator[tuple[Array, Array]]:
     """For each choice of runs: where to copy to, and what. The views keep no memory alive."""
     for runs in product(*box):
-        sides = _source_side(source, runs), _destination_side(destination, runs)
-        yield _views(runs, source.item, *sides)
+        yield _views_between(runs, source, destination)
+
+
+def _views_between(runs: Sequence[Run], source: Part, destination: Part) -> tuple[Array, Array]:
+    sides = _source_side(source, runs), _destination_side(destination, runs)
+    return _views(runs, source.item, *sides)
 
 
 def copy_box(box: Box, source: Part, destination: Part) -> None:
     """Copy between two parts of this process."""
     copy_views(views_of(box, source, destination))
+
+
+def copy_runs(runs: Sequence[Run], source: Part, destination: Part) -> None:
+    """``copy_box`` of one run per axis."""
+    np.copyto(*_views_between(runs, source, destination))
 
 
 def copy_views(views: Iterable[tuple[Array, Array]]) -> None:

@@ -81,6 +81,12 @@ class DirectCopies:
             }
             self.parts[partner] = pid, parts
 
+    def _window_bytes(self) -> int:
+        """As much as a window may show of the largest part: touching more takes its time."""
+        plans = self.arrays.routes.plans.values()
+        largest = max(int(plan.bytes_per_pair.sum(axis=1).max()) for plan in plans)
+        return peer_memory.window_bytes(largest)
+
     def run(self) -> int:
         """Copy; returns the bytes copied by this process."""
         if not self.parts:
@@ -89,7 +95,7 @@ class DirectCopies:
         first = (site.new_rank or 0) + 1  # each begins with another partner, not all with one
         order = sorted(self.parts, key=lambda partner: (partner - first) % site.old.grid.size)
         try:
-            window = site.arena.scratch("window", peer_memory.WINDOW_BYTES)
+            window = site.arena.scratch("window", self._window_bytes())
             for partner in order:
                 pid, parts = self.parts[partner]
                 nbytes += self.arrays.read(

@@ -12,6 +12,7 @@ import ctypes
 import os
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
@@ -21,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.redistribution.blocks import Part, RawBytes, address_of, copy_box
+from resize_lib.redistribution.blocks import Part, RawBytes, address_of, copy_runs
 from resize_lib.redistribution.runs import Box, Run, share_of
 
 TOKEN_BYTES = 16
@@ -30,7 +31,7 @@ TOKEN_BYTES = 16
 DIRECT_MIN = 384
 GAP_MAX = 4096  # as much is read in the time that another stretch takes
 BATCH = 4096  # stretches whose addresses are worked out together: they stay in the cache
-WINDOW_BYTES = 4 << 20  # from the first to the last item of a window
+WINDOW_BYTES_MIN, WINDOW_BYTES = 64 << 10, 4 << 20  # from the first to the last item of a window
 WINDOW_ITEMS_BYTES = 512 << 10  # that are wanted of it: they stay in a core's own cache
 STRETCHES_MAX = 1024  # IOV_MAX
 CALL_BYTES_MAX = 1 << 30  # the kernel moves at most 2 GiB in a call
@@ -45,6 +46,7 @@ _token = np.zeros(TOKEN_BYTES, np.uint8)
 
 Addresses: TypeAlias = NDArray[np.int64]
 _VECTOR = np.dtype([("base", "<i8"), ("length", "<i8")])  # struct iovec
+_TwoVectors = ctypes.c_int64 * 4
 
 
 def token() -> RawBytes:
@@ -90,9 +92,8 @@ def check(pid: int, address: int, expected: RawBytes) -> None:
         OSError: it is not, or it cannot be read.
     """
     found = np.zeros(TOKEN_BYTES, np.uint8)
-    ours, theirs = (np.array([(at, TOKEN_BYTES)], _VECTOR) for at in (address_of(found), address))
-    _call(pid, ours, theirs, TOKEN_BYTES)
-    if not np.array_equal(found, expected):
+    _read_one(pid, address, address_of(found), TOKEN_BYTES)
+    if found.tobytes() != expected.tobytes():
         raise OSError(f"process {pid} is not the rank that told where its data are")
 
 
@@ -130,8 +131,20 @@ def _cut(
     )
 
 
+def _read_one(pid: int, remote: int, local: int, nbytes: int) -> None:
+    """``read`` of one stretch, of at most CALL_BYTES_MAX: without arrays, which cost 10 µs."""
+    vectors = _TwoVectors(local, nbytes, remote, nbytes)
+    ours = ctypes.addressof(vectors)
+    _moved(pid, _readv()(pid, ours, 1, ours + _VECTOR.itemsize, 1, 0), nbytes)
+
+
 def _call(pid: int, ours: NDArray[np.void], theirs: NDArray[np.void], nbytes: int) -> None:
-    moved = _readv()(pid, ours.ctypes.data, len(ours), theirs.ctypes.data, len(theirs), 0)
+    sides = address_of(ours), len(ours), address_of(theirs), len(theirs)
+    _moved(pid, _readv()(pid, *sides, 0), nbytes)
+
+
+def _moved(pid: int, moved: int, nbytes: int) -> None:
+    """Raise unless a call has ``moved`` all of ``nbytes``."""
     if moved < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"the memory of process {pid} cannot be read: {os.strerror(number)}")
@@ -148,8 +161,13 @@ def _readv() -> Any:
     return function
 
 
+def window_bytes(part_bytes: int) -> int:
+    """How large a window should be for parts of at most ``part_bytes``."""
+    return min(max(part_bytes, WINDOW_BYTES_MIN), WINDOW_BYTES)
+
+
 def read_box(pid: int, window: RawBytes, box: Box, source: Part, destination: Part) -> None:
-    """``blocks.copy_box`` from a part of process ``pid``; ``window``: WINDOW_BYTES of scratch.
+    """``blocks.copy_box`` from a part of process ``pid``; ``window``: scratch.
 
     Raises:
         OSError: it cannot be read; some items may have been copied.
@@ -165,8 +183,8 @@ def read_box(pid: int, window: RawBytes, box: Box, source: Part, destination: Pa
             for remote, local in batches:
                 _read_together(pid, remote, local, width, window)
             continue
-        for some in _windows(runs, source):
-            _by_window(pid, some, source, destination, window)
+        for some, extent in _windows(runs, source, far, window.size):
+            _by_window(pid, some, extent, source, destination, window)
 
 
 # (how many, bytes from one to the next), innermost first.
@@ -250,15 +268,6 @@ def _read_together(
         _call(pid, into, out_of, int(out_of["length"].sum()))
 
 
-def _span(runs: Sequence[Run], part: Part) -> tuple[int, int]:
-    """First address of the items in ``part``, the old one, and the one after the last."""
-    low = high = part.at(run.source for run in runs)
-    for count, step in _dimensions(runs, part, old=True):
-        low += min(0, (count - 1) * step)
-        high += max(0, (count - 1) * step)
-    return low, high + part.item
-
-
 def _cover(low: int, dimensions: Dimensions, item: int) -> tuple[Addresses, int]:
     """Where stretches that cover all items begin, with small gaps between items, and their bytes.
 
@@ -274,29 +283,58 @@ def _cover(low: int, dimensions: Dimensions, item: int) -> tuple[Addresses, int]
     return _starts(low, outer), width
 
 
-def _windows(runs: Sequence[Run], part: Part) -> Iterator[Sequence[Run]]:
-    """The items of these runs in pieces that fit into a window."""
-    low, high = _span(runs, part)
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """Where the items of some runs lie in the old part."""
+
+    low: int  # the first address
+    high: int  # the one after the last
+    dimensions: Dimensions
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], part: Part, dimensions: Dimensions) -> _Extent:
+        low = high = part.at(run.source for run in runs)
+        for count, step in dimensions:
+            if step < 0:
+                low += (count - 1) * step
+            else:
+                high += (count - 1) * step
+        return cls(low, high + part.item, dimensions)
+
+
+def _windows(
+    runs: Sequence[Run], part: Part, dimensions: Dimensions, size: int
+) -> Iterator[tuple[Sequence[Run], _Extent]]:
+    """The items of these runs in pieces that fit into a window of ``size`` bytes."""
+    extent = _Extent.of(runs, part, dimensions)
     nbytes = prod(run.items for run in runs) * part.item
-    pieces = max(-(-(high - low) // WINDOW_BYTES), -(-nbytes // WINDOW_ITEMS_BYTES))
+    pieces = max(-(-(extent.high - extent.low) // size), -(-nbytes // WINDOW_ITEMS_BYTES))
     # The outermost axis that has something to cut.
     axis = next((k for k, run in enumerate(runs) if run.items > 1), None)
     if axis is None or pieces == 1:
-        yield runs
+        yield runs, extent
         return
     pieces = min(pieces, runs[axis].items)
     for piece in range(pieces):
         for some in share_of((runs[axis],), piece, pieces):
-            yield from _windows((*runs[:axis], some, *runs[axis + 1 :]), part)
+            fewer = (*runs[:axis], some, *runs[axis + 1 :])
+            yield from _windows(fewer, part, _dimensions(fewer, part, old=True), size)
 
 
 def _by_window(
-    pid: int, runs: Sequence[Run], source: Part, destination: Part, window: RawBytes
+    pid: int,
+    runs: Sequence[Run],
+    extent: _Extent,
+    source: Part,
+    destination: Part,
+    window: RawBytes,
 ) -> None:
     """Read what is wanted of a window to where it would be if the window began in scratch."""
-    low, _ = _span(runs, source)
-    begins, width = _cover(low, _dimensions(runs, source, old=True), source.item)
-    shift = address_of(window) - low
-    read(pid, begins, begins + shift, np.full(len(begins), width))
+    begins, width = _cover(extent.low, extent.dimensions, source.item)
+    shift = address_of(window) - extent.low
+    if len(begins) == 1:
+        _read_one(pid, extent.low, extent.low + shift, width)
+    else:
+        read(pid, begins, begins + shift, np.full(len(begins), width))
     here = Part(source.address + shift, source.item, source.strides, window)
-    copy_box(tuple((run,) for run in runs), here, destination)
+    copy_runs(runs, here, destination)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +147,7 @@ def pair_values(
     values: Matrix = np.zeros((rows.max() + 1, cols.max() + 1), dtype=np.int64)
     for (i, j), shared in runs.items():
         values[i, j] = value(i, j, shared)
-    return values[np.ix_(rows, cols)]
+    return values[rows[:, np.newaxis], cols]
 
 
 def plan_redistribution(
@@ -187,10 +187,10 @@ def _plan(
     runs_by_axis = tuple(map(axis_runs, old.axes(old_grid), new.axes(new_grid)))
     at = places_of(old, old_grid), places_of(new, new_grid)
     extents = tuple(
-        runs.extents[np.ix_(at[0][:, axis], at[1][:, axis])]
+        runs.extents[at[0][:, axis, np.newaxis], at[1][:, axis]]
         for axis, runs in enumerate(runs_by_axis)
     )
-    nbytes: Matrix = np.prod(extents, axis=0) * itemsize
+    nbytes: Matrix = reduce(np.multiply, extents) * itemsize
     for matrix in (*extents, nbytes):  # plans are cached: what one caller wrote, others would read
         matrix.setflags(write=False)
     return RedistributionPlan(old, old_grid, new, new_grid, itemsize, runs_by_axis, extents, nbytes)

@@ -63,6 +63,19 @@ def test_sleeps_grow_and_no_wait_ends_late_by_more_than_a_fraction(
     assert late_s <= max(wait_s * waiting.SLEEP_FRACTION, waiting.SLEEP_S_MIN) + 1e-5
 
 
+@pytest.mark.parametrize("wait_s", [1e-4, 1e-3, 20e-3, 1.0])
+def test_among_more_ranks_than_cores_a_wait_leaves_the_core_to_others(
+    clock: Clock, wait_s: float
+) -> None:
+    waiting.wait_until(lambda: clock.until(wait_s), crowded=True)
+    assert not clock.yields
+    assert min(clock.sleeps) == waiting.CROWDED_SLEEP_S_MIN
+    assert max(clock.sleeps) <= waiting.SLEEP_S_MAX
+    late_s = clock.now_s - wait_s
+    fraction = waiting.CROWDED_SLEEP_FRACTION
+    assert late_s <= max(wait_s * fraction, waiting.CROWDED_SLEEP_S_MIN) + 1e-5
+
+
 def test_a_long_wait_tests_seldom(clock: Clock) -> None:
     waiting.wait_until(lambda: clock.until(10.0))
     assert len(clock.sleeps) < 10.0 / waiting.SLEEP_S_MAX + 1000

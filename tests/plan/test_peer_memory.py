@@ -71,7 +71,6 @@ def test_what_is_read_is_what_a_copy_gives(data: st.DataObject) -> None:
     copy_box(box, seen, here)
     window = draw(st.sampled_from([64, 4096, peer_memory.WINDOW_BYTES]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peer_memory, "WINDOW_BYTES", max(window, seen.item))
         patch.setattr(peer_memory, "WINDOW_ITEMS_BYTES", draw(st.sampled_from([1, 100, 1 << 20])))
         patch.setattr(peer_memory, "GAP_MAX", draw(st.sampled_from([0, 8, 4096])))
         patch.setattr(peer_memory, "DIRECT_MIN", draw(st.sampled_from([1, 32, 4096])))
@@ -136,7 +135,7 @@ def test_a_matrix_larger_than_every_window_is_read_right() -> None:
     target = np.zeros(layout.local_shape(new, 4), order="F")
     box = _box([layout, layout], (old, new), (1, 4))[::-1]
     seen, here = (Part.of(a, dimensions=2, transposed=True) for a in (source, target))
-    window = np.empty(peer_memory.WINDOW_BYTES, np.uint8)
+    window = np.empty(peer_memory.window_bytes(1), np.uint8)
     peer_memory.read_box(os.getpid(), window, box, seen, here)
     expected = np.zeros_like(target)
     copy_box(box, seen, Part.of(expected, dimensions=2, transposed=True))
