@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
+from mpi4py import MPI
 
 import resize_lib
 from resize_lib import resize
@@ -76,6 +77,13 @@ def checksum(rs: Session, arrays: list[Any], rest: list[Any]) -> str:
     return total.hexdigest()[:16]
 
 
+def take_back(request: MPI.Request) -> None:
+    if request != MPI.REQUEST_NULL:
+        assert not request.Test()
+        request.Cancel()
+        request.Wait()
+
+
 def main() -> None:
     keeps = "keep" in sys.argv
     deaths = Deaths(Path(sys.argv[1]), [text for text in sys.argv[3:] if text != "keep"])
@@ -98,6 +106,7 @@ def main() -> None:
         P = rs.parcel("P", [float(k) for k in range(rs.rank, ITEMS, rs.size)], pack, unpack)
         turns = rs.value("turns", 0)
         kept = M.local[1:] if keeps else None
+        waiting = MPI.REQUEST_NULL
         for turn in rs.iterations(int(sys.argv[2])):
             print(f"rank {rs.rank} of {rs.size}: {os.getpid()} at {turn}", flush=True)
             assert turns.value == turn, "the value is of another turn than the loop"
@@ -111,7 +120,11 @@ def main() -> None:
                 array.local[...] = array.local * 1.01 + turn
             P.value = [v * 1.01 + turn for v in P.value]
             turns.value += 1
+            take_back(waiting)
+            # For a message that never comes; nothing of the library's may meet it.
+            waiting = rs.comm.Irecv(np.empty(4096), MPI.ANY_SOURCE, MPI.ANY_TAG)
             time.sleep(TURN_S)
+        take_back(waiting)
         found = checksum(rs, [M, B, W], P.value)
         if rs.rank == 0:
             print(f"data {found} turns {turns.value}", flush=True)
