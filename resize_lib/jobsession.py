@@ -132,7 +132,7 @@ class Session(Declaring, TurnMethods):
         except ProtectionError as e:
             self.give_up(str(e))
         if copy is not None:
-            self.job.loops = copy.loops
+            self.job.loops, self.job.lengths = copy.loops, copy.lengths
         return copy
 
     def give_up(self, why: str) -> NoReturn:

@@ -47,6 +47,13 @@ class Turns(Protocol):
     def arrive(self) -> None:
         """This rank is where the job is: take its share of the data. Collective."""
 
+    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
+        """How many turns the loop has that the job is in at this level (0: outermost).
+
+        `count`: what the program says in a rank that is not there yet; `items`: it is over so many.
+        None: no limit. Raises LoopError if this rank cannot make the job's turns.
+        """
+
     def has_arrived(self) -> None:
         """It has its share."""
 
@@ -94,6 +101,11 @@ class Loops:
     def arrived(self) -> bool:
         """Whether this rank is where the job is."""
         return self._target is None
+
+    @property
+    def lengths(self) -> tuple[float | None, ...]:
+        """How many turns the loops of `position` have."""
+        return tuple(loop.count for loop in self._running)
 
     def checksum(self, *, end: bool) -> int:
         """Equal on all ranks that have made the same turns since the last remap point.
@@ -176,13 +188,13 @@ class Loops:
         """Go on from there; `can_go_back`."""
         self._running[-1].turn = position[-1][1]
 
-    def run(self, count: float | None, name: str = "") -> Iterator[int]:
-        """The turns of the loop that begins here; endless without `count`."""
-        with self.inside(name, count) as loop:
+    def run(self, count: float | None, name: str = "", *, items: bool = False) -> Iterator[int]:
+        """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
+        with self.inside(name, count, items=items) as loop:
             if loop is None:
                 return
             around, session = self._running[:-1], self._session
-            while count is None or loop.turn < count:
+            while loop.count is None or loop.turn < loop.count:
                 self._is_innermost(around, loop)
                 loop.begun_inside, loop.points_inside = 0, False
                 if self._target is None:
@@ -200,15 +212,20 @@ class Loops:
                     continue
                 for outer in around:
                     outer.points_inside = True
-                last = not around and count is not None and loop.turn >= count
+                last = not around and loop.count is not None and loop.turn >= loop.count
                 session.turn_ends(elapsed_s, last=last)
 
     @contextmanager
     def inside(
-        self, name: str = "", count: float | None = None, *, kind: Kind = "turns"
+        self,
+        name: str = "",
+        count: float | None = None,
+        *,
+        kind: Kind = "turns",
+        items: bool = False,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
-        loop, around = self._begin(name, count, kind), list(self._running)
+        loop, around = self._begin(name, count, kind, items), list(self._running)
         if loop is None:
             yield None
             return
@@ -234,7 +251,7 @@ class Loops:
         self._running[:] = [*around, loop]
         self._latest = loop
 
-    def _begin(self, name: str, count: float | None, kind: Kind) -> Loop | None:
+    def _begin(self, name: str, count: float | None, kind: Kind, items: bool) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
         label = name or self.next_label
         level = len(self._running)
@@ -256,7 +273,9 @@ class Loops:
             self.check_arrived()
         if number < target[level][0]:
             return None
-        loop = Loop(number, target[level][1], label, name, count, kind)
+        # The program may have computed its own from values that are still to come.
+        length = self._session.length(level, count, items=items)
+        loop = Loop(number, target[level][1], label, name, length, kind)
         if level == len(target) - 1:
             self._running.append(loop)
             try:

@@ -5,16 +5,18 @@ docs/programs.md shows each of them in a program. Part of `Session` (jobsession.
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Real
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
-from resize_lib.loops import Loops, Position
+from resize_lib.loops import LoopError, Loops, Position
 from resize_lib.on_resize import Hook, OnResize
 from resize_lib.protection.state import ProtectionError
 from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import JobPosition
+from resize_lib.server_link import say
 from resize_lib.solver import Solver
 from resize_lib.taskfarm import Farms
 
@@ -77,14 +79,14 @@ class TurnMethods:
                 join.
         """
         if count is None or isinstance(count, Real):  # of numpy, too
-            return self.loops.run(cast("float | None", count), name)
+            return self.loops.run(_plain(count), name)
         if isinstance(count, Mapping) or not hasattr(count, "__getitem__"):
             raise TypeError(
                 f"rs.iterations({reprlib.repr(count)}): give a number of turns, or a sequence such"
                 " as range(0, n, 8) or a list; a rank that joins begins in the midst of it"
             )
         # No generator of our own: who calls next() is looked up by frames.
-        return map(count.__getitem__, self.loops.run(len(count), name))
+        return map(count.__getitem__, self.loops.run(len(count), name, items=True))
 
     def solve(self, call: Callable[[], Any], name: str = "") -> None:
         """Call a solver, whose callback calls `rs.remap()`; collective.
@@ -132,6 +134,11 @@ class TurnMethods:
         """
         return self.hooks.declare(function)
 
+    @property
+    def rank(self) -> int:
+        """See Session."""
+        raise NotImplementedError
+
     def give_up(self, why: str) -> NoReturn:
         """See Session."""
         raise NotImplementedError
@@ -159,6 +166,23 @@ class TurnMethods:
             if self.succession is not None:
                 self.succession.arrived()
 
+    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
+        """See loops.Turns. After a restart items are as many as the program has by now."""
+        told = self.job.lengths
+        if level >= len(told) or told[level] == count:
+            return count
+        here, there = (
+            f"{'no limit of' if n is None else format(n, 'g')} turns" for n in (count, told[level])
+        )
+        if self._copy is None:
+            if items:
+                raise LoopError(f"its loop is over a sequence of {here}, the job's of {there}")
+            return told[level]
+        kept = count if items else told[level]
+        if self.rank == 0:
+            say(f"a loop has {here} in the program and {there} in the copy")
+        return kept
+
     def has_arrived(self) -> None:
         """It has its share. Collective with the end of a remap point of the others."""
         self.farms.arrived()
@@ -180,7 +204,7 @@ class TurnMethods:
         if not points.due(elapsed_s, last=last):
             self.watch.remap_ends()
             return
-        self.job.loops = self.loops.position
+        self.job.loops, self.job.lengths = self.loops.position, self.loops.lengths
 
         def act() -> bool:
             return points.make(last=last)
@@ -213,3 +237,10 @@ class TurnMethods:
         """It has done it."""
         if self._pacer is not None:
             self._pacer.end_iteration()
+
+
+def _plain(count: Any) -> float | None:
+    """A number of turns as Python's own, which copies can keep."""
+    if count is None or count == math.inf:
+        return None
+    return int(count) if isinstance(count, Integral) else float(count)

@@ -38,6 +38,7 @@ class Copy:
     loops: Position  # where the job was
     grid: ProcessGrid
     parts: tuple[tuple[int, int], ...]
+    lengths: tuple[float | None, ...] = ()  # turns of these loops; () in copies of older versions
 
     def part(self, rank: int) -> Path:
         """The file of one rank."""
@@ -78,7 +79,8 @@ def part_path(folder: Path, rank: int) -> Path:
 def write_manifest(copy: Copy, *, sync: bool) -> None:
     """Declare a copy complete. OSError if that is impossible."""
     grid = [copy.grid.rows, copy.grid.cols]
-    body = {"format": 2, "loops": copy.loops, "grid": grid, "parts": [list(p) for p in copy.parts]}
+    place = {"loops": copy.loops, "lengths": copy.lengths}
+    body = {"format": 2, **place, "grid": grid, "parts": [list(p) for p in copy.parts]}
     text = json.dumps({**body, "sum": _sum(body)})
     draft = copy.folder / f".{MANIFEST}.{os.getpid()}"
     try:
@@ -106,7 +108,8 @@ def read_copy(folder: Path) -> Copy:
             raise ProtectionError(f"{folder}: the manifest is damaged")
         parts = tuple((int(size), int(total)) for size, total in found["parts"])
         loops = found["loops"] if found["format"] > 1 else [[0, found["step"]]]
-        copy = Copy(folder, position_of(loops), ProcessGrid(*found["grid"]), parts)
+        lengths = tuple(found.get("lengths", ()))
+        copy = Copy(folder, position_of(loops), ProcessGrid(*found["grid"]), parts, lengths)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DescriptorError) as e:
         raise ProtectionError(f"{folder}: the manifest is damaged: {e}") from e
     if len(parts) != copy.grid.size:

@@ -171,7 +171,8 @@ class Protector:
         except Exception as e:  # an application's pack may raise anything
             error = _reason(e)
         parts = _agree(comm, error, f"{found[0]} {found[1]}")
-        copy = Copy(folder, session.job.loops, grid, tuple(_two(text) for text in parts))
+        of_ranks = tuple(_two(text) for text in parts)
+        copy = Copy(folder, session.job.loops, grid, of_ranks, session.job.lengths)
         error = fetch_for_partners(comm, hosts, copy) if in_memory else ""
         _agree(comm, error)
         error = ""

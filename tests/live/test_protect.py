@@ -289,6 +289,45 @@ def test_a_folder_that_cannot_be_written_costs_the_copies_only(
     assert "Not a directory" in (bench.home.job(job) / "err").read_text()
 
 
+PLANNED = """\
+import sys, time, resize_lib
+with resize_lib.session() as rs:
+    total, turns = rs.value("total", 0), rs.value("turns", 3)
+    for turn in rs.iterations(2):
+        total.value += 1
+        turns.value = 40
+    for turn in rs.iterations({length}):
+        total.value += 100
+        time.sleep(0.02)
+    if rs.rank == 0:
+        print("data", total.value, flush=True)
+"""
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1])
+@pytest.mark.parametrize(
+    ("length", "total", "program", "copy"),
+    [("turns.value", 4002, 3, 40), ("range(int(open({file!r}).read()))", 5002, 50, 40)],
+    ids=["a value", "a list that became longer"],
+)
+def test_a_loop_has_the_length_of_its_value_after_a_restart(
+    bench: Protected, tmp_path: Path, length: str, total: int, program: int, copy: int
+) -> None:
+    file, script = tmp_path / "turns", tmp_path / "planned.py"
+    file.write_text("40")
+    script.write_text(PLANNED.format(length=length.format(file=str(file))))
+    job = bench.submit([sys.executable, str(script)], initial=2, kind="rigid", protect=DISK)
+    bench.copied(job, 20)
+    file.write_text("50")
+    os.kill(list(bench.running("planned.py"))[-1], signal.SIGKILL)
+    until(lambda: bench.view(job)["end_s"] is not None, "the job never ends", 90)
+    view, folder = bench.view(job), bench.home.job(job)
+    assert (view["state"], view["restarts"]) == ("done", 1), view["reason"]
+    assert (folder / "out").read_text() == f"data {total}\n"
+    told = f"a loop has {program} turns in the program and {copy} turns in the copy"
+    assert told in (folder / "err").read_text()
+
+
 def test_a_program_that_fails_by_itself_is_not_restarted(bench: Protected) -> None:
     job = bench.run("--turns", "4", "--fail-at", "2", protect=DISK, initial=4, kind="rigid")
     until(lambda: bench.view(job)["end_s"] is not None, "the job never ends")

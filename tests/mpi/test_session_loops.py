@@ -49,7 +49,7 @@ class Run:
 
 
 @pytest.mark.parametrize("path", ["patient", "begun"])
-@pytest.mark.parametrize("kind", ["sequence", "nested", "epochs", "while"])
+@pytest.mark.parametrize("kind", ["sequence", "nested", "epochs", "while", "planned"])
 def test_loops_that_are_resized_anywhere_end_as_without(kind: str, path: str) -> None:
     assert Run(kind, path).same_as_undisturbed(12) >= 5
 

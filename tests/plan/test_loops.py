@@ -31,6 +31,9 @@ class Session:
     def arrive(self) -> None:
         self.arrivals += 1
 
+    def length(self, level: int, count: float | None, *, items: bool) -> float | None:
+        return count
+
     def has_arrived(self) -> None:
         assert self.loops.arrived
 

@@ -2,11 +2,10 @@
 
     ... session_loops.py KIND SEED MOVES SIZE patient|begun INTERVAL LENGTH HOST...
 
-KIND: sequence, nested, epochs, while, callback or farm. LENGTH: of its loops, 1 for some 70 turns.
-INTERVAL: seconds between two remap points;
-0: every turn is one, and takes PAUSE_S; else it takes a tenth of that. At the end rank 0 prints
-what the session has reported, and an object with the turns that were made, the sizes seen, and the
-data, to the last bit.
+KIND: sequence, nested, epochs, while, planned, callback or farm. LENGTH: of its loops, 1 for some
+70 turns. INTERVAL: seconds between two remap points; 0: every turn is one, and takes PAUSE_S; else
+it takes a tenth of that. At the end rank 0 prints what the session has reported, and an object with
+the turns that were made, the sizes seen, and the data, to the last bit.
 """
 
 from __future__ import annotations
@@ -106,6 +105,17 @@ def epochs(rs: Session, work: Turn) -> None:
             work(epoch + batch / 8)
 
 
+def planned(rs: Session, work: Turn) -> None:
+    """A rank that joins takes the second loop for one of a single turn: the value is to come."""
+    turns = rs.value("turns", 1)
+    for turn in counted(rs, 8):
+        work(turn)
+        turns.value = 60 * LENGTH.factor
+    for turn in rs.iterations(turns.value):
+        Link.passes = turn >= turns.value - 3
+        work(100 + turn)
+
+
 def converging(rs: Session, work: Turn) -> None:
     rest = rs.value("rest", 1.0)
     for turn in rs.iterations():
@@ -177,6 +187,7 @@ KINDS = {
     "nested": nested,
     "epochs": epochs,
     "while": converging,
+    "planned": planned,
     "callback": callback,
     "farm": farm,
 }
