@@ -28,11 +28,11 @@ from resize_lib.redistribution.runs import Box, Run, share_of
 TOKEN_BYTES = 16
 # Shorter stretches cost less by way of a window: each costs the kernel 30 ns where it goes, and
 # 0.4 us where it comes from.
-DIRECT_MIN = 384
+DIRECT_MIN = 640
 GAP_MAX = 4096  # as much is read in the time that another stretch takes
 BATCH = 4096  # stretches whose addresses are worked out together: they stay in the cache
 WINDOW_BYTES_MIN, WINDOW_BYTES = 64 << 10, 4 << 20  # from the first to the last item of a window
-WINDOW_ITEMS_BYTES = 512 << 10  # that are wanted of it: they stay in a core's own cache
+WINDOW_ITEMS_BYTES = 1 << 20  # that are wanted of it: they stay in a core's own cache
 STRETCHES_MAX = 1024  # IOV_MAX
 CALL_BYTES_MAX = 1 << 30  # the kernel moves at most 2 GiB in a call
 
