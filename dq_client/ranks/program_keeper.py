@@ -29,6 +29,7 @@ def start(cwd: str, out: str, err: str, argv: list[str]) -> int:
         return pid
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
         os.dup2(os.open(out, flags, 0o600), 1)
@@ -94,12 +95,16 @@ def main(words: list[str]) -> int:
     """See the module's docstring."""
     folder, cwd, out, err, *argv = words
     process.become_subreaper()
+    # One that came before there is a program would reach nothing, and the program run for GRACE_S.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     keeper = Keeper(folder)
     signal.signal(signal.SIGALRM, keeper.kill_all)
     signal.signal(signal.SIGTERM, keeper.terminate)
     if not process.claim(folder):
         return 0
-    code = keeper.wait_for(start(cwd, out, err, argv))
+    program = start(cwd, out, err, argv)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    code = keeper.wait_for(program)
     signal.setitimer(signal.ITIMER_REAL, 0.0)
     keeper.clear()
     keeper.report(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,20 @@ def test_an_agent_finds_what_its_predecessor_started(tmp_path: Path) -> None:
     second.terminate()
     until(lambda: not second.running(), "it does not end")
     assert second.exit_code() == 128 + 15
+
+
+def test_a_keeper_that_is_told_to_end_before_it_has_a_program_ends_it_at_once(
+    tmp_path: Path,
+) -> None:
+    def told() -> None:  # it is pending when the keeper begins
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    words = [sys.executable, "-I", "-S", boot.__file__, "program", str(tmp_path), "/"]
+    out = str(tmp_path / "out")
+    keeper = subprocess.Popen([*words, out, out, "sleep", "60"], preexec_fn=told)
+    assert keeper.wait(timeout=50) == 0
+    assert (tmp_path / "exit").read_text() == str(128 + 15)
 
 
 def test_a_program_that_ignores_sigterm_ends(tmp_path: Path) -> None:
