@@ -70,7 +70,9 @@ def split_off(comm: MPI.Intracomm, gone: set[int]) -> MPI.Intracomm | None:
     """The communicator of those that stay; None in ranks `gone`. Collective; frees `comm`."""
     stays = comm.rank not in gone
     smaller = cast(MPI.Intracomm, comm.Split(0 if stays else MPI.UNDEFINED, comm.rank))
-    own = comm.Dup()  # its messages must not meet a receive from anybody that the program has open
+    # Its messages must not meet a receive from anybody that the program has open. Of the plain
+    # communicator: an emulated one (emulation/communicator.py) delays messages.
+    own = MPI.Intracomm(comm).Dup()
     _settle(own, smaller if stays else None, gone)
     own.Free()
     let_go(comm)
