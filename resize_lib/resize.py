@@ -300,8 +300,8 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
 def regrid(session: Session, answer: m.RemapAnswer) -> None:
     """View the same ranks as another grid. Collective; places and communicator stay."""
     old, job = session.grid, session.job
+    after = _everyone(answer.rows, answer.cols)
     try:
-        after = _everyone(answer.rows, answer.cols)
         _move(session, _everyone(job.rows, job.cols), after, old.own_comm)
     except RedistributionError as e:
         aborted(session, answer, str(e))

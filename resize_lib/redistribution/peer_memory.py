@@ -46,7 +46,7 @@ _token = np.zeros(TOKEN_BYTES, np.uint8)
 
 Addresses: TypeAlias = NDArray[np.int64]
 _VECTOR = np.dtype([("base", "<i8"), ("length", "<i8")])  # struct iovec
-_TwoVectors = ctypes.c_int64 * 4
+_TwoVectors = ctypes.c_int64 * 4  # one on each side
 
 
 def token() -> RawBytes:

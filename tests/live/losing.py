@@ -30,6 +30,7 @@ import resize_lib
 from resize_lib import resize
 from resize_lib.protection import partfile
 from tests.live.protected import ITEMS, pack, row_and_column, unpack
+from tests.open_receive import opened, taken_back
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -77,13 +78,6 @@ def checksum(rs: Session, arrays: list[Any], rest: list[Any]) -> str:
     return total.hexdigest()[:16]
 
 
-def take_back(request: MPI.Request) -> None:
-    if request != MPI.REQUEST_NULL:
-        assert not request.Test()
-        request.Cancel()
-        request.Wait()
-
-
 def main() -> None:
     keeps = "keep" in sys.argv
     deaths = Deaths(Path(sys.argv[1]), [text for text in sys.argv[3:] if text != "keep"])
@@ -120,11 +114,10 @@ def main() -> None:
                 array.local[...] = array.local * 1.01 + turn
             P.value = [v * 1.01 + turn for v in P.value]
             turns.value += 1
-            take_back(waiting)
-            # For a message that never comes; nothing of the library's may meet it.
-            waiting = rs.comm.Irecv(np.empty(4096), MPI.ANY_SOURCE, MPI.ANY_TAG)
+            taken_back(waiting)
+            waiting = opened(rs.comm)
             time.sleep(TURN_S)
-        take_back(waiting)
+        taken_back(waiting)
         found = checksum(rs, [M, B, W], P.value)
         if rs.rank == 0:
             print(f"data {found} turns {turns.value}", flush=True)

@@ -73,6 +73,35 @@ def test_it_is_right_or_the_resize_is_given_up(
     assert total == of
 
 
+ITEMS = """\
+import time, resize_lib
+with resize_lib.session() as rs:
+    total, items = rs.value("total", 0), rs.value("items", [])
+    for _ in rs.iterations(2):
+        items.value = list(range(120))
+    for item in rs.iterations(items.value):
+        total.value += item
+        time.sleep(0.02)
+    if rs.rank == 0:
+        print("total", total.value, flush=True)
+"""
+
+
+def test_a_sequence_that_a_rank_which_joins_does_not_have_gives_the_resize_up(
+    jobs: tuple[Live, dict[str, int]], tmp_path: Path
+) -> None:
+    live, _ = jobs
+    program = tmp_path / "items.py"
+    program.write_text(ITEMS)
+    number = live.submit("--sizes", "1,2", "--", sys.executable, program)
+    job = live.wait(number, lambda job: job["state"] in ("done", "failed"), 120.0)
+    assert (job["state"], len(job["sizes"])) == ("done", 1), job["reason"]
+    story = json.loads(live.dq("why", number, "--json"))["story"]
+    told = "its loop is over a sequence of 0 turns, the job's of 120 turns"
+    assert any(told in entry["text"] for entry in story), story
+    assert live.dq("logs", number).split()[-2:] == ["total", str(sum(range(120)))]
+
+
 def test_who_wants_a_warning_only_gets_one(jobs: tuple[Live, dict[str, int]]) -> None:
     live, _ = jobs
     argv = (sys.executable, PROGRAM, "counts")

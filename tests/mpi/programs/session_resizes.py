@@ -14,7 +14,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
 import psutil
 from mpi4py import MPI
 
@@ -32,6 +31,7 @@ from tests.mpi.programs.session_script import (
     random_moves,
     scripted,
 )
+from tests.open_receive import opened, taken_back
 
 if TYPE_CHECKING:
     from resize_lib.declared.packed import Value
@@ -54,7 +54,7 @@ def main() -> None:
         data = Everything(rs, faults)
         sizes: Value[list[int]] = rs.value("sizes", [])
         unused: Value[int | None] = rs.value("unused", None)
-        waiting = MPI.REQUEST_NULL  # for a message that never comes, open while the job is resized
+        waiting = MPI.REQUEST_NULL
         for _ in rs.iterations():
             taken_back(waiting)
             data.check()
@@ -71,7 +71,7 @@ def main() -> None:
                 break
             data.advance()
             time.sleep(0.01)
-            waiting = rs.comm.Irecv(np.empty(4096), MPI.ANY_SOURCE, MPI.ANY_TAG)
+            waiting = opened(rs.comm)
         ranks = rs.comm.bcast(ranks_in_the_end(rs.size) if rs.rank == 0 else None)
         unused_in_the_end = unused_communicators(rs.comm)
         if rs.rank == 0:
@@ -82,14 +82,6 @@ def main() -> None:
                 "unused communicators": [unused.value, unused_in_the_end],
             }
             print(json.dumps(told), flush=True)
-
-
-def taken_back(request: MPI.Request) -> None:
-    """Cancel a receive that nothing of the library's may have met."""
-    if request != MPI.REQUEST_NULL:
-        assert not request.Test()
-        request.Cancel()
-        request.Wait()
 
 
 def where(rs: Session, script: Script) -> None:
