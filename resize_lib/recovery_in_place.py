@@ -55,7 +55,8 @@ class InPlace:
                 return act()
         except RankLost as lost:
             # With its traceback, and that with every local variable of what has been left: buffers
-            # that messages may still arrive in. The arena holds those that are used again.
+            # that messages may still arrive in, and new parts that another rank may still write to
+            # (redistribution/slabs.py). The arena holds those that are used again.
             arena = self._session.arena
             self._left_behind.append((lost, arena))
             number = lost.number

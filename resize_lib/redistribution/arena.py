@@ -99,7 +99,7 @@ class Arena:
         Piece by piece, as the iterator is run; it gives the seconds that the rest should take. As
         far as the system gives memory: what is missing is made when it is needed.
         """
-        capacities = [_round_up(max(nbytes, 1)) for nbytes in sizes]
+        capacities = [whole_pages(max(nbytes, 1)) for nbytes in sizes]
         begun_s, todo, done = time.perf_counter(), sum(capacities), 0
         for capacity in capacities:
             try:
@@ -141,7 +141,7 @@ class Arena:
 
     def _take(self, nbytes: int) -> Segment:
         """The smallest free segment that fits, the largest made larger, or a new one."""
-        size = _round_up(nbytes)
+        size = whole_pages(nbytes)
         fitting = [segment for segment in self._free if segment.capacity >= nbytes]
         if fitting:
             segment = min(fitting, key=lambda segment: segment.capacity)
@@ -161,7 +161,8 @@ class Arena:
             self._free.append(segment)
 
 
-def _round_up(nbytes: int) -> int:
+def whole_pages(nbytes: int) -> int:
+    """``nbytes`` rounded up to pages, to huge ones where those pay."""
     unit = HUGE_PAGE_BYTES if nbytes >= HUGE_FROM_BYTES else PAGE_BYTES
     return -(-nbytes // unit) * unit
 

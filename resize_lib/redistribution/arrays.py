@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, TypeAlias, cast
@@ -12,7 +12,8 @@ import numpy as np
 from resize_lib.descriptors import Distributed
 from resize_lib.redistribution.blocks import Array, Part, copy_box, is_item_contiguous
 from resize_lib.redistribution.messages import SLOTS, MessageExchange, PeerPieces, buffer_bytes
-from resize_lib.redistribution.routes import Form, Pairs, Routes, is_transposed, routes_of
+from resize_lib.redistribution.plan import check_fit
+from resize_lib.redistribution.routes import Form, Leg, Pairs, Routes, is_transposed, routes_of
 from resize_lib.redistribution.runs import Box
 from resize_lib.redistribution.types import MovingArray, Order, Site
 
@@ -30,14 +31,15 @@ class DistributedArrays:
 
     site: Site
     arrays: Mapping[int, MovingArray]
-    routes: Routes = field(init=False)  # after ``prepare``
+    legs: tuple[Leg, ...] = ()  # after ``prepare``
+    _routes: Routes | None = None
     contiguous: bool = True  # this rank's old parts have no gaps; after the handshake: all ranks'
     results: dict[int, Array] = field(default_factory=dict)  # empty on a retiring rank
     old_parts: dict[int, Part] = field(default_factory=dict)  # empty on a joining rank
     new_parts: dict[int, Part] = field(default_factory=dict)  # not those where nothing changes
 
     def prepare(self) -> None:
-        """Plan, and allocate the new parts.
+        """Allocate the new parts.
 
         Raises:
             InvalidRedistributionError, DescriptorError: global shapes or weights do not fit.
@@ -48,8 +50,9 @@ class DistributedArrays:
             old, new = layouts(array)
             item = np.dtype(array.dtype).itemsize * prod(old.shape[old.dimensions :])
             form = Form(is_transposed(array), array.allocate is not None)
+            check_fit(old, site.old.grid, new, site.new.grid, item)
             legs.append((position, old, new, item, form))
-        self.routes = routes_of(tuple(legs), site.old, site.new)
+        self.legs = tuple(legs)
         for position, array in self.arrays.items():
             if site.old_rank is not None:
                 self.old_parts[position] = self._part(position, _with_whole_items(array))
@@ -58,17 +61,27 @@ class DistributedArrays:
         self.contiguous = all(
             part.keeper.flags[_in_one(self.arrays[position].order)]
             for position, part in self.old_parts.items()
-            if not self.routes.forms[position].has_gaps  # those are gathered in any case
+            if self.arrays[position].allocate is None  # those are gathered in any case
         )
+
+    @property
+    def routes(self) -> Routes:
+        """Who sends what to whom. Worked out when it is asked for: not every rank needs it."""
+        if self._routes is None:
+            self._routes = routes_of(self.legs, self.site.old, self.site.new)
+        return self._routes
 
     def _allocate(self, position: int, array: MovingArray, new_rank: int) -> None:
         old_rank = self.site.old_rank
-        plan = self.routes.plans[position]
-        unchanged = old_rank is not None and plan.is_unchanged(old_rank, new_rank)
+        shape = layouts(array)[1].local_shape(self.site.new.grid, new_rank)
+        unchanged = (
+            old_rank is not None
+            and array.local.shape == shape
+            and self.routes.plans[position].is_unchanged(old_rank, new_rank)
+        )
         if unchanged and (array.allocate or array.local.flags[_in_one(array.order)]):
             self.results[position] = array.local
             return
-        shape = layouts(array)[1].local_shape(self.site.new.grid, new_rank)
         if array.allocate is not None:
             part = array.allocate(self.site.arena, self.site.new.grid, new_rank)
             assert part.shape == shape, (array.name, part.shape, shape)
@@ -82,21 +95,23 @@ class DistributedArrays:
         dimensions = layouts(moving)[0].dimensions
         return Part.of(array, dimensions=dimensions, transposed=is_transposed(moving))
 
-    def copy_staying(self) -> None:
-        """Copy what stays on this process."""
+    def copy_staying(self, positions: Collection[int]) -> None:
+        """Copy what stays on this process of the arrays at these ``positions``."""
         old_rank, new_rank = self.site.old_rank, self.site.new_rank
         if old_rank is None or new_rank is None:
             return
-        for position, target in self.new_parts.items():
+        for position in self.new_parts.keys() & positions:
             piece = self.routes.piece(position, old_rank, new_rank)
             if piece.nbytes:
-                copy_box(piece.box, self.old_parts[position], target)
+                copy_box(piece.box, self.old_parts[position], self.new_parts[position])
 
     def read(self, old_rank: int, parts: Mapping[int, Part], copy: Copy) -> int:
         """Copy what comes from old grid rank ``old_rank`` out of its ``parts``; returns bytes."""
         assert self.site.new_rank is not None
         nbytes = 0
         for piece in self.routes.pieces(old_rank, self.site.new_rank):
+            if piece.array not in parts:
+                continue
             copy(piece.box, parts[piece.array], self.new_parts[piece.array])
             nbytes += piece.nbytes
         return nbytes

@@ -74,13 +74,13 @@ def redistribute(
     options = _Options(transport, max_extra_bytes, checksums)
     work, before, known = _begin(comm, arrays, (old, new), arena or Arena(), options)
     near = DirectCopies.open(work.distributed, known, transport)
-    by_message = work.distributed.routes.crossing & ~near.pairs
-    exchange = work.early or _exchange(work, by_message, max_extra_bytes)
+    exchange = work.early or _exchange(work, near.by_message(), max_extra_bytes)
     sent, received, copied = work.transfer(exchange, near)
     reached = _finish(work, near, transport)
     exchanges = [exchange] if exchange else []
     if not reached:
-        exchanges.append(_by_message_after_all(work, near.pairs, max_extra_bytes))
+        work.distributed.copy_staying(near.slabs.positions)
+        exchanges.append(_by_message_after_all(work, near.served(), max_extra_bytes))
         sent, received = (
             count + more for count, more in zip((sent, received), exchanges[-1].moved, strict=True)
         )
@@ -88,7 +88,7 @@ def redistribute(
         agree(comm, compare_checksums(work.site, arrays, before, work.results()))
     return Redistribution(
         arrays=work.results(),
-        direct=reached and bool(near.pairs.any()),
+        direct=reached and near.any(),
         bytes_sent=sent,
         bytes_received=received,
         bytes_copied=copied,
@@ -155,10 +155,11 @@ class _Work:
         self.distributed.prepare()
         self.replicated.prepare()
         self.custom.prepare()
-        by_message = self.distributed.routes.crossing
         # One agreement less where messages are certain: step 3 then needs none of its own.
-        if options.transport == "messages" and by_message.any() and self.distributed.contiguous:
-            self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
+        if options.transport == "messages" and self.distributed.contiguous:
+            by_message = self.distributed.routes.crossing
+            if by_message.any():
+                self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
 
     def note(self, known: Records) -> None:
         """Take in what the other ranks told in the handshake."""
@@ -172,7 +173,8 @@ class _Work:
         """Move everything; returns the bytes sent and received by message, and copied."""
         if exchange is not None:
             exchange.start()
-        self.distributed.copy_staying()  # while messages are under way
+        # While messages are under way.
+        self.distributed.copy_staying(self.distributed.arrays.keys() - near.slabs.positions)
         copied = near.run()
         counts = [self.replicated.transfer(), self.custom.transfer()]
         if exchange is not None:
@@ -212,10 +214,10 @@ def _begin(
 
 
 def _exchange(
-    work: _Work, by_message: Pairs, max_extra_bytes: int | None
+    work: _Work, by_message: Pairs | None, max_extra_bytes: int | None
 ) -> MessageExchange | None:
     """Step 3; None (on every rank) if nothing travels by message."""
-    if not by_message.any():
+    if by_message is None or not by_message.any():
         return None
     exchange, error = None, None
     try:

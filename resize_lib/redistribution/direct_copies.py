@@ -1,4 +1,7 @@
-"""Copies between processes of one node, straight from part to part: the new owner reads."""
+"""Copies between processes of one node: the new owner reads, straight from part to part.
+
+Arrays whose lines are taken apart are moved by ``slabs``.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Part
 from resize_lib.redistribution.handshake import Records, Table, old_tables_of_all
 from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.slabs import SlabCopies
 from resize_lib.redistribution.types import InvalidRedistributionError, Transport
 
 
@@ -20,14 +24,16 @@ from resize_lib.redistribution.types import InvalidRedistributionError, Transpor
 class DirectCopies:
     """The pairs (old grid rank, new grid rank) that are served this way, and this process's share.
 
-    ``pairs`` is the same on every rank. ``parts``: for each old grid rank that this process reads
-    from, its pid and its parts by position. ``failure``: why this process cannot read them all. The
-    others learn of that only by the agreement after the copies; then the pairs are served by
-    messages after all.
+    ``pairs`` is the same on every rank; None: all that have something to exchange, and slabs serve
+    them, so that most ranks need not know which. ``parts``: for each old grid rank that this
+    process reads from, its pid and its parts by position. ``failure``: why this process cannot copy
+    its share. The others learn of that only by the agreement after the copies; then the pairs are
+    served by messages after all.
     """
 
     arrays: DistributedArrays
-    pairs: Pairs
+    pairs: Pairs | None
+    slabs: SlabCopies
     parts: dict[int, tuple[int, Mapping[int, Part]]] = field(default_factory=dict)
     failure: OSError | MemoryError | None = None
 
@@ -38,9 +44,12 @@ class DirectCopies:
         Raises:
             InvalidRedistributionError: ``transport`` is ``direct`` and some pair cannot be served.
         """
+        slabs = SlabCopies.of(arrays, known, transport)
+        if slabs.positions and slabs.positions == arrays.arrays.keys():
+            return cls(arrays, None, slabs)
         crossing = arrays.routes.crossing
         if transport == "messages" or not crossing.any():
-            return cls(arrays, np.zeros_like(crossing))
+            return cls(arrays, np.zeros_like(crossing), slabs)
         site = arrays.site
         old, new = known[list(site.old.ranks)], known[list(site.new.ranks)]
         near = old["host"][:, np.newaxis] == new["host"][np.newaxis, :]
@@ -50,7 +59,7 @@ class DirectCopies:
                 "transport direct: not all ranks are on one node whose system lets them read each"
                 " other's memory"
             )
-        found = cls(arrays, pairs)
+        found = cls(arrays, pairs, slabs)
         # Collective, so before anything that can fail on one rank alone.
         tables = old_tables_of_all(arrays, known)
         try:
@@ -59,12 +68,24 @@ class DirectCopies:
             found.failure = error
         return found
 
+    def served(self) -> Pairs:
+        """The pairs that are served this way."""
+        return self.arrays.routes.crossing if self.pairs is None else self.pairs
+
+    def by_message(self) -> Pairs | None:
+        """The pairs that are left for messages; None: none is."""
+        return None if self.pairs is None else self.arrays.routes.crossing & ~self.pairs
+
+    def any(self) -> bool:
+        """Whether any pair is served this way."""
+        return self.pairs is None or bool(self.pairs.any())
+
     def _find(self, known: Records, tables: Sequence[Table]) -> None:
         """Make sure that the partners are who they are, and see their parts."""
         site, routes = self.arrays.site, self.arrays.routes
         if site.new_rank is None:
             return
-        for partner in np.flatnonzero(self.pairs[:, site.new_rank]).tolist():
+        for partner in np.flatnonzero(self.served()[:, site.new_rank]).tolist():
             record, table = known[site.old.ranks[partner]], tables[site.old.ranks[partner]]
             pid = int(record["pid"])
             proof = np.frombuffer(record["token"].tobytes(), np.uint8)
@@ -76,7 +97,7 @@ class DirectCopies:
                     axes=len(routes.plans[position].axis_runs),
                     transposed=routes.forms[position].transposed,
                 )
-                for position in self.arrays.arrays
+                for position in self.arrays.arrays.keys() - self.slabs.positions
                 if table[position]["address"]
             }
             self.parts[partner] = pid, parts
@@ -89,20 +110,22 @@ class DirectCopies:
 
     def run(self) -> int:
         """Copy; returns the bytes copied by this process."""
+        try:
+            return self._read() + self.slabs.run()
+        except (OSError, MemoryError) as error:
+            self.failure = error
+            return 0
+
+    def _read(self) -> int:
         if not self.parts:
             return 0
         site, nbytes = self.arrays.site, 0
         first = (site.new_rank or 0) + 1  # each begins with another partner, not all with one
         order = sorted(self.parts, key=lambda partner: (partner - first) % site.old.grid.size)
-        try:
-            window = site.arena.scratch("window", self._window_bytes())
-            for partner in order:
-                pid, parts = self.parts[partner]
-                nbytes += self.arrays.read(
-                    partner, parts, partial(peer_memory.read_box, pid, window)
-                )
-        except (OSError, MemoryError) as error:
-            self.failure = error
+        window = site.arena.scratch("window", self._window_bytes())
+        for partner in order:
+            pid, parts = self.parts[partner]
+            nbytes += self.arrays.read(partner, parts, partial(peer_memory.read_box, pid, window))
         return nbytes
 
 

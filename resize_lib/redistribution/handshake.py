@@ -39,9 +39,11 @@ RECORD = np.dtype(
         ("pid", "<i8"),
         ("token", f"V{peer_memory.TOKEN_BYTES}"),
         ("token_at", "<i8"),
-        ("readable", "?"),  # others may read this process's memory, and know where
+        ("readable", "?"),  # others may read and write its memory, and know where
         ("contiguous", "?"),  # all old parts lie in memory without gaps
         ("old", LOCATION, (LOCATIONS,)),
+        ("new", "<i8", (LOCATIONS,)),  # addresses of new parts; 0: none, or it is the old one
+        ("cores", "<i4", (2,)),  # that it may run on: the first, and how many
     ]
 )
 Table = NDArray[np.void]  # of LOCATION, one row per array
@@ -88,6 +90,8 @@ def record_of(arrays: DistributedArrays | None) -> bytes:
     record = np.zeros((), dtype=RECORD)
     record["host"] = np.void(host_key())
     record["pid"] = os.getpid()
+    cores = os.sched_getaffinity(0)
+    record["cores"] = min(cores), len(cores)
     record["token"], record["token_at"] = peer_memory.token().tobytes(), peer_memory.token_at()
     if arrays is not None:
         record["contiguous"] = arrays.contiguous
@@ -95,6 +99,9 @@ def record_of(arrays: DistributedArrays | None) -> bytes:
         if table is not None:
             record["readable"] = peer_memory.permitted()
             record["old"][: len(table)] = table[:LOCATIONS]
+        for position, part in arrays.new_parts.items():
+            if position < LOCATIONS and part.keeper.size:
+                record["new"][position] = part.address
     return record.tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Reading the memory of another process of this node: one copy, straight from part to part.
+"""The memory of another process of this node: one copy, straight from part to part.
 
 Linux copies between two processes of one user in one call (process_vm_readv(2)), wherever the
 memory lies: parts stay in private memory, whose first touch in huge pages takes a sixth of that of
@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
@@ -45,7 +45,11 @@ YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 _token = np.zeros(TOKEN_BYTES, np.uint8)
 
 Addresses: TypeAlias = NDArray[np.int64]
-_VECTOR = np.dtype([("base", "<i8"), ("length", "<i8")])  # struct iovec
+# Of a process: stretches there, here, their lengths.
+Move: TypeAlias = Callable[[int, Addresses, Addresses, Addresses], None]
+Vectors: TypeAlias = NDArray[np.int64]  # a row each: struct iovec, base and length
+VECTOR_BYTES = 16
+READ, WRITE = "process_vm_readv", "process_vm_writev"
 _TwoVectors = ctypes.c_int64 * 4  # one on each side
 
 
@@ -103,18 +107,38 @@ def read(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> N
     Raises:
         OSError: they cannot be read.
     """
+    _move(READ, pid, remote, local, lengths)
+
+
+def write(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> None:
+    """Copy stretches of memory to process ``pid``, as ``read``.
+
+    That process must let nobody use this memory until it knows that the call has returned.
+    """
+    _move(WRITE, pid, remote, local, lengths)
+
+
+def _move(call: str, pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> None:
     if lengths.max(initial=0) > CALL_BYTES_MAX:
         remote, local, lengths = _cut(remote, local, lengths)
-    ours, theirs = np.empty(len(lengths), _VECTOR), np.empty(len(lengths), _VECTOR)
-    ours["base"], theirs["base"] = local, remote
-    ours["length"] = theirs["length"] = lengths
+    ours, theirs = _vectors(local, lengths), _vectors(remote, lengths)
+    total = int(lengths.sum())
+    if len(lengths) <= STRETCHES_MAX and total <= CALL_BYTES_MAX:
+        _call(pid, ours, theirs, total, call)
+        return
     ends = np.cumsum(lengths)
     first = done = 0
     while first < len(lengths):
         fitting = int(np.searchsorted(ends, done + CALL_BYTES_MAX, side="right"))
         last = min(fitting, first + STRETCHES_MAX)
-        _call(pid, ours[first:last], theirs[first:last], int(ends[last - 1]) - done)
+        _call(pid, ours[first:last], theirs[first:last], int(ends[last - 1]) - done, call)
         first, done = last, int(ends[last - 1])
+
+
+def _vectors(base: Addresses, length: Addresses) -> Vectors:
+    vectors = np.empty((len(base), 2), np.int64)
+    vectors[:, 0], vectors[:, 1] = base, length
+    return vectors
 
 
 def _cut(
@@ -135,26 +159,36 @@ def _read_one(pid: int, remote: int, local: int, nbytes: int) -> None:
     """``read`` of one stretch, of at most CALL_BYTES_MAX: without arrays, which cost 10 µs."""
     vectors = _TwoVectors(local, nbytes, remote, nbytes)
     ours = ctypes.addressof(vectors)
-    _moved(pid, _readv()(pid, ours, 1, ours + _VECTOR.itemsize, 1, 0), nbytes)
+    moved = _function(READ)(pid, ours, 1, ours + VECTOR_BYTES, 1, 0)
+    _moved(pid, moved, nbytes, READ)
 
 
-def _call(pid: int, ours: NDArray[np.void], theirs: NDArray[np.void], nbytes: int) -> None:
+def _call(
+    pid: int,
+    ours: Vectors,
+    theirs: Vectors,
+    nbytes: int,
+    call: str = READ,
+) -> None:
     sides = address_of(ours), len(ours), address_of(theirs), len(theirs)
-    _moved(pid, _readv()(pid, *sides, 0), nbytes)
+    _moved(pid, _function(call)(pid, *sides, 0), nbytes, call)
 
 
-def _moved(pid: int, moved: int, nbytes: int) -> None:
+def _moved(pid: int, moved: int, nbytes: int, call: str) -> None:
     """Raise unless a call has ``moved`` all of ``nbytes``."""
     if moved < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"the memory of process {pid} cannot be read: {os.strerror(number)}")
+        what = "read" if call == READ else "written"
+        raise OSError(
+            number, f"the memory of process {pid} cannot be {what}: {os.strerror(number)}"
+        )
     if moved != nbytes:
         raise OSError(f"process {pid} has only {moved} of {nbytes} bytes where its data should be")
 
 
-@lru_cache(maxsize=1)
-def _readv() -> Any:
-    function = ctypes.CDLL(None, use_errno=True).process_vm_readv
+@lru_cache(maxsize=2)
+def _function(name: str) -> Any:
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
     vectors = ctypes.c_void_p, ctypes.c_ulong
     function.argtypes = (ctypes.c_int, *vectors, *vectors, ctypes.c_ulong)
     function.restype = ctypes.c_ssize_t
@@ -254,18 +288,17 @@ def _read_together(
         read(pid, remote, local, np.full(len(local), width))
         return
     joined[each_call - 1 :: each_call] = False
-    ours = np.empty((len(local), 2), _VECTOR)
-    ours["base"][:, 0], ours["length"][:, 0] = local, width
-    ours["base"][:, 1], ours["length"][:, 1] = address_of(scratch), np.where(joined, gaps, 0)
+    ours = np.empty((len(local), 2, 2), np.int64)  # each with the gap behind it
+    ours[:, 0, 0], ours[:, 0, 1] = local, width
+    ours[:, 1, 0], ours[:, 1, 1] = address_of(scratch), np.where(joined, gaps, 0)
     begins = np.flatnonzero(np.concatenate(([True], ~joined[:-1])))
-    theirs = np.empty(len(begins), _VECTOR)
-    theirs["base"] = remote[begins]
-    theirs["length"] = np.append(remote[begins[1:] - 1], remote[-1]) + width - remote[begins]
+    ends = np.append(remote[begins[1:] - 1], remote[-1]) + width
+    theirs = _vectors(remote[begins], ends - remote[begins])
     calls = np.searchsorted(begins, np.arange(0, len(local), each_call)).tolist()
     for k, (one, following) in enumerate(pairwise([*calls, len(begins)])):
-        into = ours[k * each_call : (k + 1) * each_call].ravel()
+        into = ours[k * each_call : (k + 1) * each_call].reshape(-1, 2)
         out_of = theirs[one:following]
-        _call(pid, into, out_of, int(out_of["length"].sum()))
+        _call(pid, into, out_of, int(out_of[:, 1].sum()))
 
 
 def _cover(low: int, dimensions: Dimensions, item: int) -> tuple[Addresses, int]:

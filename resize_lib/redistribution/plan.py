@@ -168,14 +168,14 @@ def plan_redistribution(
     return _plan(old, old_grid, new, new_grid, itemsize)  # type: ignore[arg-type]  # all hashable
 
 
-@lru_cache(maxsize=128)
-def _plan(
+def check_fit(
     old: Distributed,
     old_grid: ProcessGrid,
     new: Distributed,
     new_grid: ProcessGrid,
     itemsize: int,
-) -> RedistributionPlan:
+) -> None:
+    """Raise what ``plan_redistribution`` raises, without planning."""
     if old.shape != new.shape:
         raise InvalidRedistributionError(
             f"global shape {old.shape} cannot be redistributed to {new.shape}"
@@ -184,6 +184,17 @@ def _plan(
         raise InvalidRedistributionError(f"an item of {itemsize} bytes")
     if len(old.axes(old_grid)) != len(new.axes(new_grid)):
         raise InvalidRedistributionError(f"{old} and {new} are cut along other dimensions")
+
+
+@lru_cache(maxsize=128)
+def _plan(
+    old: Distributed,
+    old_grid: ProcessGrid,
+    new: Distributed,
+    new_grid: ProcessGrid,
+    itemsize: int,
+) -> RedistributionPlan:
+    check_fit(old, old_grid, new, new_grid, itemsize)
     runs_by_axis = tuple(map(axis_runs, old.axes(old_grid), new.axes(new_grid)))
     at = places_of(old, old_grid), places_of(new, new_grid)
     extents = tuple(

@@ -33,6 +33,11 @@ def test_arrays_read_from_neighbours_arrive_bit_by_bit(ranks: int) -> None:
     tell("direct_moves", ranks, seed=ranks, at_least=25)
 
 
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6])
+def test_arrays_moved_in_slabs_arrive_bit_by_bit(ranks: int) -> None:
+    tell("slab_moves", ranks, seed=ranks, at_least=25)
+
+
 @pytest.mark.parametrize(("ranks", "seed"), [(2, 0), (3, 0), (8, 0), (5, 1)])
 def test_late_ranks_and_errors_keep_nobody_from_going_on(ranks: int, seed: int) -> None:
     tell("late_ranks_and_errors", ranks, seed=seed, at_least=12)
@@ -82,9 +87,13 @@ def test_a_lost_piece_is_noticed_by_every_rank() -> None:
     tell("a_lost_piece_is_noticed", 2)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_what_cannot_be_read_from_a_neighbour_goes_by_message(seed: int) -> None:
     tell("a_neighbours_memory_out_of_reach", 3, seed=seed)
+
+
+def test_who_gives_up_is_not_written_to_where_other_things_lie() -> None:
+    tell("given_up_while_written_to", 2)
 
 
 @pytest.mark.parametrize("recipe", [ONE_HOST, LABELS], ids=lambda r: r.name)

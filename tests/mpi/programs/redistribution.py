@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any, Literal, Never
 
 import numpy as np
+import pytest
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
+from resize_lib import waiting
 from resize_lib.descriptors import (
     ArrayDescriptor,
     Block1D,
@@ -54,12 +56,14 @@ from resize_lib.redistribution import (
     plan_redistribution,
     redistribute,
     routes,
+    slabs,
 )
 from resize_lib.redistribution.arrays import DistributedArrays
 from tests.plan.layouts import global_shape, local_part
 
 WORLD = MPI.COMM_WORLD
 Array = NDArray[Any]
+Stretches = peer_memory.Addresses
 Order = Literal["C", "F"]
 Transport = Literal["auto", "messages", "direct"]
 ORDERS: tuple[Order, ...] = ("C", "F")
@@ -224,7 +228,8 @@ def random_moves(seed: int, comm: MPI.Intracomm = WORLD) -> int:
 
 
 def direct_moves(seed: int) -> int:
-    """The same, in windows so small that every way to cut them is gone."""
+    """The same, in windows so small that every way to cut them is gone; not in slabs."""
+    slabs.SHORT_BYTES = 0
     peer_memory.WINDOW_BYTES, peer_memory.WINDOW_ITEMS_BYTES = 4096, 512
     peer_memory.GAP_MAX, peer_memory.DIRECT_MIN = seed % 3 * 16, 64
     peer_memory.STRETCHES_MAX, peer_memory.CALL_BYTES_MAX = 3, 100
@@ -239,6 +244,67 @@ def direct_moves(seed: int) -> int:
     checked = sum(random_moves(100 * seed + turn) for turn in range(4))
     assert WORLD.allreduce(sum(map(bool, copied))) >= 5
     return checked
+
+
+def slab_moves(seed: int) -> int:
+    """The same in slabs wherever an array has lines; with odd seeds all ranks work."""
+    slabs.SHORT_BYTES, slabs.LONG_BYTES = 1 << 20, 0
+    slabs.SLAB_BYTES, slabs.SLAB_BYTES_MIN = 1 << 12, 200
+    if seed % 2:
+        slabs._workers = lambda known, ranks: list(ranks)
+    run = slabs.SlabCopies.run
+    copied: list[int] = []
+
+    def counted(copies: slabs.SlabCopies) -> int:
+        copied.append(run(copies))
+        return copied[-1]
+
+    slabs.SlabCopies.run = counted  # type: ignore[method-assign, assignment]
+    checked = sum(random_moves(100 * seed + turn) for turn in range(4))
+    assert WORLD.allreduce(sum(map(bool, copied))) >= 5
+    return checked
+
+
+def given_up_while_written_to(_seed: int) -> int:
+    """Who gives a resize up, as a rank was lost, is written to where nothing else lies by then."""
+    slabs.SHORT_BYTES, slabs.LONG_BYTES = 1 << 20, 0
+    slabs._workers = lambda known, ranks: [0]
+    arena, wait = Arena(), waiting.wait_all
+    old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, 2), (2, 1)))
+    layout = BlockCyclic(64, 64, 4, 4)
+    local = arena.empty(layout.local_shape(old.grid, WORLD.rank), "f8")
+    local[...] = 7
+    write = peer_memory.write
+    written: list[int] = []
+
+    def lose(*requests: Any, **options: Any) -> None:
+        wait(*requests, **options)
+        raise waiting.RankLost(1)
+
+    def late(pid: int, remote: Stretches, local: Stretches, lengths: Stretches) -> None:
+        if not written:
+            WORLD.Barrier()  # rank 1 goes on with other things
+        write(pid, remote, local, lengths)
+        written.append(pid)
+
+    def look() -> None:
+        if written:
+            raise waiting.RankLost(1)
+
+    if WORLD.rank == 1:
+        agreement.wait_all = lose  # type: ignore[attr-defined]
+    peer_memory.write = late
+    with pytest.raises(waiting.RankLost) as lost, waiting.watched(look):
+        array = MovingArray("A", layout, "f8", local)
+        redistribute(WORLD.Dup(), [array], old, new, arena=arena)
+    if WORLD.rank == 1:
+        other = arena.empty(layout.local_shape(new.grid, 1), "f8")
+        other[...] = 1
+        WORLD.Barrier()
+    WORLD.Barrier()  # rank 0 has written
+    assert lost.value.number == 1
+    assert written if WORLD.rank == 0 else (other == 1).all()
+    return 1
 
 
 def round_trip(seed: int) -> int:
@@ -478,7 +544,8 @@ def out_of_memory(_seed: int) -> int:
 def a_lost_piece_is_noticed(_seed: int) -> int:
     """Checksums compare what was there with what arrived, on every rank alike."""
     # What stays on its process is lost.
-    DistributedArrays.copy_staying = lambda _: None  # type: ignore[method-assign, assignment]
+    slabs.SHORT_BYTES = 0
+    DistributedArrays.copy_staying = lambda *_: None  # type: ignore[method-assign]
     place, size = Placement.leading(ProcessGrid(1, WORLD.size)), WORLD.size
     new = Placement.leading(ProcessGrid(size, 1))
     layout = BlockCyclic(30, 30, 2, 2)
@@ -495,8 +562,10 @@ def a_lost_piece_is_noticed(_seed: int) -> int:
 def a_neighbours_memory_out_of_reach(seed: int) -> int:
     """One process cannot read the others' memory: everything goes by message after all.
 
-    seed 1: it learns that only when it has read some of it.
+    seed 1: it learns that only when it has read some of it; 2: when it has written a slab.
     """
+    slabs.SHORT_BYTES, slabs.LONG_BYTES, slabs.SLAB_BYTES_MIN = (seed == 2) << 20, 0, 64
+    slabs._workers = lambda known, ranks: list(ranks[::-1])  # nobody has its own
     arena, size, checked = Arena(), WORLD.size, 0
     old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1)))
     layout = BlockCyclic(53, 41, 3, 4)
@@ -507,11 +576,16 @@ def a_neighbours_memory_out_of_reach(seed: int) -> int:
     local = arena.empty(parts[0].shape, "f8")
     local[...] = parts[0]
     array = MovingArray("A", layout, "f8", local)
-    name = "read_box" if seed else "check"
+    name = ("check", "read_box", "write")[seed]
     assert peer_memory.permitted()  # before anything is replaced
-    reachable = getattr(peer_memory, name)
+    reachable, calls = getattr(peer_memory, name), []
+
+    def second_fails(*told: Any) -> None:
+        calls.append(told)
+        (out_of_reach if len(calls) > 1 else reachable)(*told)
+
     if WORLD.rank == size - 1:
-        setattr(peer_memory, name, out_of_reach)
+        setattr(peer_memory, name, second_fails if seed == 2 else out_of_reach)
     for number in (1, 2):
         done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
         assert done.direct == (number == 2)

@@ -1,0 +1,311 @@
+"""Copies between processes of one node where lines are taken apart: some ranks make them for all.
+
+A *line* is what lies behind one index of the outermost axis in memory: a column of a matrix in
+Fortran order. Where a resize cuts the lines in another way, an old and a new process share short
+stretches of each, and to read those from another process costs more than to move them. But all
+processes of one old coordinate on the outermost axis together have whole lines, and hand them to
+few coordinates of the new one. A *slab* is some lines that an old and a new coordinate share. It is
+read from all its old processes, put together anew in the cache, and written to all its new ones:
+what is read and written are long stretches.
+
+Any rank can do that with any slab. So no more ranks work than there are cores for them: where
+there are more ranks the others sleep, and need not even know the plan.
+
+A process that gives the resize up because a rank was lost may still be written to: its new parts
+stay allocated (recovery_in_place keeps the exception, and that everything it passed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resize_lib.descriptors import Axis, CyclicAxis
+from resize_lib.redistribution import peer_memory
+from resize_lib.redistribution.arena import whole_pages
+from resize_lib.redistribution.arrays import DistributedArrays
+from resize_lib.redistribution.blocks import NOTHING, Array, Part, address_of, copy_box
+from resize_lib.redistribution.handshake import LOCATIONS, Records
+from resize_lib.redistribution.plan import RedistributionPlan
+from resize_lib.redistribution.routes import Form
+from resize_lib.redistribution.runs import AxisRuns, Box, Run, Runs, items_of, share_of
+from resize_lib.redistribution.types import Transport
+
+SLAB_BYTES = 2 << 20  # a slab and the part that it gives one process stay in the cache
+SLAB_BYTES_MIN = 128 << 10  # less is not worth a second worker
+# Processes that exchange longer stretches read them one by one, straight to their place.
+SHORT_BYTES = 1024
+LONG_BYTES = 1024  # what is read and written of a slab should be no shorter
+ALIGNMENT = 64
+
+Places: TypeAlias = tuple[int, ...]
+# Where lines begin in a part, and where in scratch, and how many lie in a row.
+Stretches: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Lines that one old and one new coordinate of the outermost axis share."""
+
+    old: int
+    new: int
+    runs: Runs  # of the outermost axis
+
+    @property
+    def lines(self) -> int:
+        """How many."""
+        return items_of(self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One process's part of an array, old or new."""
+
+    rank: int  # of the communicator
+    place: Places  # its coordinates on the inner axes
+    part: Part
+    mine: bool  # of this process
+
+    @property
+    def line_bytes(self) -> int:
+        return self.part.strides[0]
+
+
+@dataclass(slots=True)
+class SlabCopies:
+    """The arrays that are moved this way (``positions``), and this process's share of the work."""
+
+    arrays: DistributedArrays
+    known: Records
+    positions: frozenset[int]
+    workers: Sequence[int] = ()  # communicator ranks
+
+    @classmethod
+    def of(cls, arrays: DistributedArrays, known: Records, transport: Transport) -> SlabCopies:
+        """Choose the arrays and the workers; the same on every rank, without the plan."""
+        site = arrays.site
+        ranks = sorted({*site.old.ranks, *site.new.ranks})
+        told = known[ranks]
+        together = told["readable"].all() and (told["host"] == told["host"][0]).all()
+        many = max(arrays.arrays, default=0) >= LOCATIONS
+        if transport == "messages" or not together or not arrays.contiguous or many:
+            return cls(arrays, known, frozenset())
+        positions = frozenset(k for k in arrays.arrays if _taken_apart(arrays, k))
+        return cls(arrays, known, positions, _workers(known, ranks) if positions else ())
+
+    def run(self) -> int:
+        """Do this process's share of the work; returns the bytes that it copied for processes.
+
+        Raises:
+            OSError: a process is not there any more, or its memory is out of reach.
+            MemoryError: no memory for the slabs.
+        """
+        if self.arrays.site.comm.rank not in self.workers:
+            return 0
+        proven: set[int] = set()
+        return sum(self._move(position, proven) for position in sorted(self.positions))
+
+    def _move(self, position: int, proven: set[int]) -> int:
+        site, routes = self.arrays.site, self.arrays.routes
+        plan, form = routes.plans[position], routes.forms[position]
+        outer, *inner = plan.axis_runs[::-1] if form.transposed else plan.axis_runs
+        line_bytes = prod(int(axis.extents.sum()) for axis in inner) * plan.itemsize
+        share = self.workers.index(site.comm.rank), len(self.workers)
+        slabs = list(slabs_of(outer, line_bytes, share))
+        if not slabs:
+            return 0
+        old = self._ends(position, plan, form, old=True)
+        new = self._ends(position, plan, form, old=False)
+        others = {end.rank for side in (old, new) for end in chain(*side.values()) if not end.mine}
+        for rank in others - proven:
+            self._prove(rank)
+        proven |= others
+        room = max(slab.lines for slab in slabs) * line_bytes + ALIGNMENT * len(site.old.ranks)
+        memory = site.arena.scratch("slabs", whole_pages(2 * room))
+        work = _Work(tuple(inner), old, new, self.known["pid"], address_of(memory), room)
+        return sum(map(work.move, slabs))
+
+    def _prove(self, rank: int) -> None:
+        record = self.known[rank]
+        proof = np.frombuffer(record["token"].tobytes(), np.uint8)
+        peer_memory.check(int(record["pid"]), int(record["token_at"]), proof)
+
+    def _ends(
+        self, position: int, plan: RedistributionPlan, form: Form, *, old: bool
+    ) -> Mapping[int, list[_End]]:
+        """The processes that have a part, by their coordinate on the outermost axis."""
+        site = self.arrays.site
+        side, layout = (site.old, plan.old) if old else (site.new, plan.new)
+        own = (self.arrays.old_parts if old else self.arrays.new_parts).get(position)
+        told = self.known["old"]["address"] if old else self.known["new"]
+        found: dict[int, list[_End]] = {}
+        for grid_rank, rank in enumerate(side.ranks):
+            address = int(told[rank, position])
+            if not address:  # empty, or the new part is the old one
+                continue
+            place = layout.place(side.grid, grid_rank)
+            shape = layout.local_shape(side.grid, grid_rank)[: layout.dimensions]
+            if form.transposed:
+                place, shape = place[::-1], shape[::-1]
+            mine = rank == site.comm.rank and own is not None
+            part = own if mine and own is not None else _without_gaps(address, plan.itemsize, shape)
+            found.setdefault(place[0], []).append(_End(rank, place[1:], part, mine))
+        return found
+
+
+def _taken_apart(arrays: DistributedArrays, position: int) -> bool:
+    """Whether an array's processes exchange short stretches, but have long ones of slabs."""
+    _, old_layout, new_layout, item, form = next(leg for leg in arrays.legs if leg[0] == position)
+    if form.has_gaps:  # which may hold something
+        return False
+    old, new = old_layout.axes(arrays.site.old.grid), new_layout.axes(arrays.site.new.grid)
+    if form.transposed:
+        old, new = old[::-1], new[::-1]
+    line_bytes = prod(axis.n for axis in old[1:]) * item
+    pieces = max(prod(axis.nprocs for axis in side[1:]) for side in (old, new))
+    lines = old[0].n if old[0] == new[0] else min(_stretch(old[0]), _stretch(new[0]))
+    if line_bytes > SLAB_BYTES or lines * line_bytes // pieces < LONG_BYTES:
+        return False
+    width = item
+    for before, after in zip(old[:0:-1], new[:0:-1], strict=True):
+        if before != after:
+            return width * min(_stretch(before), _stretch(after)) < SHORT_BYTES
+        width *= before.n // before.nprocs
+    return False
+
+
+def _stretch(axis: Axis) -> int:
+    """How many indices in a row a coordinate has, about."""
+    return axis.block if isinstance(axis, CyclicAxis) else axis.n // axis.nprocs
+
+
+def _workers(known: Records, ranks: Sequence[int]) -> list[int]:
+    """Of ``ranks`` that share cores as many as there are cores."""
+    found: list[int] = []
+    left: dict[tuple[int, int], int] = {}
+    for rank in ranks:
+        first, count = known["cores"][rank].tolist()
+        room = left.get((first, count), count)
+        if room:
+            found.append(rank)
+            left[first, count] = room - 1
+    return found
+
+
+def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterator[Slab]:
+    """The slabs of one worker: ``share`` is its number, and how many there are."""
+    worker, workers = share
+    total = int(outer.extents.sum()) * line_bytes
+    if not total:
+        return
+    most = max(min(SLAB_BYTES, total // (2 * workers)), SLAB_BYTES_MIN, line_bytes)
+    passed = 0
+    for (old, new), runs in outer.items():
+        lines = int(outer.extents[old, new])
+        pieces = min(lines, -(-lines * line_bytes // most))
+        for piece in range(pieces):
+            middle = passed + (2 * piece + 1) * lines * line_bytes // (2 * pieces)
+            if middle * workers // total == worker:
+                yield Slab(old, new, share_of(runs, piece, pieces))
+        passed += lines * line_bytes
+
+
+def _without_gaps(address: int, item: int, shape: Sequence[int]) -> Part:
+    strides = [item]
+    for extent in shape[:0:-1]:
+        strides.append(strides[-1] * extent)
+    return Part(address, item, tuple(strides[::-1]), NOTHING)
+
+
+@dataclass(slots=True)
+class _Work:
+    """One array's slabs on one worker. ``at``: scratch, ``room`` bytes for each of two sides."""
+
+    inner: tuple[AxisRuns, ...]
+    old: Mapping[int, list[_End]]
+    new: Mapping[int, list[_End]]
+    pids: Array
+    at: int
+    room: int
+    boxes: dict[tuple[Places, Places], Box] = field(default_factory=dict)
+
+    def move(self, slab: Slab) -> int:
+        """Read, put together, write; returns the bytes that have changed process."""
+        givers = list(self._read(slab))
+        lines, nbytes, stretches = slab.lines, 0, _stretches(slab.runs, old=False)
+        for taker in self.new.get(slab.new, ()):
+            target = taker.part if taker.mine else _at(taker.part, self.at + self.room)
+            for giver, source in givers:
+                box = self._shared(giver, taker)
+                if all(box):
+                    outer = _outer(slab.runs, old_there=giver.mine, new_there=taker.mine)
+                    copy_box((outer, *box), source, target)
+                    if giver.rank != taker.rank:
+                        nbytes += lines * prod(map(items_of, box)) * target.item
+            if not taker.mine:
+                pid = int(self.pids[taker.rank])
+                _move_lines(peer_memory.write, pid, taker, stretches, self.at + self.room)
+        return nbytes
+
+    def _read(self, slab: Slab) -> Iterator[tuple[_End, Part]]:
+        """Everybody that has lines of the slab, and where they are in this process."""
+        at = self.at
+        stretches = _stretches(slab.runs, old=True)
+        for giver in self.old.get(slab.old, ()):
+            if giver.mine:
+                yield giver, giver.part
+                continue
+            _move_lines(peer_memory.read, int(self.pids[giver.rank]), giver, stretches, at)
+            yield giver, _at(giver.part, at)
+            at += -(-slab.lines * giver.line_bytes // ALIGNMENT) * ALIGNMENT
+
+    def _shared(self, giver: _End, taker: _End) -> Box:
+        places = giver.place, taker.place
+        if places not in self.boxes:
+            pairs = zip(self.inner, zip(*places, strict=True), strict=True)
+            self.boxes[places] = tuple(runs.get(pair, ()) for runs, pair in pairs)
+        return self.boxes[places]
+
+
+def _at(part: Part, address: int) -> Part:
+    return Part(address, part.item, part.strides, NOTHING)
+
+
+def _stretches(runs: Runs, *, old: bool) -> Stretches:
+    """Lines that lie in a row on one side."""
+    found: list[tuple[int, int]] = []
+    for run in runs:
+        first, step = run.source, run.source_stride
+        if not old:
+            first, step = run.destination, run.destination_stride
+        if step == run.length:
+            found.append((first, run.items))
+        else:
+            found.extend((first + k * step, run.length) for k in range(run.count))
+    there, count = np.array(found).T
+    return there, np.cumsum(count) - count, count
+
+
+def _move_lines(move: peer_memory.Move, pid: int, end: _End, stretches: Stretches, at: int) -> None:
+    """Between the lines of a part in another process, and ``at``, where they lie in a row."""
+    there, here, count = (lines * end.line_bytes for lines in stretches)
+    move(pid, there + end.part.address, here + at, count)
+
+
+def _outer(runs: Runs, *, old_there: bool, new_there: bool) -> Runs:
+    """Along the outermost axis: from and to the part itself (``there``), or lines in a row."""
+    if not old_there and not new_there:
+        return (Run(0, 0, items_of(runs), 1, 0, 0),)
+    found, at = [], 0
+    for run in runs:
+        source = (run.source, run.source_stride) if old_there else (at, run.length)
+        target = (run.destination, run.destination_stride) if new_there else (at, run.length)
+        found.append(Run(source[0], target[0], run.length, run.count, source[1], target[1]))
+        at += run.items
+    return tuple(found)
