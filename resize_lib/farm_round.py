@@ -205,7 +205,7 @@ class Round:
         self._known, self._began_s = self._known + done, now_s
         self._reported = True
         loop.turn += done
-        self._session.job.loops = self._session.loops.position
+        self._session.note_position()
         return points.decide_alone(took_s / done, done)
 
     def _receive(self, source: int) -> tuple[int, Any]:

@@ -183,7 +183,7 @@ class InPlace:
         if not session.loops.can_go_back(loops):
             self._give_up(session.comm, "the copy was made in another loop")
         session.loops.go_back(loops)
-        session.job.loops = loops
+        session.note_position()
 
     def _give_up(self, comm: MPI.Intracomm, why: str) -> NoReturn:
         """End the job so that it is restarted; called on all ranks of `comm`."""

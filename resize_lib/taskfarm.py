@@ -160,7 +160,7 @@ class Farms:
         if end.reported:
             session.loops.point_is_inside()
         if end.told is not None:
-            job.loops = session.loops.position
+            session.note_position()
             session.points.settle()
             session.remapped(stays=session.points.follow(end.told, len(end.results)))
         return end, part.cause

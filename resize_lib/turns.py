@@ -204,12 +204,16 @@ class TurnMethods:
         if not points.due(elapsed_s, last=last):
             self.watch.remap_ends()
             return
-        self.job.loops, self.job.lengths = self.loops.position, self.loops.lengths
+        self.note_position()
 
         def act() -> bool:
             return points.make(last=last)
 
         self.remapped(stays=act() if self.in_place is None else self.in_place.remap_point(act))
+
+    def note_position(self) -> None:
+        """At a remap point: the job is where this rank is."""
+        self.job.loops, self.job.lengths = self.loops.position, self.loops.lengths
 
     def remapped(self, *, stays: bool) -> None:
         """A remap point is over, all data have moved. Retired in ranks that leave the job."""

@@ -56,7 +56,8 @@ def test_loops_that_are_resized_anywhere_end_as_without(kind: str, path: str) ->
 
 @pytest.mark.parametrize("kind", ["callback", "farm"])
 def test_solvers_and_task_farms_that_are_resized_end_as_without(kind: str) -> None:
-    assert Run(kind).same_as_undisturbed(15) >= 10
+    # So many that some ranks join in a farm, where a loop has been at the same level.
+    assert Run(kind).same_as_undisturbed(25) >= 15
 
 
 @pytest.mark.parametrize("kind", ["sequence", "while", "callback"])
