@@ -93,8 +93,9 @@ class SlabCopies:
         ranks = sorted({*site.old.ranks, *site.new.ranks})
         told = known[ranks]
         together = told["readable"].all() and (told["host"] == told["host"][0]).all()
+        together = together and told["contiguous"].all()
         many = max(arrays.arrays, default=0) >= LOCATIONS
-        if transport == "messages" or not together or not arrays.contiguous or many:
+        if transport == "messages" or not together or many:
             return cls(arrays, known, frozenset())
         positions = frozenset(k for k in arrays.arrays if _taken_apart(arrays, k))
         return cls(arrays, known, positions, _workers(known, ranks) if positions else ())
@@ -208,7 +209,7 @@ def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterat
     passed = 0
     for (old, new), runs in outer.items():
         lines = int(outer.extents[old, new])
-        pieces = min(lines, -(-lines * line_bytes // most))
+        pieces = min(lines, round(lines * line_bytes / most) or 1)
         for piece in range(pieces):
             middle = passed + (2 * piece + 1) * lines * line_bytes // (2 * pieces)
             if middle * workers // total == worker:

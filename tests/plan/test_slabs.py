@@ -40,7 +40,7 @@ def test_every_line_is_moved_by_one_worker(data: st.DataObject) -> None:
         mine = list(slabs_of(outer, line_bytes, (worker, workers)))
         for slab in mine:
             assert slab.lines == items_of(slab.runs) > 0
-            assert slab.lines * line_bytes <= slabs.SLAB_BYTES * 9 / 8 or slab.lines == 1
+            assert slab.lines * line_bytes <= slabs.SLAB_BYTES * 1.5 * 9 / 8 or slab.lines == 1
             for run in slab.runs:
                 for k in range(run.count):
                     first = run.source + k * run.source_stride
@@ -48,7 +48,7 @@ def test_every_line_is_moved_by_one_worker(data: st.DataObject) -> None:
         shares.append(sum(slab.lines for slab in mine) * line_bytes)
     owned = {(c, k) for c in range(axes[0].nprocs) for k in range(axes[0].count(c))}
     assert moved == Counter(owned)
-    # One slab more or less, which may be an eighth larger than the others.
+    # One slab more or less, which may be half as large again as it should be.
     assert max(shares) <= n * line_bytes / workers + 2 * max(
         slabs.SLAB_BYTES_MIN, line_bytes, n * line_bytes // (2 * workers)
     )
@@ -57,7 +57,7 @@ def test_every_line_is_moved_by_one_worker(data: st.DataObject) -> None:
 def records(size: int, *, cores: list[tuple[int, int]], hosts: int = 1) -> Records:
     """What ``size`` ranks tell, on so many hosts, if they may run on the first and as many ..."""
     told = np.zeros(size, RECORD)
-    told["readable"], told["cores"] = True, cores
+    told["readable"], told["contiguous"], told["cores"] = True, True, cores
     told["host"] = [np.void(bytes([1 + rank % hosts] * 16)) for rank in range(size)]
     return told
 
@@ -74,10 +74,7 @@ def choice(
 ) -> SlabCopies:
     """As the last rank makes it, which has no old part."""
     places = Placement.leading(old), Placement.leading(new)
-    last = new.size - 1
-    old_rank = last if last < old.size else None
-    assert old_rank is None
-    site = Site(MPI.COMM_SELF, *places, None, last, Arena())
+    site = Site(MPI.COMM_SELF, *places, None, new.size - 1, Arena())
     arrays = DistributedArrays(site, {0: MovingArray("A", layout, dtype, order=order)})
     arrays.prepare()
     return SlabCopies.of(arrays, told, transport)
@@ -136,8 +133,9 @@ def test_no_more_ranks_work_than_there_are_cores(
 
 def test_ranks_that_cannot_reach_each_others_memory_have_no_slabs() -> None:
     layout, cores = BlockCyclic(600, 600, 32, 32), 4 * [(0, 4)]
-    shut = records(4, cores=cores)
-    shut["readable"][2] = False
-    for told in (shut, records(4, cores=cores, hosts=2)):
+    for what in ("readable", "contiguous"):
+        told = records(4, cores=cores)
+        told[what][2] = False
         assert not choice(layout, ONE, ROWS, told).positions
+    assert not choice(layout, ONE, ROWS, records(4, cores=cores, hosts=2)).positions
     assert not choice(layout, ONE, ROWS, records(4, cores=cores), transport="messages").positions

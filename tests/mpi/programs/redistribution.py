@@ -268,7 +268,7 @@ def slab_moves(seed: int) -> int:
 def given_up_while_written_to(_seed: int) -> int:
     """Who gives a resize up, as a rank was lost, is written to where nothing else lies by then."""
     slabs.SHORT_BYTES, slabs.LONG_BYTES = 1 << 20, 0
-    slabs._workers = lambda known, ranks: [0]
+    slabs._workers = lambda known, ranks: list(ranks[::-1])  # each writes the other's part
     arena, wait = Arena(), waiting.wait_all
     old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, 2), (2, 1)))
     layout = BlockCyclic(64, 64, 4, 4)
