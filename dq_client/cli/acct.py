@@ -32,7 +32,7 @@ def acct(by: str | None, as_csv: bool, as_json: bool, **which: str | None) -> No
         timeline = ask(connection, m.TimelineQuery())
         found = [j for j in ask(connection, m.JobsQuery()) if wanted(j, timeline["now_s"])]
     lines = {line["id"]: line for line in timeline["jobs"]}
-    rows = [used(job, lines.get(job["id"]), timeline["now_s"]) for job in found]
+    rows = [used(job, lines.get(job["id"])) for job in found]
     fields = FIELDS if by is None else (by, *SUMS)
     if by is not None:
         rows = summed(rows, by)

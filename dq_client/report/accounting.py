@@ -21,24 +21,29 @@ FIELDS = (
 SUMS = ("jobs", "done", "failed", "killed", "wait_s", "run_s", "processor_s", "efficiency")
 
 
-def used(job: Row, line: Row | None, now_s: float) -> Row:
-    """One job's row, keys FIELDS. `line`: of the timeline, None if it has not started."""
-    start_s, end_s = job["start_s"], job["end_s"]
+def used(job: Row, line: Row | None) -> Row:
+    """One job's row, keys FIELDS. `line`: of the timeline, None if it has not started.
+
+    Of a job that was started again `start_s` is the latest start; the rest counts all of them, and
+    what it waited in between.
+    """
     steps = line["steps"] if line is not None else []
-    sizes = [size for _, size in steps if size > 0]
-    spans = itertools.pairwise(steps)
+    spans = [(until_s - at_s, size) for (at_s, size), (until_s, _) in itertools.pairwise(steps)]
+    # From one size to another, not from one start to the next.
+    changes = [(a, b) for (_, a), (_, b) in itertools.pairwise(steps) if a and b]
     work = line.get("work", []) if line is not None else []
     best = least(work)
+    waited_s = sum(lasted_s for lasted_s, size in spans if not size)
     return {
         **{key: job[key] for key in ("id", "name", "user", "kind", "state", "submit_s")},
-        "start_s": start_s,
-        "end_s": end_s,
-        "wait_s": None if start_s is None else start_s - job["submit_s"],
-        "run_s": None if start_s is None else (now_s if end_s is None else end_s) - start_s,
-        "processor_s": sum((until_s - at_s) * size for (at_s, size), (until_s, _) in spans),
-        "processors_max": max(sizes, default=0),
-        "expands": sum(b > a for a, b in itertools.pairwise(sizes)),
-        "shrinks": sum(b < a for a, b in itertools.pairwise(sizes)),
+        "start_s": job["start_s"],
+        "end_s": job["end_s"],
+        "wait_s": steps[0][0] - job["submit_s"] + waited_s if steps else None,
+        "run_s": sum(lasted_s for lasted_s, size in spans if size) if steps else None,
+        "processor_s": sum(lasted_s * size for lasted_s, size in spans),
+        "processors_max": max((size for _, size in spans), default=0),
+        "expands": sum(b > a for a, b in changes),
+        "shrinks": sum(b < a for a, b in changes),
         "iterations": sum(count for _, count, _ in work),
         "efficiency": None if best is None else best[0] / best[1],
         "exit_code": job["exit_code"],

@@ -260,15 +260,14 @@ def why_view(scheduler: Scheduler, job: Job, now: float, after_s: float = 0.0) -
 def timeline_view(state: State, now: float) -> dict[str, Any]:
     """Sizes of all started jobs over time, for pictures and accounts.
 
-    steps: (time, processors); work: processors, iterations and mean time of one, by stay
+    steps: (time, processors), of all starts, with 0 where the job waits for the next one; work:
+    processors, iterations and mean time of one, by stay
     """
     lines = []
     for job in state.jobs.values():
-        if job.start_s is None:
+        steps = _steps(job)
+        if not steps:
             continue
-        steps = [[s.since_s, s.configuration.size] for s in job.stays]
-        if not steps and job.configuration is not None:
-            steps = [[job.start_s, job.configuration.size]]
         steps.append([job.end_s if job.end_s is not None else now, 0])
         line = {"id": job.id, "name": job.spec.name, "state": str(job.state), "steps": steps}
         work = [
@@ -278,6 +277,22 @@ def timeline_view(state: State, now: float) -> dict[str, Any]:
         ]
         lines.append({**line, "work": work} if work else line)
     return {"now_s": now, "capacity": state.processors.capacity, "jobs": lines}
+
+
+def _steps(job: Job) -> list[list[float]]:
+    """Since when the job has had how many processors; [] if it has not started."""
+    sizes = {s.since_s: s.configuration.size for s in job.stays}
+    if job.start_s is not None and job.configuration is not None and not sizes:
+        sizes[job.start_s] = job.configuration.size
+    spans = JobPlaces.of(job).spans
+    if job.configuration is not None:
+        for span in spans:  # a rigid job has no stays
+            sizes.setdefault(span.since_s, job.configuration.size)
+    between = spans if job.end_s is None else spans[:-1]
+    for span in between:
+        if span.until_s is not None:
+            sizes.setdefault(span.until_s, 0)
+    return [[since_s, size] for since_s, size in sorted(sizes.items())]
 
 
 def reservations_view(state: State) -> list[dict[str, Any]]:

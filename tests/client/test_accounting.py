@@ -34,7 +34,7 @@ def test_a_job_that_grew_and_shrank() -> None:
     steps = [[15.0, 1], [25.0, 4], [35.0, 2], [45.0, 0]]
     # 1 costs 1 processor-second an iteration, 4 costs 2, 2 costs 1.5.
     work = [[1, 10, 1.0], [4, 20, 0.5], [2, 8, 0.75]]
-    row = used(job(), {"steps": steps, "work": work}, 100.0)
+    row = used(job(), {"steps": steps, "work": work})
     assert tuple(row) == FIELDS
     assert (row["wait_s"], row["run_s"]) == (5.0, 30.0)
     assert row["processor_s"] == 10 * 1 + 10 * 4 + 10 * 2
@@ -43,11 +43,19 @@ def test_a_job_that_grew_and_shrank() -> None:
     assert row["efficiency"] == pytest.approx(38 / (10 * 1 + 20 * 2 + 8 * 1.5))
 
 
+def test_a_job_that_was_started_again_waits_in_between() -> None:
+    steps = [[15.0, 4], [25.0, 0], [35.0, 2], [40.0, 4], [45.0, 0]]
+    row = used(job(start_s=35.0), {"steps": steps})
+    assert (row["wait_s"], row["run_s"], row["start_s"]) == (15.0, 20.0, 35.0)
+    assert row["processor_s"] == 10 * 4 + 5 * 2 + 5 * 4
+    assert (row["processors_max"], row["expands"], row["shrinks"]) == (4, 1, 0)
+
+
 def test_jobs_that_have_not_started_or_not_ended() -> None:
-    waiting = used(job(state="queued", start_s=None, end_s=None), None, 100.0)
+    waiting = used(job(state="queued", start_s=None, end_s=None), None)
     assert waiting["processor_s"] == waiting["processors_max"] == waiting["iterations"] == 0
     assert waiting["wait_s"] is waiting["run_s"] is waiting["efficiency"] is None
-    running = used(job(state="running", end_s=None), {"steps": [[15.0, 2], [100.0, 0]]}, 100.0)
+    running = used(job(state="running", end_s=None), {"steps": [[15.0, 2], [100.0, 0]]})
     assert (running["run_s"], running["processor_s"]) == (85.0, 170.0)
 
 
@@ -67,7 +75,7 @@ def test_sums_add_up(works: list[tuple[str, list[tuple[int, int, float]]]]) -> N
     rows = []
     for user, work in works:
         steps = [[15.0, 2], [45.0, 0]]
-        rows.append(used(job(user=user, state="failed"), {"steps": steps, "work": work}, 1.0))
+        rows.append(used(job(user=user, state="failed"), {"steps": steps, "work": work}))
     sums = summed(rows, "user")
     assert all(tuple(row) == ("user", *SUMS) for row in sums)
     assert sum(row["jobs"] for row in sums) == sum(row["failed"] for row in sums) == len(rows)

@@ -10,6 +10,7 @@ from dq_server.core.model.actions import JobRestarts, VacateProcessors
 from dq_server.core.model.errors import InvalidSpec
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.protection import Protection
+from dq_server.live.views import timeline_view
 from tests.core.cluster import MakeCluster, ending, state
 
 
@@ -26,6 +27,24 @@ def test_a_failed_job_starts_again_and_says_why(cluster: MakeCluster) -> None:
     c.end(job, 4)
     assert (state(job), job.retries, job.exit_code) == (JobState.FAILED, 2, 4)
     assert ending(job).text == "the application ended with exit code 4"
+
+
+@pytest.mark.parametrize("kind", ["rigid", "malleable"])
+def test_the_timeline_has_all_its_starts_and_no_processors_in_between(
+    cluster: MakeCluster, kind: str
+) -> None:
+    c = cluster(4)
+    job = c.submit(*((1, 2) if kind == "malleable" else (2,)), start=2, retry=1)
+    state = c.scheduler.state
+    c.now += 10
+    c.do(ev.JobEnded(job.id, job.instance, 1), vacate=False)
+    c.now += 5
+    assert timeline_view(state, c.now)["jobs"][0]["steps"] == [[0, 2], [10, 0], [15, 0]]
+    c.do(ev.ProcessorsVacated(job.id, (0, 1)))
+    c.now += 20
+    assert timeline_view(state, c.now)["jobs"][0]["steps"] == [[0, 2], [10, 0], [15, 2], [35, 0]]
+    c.end(job)
+    assert timeline_view(state, 99)["jobs"][0]["steps"] == [[0, 2], [10, 0], [15, 2], [35, 0]]
 
 
 def test_one_that_ends_well_is_done(cluster: MakeCluster) -> None:
