@@ -281,17 +281,16 @@ def timeline_view(state: State, now: float) -> dict[str, Any]:
 
 def _steps(job: Job) -> list[list[float]]:
     """Since when the job has had how many processors; [] if it has not started."""
-    sizes = {s.since_s: s.configuration.size for s in job.stays}
-    if job.start_s is not None and job.configuration is not None and not sizes:
-        sizes[job.start_s] = job.configuration.size
-    spans = JobPlaces.of(job).spans
-    if job.configuration is not None:
-        for span in spans:  # a rigid job has no stays
-            sizes.setdefault(span.since_s, job.configuration.size)
-    between = spans if job.end_s is None else spans[:-1]
-    for span in between:
-        if span.until_s is not None:
-            sizes.setdefault(span.until_s, 0)
+    if job.configuration is None:
+        return []
+    stays = {s.since_s: s.configuration.size for s in job.stays}
+    if job.start_s is not None and not stays:
+        stays[job.start_s] = job.configuration.size  # rigid
+    sizes = dict(stays)
+    for span in JobPlaces.of(job).spans:
+        sizes[span.since_s] = stays.get(span.since_s, job.configuration.size)
+        if span.until_s is not None and span.until_s != job.end_s:
+            sizes[span.until_s] = 0  # until the next one, which may begin at once
     return [[since_s, size] for since_s, size in sorted(sizes.items())]
 
 

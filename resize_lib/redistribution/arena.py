@@ -12,8 +12,11 @@ import mmap
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -113,6 +116,13 @@ class Arena:
                 return
             self._free.append(segment)
 
+    def touch(self, array: Array) -> None:
+        """Have the pages of an array of ``empty`` there, near the core that this process is on."""
+        segment = self._used.get(address_of(array))
+        with suppress(OSError):  # then the first to write does it
+            if segment is not None:
+                segment.memory.madvise(MADV_POPULATE_WRITE, 0, max(array.nbytes, 1))
+
     def trim(self, keep_bytes: int | None = None) -> None:
         """Give free memory beyond ``keep_bytes`` back to the system, smallest segments first.
 
@@ -159,6 +169,12 @@ class Arena:
     def _give_back(self, segment: Segment) -> None:
         if self._used.pop(segment.start, None) is not None:
             self._free.append(segment)
+
+
+@lru_cache(maxsize=1)
+def numa_nodes() -> int:
+    """How many parts of this machine's memory are near other cores; 1 if it does not say."""
+    return len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
 
 
 def whole_pages(nbytes: int) -> int:

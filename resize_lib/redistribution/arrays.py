@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 
 from resize_lib.descriptors import Distributed
+from resize_lib.redistribution.arena import numa_nodes
 from resize_lib.redistribution.blocks import Array, Part, copy_box, is_item_contiguous
 from resize_lib.redistribution.messages import SLOTS, MessageExchange, PeerPieces, buffer_bytes
 from resize_lib.redistribution.plan import check_fit
@@ -87,6 +88,8 @@ class DistributedArrays:
             assert part.shape == shape, (array.name, part.shape, shape)
         else:
             part = self.site.arena.empty(shape, array.dtype, array.order)
+            if numa_nodes() > 1:  # or it would lie near the rank that writes it first (slabs.py)
+                self.site.arena.touch(part)
         self.results[position] = part
         self.new_parts[position] = self._part(position, part)
 

@@ -80,10 +80,10 @@ def redistribute(
     exchanges = [exchange] if exchange else []
     if not reached:
         work.distributed.copy_staying(near.slabs.positions)
-        exchanges.append(_by_message_after_all(work, near.served(), max_extra_bytes))
-        sent, received = (
-            count + more for count, more in zip((sent, received), exchanges[-1].moved, strict=True)
-        )
+        late = _by_message_after_all(work, near.served(), max_extra_bytes)
+        if late is not None:
+            exchanges.append(late)
+            sent, received = sent + late.moved[0], received + late.moved[1]
     if before:
         agree(comm, compare_checksums(work.site, arrays, before, work.results()))
     return Redistribution(
@@ -246,11 +246,14 @@ def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
 
 def _by_message_after_all(
     work: _Work, pairs: Pairs, max_extra_bytes: int | None
-) -> MessageExchange:
-    """Move by message what some process could not copy; returns the exchange, finished."""
+) -> MessageExchange | None:
+    """Move by message what some process could not copy; returns the exchange, finished.
+
+    None: nothing changes process.
+    """
     exchange = _exchange(work, pairs, max_extra_bytes)
-    assert exchange is not None
-    exchange.start()
-    exchange.finish()
+    if exchange is not None:
+        exchange.start()
+        exchange.finish()
     agree(work.site.comm, None)
     return exchange

@@ -35,7 +35,7 @@ class DirectCopies:
     pairs: Pairs | None
     slabs: SlabCopies
     parts: dict[int, tuple[int, Mapping[int, Part]]] = field(default_factory=dict)
-    failure: OSError | MemoryError | None = None
+    failure: Exception | None = None
 
     @classmethod
     def open(cls, arrays: DistributedArrays, known: Records, transport: Transport) -> DirectCopies:
@@ -112,7 +112,7 @@ class DirectCopies:
         """Copy; returns the bytes copied by this process."""
         try:
             return self._read() + self.slabs.run()
-        except (OSError, MemoryError) as error:
+        except Exception as error:  # whatever it is, the other ranks wait for this one
             self.failure = error
             return 0
 

@@ -182,8 +182,14 @@ def check_fit(
         )
     if itemsize < 0:
         raise InvalidRedistributionError(f"an item of {itemsize} bytes")
-    if len(old.axes(old_grid)) != len(new.axes(new_grid)):
+    before, after = old.axes(old_grid), new.axes(new_grid)
+    if len(before) != len(after):
         raise InvalidRedistributionError(f"{old} and {new} are cut along other dimensions")
+    extents = [tuple(axis.n for axis in axes) for axes in (before, after)]
+    if extents[0] != extents[1]:  # margins differ
+        raise InvalidRedistributionError(
+            f"{extents[0]} indices cannot be redistributed to {extents[1]}: {old}, {new}"
+        )
 
 
 @lru_cache(maxsize=128)

@@ -37,7 +37,7 @@ from resize_lib.redistribution.routes import Form
 from resize_lib.redistribution.runs import AxisRuns, Box, Run, Runs, items_of, share_of
 from resize_lib.redistribution.types import Transport
 
-SLAB_BYTES = 2 << 20  # a slab and the part that it gives one process stay in the cache
+SLAB_BYTES = 2 << 20  # about: a slab and the part that it gives one process stay in the cache
 SLAB_BYTES_MIN = 128 << 10  # less is not worth a second worker
 # Processes that exchange longer stretches read them one by one, straight to their place.
 SHORT_BYTES = 1024
@@ -175,7 +175,7 @@ def _taken_apart(arrays: DistributedArrays, position: int) -> bool:
         return False
     width = item
     for before, after in zip(old[:0:-1], new[:0:-1], strict=True):
-        if before != after:
+        if before != after and max(before.nprocs, after.nprocs) > 1:
             return width * min(_stretch(before), _stretch(after)) < SHORT_BYTES
         width *= before.n // before.nprocs
     return False

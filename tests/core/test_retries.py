@@ -47,6 +47,21 @@ def test_the_timeline_has_all_its_starts_and_no_processors_in_between(
     assert timeline_view(state, 99)["jobs"][0]["steps"] == [[0, 2], [10, 0], [15, 2], [35, 0]]
 
 
+def test_who_is_killed_between_two_starts_is_not_charged_for_the_wait(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(4)
+    job = c.submit(2, retry=1)
+    c.now += 10
+    c.do(ev.JobEnded(job.id, job.instance, 1), vacate=False)
+    c.now += 90
+    c.do(ev.KillRequested(job.id))
+    c.do(ev.ProcessorsVacated(job.id, (0, 1)))
+    assert state(job) is JobState.KILLED
+    told = timeline_view(c.scheduler.state, 200)["jobs"][0]["steps"]
+    assert told == [[0, 2], [10, 0], [100, 0]]
+
+
 def test_one_that_ends_well_is_done(cluster: MakeCluster) -> None:
     c = cluster(1)
     job = c.submit(1, retry=2)

@@ -92,6 +92,11 @@ def test_what_cannot_be_read_from_a_neighbour_goes_by_message(seed: int) -> None
     tell("a_neighbours_memory_out_of_reach", 3, seed=seed)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_worker_that_fails_keeps_nobody_waiting(ranks: int) -> None:
+    tell("a_worker_fails", ranks, at_least=2 * ranks)
+
+
 def test_who_gives_up_is_not_written_to_where_other_things_lie() -> None:
     tell("given_up_while_written_to", 2)
 

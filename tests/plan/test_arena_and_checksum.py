@@ -75,6 +75,16 @@ def test_reserved_memory_is_touched_piece_by_piece() -> None:
     assert faults < 10, "its pages are there"
 
 
+def test_touched_arrays_have_their_pages() -> None:
+    arena = Arena()
+    array = arena.empty((1 << 10, 1 << 10), np.uint16, "F")
+    arena.touch(array)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    array[:] = 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 10
+    arena.touch(arena.empty((0, 5), "f8"))
+
+
 def test_memory_that_the_system_does_not_have_is_not_reserved() -> None:
     arena = Arena()
     assert list(arena.reserve([1 << 60])) == []

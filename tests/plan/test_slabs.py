@@ -103,6 +103,7 @@ ONE, COLUMNS, ROWS = ProcessGrid(1, 1), ProcessGrid(1, 4), ProcessGrid(4, 1)
             "C",
             True,
         ),
+        (BlockCyclic(600, 600, 32, 32), ONE, "f8", "F", False),  # nothing is cut
         (Block1D(100_000), COLUMNS, "f8", "C", False),
     ],
 )

@@ -274,6 +274,7 @@ def given_up_while_written_to(_seed: int) -> int:
     layout = BlockCyclic(64, 64, 4, 4)
     local = arena.empty(layout.local_shape(old.grid, WORLD.rank), "f8")
     local[...] = 7
+    assert peer_memory.permitted()  # before anything is replaced
     write = peer_memory.write
     written: list[int] = []
 
@@ -595,6 +596,43 @@ def a_neighbours_memory_out_of_reach(seed: int) -> int:
         if number == 1:
             same_everywhere(call, InvalidRedistributionError, says)
         setattr(peer_memory, name, reachable)
+    return checked
+
+
+def a_worker_fails(_seed: int) -> int:
+    """For a reason that nobody has thought of, while the others wait: by message after all.
+
+    Also where nothing changes process, so that there are no messages.
+    """
+    slabs.SHORT_BYTES, slabs.LONG_BYTES = 1 << 20, 0
+    arena, size, checked = Arena(), WORLD.size, 0
+    slabs._workers = lambda known, ranks: [size - 1]
+
+    def fail(*_told: object) -> Never:
+        raise ZeroDivisionError
+
+    slabs.SlabCopies._move = fail  # type: ignore[method-assign, assignment]
+    one, other = ProcessGrid(1, size), ProcessGrid(size, 1)
+    turned = BlockCyclic(53, 41, 3, 4, 1, 0)  # the first block is on the second rank
+    cases = [
+        (Placement.leading(one), Placement.leading(other), None),
+        (
+            Placement.leading(other),
+            Placement(other, tuple((rank - 1) % size for rank in range(size))),
+            turned,
+        ),
+    ]
+    for old, new, later in cases:
+        layout = BlockCyclic(53, 41, 3, 4)
+        whole = content(layout.shape, np.dtype("f8"), 1)
+        ranks = old.grid_rank(WORLD.rank), new.grid_rank(WORLD.rank)
+        assert None not in ranks
+        local = local_part(whole, layout, old.grid, ranks[0] or 0).copy()
+        array = MovingArray("A", layout, "f8", local, later)
+        done = redistribute(WORLD, [array], old, new, arena=arena)
+        assert not done.direct
+        part = local_part(whole, later or layout, new.grid, ranks[1] or 0)
+        checked += check(done.arrays[0], part, later)
     return checked
 
 
