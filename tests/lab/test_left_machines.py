@@ -40,7 +40,7 @@ def test_what_was_written_on_a_machine_that_left_is_read_on_the_servers(lab: Lab
     written = {1: ["0 alpha", "1 beta", "2 gamma"], 2: ["0 beta", "1 gamma"]}
 
     def read() -> dict[int, list[str]]:
-        return {n: lab.ok("alpha", f"dq logs {n}").splitlines() for n in written}
+        return {n: lab.run("alpha", f"dq logs {n}").stdout.splitlines() for n in written}
 
     assert read() == written
     lab.ok("alpha", "dq node remove beta --reason sold")
@@ -49,7 +49,8 @@ def test_what_was_written_on_a_machine_that_left_is_read_on_the_servers(lab: Lab
     lab.ok("alpha", "dq server stop")
     lab.ok("alpha", "dq server start --detach")
     until(lambda: nodes(lab)["gamma"] == "up", "it does not come back")
-    assert read() == written
+    # The node is up in what the server has read; its agent, which has the output, comes soon.
+    until(lambda: read() == written, "not all is there")
     refused = lab.run("alpha", "dq submit -n 2 --memory 5G --constraint far -- true")
     assert refused.returncode == 4
     assert "the largest node is gamma with 1 processor, 8 GiB of memory" in refused.stderr
