@@ -14,7 +14,7 @@ import numpy as np
 from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Part
-from resize_lib.redistribution.handshake import Records, Table, old_tables_of_all
+from resize_lib.redistribution.handshake import Records, Table, old_tables_of_all, prove
 from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.slabs import SlabCopies
 from resize_lib.redistribution.types import InvalidRedistributionError, Transport
@@ -87,9 +87,7 @@ class DirectCopies:
             return
         for partner in np.flatnonzero(self.served()[:, site.new_rank]).tolist():
             record, table = known[site.old.ranks[partner]], tables[site.old.ranks[partner]]
-            pid = int(record["pid"])
-            proof = np.frombuffer(record["token"].tobytes(), np.uint8)
-            peer_memory.check(pid, int(record["token_at"]), proof)
+            pid = prove(record)
             parts = {
                 position: part_at(
                     table[position],

@@ -111,6 +111,18 @@ def read_records(records: RawBytes) -> Records:
     return known
 
 
+def prove(record: np.void) -> int:
+    """The pid of the process whose record this is, after making sure that it is that process.
+
+    Raises:
+        OSError: it is not, or it cannot be read.
+    """
+    pid = int(record["pid"])
+    proof = np.frombuffer(record["token"].tobytes(), np.uint8)
+    peer_memory.check(pid, int(record["token_at"]), proof)
+    return pid
+
+
 def old_tables_of_all(arrays: DistributedArrays, known: Records) -> Sequence[Table]:
     """Every rank's table of its old parts; collective if there are more than LOCATIONS."""
     if max(arrays.arrays) < LOCATIONS:

@@ -124,10 +124,6 @@ def _move(call: str, pid: int, remote: Addresses, local: Addresses, lengths: Add
     if lengths.max(initial=0) > CALL_BYTES_MAX:
         remote, local, lengths = _cut(remote, local, lengths)
     ours, theirs = _vectors(local, lengths), _vectors(remote, lengths)
-    total = int(lengths.sum())
-    if len(lengths) <= STRETCHES_MAX and total <= CALL_BYTES_MAX:
-        _call(pid, ours, theirs, total, call)
-        return
     ends = np.cumsum(lengths)
     first = done = 0
     while first < len(lengths):

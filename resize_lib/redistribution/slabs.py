@@ -31,11 +31,11 @@ from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.arena import whole_pages
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Array, Part, address_of, copy_box
-from resize_lib.redistribution.handshake import LOCATIONS, Records
+from resize_lib.redistribution.handshake import LOCATIONS, Records, prove
 from resize_lib.redistribution.plan import RedistributionPlan
-from resize_lib.redistribution.routes import Form
+from resize_lib.redistribution.routes import Form, Leg
 from resize_lib.redistribution.runs import AxisRuns, Box, Run, Runs, items_of, share_of
-from resize_lib.redistribution.types import Transport
+from resize_lib.redistribution.types import Site, Transport
 
 SLAB_BYTES = 2 << 20  # about: a slab and the part that it gives one process stay in the cache
 SLAB_BYTES_MIN = 128 << 10  # less is not worth a second worker
@@ -92,12 +92,12 @@ class SlabCopies:
         site = arrays.site
         ranks = sorted({*site.old.ranks, *site.new.ranks})
         told = known[ranks]
-        together = told["readable"].all() and (told["host"] == told["host"][0]).all()
-        together = together and told["contiguous"].all()
+        one_node = (told["host"] == told["host"][0]).all()
+        together = one_node and told["readable"].all() and told["contiguous"].all()
         many = max(arrays.arrays, default=0) >= LOCATIONS
         if transport == "messages" or not together or many:
             return cls(arrays, known, frozenset())
-        positions = frozenset(k for k in arrays.arrays if _taken_apart(arrays, k))
+        positions = frozenset(leg[0] for leg in arrays.legs if _taken_apart(leg, site))
         return cls(arrays, known, positions, _workers(known, ranks) if positions else ())
 
     def run(self) -> int:
@@ -125,17 +125,12 @@ class SlabCopies:
         new = self._ends(position, plan, form, old=False)
         others = {end.rank for side in (old, new) for end in chain(*side.values()) if not end.mine}
         for rank in others - proven:
-            self._prove(rank)
+            prove(self.known[rank])
         proven |= others
         room = max(slab.lines for slab in slabs) * line_bytes + ALIGNMENT * len(site.old.ranks)
         memory = site.arena.scratch("slabs", whole_pages(2 * room))
         work = _Work(tuple(inner), old, new, self.known["pid"], address_of(memory), room)
         return sum(map(work.move, slabs))
-
-    def _prove(self, rank: int) -> None:
-        record = self.known[rank]
-        proof = np.frombuffer(record["token"].tobytes(), np.uint8)
-        peer_memory.check(int(record["pid"]), int(record["token_at"]), proof)
 
     def _ends(
         self, position: int, plan: RedistributionPlan, form: Form, *, old: bool
@@ -143,7 +138,7 @@ class SlabCopies:
         """The processes that have a part, by their coordinate on the outermost axis."""
         site = self.arrays.site
         side, layout = (site.old, plan.old) if old else (site.new, plan.new)
-        own = (self.arrays.old_parts if old else self.arrays.new_parts).get(position)
+        own = self.arrays.old_parts if old else self.arrays.new_parts
         told = self.known["old"]["address"] if old else self.known["new"]
         found: dict[int, list[_End]] = {}
         for grid_rank, rank in enumerate(side.ranks):
@@ -154,18 +149,18 @@ class SlabCopies:
             shape = layout.local_shape(side.grid, grid_rank)[: layout.dimensions]
             if form.transposed:
                 place, shape = place[::-1], shape[::-1]
-            mine = rank == site.comm.rank and own is not None
-            part = own if mine and own is not None else _without_gaps(address, plan.itemsize, shape)
+            mine = rank == site.comm.rank
+            part = own[position] if mine else _without_gaps(address, plan.itemsize, shape)
             found.setdefault(place[0], []).append(_End(rank, place[1:], part, mine))
         return found
 
 
-def _taken_apart(arrays: DistributedArrays, position: int) -> bool:
+def _taken_apart(leg: Leg, site: Site) -> bool:
     """Whether an array's processes exchange short stretches, but have long ones of slabs."""
-    _, old_layout, new_layout, item, form = next(leg for leg in arrays.legs if leg[0] == position)
+    _, old_layout, new_layout, item, form = leg
     if form.has_gaps:  # which may hold something
         return False
-    old, new = old_layout.axes(arrays.site.old.grid), new_layout.axes(arrays.site.new.grid)
+    old, new = old_layout.axes(site.old.grid), new_layout.axes(site.new.grid)
     if form.transposed:
         old, new = old[::-1], new[::-1]
     line_bytes = prod(axis.n for axis in old[1:]) * item

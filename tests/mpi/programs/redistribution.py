@@ -233,14 +233,19 @@ def direct_moves(seed: int) -> int:
     peer_memory.WINDOW_BYTES, peer_memory.WINDOW_ITEMS_BYTES = 4096, 512
     peer_memory.GAP_MAX, peer_memory.DIRECT_MIN = seed % 3 * 16, 64
     peer_memory.STRETCHES_MAX, peer_memory.CALL_BYTES_MAX = 3, 100
-    run = direct_copies.DirectCopies.run
+    return moves_of(direct_copies.DirectCopies, seed)
+
+
+def moves_of(copies: Any, seed: int) -> int:
+    """Random moves, some of which this class has made."""
+    run = copies.run
     copied: list[int] = []
 
-    def counted(copies: direct_copies.DirectCopies) -> int:
-        copied.append(run(copies))
+    def counted(each: Any) -> int:
+        copied.append(run(each))
         return copied[-1]
 
-    direct_copies.DirectCopies.run = counted  # type: ignore[method-assign, assignment]
+    copies.run = counted
     checked = sum(random_moves(100 * seed + turn) for turn in range(4))
     assert WORLD.allreduce(sum(map(bool, copied))) >= 5
     return checked
@@ -252,17 +257,7 @@ def slab_moves(seed: int) -> int:
     slabs.SLAB_BYTES, slabs.SLAB_BYTES_MIN = 1 << 12, 200
     if seed % 2:
         slabs._workers = lambda known, ranks: list(ranks)
-    run = slabs.SlabCopies.run
-    copied: list[int] = []
-
-    def counted(copies: slabs.SlabCopies) -> int:
-        copied.append(run(copies))
-        return copied[-1]
-
-    slabs.SlabCopies.run = counted  # type: ignore[method-assign, assignment]
-    checked = sum(random_moves(100 * seed + turn) for turn in range(4))
-    assert WORLD.allreduce(sum(map(bool, copied))) >= 5
-    return checked
+    return moves_of(slabs.SlabCopies, seed)
 
 
 def given_up_while_written_to(_seed: int) -> int:
