@@ -17,26 +17,36 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mpi4py import MPI
 
 T = TypeVar("T")
 
-# Measured with 2, 4 and 16 ranks on two cores (docs/redistribution.md, "Waiting"). A sleep takes
-# 60 µs at least, whatever is asked for; to yield instead takes as long as the others have to do.
-YIELDS_S = 0.1e-3  # before the first sleep
-SLEEP_S_MIN = 20e-6
 SLEEP_S_MAX = 2e-3
-SLEEP_FRACTION = 1 / 64  # of the time waited so far
-# A look takes 10 µs of a core, which many ranks on few cores lack.
-CROWDED_SLEEP_S_MIN = 0.2e-3
-CROWDED_SLEEP_FRACTION = 1 / 8
 LOOK_EVERY_S = 5e-3  # a look is a system call: 2 µs, or 30 after a sleep
 
 LENGTH_BYTES = 8
 FIRST_MESSAGE_BYTES = 1024
 
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a wait looks."""
+
+    yields_s: float  # before the first sleep
+    fraction: float  # of the time waited so far: how long to sleep
+    sleep_s_min: float
+
+
+# Measured with 2, 4 and 16 ranks on two cores (docs/redistribution.md, "Waiting"). A sleep takes
+# 60 µs at least, whatever is asked for; to yield instead takes as long as the others have to do.
+USUAL = Pace(yields_s=0.1e-3, fraction=1 / 64, sleep_s_min=20e-6)
+# Where there is a core for each rank nobody needs this one meanwhile.
+ROOMY = Pace(yields_s=2e-3, fraction=1 / 64, sleep_s_min=20e-6)
+# More ranks than cores, and nobody waits for this one: a look takes 10 µs, which the others lack.
+CROWDED = Pace(yields_s=0.0, fraction=1 / 8, sleep_s_min=0.2e-3)
 
 _look: Callable[[], None] | None = None  # of `watched`
 
@@ -72,36 +82,31 @@ def look_for_losses() -> None:
         _look()
 
 
-def wait_until(test: Callable[[], T], *, crowded: bool = False) -> T:
+def wait_until(test: Callable[[], T], pace: Pace = USUAL) -> T:
     """Call ``test`` until it returns something true, and return that; asleep in between.
-
-    ``crowded``: there are more ranks than cores, and nobody waits for this one meanwhile.
 
     Raises:
         RankLost: where waits are `watched`; what was begun stays begun, in MPI too.
     """
     began_s = time.perf_counter()
     look_s = LOOK_EVERY_S
-    yields_s, fraction, sleep_s_min = YIELDS_S, SLEEP_FRACTION, SLEEP_S_MIN
-    if crowded:
-        yields_s, fraction, sleep_s_min = 0.0, CROWDED_SLEEP_FRACTION, CROWDED_SLEEP_S_MIN
     while not (found := test()):
         waited_s = time.perf_counter() - began_s
-        if waited_s < yields_s:
+        if waited_s < pace.yields_s:
             os.sched_yield()
             continue
         if _look is not None and waited_s >= look_s:
             look_s = waited_s + LOOK_EVERY_S
             _look()
-        time.sleep(min(max(waited_s * fraction, sleep_s_min), SLEEP_S_MAX))
+        time.sleep(min(max(waited_s * pace.fraction, pace.sleep_s_min), SLEEP_S_MAX))
     return found
 
 
-def wait_all(requests: Sequence[MPI.Request], *, crowded: bool = False) -> None:
-    """Complete every request; ``crowded`` as in ``wait_until``."""
+def wait_all(requests: Sequence[MPI.Request], pace: Pace = USUAL) -> None:
+    """Complete every request."""
     pending = list(requests)
     if pending:
-        wait_until(lambda: MPI.Request.Testall(pending), crowded=crowded)
+        wait_until(lambda: MPI.Request.Testall(pending), pace)
 
 
 def idle_wait(request: MPI.Request) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from mpi4py import MPI
@@ -18,7 +20,7 @@ from resize_lib.redistribution.types import (
     OutOfMemoryError,
     RedistributionError,
 )
-from resize_lib.waiting import wait_all
+from resize_lib.waiting import CROWDED, ROOMY, USUAL, wait_all
 
 # An exception type travels as its index in this list. Where ranks fail for different reasons the
 # type of the first of them is raised.
@@ -35,7 +37,9 @@ TAG = 7302  # of this communicator, which has only the redistribution's messages
 # to so many ranks, rank 0 collects and tells all (docs/redistribution.md, "Waiting").
 BY_FIRST_MAX = 32
 DIGEST_BYTES = 16
-NO_ERROR = 255
+NO_ERROR, NOT_FINE = 255, 254  # the worst kind is the least
+
+Merge: TypeAlias = Callable[[RawBytes], RawBytes]
 
 
 def as_ours(error: Exception) -> RedistributionError:
@@ -56,19 +60,36 @@ def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     return records
 
 
-def _gathered_by_first(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
-    """``gather_records`` by way of rank 0; by messages, which must not meet an application's."""
-    records = np.empty((comm.size, record.size), dtype=np.uint8)
+def _by_first(
+    comm: MPI.Intracomm,
+    record: RawBytes,
+    merge: Merge,
+    size: int,
+    meanwhile: Callable[[], None] | None = None,
+) -> RawBytes:
+    """``merge`` of all ranks' records (a row each), ``size`` bytes: rank 0 collects and tells all.
+
+    By messages, which must not meet an application's.
+    """
+    roomy = comm.size <= len(os.sched_getaffinity(0))
     if comm.rank == 0:
+        records = np.empty((comm.size, record.size), dtype=np.uint8)
         records[0] = record
         others = range(1, comm.size)
-        wait_all([comm.Irecv([records[k], MPI.BYTE], source=k, tag=TAG) for k in others])
-        wait_all([comm.Isend([records, MPI.BYTE], dest=k, tag=TAG) for k in others])
-    else:
-        sent = comm.Isend([record, MPI.BYTE], dest=0, tag=TAG)
-        crowded = comm.size > len(os.sched_getaffinity(0))
-        wait_all([sent, comm.Irecv([records, MPI.BYTE], source=0, tag=TAG)], crowded=crowded)
-    return records
+        received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=TAG) for k in others]
+        if meanwhile is not None:
+            meanwhile()
+        wait_all(received, ROOMY if roomy else USUAL)
+        merged = merge(records)
+        wait_all([comm.Isend([merged, MPI.BYTE], dest=k, tag=TAG) for k in others])
+        return merged
+    merged = np.empty(size, dtype=np.uint8)
+    sent = comm.Isend([record, MPI.BYTE], dest=0, tag=TAG)
+    answer = comm.Irecv([merged, MPI.BYTE], source=0, tag=TAG)
+    if meanwhile is not None:
+        meanwhile()
+    wait_all([sent, answer], ROOMY if roomy else CROWDED)
+    return merged
 
 
 def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
@@ -83,39 +104,76 @@ def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
 
 
 def agree(
-    comm: MPI.Intracomm, error: Exception | None, statement: str = "", extra: bytes = b""
+    comm: MPI.Intracomm,
+    error: Exception | None,
+    statement: str = "",
+    extra: bytes = b"",
+    meanwhile: Callable[[], None] | None = None,
 ) -> RawBytes:
     """Go on only if no rank has an error and all made the same ``statement``; collective.
 
     ``comm``: the library's own, or one on which the application has sent nothing yet.
 
     ``extra``: bytes to exchange in the same message, equally many on each rank. Returns every
-    rank's, one row per rank.
+    rank's, one row per rank. ``meanwhile`` is called once while the messages travel, if it can be;
+    it raises nothing.
 
     Raises:
         RedistributionError: the same type and text on every rank.
     """
-    ours = None if error is None else as_ours(error)
-    kind = NO_ERROR if ours is None else KINDS.index(type(ours))
+    kind = _kind_of(error)
     # Only a digest of the statement travels: its text, which may be long and differ in length, is
     # gathered in the rare case that two digests differ.
     digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
     record = np.frombuffer(bytes([kind]) + digest + extra, dtype=np.uint8)
-    gathered = _gathered_by_first if comm.size <= BY_FIRST_MAX else gather_records
-    records = gathered(comm, record)
-    kinds = records[:, 0]
-    if (kinds != NO_ERROR).any():
-        _raise_reasons(comm, kinds, "" if ours is None else str(ours), error)
-    if (records[:, 1 : 1 + DIGEST_BYTES] != records[0, 1 : 1 + DIGEST_BYTES]).any():
+    if comm.size <= BY_FIRST_MAX:
+        merged = _by_first(comm, record, np.ravel, comm.size * record.size, meanwhile)
+        records = merged.reshape(comm.size, record.size)
+    else:
+        records = gather_records(comm, record)
+    # Compared as bytes: numpy's reductions take ten times as long, on every rank.
+    if records[:, 0].tobytes() != bytes([NO_ERROR]) * comm.size:
+        _raise_reasons(comm, records[:, 0], error)
+    digests = records[:, 1 : 1 + DIGEST_BYTES].tobytes()
+    if digests != digests[:DIGEST_BYTES] * comm.size:
         _raise_mismatch(comm, statement)
     return records[:, 1 + DIGEST_BYTES :]
 
 
-def _raise_reasons(
-    comm: MPI.Intracomm, kinds: RawBytes, text: str, cause: Exception | None
-) -> None:
+def agree_to_go_on(comm: MPI.Intracomm, error: Exception | None, *, fine: bool = True) -> bool:
+    """Go on only if no rank has an error; returns whether all are ``fine``. Collective as above.
+
+    Raises:
+        RedistributionError: the same type and text on every rank.
+    """
+    kind = _kind_of(error)
+    if kind == NO_ERROR and not fine:
+        kind = NOT_FINE
+    record = np.array([kind], dtype=np.uint8)
+    if comm.size <= BY_FIRST_MAX:
+        worst = _by_first(comm, record, _least, 1)
+    else:
+        worst = np.empty(1, dtype=np.uint8)
+        number = MPI.UNSIGNED_CHAR  # MPI.BYTE has no order
+        wait_all([comm.Iallreduce([record, number], [worst, number], op=MPI.MIN)])
+    if worst[0] < NOT_FINE:
+        _raise_reasons(comm, gather_records(comm, record)[:, 0], error)
+    return bool(worst[0] == NO_ERROR)
+
+
+def _kind_of(error: Exception | None) -> int:
+    return NO_ERROR if error is None else KINDS.index(type(as_ours(error)))
+
+
+def _least(records: RawBytes) -> RawBytes:
+    least: RawBytes = records.min(axis=0)
+    return least
+
+
+def _raise_reasons(comm: MPI.Intracomm, kinds: RawBytes, cause: Exception | None) -> None:
+    text = "" if cause is None else str(as_ours(cause))
     texts = gather_texts(comm, text)
-    reasons = {rank: texts[rank] for rank in np.flatnonzero(kinds != NO_ERROR).tolist()}
+    reasons = {rank: texts[rank] for rank in np.flatnonzero(kinds < NOT_FINE).tolist()}
     first = next(iter(reasons))
     if len(reasons) == comm.size and len(set(texts)) == 1:
         message = text if comm.size == 1 else f"every rank: {text}"

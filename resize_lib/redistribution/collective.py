@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
 from resize_lib.descriptors import Custom, Replicated
-from resize_lib.redistribution.agreement import agree
+from resize_lib.redistribution.agreement import agree, agree_to_go_on
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.checksums import compare_checksums, old_checksums
@@ -31,6 +32,7 @@ from resize_lib.redistribution.handshake import Records, read_records, record_of
 from resize_lib.redistribution.messages import MessageExchange
 from resize_lib.redistribution.replicated_custom import CustomValues, ReplicatedArrays
 from resize_lib.redistribution.routes import Pairs
+from resize_lib.redistribution.slabs import plan_ahead
 from resize_lib.redistribution.types import (
     InvalidRedistributionError,
     MovingArray,
@@ -85,7 +87,7 @@ def redistribute(
             exchanges.append(late)
             sent, received = sent + late.moved[0], received + late.moved[1]
     if before:
-        agree(comm, compare_checksums(work.site, arrays, before, work.results()))
+        agree_to_go_on(comm, compare_checksums(work.site, arrays, before, work.results()))
     return Redistribution(
         arrays=work.results(),
         direct=reached and near.any(),
@@ -207,7 +209,8 @@ def _begin(
     except Exception as raised:  # whatever it is, the other ranks must hear of it
         error = raised
     ready = work.distributed if work is not None and error is None else None
-    known = read_records(agree(comm, error, statement, record_of(ready)))
+    meanwhile = partial(plan_ahead, ready) if ready else None
+    known = read_records(agree(comm, error, statement, record_of(ready), meanwhile))
     assert work is not None
     work.note(known)
     return work, before, known
@@ -224,7 +227,7 @@ def _exchange(
         exchange = work.distributed.exchange(by_message, max_extra_bytes)
     except Exception as raised:
         error = raised
-    agree(work.site.comm, error)
+    agree_to_go_on(work.site.comm, error)
     return exchange
 
 
@@ -240,8 +243,7 @@ def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
         error = raised
     if near.failure is not None and transport == "direct" and error is None:
         error = InvalidRedistributionError(f"transport direct: {near.failure}")
-    told = agree(work.site.comm, error, extra=bytes([near.failure is None]))
-    return bool(told.all())
+    return agree_to_go_on(work.site.comm, error, fine=near.failure is None)
 
 
 def _by_message_after_all(
@@ -255,5 +257,5 @@ def _by_message_after_all(
     if exchange is not None:
         exchange.start()
         exchange.finish()
-    agree(work.site.comm, None)
+    agree_to_go_on(work.site.comm, None)
     return exchange

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.agreement import gather_records
+from resize_lib.redistribution.arena import numa_nodes
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import Array, RawBytes, address_of
 
@@ -66,6 +67,7 @@ def know_this_process() -> None:
     """Find out now, while nobody waits, what does not change and every record says."""
     host_key()
     peer_memory.permitted()
+    numa_nodes()
 
 
 def table_of(parts: Sequence[Array | None]) -> Table | None:
@@ -118,8 +120,7 @@ def prove(record: np.void) -> int:
         OSError: it is not, or it cannot be read.
     """
     pid = int(record["pid"])
-    proof = np.frombuffer(record["token"].tobytes(), np.uint8)
-    peer_memory.check(pid, int(record["token_at"]), proof)
+    peer_memory.check(pid, int(record["token_at"]), record["token"].tobytes())
     return pid
 
 

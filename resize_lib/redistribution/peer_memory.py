@@ -83,7 +83,7 @@ def _permitted(pid: int) -> bool:
     if scope > 1 or (scope == 1 and libc.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)):
         return False
     try:
-        check(pid, token_at(), token())
+        check(pid, token_at(), token().tobytes())
         same = np.array([token_at()]), np.array([token_at()]), np.array([TOKEN_BYTES])
         write(pid, *same)
     except OSError:
@@ -91,15 +91,15 @@ def _permitted(pid: int) -> bool:
     return True
 
 
-def check(pid: int, address: int, expected: RawBytes) -> None:
+def check(pid: int, address: int, expected: bytes) -> None:
     """Make sure that the process ``pid`` is the one whose ``token`` this is.
 
     Raises:
         OSError: it is not, or it cannot be read.
     """
-    found = np.zeros(TOKEN_BYTES, np.uint8)
-    _read_one(pid, address, address_of(found), TOKEN_BYTES)
-    if found.tobytes() != expected.tobytes():
+    found = ctypes.create_string_buffer(TOKEN_BYTES)
+    _one(READ, pid, address, ctypes.addressof(found), TOKEN_BYTES)
+    if found.raw != expected:
         raise OSError(f"process {pid} is not the rank that told where its data are")
 
 
@@ -121,7 +121,14 @@ def write(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> 
 
 
 def _move(call: str, pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> None:
-    if lengths.max(initial=0) > CALL_BYTES_MAX:
+    total = int(lengths.sum())
+    if len(lengths) == 1 and total <= CALL_BYTES_MAX:
+        _one(call, pid, int(remote[0]), int(local[0]), total)
+        return
+    if len(lengths) <= STRETCHES_MAX and total <= CALL_BYTES_MAX:
+        _call(pid, _vectors(local, lengths), _vectors(remote, lengths), total, call)
+        return
+    if lengths.max() > CALL_BYTES_MAX:
         remote, local, lengths = _cut(remote, local, lengths)
     ours, theirs = _vectors(local, lengths), _vectors(remote, lengths)
     ends = np.cumsum(lengths)
@@ -153,12 +160,12 @@ def _cut(
     )
 
 
-def _read_one(pid: int, remote: int, local: int, nbytes: int) -> None:
-    """``read`` of one stretch, of at most CALL_BYTES_MAX: without arrays, which cost 10 µs."""
+def _one(call: str, pid: int, remote: int, local: int, nbytes: int) -> None:
+    """Copy one stretch, of at most CALL_BYTES_MAX: without arrays, which cost 10 µs."""
     vectors = _TwoVectors(local, nbytes, remote, nbytes)
     ours = ctypes.addressof(vectors)
-    moved = _function(READ)(pid, ours, 1, ours + VECTOR_BYTES, 1, 0)
-    _moved(pid, moved, nbytes, READ)
+    moved = _function(call)(pid, ours, 1, ours + VECTOR_BYTES, 1, 0)
+    _moved(pid, moved, nbytes, call)
 
 
 def _call(
@@ -364,7 +371,7 @@ def _by_window(
     begins, width = _cover(extent.low, extent.dimensions, source.item)
     shift = address_of(window) - extent.low
     if len(begins) == 1:
-        _read_one(pid, extent.low, extent.low + shift, width)
+        _one(READ, pid, extent.low, extent.low + shift, width)
     else:
         read(pid, begins, begins + shift, np.full(len(begins), width))
     here = Part(source.address + shift, source.item, source.strides, window)

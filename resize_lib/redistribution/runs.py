@@ -118,8 +118,8 @@ class AxisRuns(Mapping[tuple[int, int], Runs]):
         destination_owner, destination = _place(new, starts)
         pair = source_owner * new.nprocs + destination_owner
         order = np.argsort(pair, kind="stable")
-        pair = pair[order]
-        self._pieces = _Pieces(starts[order], source[order], destination[order], lengths[order])
+        pieces = _Pieces(starts[order], source[order], destination[order], lengths[order])
+        self._pieces, pair = _joined(pieces, pair[order])
         self._whole = old.n, period, old.nprocs, new.nprocs
         cuts = [0, *(np.flatnonzero(np.diff(pair)) + 1).tolist(), len(pair)]
         for first, last in pairwise(cuts):
@@ -132,7 +132,7 @@ class AxisRuns(Mapping[tuple[int, int], Runs]):
         found = self._made.get(pair)
         if found is None:
             group = self._groups[pair]
-            pieces = _joined(self._pieces.some(group))
+            pieces = self._pieces.some(group)
             found = self._made[pair] = _repeat(pieces, *self._whole)
         return found
 
@@ -173,16 +173,20 @@ class _Pieces:
         )
 
 
-def _joined(p: _Pieces) -> _Pieces:
-    """Unite stretches that follow each other without a gap on both sides and globally."""
+def _joined(p: _Pieces, pair: Indices) -> tuple[_Pieces, Indices]:
+    """Unite a ``pair``'s stretches that follow each other without a gap on both sides and globally.
+
+    Pairs come one after the other. Returns the pair of each, too.
+    """
     gap = (
-        (p.starts[1:] != p.starts[:-1] + p.lengths[:-1])
+        (pair[1:] != pair[:-1])
+        | (p.starts[1:] != p.starts[:-1] + p.lengths[:-1])
         | (p.source[1:] != p.source[:-1] + p.lengths[:-1])
         | (p.destination[1:] != p.destination[:-1] + p.lengths[:-1])
     )
     first = np.concatenate(([True], gap))
     total = np.add.reduceat(p.lengths, np.flatnonzero(first))
-    return _Pieces(p.starts[first], p.source[first], p.destination[first], total)
+    return _Pieces(p.starts[first], p.source[first], p.destination[first], total), pair[first]
 
 
 def _repeat(pieces: _Pieces, n: int, period: int, old_procs: int, new_procs: int) -> Runs:

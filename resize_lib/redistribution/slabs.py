@@ -17,9 +17,11 @@ stay allocated (recovery_in_place keeps the exception, and that everything it pa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain, islice
 from math import prod
 from typing import TypeAlias
 
@@ -31,22 +33,22 @@ from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.arena import whole_pages
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Array, Part, address_of, copy_box
-from resize_lib.redistribution.handshake import LOCATIONS, Records, prove
-from resize_lib.redistribution.plan import RedistributionPlan
-from resize_lib.redistribution.routes import Form, Leg
-from resize_lib.redistribution.runs import AxisRuns, Box, Run, Runs, items_of, share_of
+from resize_lib.redistribution.handshake import HOST_BYTES, LOCATIONS, Records, prove
+from resize_lib.redistribution.routes import Leg
+from resize_lib.redistribution.runs import AxisRuns, Box, Run, Runs, axis_runs, items_of, share_of
 from resize_lib.redistribution.types import Site, Transport
 
 SLAB_BYTES = 2 << 20  # about: a slab and the part that it gives one process stay in the cache
 SLAB_BYTES_MIN = 128 << 10  # less is not worth a second worker
 # Processes that exchange longer stretches read them one by one, straight to their place.
 SHORT_BYTES = 1024
+PAIRS_AHEAD = 64  # of coordinates of an axis, whose runs are worked out before they are needed
 LONG_BYTES = 1024  # what is read and written of a slab should be no shorter
 ALIGNMENT = 64
 
 Places: TypeAlias = tuple[int, ...]
-# Where lines begin in a part, and where in scratch, and how many lie in a row.
-Stretches: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+# Three rows: where lines begin in a part, and where in scratch, and how many lie in a row.
+Stretches: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,8 @@ class SlabCopies:
         """Choose the arrays and the workers; the same on every rank, without the plan."""
         site = arrays.site
         ranks = sorted({*site.old.ranks, *site.new.ranks})
-        told = known[ranks]
-        one_node = (told["host"] == told["host"][0]).all()
-        together = one_node and told["readable"].all() and told["contiguous"].all()
         many = max(arrays.arrays, default=0) >= LOCATIONS
-        if transport == "messages" or not together or many:
+        if transport == "messages" or many or not _together(known, ranks):
             return cls(arrays, known, frozenset())
         positions = frozenset(leg[0] for leg in arrays.legs if _taken_apart(leg, site))
         return cls(arrays, known, positions, _workers(known, ranks) if positions else ())
@@ -113,16 +112,16 @@ class SlabCopies:
         return sum(self._move(position, proven) for position in sorted(self.positions))
 
     def _move(self, position: int, proven: set[int]) -> int:
-        site, routes = self.arrays.site, self.arrays.routes
-        plan, form = routes.plans[position], routes.forms[position]
-        outer, *inner = plan.axis_runs[::-1] if form.transposed else plan.axis_runs
-        line_bytes = prod(int(axis.extents.sum()) for axis in inner) * plan.itemsize
+        site = self.arrays.site
+        leg = next(leg for leg in self.arrays.legs if leg[0] == position)
+        outer, *inner = _runs_of(leg, site)
+        line_bytes = prod(int(axis.extents.sum()) for axis in inner) * leg[3]
         share = self.workers.index(site.comm.rank), len(self.workers)
         slabs = list(slabs_of(outer, line_bytes, share))
         if not slabs:
             return 0
-        old = self._ends(position, plan, form, old=True)
-        new = self._ends(position, plan, form, old=False)
+        old = self._ends(leg, old=True)
+        new = self._ends(leg, old=False)
         others = {end.rank for side in (old, new) for end in chain(*side.values()) if not end.mine}
         for rank in others - proven:
             prove(self.known[rank])
@@ -132,27 +131,55 @@ class SlabCopies:
         work = _Work(tuple(inner), old, new, self.known["pid"], address_of(memory), room)
         return sum(map(work.move, slabs))
 
-    def _ends(
-        self, position: int, plan: RedistributionPlan, form: Form, *, old: bool
-    ) -> Mapping[int, list[_End]]:
+    def _ends(self, leg: Leg, *, old: bool) -> Mapping[int, list[_End]]:
         """The processes that have a part, by their coordinate on the outermost axis."""
-        site = self.arrays.site
-        side, layout = (site.old, plan.old) if old else (site.new, plan.new)
+        site, position, item, form = self.arrays.site, leg[0], leg[3], leg[4]
+        side, layout = (site.old, leg[1]) if old else (site.new, leg[2])
         own = self.arrays.old_parts if old else self.arrays.new_parts
         told = self.known["old"]["address"] if old else self.known["new"]
+        counts = [[axis.count(k) for k in range(axis.nprocs)] for axis in layout.axes(side.grid)]
         found: dict[int, list[_End]] = {}
         for grid_rank, rank in enumerate(side.ranks):
             address = int(told[rank, position])
             if not address:  # empty, or the new part is the old one
                 continue
             place = layout.place(side.grid, grid_rank)
-            shape = layout.local_shape(side.grid, grid_rank)[: layout.dimensions]
+            shape = [count[at] for count, at in zip(counts, place, strict=True)]
             if form.transposed:
                 place, shape = place[::-1], shape[::-1]
             mine = rank == site.comm.rank
-            part = own[position] if mine else _without_gaps(address, plan.itemsize, shape)
+            part = own[position] if mine else _without_gaps(address, item, shape)
             found.setdefault(place[0], []).append(_End(rank, place[1:], part, mine))
         return found
+
+
+def plan_ahead(arrays: DistributedArrays) -> None:
+    """Work out what this rank will need if it works, while the others are not ready."""
+    site = arrays.site
+    if site.comm.rank >= len(os.sched_getaffinity(0)):  # then it will hardly be asked to
+        return
+    with suppress(Exception):  # it comes again where the other ranks hear of it
+        if not all(_taken_apart(leg, site) for leg in arrays.legs):
+            _ = arrays.routes
+            return
+        for axis in chain.from_iterable(_runs_of(leg, site) for leg in arrays.legs):
+            for pair in islice(axis, PAIRS_AHEAD):
+                _ = axis[pair]
+
+
+def _runs_of(leg: Leg, site: Site) -> list[AxisRuns]:
+    """Of each axis, the outermost in memory first."""
+    _, old, new, _, form = leg
+    runs = list(map(axis_runs, old.axes(site.old.grid), new.axes(site.new.grid)))
+    return runs[::-1] if form.transposed else runs
+
+
+def _together(known: Records, ranks: Sequence[int]) -> bool:
+    """Whether these ranks are on one node and can read and write each other's parts."""
+    # As bytes: numpy's reductions take ten times as long, on every rank.
+    hosts, count = known["host"][ranks].tobytes(), len(ranks)
+    free = known["readable"][ranks].tobytes() + known["contiguous"][ranks].tobytes()
+    return hosts == hosts[:HOST_BYTES] * count and free == bytes([True]) * (2 * count)
 
 
 def _taken_apart(leg: Leg, site: Site) -> bool:
@@ -284,14 +311,16 @@ def _stretches(runs: Runs, *, old: bool) -> Stretches:
             found.append((first, run.items))
         else:
             found.extend((first + k * step, run.length) for k in range(run.count))
-    there, count = np.array(found).T
-    return there, np.cumsum(count) - count, count
+    there, count = zip(*found, strict=True)
+    return np.array((there, tuple(accumulate(count[:-1], initial=0)), count))
 
 
 def _move_lines(move: peer_memory.Move, pid: int, end: _End, stretches: Stretches, at: int) -> None:
     """Between the lines of a part in another process, and ``at``, where they lie in a row."""
-    there, here, count = (lines * end.line_bytes for lines in stretches)
-    move(pid, there + end.part.address, here + at, count)
+    there, here, count = stretches * end.line_bytes
+    there += end.part.address
+    here += at
+    move(pid, there, here, count)
 
 
 def _outer(runs: Runs, *, old_there: bool, new_there: bool) -> Runs:

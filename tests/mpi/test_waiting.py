@@ -57,23 +57,28 @@ def test_sleeps_grow_and_no_wait_ends_late_by_more_than_a_fraction(
 ) -> None:
     waiting.wait_until(lambda: clock.until(wait_s))
     assert clock.sleeps == sorted(clock.sleeps)
-    assert min(clock.sleeps) == waiting.SLEEP_S_MIN
+    assert_not_late(clock, wait_s, waiting.USUAL)
+
+
+def assert_not_late(clock: Clock, wait_s: float, pace: waiting.Pace) -> None:
+    """A wait of ``wait_s`` has slept as ``pace`` says, and has ended in time."""
+    assert min(clock.sleeps) == pace.sleep_s_min
     assert max(clock.sleeps) <= waiting.SLEEP_S_MAX
-    late_s = clock.now_s - wait_s
-    assert late_s <= max(wait_s * waiting.SLEEP_FRACTION, waiting.SLEEP_S_MIN) + 1e-5
+    assert clock.now_s - wait_s <= max(wait_s * pace.fraction, pace.sleep_s_min) + 1e-5
 
 
 @pytest.mark.parametrize("wait_s", [1e-4, 1e-3, 20e-3, 1.0])
 def test_among_more_ranks_than_cores_a_wait_leaves_the_core_to_others(
     clock: Clock, wait_s: float
 ) -> None:
-    waiting.wait_until(lambda: clock.until(wait_s), crowded=True)
+    waiting.wait_until(lambda: clock.until(wait_s), waiting.CROWDED)
     assert not clock.yields
-    assert min(clock.sleeps) == waiting.CROWDED_SLEEP_S_MIN
-    assert max(clock.sleeps) <= waiting.SLEEP_S_MAX
-    late_s = clock.now_s - wait_s
-    fraction = waiting.CROWDED_SLEEP_FRACTION
-    assert late_s <= max(wait_s * fraction, waiting.CROWDED_SLEEP_S_MIN) + 1e-5
+    assert_not_late(clock, wait_s, waiting.CROWDED)
+
+
+def test_with_a_core_for_each_rank_a_wait_of_a_millisecond_never_sleeps(clock: Clock) -> None:
+    waiting.wait_until(lambda: clock.until(1e-3), waiting.ROOMY)
+    assert not clock.sleeps
 
 
 def test_a_long_wait_tests_seldom(clock: Clock) -> None:
