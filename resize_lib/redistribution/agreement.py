@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from mpi4py import MPI
@@ -38,8 +38,7 @@ TAG = 7302  # of this communicator, which has only the redistribution's messages
 BY_FIRST_MAX = 32
 DIGEST_BYTES = 16
 NO_ERROR, NOT_FINE = 255, 254  # the worst kind is the least
-
-Merge: TypeAlias = Callable[[RawBytes], RawBytes]
+OVER = 253  # as the only byte of an answer
 
 
 def as_ours(error: Exception) -> RedistributionError:
@@ -60,36 +59,85 @@ def gather_records(comm: MPI.Intracomm, record: RawBytes) -> RawBytes:
     return records
 
 
-def _by_first(
+def _collect(
     comm: MPI.Intracomm,
     record: RawBytes,
-    merge: Merge,
-    size: int,
+    ranks: Iterable[int],
     meanwhile: Callable[[], None] | None = None,
 ) -> RawBytes:
-    """``merge`` of all ranks' records (a row each), ``size`` bytes: rank 0 collects and tells all.
+    """On rank 0: the records of ``ranks`` and its own, one row per rank of ``comm``.
 
     By messages, which must not meet an application's.
     """
-    roomy = comm.size <= len(os.sched_getaffinity(0))
-    if comm.rank == 0:
-        records = np.empty((comm.size, record.size), dtype=np.uint8)
-        records[0] = record
-        others = range(1, comm.size)
-        received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=TAG) for k in others]
-        if meanwhile is not None:
-            meanwhile()
-        wait_all(received, ROOMY if roomy else USUAL)
-        merged = merge(records)
-        wait_all([comm.Isend([merged, MPI.BYTE], dest=k, tag=TAG) for k in others])
-        return merged
-    merged = np.empty(size, dtype=np.uint8)
-    sent = comm.Isend([record, MPI.BYTE], dest=0, tag=TAG)
-    answer = comm.Irecv([merged, MPI.BYTE], source=0, tag=TAG)
+    records = np.full((comm.size, record.size), NO_ERROR, dtype=np.uint8)
+    records[0] = record
+    received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=TAG) for k in ranks]
     if meanwhile is not None:
         meanwhile()
-    wait_all([sent, answer], ROOMY if roomy else CROWDED)
-    return merged
+    wait_all(received, ROOMY if _has_room(comm) else USUAL)
+    return records
+
+
+def _tell(comm: MPI.Intracomm, what: RawBytes, ranks: Iterable[int]) -> None:
+    """On rank 0: answer these ranks."""
+    wait_all([comm.Isend([what, MPI.BYTE], dest=k, tag=TAG) for k in ranks])
+
+
+def _hear(
+    comm: MPI.Intracomm,
+    record: RawBytes,
+    size: int,
+    meanwhile: Callable[[], None] | None = None,
+) -> RawBytes:
+    """On the others: send a record to rank 0; its answer, of at most ``size`` bytes."""
+    answer = np.empty(size, dtype=np.uint8)
+    sent = comm.Isend([record, MPI.BYTE], dest=0, tag=TAG)
+    received = comm.Irecv([answer, MPI.BYTE], source=0, tag=TAG)
+    if meanwhile is not None:
+        meanwhile()
+    wait_all([sent, received], ROOMY if _has_room(comm) else CROWDED)
+    return answer
+
+
+def _has_room(comm: MPI.Intracomm) -> bool:
+    """Whether there is a core for each rank, as far as this one can tell."""
+    return comm.size <= len(os.sched_getaffinity(0))
+
+
+@dataclass(slots=True)
+class Rest:
+    """Ranks that have nothing to do sleep until all is done; the others are *awake*.
+
+    Each time that one of many ranks wakes up takes the core from one that works. ``choose`` names
+    them, from the ``extra`` of all ranks; it must find the same on every rank. Rank 0 never rests.
+    """
+
+    choose: Callable[[RawBytes], Collection[int]]
+    ranks: Collection[int] = ()
+    over: bool = False  # this rank has rested, and all is done
+    _untold: RawBytes | None = None  # on rank 0: what those that rest have not heard
+
+    def begin(self, comm: MPI.Intracomm, records: RawBytes) -> None:
+        """Find out who rests."""
+        resting = self.choose(records[:, 1 + DIGEST_BYTES :])
+        if comm.size <= BY_FIRST_MAX:  # with more it is not rank 0 that tells
+            self.ranks, self._untold = resting, records
+
+    def end(self, comm: MPI.Intracomm, *, fine: bool) -> bool:
+        """Whether all that are awake are ``fine``; collective over them.
+
+        If so those that rest are told that all is over; if not they hear what they have missed.
+        """
+        record = np.array([NO_ERROR if fine else NOT_FINE], dtype=np.uint8)
+        if comm.rank:
+            return bool(_hear(comm, record, 1)[0] == NO_ERROR)
+        awake = [k for k in range(1, comm.size) if k not in self.ranks]
+        worst = _collect(comm, record, awake).min(axis=0)
+        all_fine = bool(worst[0] == NO_ERROR)
+        _tell(comm, worst, awake)
+        assert self._untold is not None
+        _tell(comm, np.array([OVER], np.uint8) if all_fine else self._untold, self.ranks)
+        return all_fine
 
 
 def gather_texts(comm: MPI.Intracomm, text: str) -> list[str]:
@@ -109,6 +157,7 @@ def agree(
     statement: str = "",
     extra: bytes = b"",
     meanwhile: Callable[[], None] | None = None,
+    rest: Rest | None = None,
 ) -> RawBytes:
     """Go on only if no rank has an error and all made the same ``statement``; collective.
 
@@ -116,26 +165,37 @@ def agree(
 
     ``extra``: bytes to exchange in the same message, equally many on each rank. Returns every
     rank's, one row per rank. ``meanwhile`` is called once while the messages travel, if it can be;
-    it raises nothing.
+    it raises nothing. ``rest``: who has rested until all was done gets nothing (``rest.over``).
 
     Raises:
         RedistributionError: the same type and text on every rank.
     """
-    kind = _kind_of(error)
     # Only a digest of the statement travels: its text, which may be long and differ in length, is
     # gathered in the rare case that two digests differ.
     digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
-    record = np.frombuffer(bytes([kind]) + digest + extra, dtype=np.uint8)
-    if comm.size <= BY_FIRST_MAX:
-        merged = _by_first(comm, record, np.ravel, comm.size * record.size, meanwhile)
-        records = merged.reshape(comm.size, record.size)
-    else:
+    record = np.frombuffer(bytes([_kind_of(error)]) + digest + extra, dtype=np.uint8)
+    shape = comm.size, record.size
+    if comm.size > BY_FIRST_MAX:
         records = gather_records(comm, record)
+    elif comm.rank:
+        records = _hear(comm, record, comm.size * record.size, meanwhile).reshape(shape)
+        if rest is not None and records[0, 0] == OVER:
+            rest.over = True
+            return records[:0]
+    else:
+        records = _collect(comm, record, range(1, comm.size), meanwhile)
     # Compared as bytes: numpy's reductions take ten times as long, on every rank.
-    if records[:, 0].tobytes() != bytes([NO_ERROR]) * comm.size:
-        _raise_reasons(comm, records[:, 0], error)
+    no_error = records[:, 0].tobytes() == bytes([NO_ERROR]) * comm.size
     digests = records[:, 1 : 1 + DIGEST_BYTES].tobytes()
-    if digests != digests[:DIGEST_BYTES] * comm.size:
+    same = digests == digests[:DIGEST_BYTES] * comm.size
+    if rest is not None and no_error and same:
+        rest.begin(comm, records)
+    if comm.rank == 0 and comm.size <= BY_FIRST_MAX:
+        resting = () if rest is None else rest.ranks
+        _tell(comm, records, (k for k in range(1, comm.size) if k not in resting))
+    if not no_error:
+        _raise_reasons(comm, records[:, 0], error)
+    if not same:
         _raise_mismatch(comm, statement)
     return records[:, 1 + DIGEST_BYTES :]
 
@@ -150,12 +210,15 @@ def agree_to_go_on(comm: MPI.Intracomm, error: Exception | None, *, fine: bool =
     if kind == NO_ERROR and not fine:
         kind = NOT_FINE
     record = np.array([kind], dtype=np.uint8)
-    if comm.size <= BY_FIRST_MAX:
-        worst = _by_first(comm, record, _least, 1)
-    else:
+    if comm.size > BY_FIRST_MAX:
         worst = np.empty(1, dtype=np.uint8)
         number = MPI.UNSIGNED_CHAR  # MPI.BYTE has no order
         wait_all([comm.Iallreduce([record, number], [worst, number], op=MPI.MIN)])
+    elif comm.rank:
+        worst = _hear(comm, record, 1)
+    else:
+        worst = _collect(comm, record, range(1, comm.size)).min(axis=0)
+        _tell(comm, worst, range(1, comm.size))
     if worst[0] < NOT_FINE:
         _raise_reasons(comm, gather_records(comm, record)[:, 0], error)
     return bool(worst[0] == NO_ERROR)
@@ -163,11 +226,6 @@ def agree_to_go_on(comm: MPI.Intracomm, error: Exception | None, *, fine: bool =
 
 def _kind_of(error: Exception | None) -> int:
     return NO_ERROR if error is None else KINDS.index(type(as_ours(error)))
-
-
-def _least(records: RawBytes) -> RawBytes:
-    least: RawBytes = records.min(axis=0)
-    return least
 
 
 def _raise_reasons(comm: MPI.Intracomm, kinds: RawBytes, cause: Exception | None) -> None:

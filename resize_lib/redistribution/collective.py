@@ -15,24 +15,25 @@ arrays stay unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from mpi4py import MPI
 
 from resize_lib.descriptors import Custom, Replicated
-from resize_lib.redistribution.agreement import agree, agree_to_go_on
+from resize_lib.redistribution.agreement import Rest, agree, agree_to_go_on
 from resize_lib.redistribution.arena import Arena
 from resize_lib.redistribution.arrays import DistributedArrays
+from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.redistribution.checksums import compare_checksums, old_checksums
 from resize_lib.redistribution.direct_copies import DirectCopies
 from resize_lib.redistribution.handshake import Records, read_records, record_of
 from resize_lib.redistribution.messages import MessageExchange
 from resize_lib.redistribution.replicated_custom import CustomValues, ReplicatedArrays
 from resize_lib.redistribution.routes import Pairs
-from resize_lib.redistribution.slabs import plan_ahead
+from resize_lib.redistribution.slabs import SlabCopies, plan_ahead
 from resize_lib.redistribution.types import (
     InvalidRedistributionError,
     MovingArray,
@@ -74,8 +75,10 @@ def redistribute(
         CorruptDataError: the same on every rank; nothing has changed.
     """
     options = _Options(transport, max_extra_bytes, checksums)
-    work, before, known = _begin(comm, arrays, (old, new), arena or Arena(), options)
-    near = DirectCopies.open(work.distributed, known, transport)
+    work, before = _begin(comm, arrays, (old, new), arena or Arena(), options)
+    if work.rest.over:
+        return Redistribution(work.results(), direct=True)
+    near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
     exchange = work.early or _exchange(work, near.by_message(), max_extra_bytes)
     sent, received, copied = work.transfer(exchange, near)
     reached = _finish(work, near, transport)
@@ -126,6 +129,10 @@ class _Work:
     replicated: ReplicatedArrays
     custom: CustomValues
     early: MessageExchange | None = None  # what step 3 would make, where that is known in step 1
+    # After the handshake.
+    known: Records = field(init=False)
+    slabs: SlabCopies = field(init=False)
+    rest: Rest = field(init=False)
 
     @classmethod
     def of(cls, site: Site, arrays: Sequence[MovingArray]) -> _Work:
@@ -163,11 +170,17 @@ class _Work:
             if by_message.any():
                 self.early = self.distributed.exchange(by_message, options.max_extra_bytes)
 
-    def note(self, known: Records) -> None:
-        """Take in what the other ranks told in the handshake."""
+    def note(self, options: _Options, told: RawBytes) -> Collection[int]:
+        """Take in what all ranks told in the handshake; returns those that can rest."""
+        known = self.known = read_records(told)
         self.distributed.contiguous = bool(known["contiguous"].all())
         if not self.distributed.contiguous:
             self.early = None  # a rank whose parts have gaps cuts its messages in another way
+        self.slabs = SlabCopies.of(self.distributed, known, options.transport)
+        others = self.replicated.arrays or self.custom.arrays or options.checksums
+        if others or not self.slabs.has_all():
+            return ()
+        return frozenset(range(1, self.site.comm.size)).difference(self.slabs.workers)
 
     def transfer(
         self, exchange: MessageExchange | None, near: DirectCopies
@@ -196,8 +209,8 @@ def _begin(
     placements: tuple[Placement, Placement],
     arena: Arena,
     options: _Options,
-) -> tuple[_Work, list[int], Records]:
-    """Step 1; returns the work, checksums of the old parts, every rank's record."""
+) -> tuple[_Work, list[int]]:
+    """Step 1; returns the work, and checksums of the old parts."""
     work, before, statement = None, [], ""
     error: Exception | None = None
     try:
@@ -210,10 +223,12 @@ def _begin(
         error = raised
     ready = work.distributed if work is not None and error is None else None
     meanwhile = partial(plan_ahead, ready) if ready else None
-    known = read_records(agree(comm, error, statement, record_of(ready), meanwhile))
+    rest = Rest(partial(work.note, options)) if work else None
+    agree(comm, error, statement, record_of(ready), meanwhile, rest)
     assert work is not None
-    work.note(known)
-    return work, before, known
+    assert rest is not None
+    work.rest = rest
+    return work, before
 
 
 def _exchange(
@@ -243,7 +258,11 @@ def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
         error = raised
     if near.failure is not None and transport == "direct" and error is None:
         error = InvalidRedistributionError(f"transport direct: {near.failure}")
-    return agree_to_go_on(work.site.comm, error, fine=near.failure is None)
+    comm, rest, fine = work.site.comm, work.rest, near.failure is None
+    woken = comm.rank in rest.ranks
+    if rest.ranks and not woken and rest.end(comm, fine=fine and error is None):
+        return True
+    return agree_to_go_on(comm, error, fine=fine)
 
 
 def _by_message_after_all(

@@ -38,14 +38,15 @@ class DirectCopies:
     failure: Exception | None = None
 
     @classmethod
-    def open(cls, arrays: DistributedArrays, known: Records, transport: Transport) -> DirectCopies:
+    def open(
+        cls, arrays: DistributedArrays, known: Records, slabs: SlabCopies, transport: Transport
+    ) -> DirectCopies:
         """Choose the pairs and find the partners; collective as ``old_tables_of_all`` is.
 
         Raises:
             InvalidRedistributionError: ``transport`` is ``direct`` and some pair cannot be served.
         """
-        slabs = SlabCopies.of(arrays, known, transport)
-        if slabs.positions and slabs.positions == arrays.arrays.keys():
+        if slabs.has_all():
             return cls(arrays, None, slabs)
         crossing = arrays.routes.crossing
         if transport == "messages" or not crossing.any():

@@ -99,6 +99,10 @@ class SlabCopies:
         positions = frozenset(leg[0] for leg in arrays.legs if _taken_apart(leg, site))
         return cls(arrays, known, positions, _workers(known, ranks) if positions else ())
 
+    def has_all(self) -> bool:
+        """Whether there are arrays, and all are moved this way."""
+        return bool(self.positions) and self.positions == self.arrays.arrays.keys()
+
     def run(self) -> int:
         """Do this process's share of the work; returns the bytes that it copied for processes.
 

@@ -203,11 +203,11 @@ class Redistribution:
 
     arrays: tuple[Any, ...]
     direct: bool  # whether processes of one node copied straight from part to part
-    bytes_sent: int  # to other processes, by message
-    bytes_received: int
-    bytes_copied: int  # by this process, from or to another one's memory
-    extra_bytes: int  # exchange buffers, beside old and new parts
-    panels: int  # rounds in which messages were sent
+    bytes_sent: int = 0  # to other processes, by message
+    bytes_received: int = 0
+    bytes_copied: int = 0  # by this process, from or to another one's memory
+    extra_bytes: int = 0  # exchange buffers, beside old and new parts
+    panels: int = 0  # rounds in which messages were sent
 
 
 def statement_of(
