@@ -11,6 +11,8 @@ arrays stay unchanged.
 5. Let the application unpack. If a process could not read another one's memory, which is rare and
    is known only now, that goes by message after all.
 6. Compare checksums.
+
+Ranks that have nothing to move sleep from step 2 on until all is done (agreement.Rest).
 """
 
 from __future__ import annotations

@@ -254,6 +254,21 @@ def share_of(runs: Runs, part: int, parts: int) -> Runs:
     return _cut(runs, start, stop, whole=False)
 
 
+def items_between(runs: Runs, start: int, stop: int) -> Runs:
+    """The items of ``runs`` from number ``start`` to ``stop``, in message order."""
+    return _cut(runs, start, stop, whole=False)
+
+
+def edge_of(runs: Runs, item: int, grain: int) -> int:
+    """Number ``item``; where stretches are at most ``grain`` long the first item of its stretch."""
+    passed = 0
+    for run in runs:
+        if item < passed + run.items:
+            return item - (item - passed) % run.length if run.length <= grain else item
+        passed += run.items
+    return item
+
+
 def _stretches_before(runs: Runs, items: int) -> int:
     """How many whole stretches, in message order, the first ``items`` items hold."""
     stretches = 0

@@ -21,7 +21,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from math import prod
 from typing import TypeAlias
 
@@ -35,7 +35,17 @@ from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Array, Part, address_of, copy_box
 from resize_lib.redistribution.handshake import HOST_BYTES, LOCATIONS, Records, prove
 from resize_lib.redistribution.routes import Leg
-from resize_lib.redistribution.runs import AxisRuns, Box, Run, Runs, axis_runs, items_of, share_of
+from resize_lib.redistribution.runs import (
+    WHOLE_STRETCHES,
+    AxisRuns,
+    Box,
+    Run,
+    Runs,
+    axis_runs,
+    edge_of,
+    items_between,
+    items_of,
+)
 from resize_lib.redistribution.types import Site, Transport
 
 SLAB_BYTES = 2 << 20  # about: a slab and the part that it gives one process stay in the cache
@@ -228,19 +238,25 @@ def _workers(known: Records, ranks: Sequence[int]) -> list[int]:
 def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterator[Slab]:
     """The slabs of one worker: ``share`` is its number, and how many there are."""
     worker, workers = share
-    total = int(outer.extents.sum()) * line_bytes
-    if not total:
+    total = int(outer.extents.sum())  # lines
+    workers = max(1, min(workers, total * line_bytes // SLAB_BYTES_MIN))
+    if worker >= workers:
         return
-    most = max(min(SLAB_BYTES, total // (2 * workers)), SLAB_BYTES_MIN, line_bytes)
+    low, high = (total * k // workers for k in (worker, worker + 1))
+    most = max(min(SLAB_BYTES, total * line_bytes // (2 * workers)), SLAB_BYTES_MIN, line_bytes)
+    grain = total // (WHOLE_STRETCHES * workers)
     passed = 0
-    for (old, new), runs in outer.items():
-        lines = int(outer.extents[old, new])
-        pieces = min(lines, round(lines * line_bytes / most) or 1)
-        for piece in range(pieces):
-            middle = passed + (2 * piece + 1) * lines * line_bytes // (2 * pieces)
-            if middle * workers // total == worker:
-                yield Slab(old, new, share_of(runs, piece, pieces))
-        passed += lines * line_bytes
+    for pair in outer:
+        lines = int(outer.extents[pair])
+        first, last = max(low - passed, 0), min(high - passed, lines)
+        passed += lines
+        if first >= last:
+            continue
+        runs, pieces = outer[pair], round((last - first) * line_bytes / most) or 1
+        edges = (first + (last - first) * piece // pieces for piece in range(pieces + 1))
+        for start, stop in pairwise(edge_of(runs, edge, grain) for edge in edges):
+            if start < stop:
+                yield Slab(*pair, items_between(runs, start, stop))
 
 
 def _without_gaps(address: int, item: int, shape: Sequence[int]) -> Part:

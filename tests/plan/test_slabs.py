@@ -40,7 +40,7 @@ def test_every_line_is_moved_by_one_worker(data: st.DataObject) -> None:
         mine = list(slabs_of(outer, line_bytes, (worker, workers)))
         for slab in mine:
             assert slab.lines == items_of(slab.runs) > 0
-            assert slab.lines * line_bytes <= slabs.SLAB_BYTES * 1.5 * 9 / 8 or slab.lines == 1
+            assert slab.lines * line_bytes <= slabs.SLAB_BYTES * 1.5 * 17 / 16 or slab.lines == 1
             for run in slab.runs:
                 for k in range(run.count):
                     first = run.source + k * run.source_stride
@@ -48,10 +48,9 @@ def test_every_line_is_moved_by_one_worker(data: st.DataObject) -> None:
         shares.append(sum(slab.lines for slab in mine) * line_bytes)
     owned = {(c, k) for c in range(axes[0].nprocs) for k in range(axes[0].count(c))}
     assert moved == Counter(owned)
-    # One slab more or less, which may be half as large again as it should be.
-    assert max(shares) <= n * line_bytes / workers + 2 * max(
-        slabs.SLAB_BYTES_MIN, line_bytes, n * line_bytes // (2 * workers)
-    )
+    # Less than SLAB_BYTES_MIN is not shared; edges move by a sixteenth, for whole stretches.
+    share = max(n * line_bytes / workers, 2 * slabs.SLAB_BYTES_MIN)
+    assert max(shares) <= share * 17 / 16 + line_bytes
 
 
 def records(size: int, *, cores: list[tuple[int, int]], hosts: int = 1) -> Records:

@@ -262,7 +262,7 @@ def slab_moves(seed: int) -> int:
 
 def given_up_while_written_to(_seed: int) -> int:
     """Who gives a resize up, as a rank was lost, is written to where nothing else lies by then."""
-    slabs.SHORT_BYTES, slabs.LONG_BYTES = 1 << 20, 0
+    slabs.SHORT_BYTES, slabs.LONG_BYTES, slabs.SLAB_BYTES_MIN = 1 << 20, 0, 64
     slabs._workers = lambda known, ranks: list(ranks[::-1])  # each writes the other's part
     arena, wait = Arena(), waiting.wait_all
     old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, 2), (2, 1)))
@@ -660,6 +660,32 @@ def late_ranks_and_errors(seed: int) -> int:
         wrong = MovingArray("A", layout, "f8", local[:-1] if WORLD.rank == 0 else local)
         call = lambda: redistribute(WORLD, [wrong], new, old, arena=arena)  # noqa: B023, E731
         same_everywhere(call, InvalidRedistributionError, "rank 0: 'A': the local array has shape")
+    return checked
+
+
+def ranks_rest(_seed: int) -> int:
+    """Ranks that rest hear one word when all is over, or, if not, what the others have heard."""
+    odd, checked = set(range(1, WORLD.size, 2)), 0
+    told = b"".join(bytes([rank]) for rank in range(WORLD.size))
+    for turn in range(20):
+        rest, fine = agreement.Rest(lambda _: odd), turn % 2 == 0
+        extras = agreement.agree(WORLD, None, "same", bytes([WORLD.rank]), rest=rest)
+        asleep = WORLD.rank in odd
+        assert rest.over == (asleep and fine)
+        if not rest.over:
+            assert extras.tobytes() == told
+            assert rest.ranks == odd
+        if not asleep:
+            time.sleep(0.002 * (turn % 3))
+            fails = 0 if turn % 4 == 1 else (WORLD.size - 1) // 2 * 2  # the first, or the last
+            assert rest.end(WORLD, fine=fine or WORLD.rank != fails) == fine
+        if not fine:  # then all go on together
+            assert not agreement.agree_to_go_on(WORLD, None, fine=WORLD.rank > 0)
+        checked += 1
+        nobody = agreement.Rest(lambda _: odd)
+        wrong = ValueError("no") if WORLD.rank == 1 else None
+        call = lambda: agreement.agree(WORLD, wrong, rest=nobody)  # noqa: B023, E731
+        same_everywhere(call, InvalidRedistributionError, "rank 1: no")
     return checked
 
 
