@@ -77,13 +77,13 @@ def redistribute(
         CorruptDataError: the same on every rank; nothing has changed.
     """
     options = _Options(transport, max_extra_bytes, checksums)
-    work, before = _begin(comm, arrays, (old, new), arena or Arena(), options)
-    if work.rest.over:
+    work, before, rest = _begin(comm, arrays, (old, new), arena or Arena(), options)
+    if rest.over:
         return Redistribution(work.results(), direct=True)
     near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
     exchange = work.early or _exchange(work, near.by_message(), max_extra_bytes)
     sent, received, copied = work.transfer(exchange, near)
-    reached = _finish(work, near, transport)
+    reached = _finish(work, near, rest, transport)
     exchanges = [exchange] if exchange else []
     if not reached:
         work.distributed.copy_staying(near.slabs.positions)
@@ -134,7 +134,6 @@ class _Work:
     # After the handshake.
     known: Records = field(init=False)
     slabs: SlabCopies = field(init=False)
-    rest: Rest = field(init=False)
 
     @classmethod
     def of(cls, site: Site, arrays: Sequence[MovingArray]) -> _Work:
@@ -211,8 +210,8 @@ def _begin(
     placements: tuple[Placement, Placement],
     arena: Arena,
     options: _Options,
-) -> tuple[_Work, list[int]]:
-    """Step 1; returns the work, and checksums of the old parts."""
+) -> tuple[_Work, list[int], Rest]:
+    """Step 1; returns the work, checksums of the old parts, and who rests."""
     work, before, statement = None, [], ""
     error: Exception | None = None
     try:
@@ -229,8 +228,8 @@ def _begin(
     agree(comm, error, statement, record_of(ready), meanwhile, rest)
     assert work is not None
     assert rest is not None
-    work.rest = rest
-    return work, before
+    # Not in the work, which it refers to: a cycle would keep the old parts in memory.
+    return work, before, rest
 
 
 def _exchange(
@@ -248,7 +247,7 @@ def _exchange(
     return exchange
 
 
-def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
+def _finish(work: _Work, near: DirectCopies, rest: Rest, transport: Transport) -> bool:
     """Step 5: no rank touches its old parts again before every other rank has what it needs.
 
     Returns whether all direct copies were made, the same on every rank.
@@ -260,7 +259,7 @@ def _finish(work: _Work, near: DirectCopies, transport: Transport) -> bool:
         error = raised
     if near.failure is not None and transport == "direct" and error is None:
         error = InvalidRedistributionError(f"transport direct: {near.failure}")
-    comm, rest, fine = work.site.comm, work.rest, near.failure is None
+    comm, fine = work.site.comm, near.failure is None
     woken = comm.rank in rest.ranks
     if rest.ranks and not woken and rest.end(comm, fine=fine and error is None):
         return True
