@@ -52,6 +52,11 @@ CROWDED = Pace(yields_s=0.0, fraction=1 / 16, sleep_s_min=0.2e-3, gives_way=True
 _look: Callable[[], None] | None = None  # of `watched`
 
 
+def has_room(comm: MPI.Intracomm) -> bool:
+    """Whether there is a core for each rank, as far as this one can tell."""
+    return comm.size <= len(os.sched_getaffinity(0))
+
+
 class RankLost(BaseException):
     """Ranks of the job have died: what this one waits for may never come.
 

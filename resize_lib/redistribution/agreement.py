@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ from resize_lib.redistribution.types import (
     OutOfMemoryError,
     RedistributionError,
 )
-from resize_lib.waiting import CROWDED, ROOMY, USUAL, wait_all
+from resize_lib.waiting import CROWDED, ROOMY, USUAL, has_room, wait_all
 
 # An exception type travels as its index in this list. Where ranks fail for different reasons the
 # type of the first of them is raised.
@@ -74,7 +73,7 @@ def _collect(
     received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=TAG) for k in ranks]
     if meanwhile is not None:
         meanwhile()
-    wait_all(received, ROOMY if _has_room(comm) else USUAL)
+    wait_all(received, ROOMY if has_room(comm) else USUAL)
     return records
 
 
@@ -95,13 +94,18 @@ def _hear(
     received = comm.Irecv([answer, MPI.BYTE], source=0, tag=TAG)
     if meanwhile is not None:
         meanwhile()
-    wait_all([sent, received], ROOMY if _has_room(comm) else CROWDED)
+    wait_all([sent, received], ROOMY if has_room(comm) else CROWDED)
     return answer
 
 
-def _has_room(comm: MPI.Intracomm) -> bool:
-    """Whether there is a core for each rank, as far as this one can tell."""
-    return comm.size <= len(os.sched_getaffinity(0))
+def _worst(comm: MPI.Intracomm, kind: int, ranks: Sequence[int]) -> int:
+    """The worst kind of rank 0 and ``ranks``; collective over them."""
+    record = np.array([kind], dtype=np.uint8)
+    if comm.rank:
+        return int(_hear(comm, record, 1)[0])
+    worst = _collect(comm, record, ranks).min(axis=0)
+    _tell(comm, worst, ranks)
+    return int(worst[0])
 
 
 @dataclass(slots=True)
@@ -128,15 +132,11 @@ class Rest:
 
         If so those that rest are told that all is over; if not they hear what they have missed.
         """
-        record = np.array([NO_ERROR if fine else NOT_FINE], dtype=np.uint8)
-        if comm.rank:
-            return bool(_hear(comm, record, 1)[0] == NO_ERROR)
         awake = [k for k in range(1, comm.size) if k not in self.ranks]
-        worst = _collect(comm, record, awake).min(axis=0)
-        all_fine = bool(worst[0] == NO_ERROR)
-        _tell(comm, worst, awake)
-        assert self._untold is not None
-        _tell(comm, np.array([OVER], np.uint8) if all_fine else self._untold, self.ranks)
+        all_fine = _worst(comm, NO_ERROR if fine else NOT_FINE, awake) == NO_ERROR
+        if comm.rank == 0:
+            assert self._untold is not None
+            _tell(comm, np.array([OVER], np.uint8) if all_fine else self._untold, self.ranks)
         return all_fine
 
 
@@ -209,19 +209,17 @@ def agree_to_go_on(comm: MPI.Intracomm, error: Exception | None, *, fine: bool =
     kind = _kind_of(error)
     if kind == NO_ERROR and not fine:
         kind = NOT_FINE
-    record = np.array([kind], dtype=np.uint8)
     if comm.size > BY_FIRST_MAX:
-        worst = np.empty(1, dtype=np.uint8)
+        least = np.array([kind], dtype=np.uint8)
         number = MPI.UNSIGNED_CHAR  # MPI.BYTE has no order
-        wait_all([comm.Iallreduce([record, number], [worst, number], op=MPI.MIN)])
-    elif comm.rank:
-        worst = _hear(comm, record, 1)
+        wait_all([comm.Iallreduce(MPI.IN_PLACE, [least, number], op=MPI.MIN)])
+        worst = int(least[0])
     else:
-        worst = _collect(comm, record, range(1, comm.size)).min(axis=0)
-        _tell(comm, worst, range(1, comm.size))
-    if worst[0] < NOT_FINE:
-        _raise_reasons(comm, gather_records(comm, record)[:, 0], error)
-    return bool(worst[0] == NO_ERROR)
+        worst = _worst(comm, kind, range(1, comm.size))
+    if worst < NOT_FINE:
+        kinds = gather_records(comm, np.array([kind], dtype=np.uint8))[:, 0]
+        _raise_reasons(comm, kinds, error)
+    return worst == NO_ERROR
 
 
 def _kind_of(error: Exception | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -18,6 +17,7 @@ from resize_lib.redistribution.plan import check_fit
 from resize_lib.redistribution.routes import Form, Leg, Pairs, Routes, is_transposed, routes_of
 from resize_lib.redistribution.runs import Box
 from resize_lib.redistribution.types import MovingArray, Order, Site
+from resize_lib.waiting import has_room
 
 Copy: TypeAlias = Callable[[Box, Part, Part], None]  # as blocks.copy_box
 
@@ -90,8 +90,8 @@ class DistributedArrays:
         else:
             part = self.site.arena.empty(shape, array.dtype, array.order)
             # Others write to it (slabs.py), and its pages would lie near them. And where each rank
-            # has a core that waits they are there sooner: all at once takes a third of the time.
-            if numa_nodes() > 1 or self.site.comm.size <= len(os.sched_getaffinity(0)):
+            # has a core that waits they are there sooner: all at once takes half the time or less.
+            if numa_nodes() > 1 or has_room(self.site.comm):
                 self.site.arena.touch(part)
         self.results[position] = part
         self.new_parts[position] = self._part(position, part)

@@ -52,8 +52,8 @@ SLAB_BYTES = 2 << 20  # about: a slab and the part that it gives one process sta
 SLAB_BYTES_MIN = 128 << 10  # less is not worth a second worker
 # Processes that exchange longer stretches read them one by one, straight to their place.
 SHORT_BYTES = 1024
-PAIRS_AHEAD = 64  # of coordinates of an axis, whose runs are worked out before they are needed
 LONG_BYTES = 1024  # what is read and written of a slab should be no shorter
+PAIRS_AHEAD = 64  # of coordinates of an axis, whose runs are worked out before they are needed
 ALIGNMENT = 64
 
 Places: TypeAlias = tuple[int, ...]
