@@ -162,6 +162,9 @@ class NodeRow(KnownNode):
     memory_used: Annotated[int, told("granted to jobs")]
     gpus_used: Annotated[int, told("granted to jobs")]
     processors_gone: Annotated[int, told("that it had before, and has not any more")]
+    load: Annotated[
+        float, told("processors of its machine that processes outside DQ keep busy; 0: none known")
+    ]
     kept: Annotated[int, told("idle processors that wait for one certain job")]
     jobs: Annotated[list[int], told("that hold processors there")]
     owners: Annotated[list[int], told("the job of each processor; 0: nobody")]
@@ -237,7 +240,7 @@ class Quota(TypedDict):
     """What one user, or one group, may have and has."""
 
     kind: Annotated[str, told("`user` or `group`")]
-    name: str
+    name: Annotated[str, told("the user's or the group's; `*`: any user who has no table")]
     table: Annotated[str, told("the table of the configuration file that says the limits")]
     members: Annotated[list[str], told("of a group; empty: a user")]
     processors: Annotated[int, told("held by jobs that run or restart, reserved ones included")]
@@ -260,8 +263,8 @@ class Quota(TypedDict):
 class QuotasAnswer(TypedDict):
     """`dq quotas --json`."""
 
-    schema: int
-    quotas: list[Quota]
+    schema: Annotated[int, told("1")]
+    quotas: Annotated[list[Quota], told("users, then groups")]
 
 
 class JobNumber(TypedDict):

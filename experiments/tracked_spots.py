@@ -14,7 +14,9 @@ begins a burst of 2 to 6 turns that take 1.3 to 2 times as long; the first turn 
     slow       communication grows linearly over 100 turns, to 2 to 6 times what it was
 
 Rules: `thesis` (1 sample, threshold 0), `kept` (3 samples, 5 %, verdicts stand: sweet_spot =
-"thesis"), `model` (reshape-model), and both with sweet_spot = "tracked".
+"thesis"), `model` (reshape-model), and both with sweet_spot = "tracked". In these four nobody tells
+the scheduler of the disturber. In the last two (`told`) the agents of its nodes, of 8 processors
+each, do, three turns after it has come or gone: a processor at 0.3 of its speed has a load of 0.7.
 
 Regret: what the job took longer than on the best size at each turn, in percent, over the whole run
 with the search and all resizes; `spot`: than on the sweet spot, which is the size where a walk over
@@ -25,7 +27,8 @@ spot off the job's size, those after which the job came, within 60 turns, to a s
 than the new sweet spot by more than the threshold, and stayed for 5 turns (percent), and the turns
 that it took (median, 95th percentile). Changes that slow the size that the job is on are `seen`; on
 the others its own times tell nothing: `unseen`. A change that is followed by another before it was
-found, within 60 turns, is not counted.
+found, within 60 turns, is not counted. Where times drift the change is the turn from which on the
+job's size does not fit any more.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from typing import Any
 
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, StartJob
+from dq_server.core.model.background import LEAST, load_of
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.sizes import configurations, nearest_square
@@ -70,7 +74,11 @@ RULES: Mapping[str, Mapping[str, Any]] = {
     "model": {"resize": "reshape-model"},
     "tracked": {"sweet_spot": "tracked"},
     "model, tracked": {"resize": "reshape-model", "sweet_spot": "tracked"},
+    "tracked, told": {"sweet_spot": "tracked"},
+    "model, told": {"resize": "reshape-model", "sweet_spot": "tracked"},
 }
+HEARD_AFTER = 3  # turns: two measurements, two seconds apart
+ON_NODE = 8  # processors
 LOADS = ("steady", "disturber", "program", "slow")
 Times = Mapping[int, float]
 
@@ -79,14 +87,16 @@ Times = Mapping[int, float]
 class Life:
     """What a job meets: for each turn the true times by size, and the noise; the turns of changes.
 
-    `true[k]` and `noise[k]` belong to turn k; `noise` is a factor.
+    `true[k]` and `noise[k]` belong to turn k; `noise` is a factor. `loads`: by turn the
+    background load of each node from then on.
     """
 
     true: list[Times]
     noise: list[float]
     slow_start: list[float]
     redistribution: float
-    changes: list[int]
+    changes: list[int]  # none where times drift
+    loads: dict[int, list[float]]
 
 
 @dataclass(slots=True)
@@ -124,13 +134,12 @@ def drawn(load: str, seed: int) -> Life:
     usual = curve(shared, best, serial)
     true: list[Times] = [usual] * TURNS
     changes = list[int]()
-    at = draw.randint(100, 300)
+    at, loads = draw.randint(100, 300), dict[int, list[float]]()
     if load == "slow":
         growth = draw.uniform(2, 6)
         for k in range(at, TURNS):
             c = shared / best**2 * (growth - 1) * min(1.0, (k - at) / 100)
             true[k] = {p: t + c * p for p, t in usual.items()}
-        changes = [k for k in range(at + 1, TURNS) if spot_of(true[k]) != spot_of(true[k - 1])]
     while load in ("disturber", "program") and at < TURNS:
         changes.append(at)
         if load == "program":
@@ -142,10 +151,17 @@ def drawn(load: str, seed: int) -> Life:
             factor = 1 / draw.uniform(0.3, 0.8)
             now = {p: t * (factor if p > beyond else 1.0) for p, t in usual.items()}
             changes += [until] if until < TURNS else []
+            loads |= {at: loads_of(beyond, 1 - 1 / factor), until: loads_of(beyond, 0.0)}
         true[at:until] = [now] * (min(until, TURNS) - at)
         at = until + (draw.randint(100, 300) if load == "disturber" else 0)
     slow_start = [draw.uniform(1.1, 1.5) for _ in range(TURNS)]
-    return Life(true, noise, slow_start, draw.uniform(0.02, 0.2), changes)
+    return Life(true, noise, slow_start, draw.uniform(0.02, 0.2), changes, loads)
+
+
+def loads_of(beyond: int, load: float) -> list[float]:
+    """Of each node, if its processors beyond this number have such a load."""
+    firsts = range(0, SIZES[-1], ON_NODE)
+    return [load * min(ON_NODE, max(0, first + ON_NODE - beyond)) for first in firsts]
 
 
 def spot_of(times: Times) -> int:
@@ -167,12 +183,12 @@ class Turn:
     home: int | None  # in a trial: the size that it is compared with
 
 
-def lived(life: Life, config: SchedulerConfig) -> list[Turn]:
-    """Drive the scheduler with one job alone."""
+def lived(life: Life, config: SchedulerConfig, *, told: bool) -> list[Turn]:
+    """Drive the scheduler with one job alone; `told`: it hears of background loads."""
     scheduler = Scheduler(config)
     now = 0.0
-    for k in range(SIZES[-1]):
-        scheduler.handle(ev.NodeJoined(f"n{k}", 1), now)
+    for k in range(SIZES[-1] // ON_NODE):
+        scheduler.handle(ev.NodeJoined(f"n{k}", ON_NODE), now)
     spec = JobSpec("job", JobKind.MALLEABLE, nearest_square(SIZES[0]), configurations(SIZES))
     actions = scheduler.handle(ev.JobSubmitted(spec), now)
     start = next(a for a in actions if isinstance(a, StartJob))
@@ -180,6 +196,9 @@ def lived(life: Life, config: SchedulerConfig) -> list[Turn]:
     job, done, fresh, extra_s = scheduler.job(start.job), 0, True, 0.0
     turns = list[Turn]()
     for k in range(TURNS):
+        for node, load in enumerate(life.loads.get(k - HEARD_AFTER, ()) if told else ()):
+            if abs(load - load_of(scheduler.state, f"n{node}")) >= LEAST:
+                scheduler.handle(ev.BackgroundLoad((f"n{node}",), load), now)
         track = job.performance.tracking
         home = track.home.size if track.trial == job.configuration and track.home else None
         true_s = life.true[k][job.size] * (life.slow_start[k] if fresh else 1.0)
@@ -213,9 +232,11 @@ def measured(load: str, seed: int, rule: str, turns: Sequence[Turn], life: Life)
             ran.tried_pct += 100 * took[k] / total_s
         elif back is not None:  # the way home, and the slow first turn there
             ran.lost_pct += 100 * max(0.0, took[k] - life.true[k][turns[k].size]) / total_s
-    for change, then in zip(life.changes, [*life.changes[1:], TURNS], strict=False):
+    changes = life.changes or _drifted(turns, life)
+    for change, then in zip(changes, [*changes[1:], TURNS], strict=False):
         size, before = turns[change].size, life.true[change - 1]
-        if _fits(size, life.true[change]) or turns[change].home is not None:
+        moved = _fits(size, before) and not _fits(size, life.true[change])
+        if not moved or turns[change].home is not None:
             continue
         found = _found(turns, life, change, min(then, change + 400))
         if found is None and then - change < FOUND_WITHIN:
@@ -228,6 +249,17 @@ def measured(load: str, seed: int, rule: str, turns: Sequence[Turn], life: Life)
 def _fits(size: int, times: Times) -> bool:
     """Whether the sweet spot is no better than this size by more than the threshold."""
     return 1 - times[spot_of(times)] / times[size] <= THRESHOLD
+
+
+def _drifted(turns: Sequence[Turn], life: Life) -> list[int]:
+    """Where the size that the job is on stops to fit because times have drifted."""
+    return [
+        k
+        for k in range(1, len(turns))
+        if turns[k].size == turns[k - 1].size
+        and _fits(turns[k].size, life.true[k - 1])
+        and not _fits(turns[k].size, life.true[k])
+    ]
 
 
 def _found(turns: Sequence[Turn], life: Life, change: int, until: int) -> int | None:
@@ -251,7 +283,7 @@ def one(load: str, seed: int) -> list[Ran]:
             load,
             seed,
             rule,
-            lived(life, configured(usual, **how)),
+            lived(life, configured(usual, **how), told="told" in rule),
             life,
         )
         for rule, how in RULES.items()

@@ -195,7 +195,10 @@ def json_page() -> str:
             text = (kind.__doc__ or "").strip()
             parts += [f"## {kind.__name__}", text, "| Key | Type | |", "|---|---|---|"]
             hints = typing.get_type_hints(kind, include_extras=True)
-            parts += [f"| `{k}` | {_shown(hint)} | {_meaning(hint)} |" for k, hint in hints.items()]
+            parts += [
+                f"| `{key}` | {_shown(hint)} | {_meaning(f'{kind.__name__}.{key}', hint)} |"
+                for key, hint in hints.items()
+            ]
     return _page(parts)
 
 
@@ -204,9 +207,11 @@ def _shown(hint: Any) -> str:
     return words(bare) + (" or null" if type(None) in get_args(bare) else "")
 
 
-def _meaning(hint: Any) -> str:
+def _meaning(name: str, hint: Any) -> str:
     if get_origin(hint) is Annotated:
         return next(m.description or "" for m in get_args(hint)[1:] if isinstance(m, msgspec.Meta))
+    if hint.__module__ == "builtins":
+        raise ValueError(f"{name} in dq_client/views.py does not say what it is")
     return (hint.__doc__ or "").strip()  # a type of ours
 
 

@@ -89,7 +89,8 @@ def run_in_fleet(home: Home, name: str, fleet: Fleet) -> int:
         os.dup2(err.fileno(), 2)
     try:
         slowed = None if fleet.slowed is None else of_node(home, name, fleet.slowed)
-        serve(home, name, fleet.agents[name], fleet.interface, slowed)
+        alone = len(fleet.agents) == 1 and not fleet.in_namespaces
+        serve(home, name, fleet.agents[name], fleet.interface, slowed, alone=alone)
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", name)
         print(f"dq agent: {e}", file=sys.stderr, flush=True)  # noqa: T201
@@ -114,6 +115,8 @@ def serve(
     inside: Inside | None = None,
     given: Credentials | None = None,
     leave_within_s: float | None = None,
+    *,
+    alone: bool = True,
 ) -> None:
     """Run one agent until it is retired.
 
@@ -121,7 +124,8 @@ def serve(
     latest (None: as the server's file says); a second one, or SIGQUIT: at once.
 
     `interface`: as in the cluster file; empty: what that says, else the one that leads to the
-    server. `given`: what it is to report with; else that is found in the home.
+    server. `given`: what it is to report with; else that is found in the home. `alone`: no other
+    agent stands for this machine, as emulated nodes do together.
     """
     home.create()
     home.log.mkdir(mode=0o700, exist_ok=True)
@@ -167,6 +171,7 @@ def serve(
         heartbeat_s=found.heartbeat_s,
         leave_within_s=leave_within_s,
         each_beat=slowed.each_beat if slowed is not None else lambda: None,
+        alone=alone and inside is None,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.leave())

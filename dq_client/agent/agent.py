@@ -17,6 +17,7 @@ import zmq
 from dq_client import messages as m
 from dq_client.agent.allegiance import Allegiance
 from dq_client.agent.applications import Applications
+from dq_client.agent.background import BackgroundLoad
 from dq_client.agent.beats import counted_from
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
@@ -69,6 +70,7 @@ class Agent:
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
     each_beat: Callable[[], object] = field(default=lambda: None)
+    background: BackgroundLoad | None = None  # None: not known here, emulated nodes share a machine
     phase: float = 1.0  # when in the period its heartbeats are sent; 1: as it is welcomed
     leave_within_s: float = LEAVE_WITHIN_S
     life: str = field(default_factory=lambda: os.urandom(8).hex())
@@ -292,7 +294,7 @@ class Agent:
         beat = m.Heartbeat(
             session=self.session,
             holdings=self._holdings(),
-            load=os.getloadavg()[0],
+            load=self._load(now),
             leaving_s=self._leaving_s(),
             troubles=self.context.troubles.list(),
             promised=self.allegiance.promised_to(self.epoch),
@@ -300,6 +302,17 @@ class Agent:
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()
+
+    def _load(self, now: float) -> float:
+        """What processes outside DQ use; looked for while jobs are here."""
+        if self.background is None:
+            return 0.0
+        trees = self.context.holdings.trees.values()
+        if not trees:
+            self.background.forget()
+            return self.background.told
+        # 0 is a keeper that has not claimed its job yet, and the parent of all processes.
+        return self.background.look(now, [t.record.pid for t in trees if t.record.pid])
 
     def _handle(self, message: m.Reply | m.Order) -> None:
         self._heard_s = self.context.clock()

@@ -10,6 +10,7 @@ from dq_client.agent import tree
 from dq_client.agent.agent import Agent
 from dq_client.agent.allegiance import allegiance_of
 from dq_client.agent.applications import Applications, Launcher
+from dq_client.agent.background import BackgroundLoad
 from dq_client.agent.beats import phase_of
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
@@ -39,11 +40,13 @@ def make_agent(
     heartbeat_s: float = 2.0,
     leave_within_s: float = LEAVE_WITHIN_S,
     each_beat: Callable[[], object] = lambda: None,
+    alone: bool = False,
 ) -> Agent:
     """An agent with its parts, its folder and its socket for dq-rsh.
 
     `connect` makes a connection to a server; `address`: where it is said to be. `environment` is
-    set for every rank that it starts; `each_beat` is called with each heartbeat.
+    set for every rank that it starts; `each_beat` is called with each heartbeat. `alone`:
+    this machine is one node, whose background load can be measured.
     """
     folder = home.agent(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,5 +91,6 @@ def make_agent(
         phase=phase_of(name),
         leave_within_s=leave_within_s,
         each_beat=each_beat,
+        background=BackgroundLoad(home) if alone else None,
         machine=adopts,
     )

@@ -18,7 +18,7 @@ def quotas(user: str | None, as_json: bool) -> None:
     """Show quotas: what users and groups may hold, run and use, and do."""
     with records() as connection:
         found, now = ask(connection, m.QuotasQuery()), cluster_now(connection)
-    rows = [row for row in found if user is None or user in (row["members"] or [row["name"]])]
+    rows = found if user is None else _of_user(found, user)
     if as_json:
         print_json(quotas=rows)
         return
@@ -40,6 +40,13 @@ def quotas(user: str | None, as_json: bool) -> None:
         for row in rows
     ]
     say(table(head, cells, width=terminal_width(), shortened="NAME"))
+
+
+def _of_user(rows: list[dict[str, Any]], user: str) -> list[dict[str, Any]]:
+    """His own, or that of everybody if he has none, and those of his groups."""
+    bare = [row for row in rows if row["kind"] == "user"]
+    own = [row for row in bare if row["name"] == user] or [r for r in bare if r["name"] == "*"]
+    return own + [row for row in rows if user in row["members"]]
 
 
 def _of(used: Any, most: float | None) -> str:

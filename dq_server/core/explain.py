@@ -37,7 +37,8 @@ def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
         return told
     if job.state is JobState.QUEUED:
         return told or _waiting(turn, job)
-    return [*_running(job, now), *told]
+    found = [*_running(job, now, told), *told]
+    return list({reason.text: reason for reason in found}.values())  # each once
 
 
 def _waiting(turn: Turn, job: Job) -> list[Reason]:
@@ -63,13 +64,14 @@ def _waiting(turn: Turn, job: Job) -> list[Reason]:
     return reasons + [r for f in turn.features["under_way"] for r in f.under_way(turn, job)]
 
 
-def _running(job: Job, now: float) -> list[Reason]:
+def _running(job: Job, now: float, told: list[Reason]) -> list[Reason]:
     reasons: list[Reason] = []
     if job.state is JobState.KILLING and job.end_reason is not None:
         reasons.append(job.end_reason)
     if job.remap_points == 0 and job.start_s is not None and job.spec.kind is JobKind.MALLEABLE:
         reasons.append(because("no_remap_point", running_s=now - job.start_s))
-    if job.decisions:
+    # What a feature says now, it says with the figures of now.
+    if job.decisions and job.decisions[-1].reason.code not in {reason.code for reason in told}:
         reasons.append(_as_now(job, job.decisions[-1].reason, now))
     return reasons
 

@@ -104,7 +104,9 @@ def from_tables(data: Mapping[str, Any], **usual: Any) -> SchedulerConfig:
     """From a parsed file; `usual`: settings that the file may override."""
     for table in data:
         if table not in ("scheduler", *TABLE_OF_ITS_OWN):
-            known = ", ".join(f"[{name}]" for name in ("scheduler", *TABLE_OF_ITS_OWN))
+            # [launch] is taken out before: it is not the scheduler's (live/configuration.py).
+            names = sorted(("launch", "scheduler", *TABLE_OF_ITS_OWN))
+            known = ", ".join(f"[{name}]" for name in names)
             raise ConfigError(f"unknown table [{table}]; known: {known}")
     given = data.get("scheduler", {})
     if not isinstance(given, Mapping):
@@ -115,6 +117,7 @@ def from_tables(data: Mapping[str, Any], **usual: Any) -> SchedulerConfig:
             raise ConfigError(
                 f"unknown setting {table!r} in [scheduler]: its table is [{table}], by itself"
             )
+    _check_once(settings)
     name = settings.pop("policy", None)
     base = configured(**usual)
     if name is not None:
@@ -131,6 +134,16 @@ def from_tables(data: Mapping[str, Any], **usual: Any) -> SchedulerConfig:
     config = from_settings(settings, base)
     check(config)
     return config
+
+
+def _check_once(given: Mapping[str, Any]) -> None:
+    """ConfigError for a setting that stands in [scheduler] and in its table: which one counts?"""
+    for name, (table, setting) in SHORT.items():
+        there = given.get(table)
+        if name in given and isinstance(there, Mapping) and setting in there:
+            raise ConfigError(
+                f"[scheduler] {name} and {where(table)} {setting} are one setting: give one of them"
+            )
 
 
 def from_recorded(config: Mapping[str, Any]) -> SchedulerConfig:

@@ -29,6 +29,7 @@ def coming_view(state: State) -> list[dict[str, Any]]:
             "memory_used": 0,
             "gpus_used": 0,
             "processors_gone": 0,
+            "load": 0.0,
             "kept": 0,
             "host": ticket.node,
             "jobs": [],

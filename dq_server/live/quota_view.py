@@ -28,7 +28,10 @@ def quotas_view(scheduler: Scheduler, now: float) -> list[dict[str, Any]]:
 
 
 def _bounded(state: State, options: QuotaOptions) -> Bounds:
-    """Who has a table, and for whom that of everybody counts who has jobs, or has used hours."""
+    """Who has a table, and for whom that of everybody counts who has jobs, or has used hours.
+
+    If it counts for nobody yet, the table itself: else it would seem that there is no quota.
+    """
     users = set(options.user) - {EVERYONE}
     if EVERYONE in options.user:
         users |= {job.spec.user for job in state.jobs.values() if job.state not in ENDED}
@@ -37,6 +40,10 @@ def _bounded(state: State, options: QuotaOptions) -> Bounds:
     members = {user for limits in options.group.values() for user in limits.members}
     found = {e: limits for user in sorted(users | members) for e, limits in options.of(user)}
     there = [e for e in found if e.kind == "group" or e.name in users]
+    if EVERYONE in options.user and not users - set(options.user):
+        everyone = next(e for e, _ in options.of(EVERYONE) if e.kind == "user")
+        found[everyone] = options.user[EVERYONE]
+        there.append(everyone)
     return [(e, found[e]) for e in sorted(there, key=lambda e: (e.kind != "user", e.name))]
 
 

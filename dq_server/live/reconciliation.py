@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dq_client import messages as m
 from dq_server.core.features.spawning import Spawns, spawned_in
 from dq_server.core.model import events as ev
+from dq_server.core.model.background import LEAST, load_of
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.state import State
 from dq_server.live import translate
@@ -46,6 +47,16 @@ def reconcile(desk: Desk, link: AgentLink) -> None:
     # Last: what has been ended above must not be taken for a reason to keep the nodes out.
     if link.leaving_s is None:
         join(desk, link, [n for n in link.nodes if not _is_up_to_date(state, n)])
+    _hear_load(desk, link)
+
+
+def _hear_load(desk: Desk, link: AgentLink) -> None:
+    """What processes outside DQ use of its machine, if that is another figure by now."""
+    state, nodes = desk.state, desk.state.processors.nodes
+    mine = (nodes[node.name] for node in link.nodes if node.name in nodes)
+    news = [n.name for n in mine if n.up and abs(link.load - load_of(state, n.name)) >= LEAST]
+    if news:
+        desk.apply(ev.BackgroundLoad(tuple(news), link.load))
 
 
 def _over(state: State, holding: m.Holding) -> bool:

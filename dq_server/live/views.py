@@ -15,6 +15,7 @@ from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drain, Drains, holders, state_of
 from dq_server.core.features.places import Places as JobPlaces
 from dq_server.core.features.reservations import Booked, Inside
+from dq_server.core.model.background import load_of
 from dq_server.core.model.jobs import Job, JobState, Stay
 from dq_server.core.model.placing import in_use
 from dq_server.core.model.processors import Node
@@ -214,6 +215,7 @@ def _node_view(state: State, places: Places, node: Node, now: _Now) -> dict[str,
         "memory_used": memory_used,
         "gpus_used": gpus_used,
         "processors_gone": len(node.former),
+        "load": load_of(state, node.name),
         "kept": sum(p in state.processors.kept for p in node.processors),
         "host": info.host if info else node.name,
         "jobs": jobs,

@@ -126,6 +126,10 @@ class Life(PoolCluster):
     def node_is_lost(self) -> None:
         self.do(ev.NodeLost(self.any_node()))
 
+    def node_is_loaded(self) -> None:
+        nodes = {self.any_node() for _ in range(self.rng.randint(1, 2))}
+        self.do(ev.BackgroundLoad(tuple(sorted(nodes)), self.rng.choice((0.0, 0.5, 1.0, 3.0))))
+
     def node_drains(self) -> None:
         within_s = self.rng.choice((None, 0.0, 5.0, 30.0))
         life = self.rng.choice(("", "x"))
@@ -414,4 +418,5 @@ ODDS: dict[Callable[[Life], None], float] = {
     Life.node_resumes: 2,
     Life.ticket_goes_on: 6,
     Life.ticket_fails: 1.5,
+    Life.node_is_loaded: 3,
 }

@@ -241,8 +241,10 @@ def test_growth_stops_at_the_limit(cluster: MakeCluster) -> None:
         "user ada may hold 6 processors at once: other jobs hold 2 or are about to, so this one"
         " has at most 4"
     )
-    assert told in why(c, job)
+    assert why(c, job) == [told], "once, though the last decision says it, too"
     c.end(other)
+    assert "other jobs hold 0" in " ".join(why(c, job)), "the figures of now"
+    assert told not in why(c, job), "not those of the last decision"
     assert c.run(job, {4: 4.0}, 1) == [(4, "continue")]
     assert "other jobs hold 0" in why(c, job)[-1]
 
@@ -528,6 +530,19 @@ def test_what_is_shown_is_what_counts(cluster: MakeCluster) -> None:
     assert rows["ada"]["table"] == '[quotas.user."*"]' and rows["eve"]["queued_max"] == 1
     c.end(first)
     assert quotas_view(c.scheduler, c.now)[0]["hours"] == pytest.approx(4.0)
+
+
+def test_a_quota_of_each_user_is_shown_before_anybody_has_used_it(cluster: MakeCluster) -> None:
+    eve = Limits(queued=1)
+    c = cluster(4, quotas=QuotaOptions(user={"*": Limits(processors=4, hours=2.0), "eve": eve}))
+    everyone, _ = sorted(quotas_view(c.scheduler, c.now), key=lambda row: row["name"])
+    shown = ("kind", "name", "table", "processors", "processors_max", "hours", "free_s", "queued")
+    assert [everyone[key] for key in shown] == (
+        ["user", "*", '[quotas.user."*"]', 0, 4, 0.0, None, 0]
+    )
+    c.submit(1, user="eve")
+    c.submit(1, user="ada")
+    assert [row["name"] for row in quotas_view(c.scheduler, c.now)] == ["ada", "eve"]
 
 
 # --- the configuration -----------------------------------------------------------------------

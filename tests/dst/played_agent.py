@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,14 @@ class PlayedAgent(Agent):
             life=f"{node}.{world.lives}",
             machine=MACHINE,
         )
+        self.others = Random(f"others {world.seed} {node}")
+        self.told = 0.0
+
+    def _load(self, now: float) -> float:
+        """Others come and go: every 20 heartbeats or so."""
+        if self.others.random() < 0.05:
+            self.told = self.others.choice((0.0, 0.2, 3.0))
+        return self.told
 
 
 class PlayedTroubles(Troubles):

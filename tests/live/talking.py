@@ -80,8 +80,10 @@ class Talking:
         assert isinstance(welcome, m.Welcome)
         self.sessions[name] = welcome.session
 
-    def beat(self, name: str, *holds: m.Holding, leaving_s: float | None = None) -> m.ReplyBody:
-        beat = m.Heartbeat(self.sessions[name], list(holds), leaving_s=leaving_s)
+    def beat(
+        self, name: str, *holds: m.Holding, leaving_s: float | None = None, load: float = 0.0
+    ) -> m.ReplyBody:
+        beat = m.Heartbeat(self.sessions[name], list(holds), load, leaving_s)
         return self.say(name, beat)
 
     def submit(self, size: int, *sizes: int, kind: str = "", **more: Any) -> Job:

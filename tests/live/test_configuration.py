@@ -42,6 +42,25 @@ def test_a_server_tracks_sweet_spots_unless_the_file_says_otherwise() -> None:
         assert len(str(caught.value).splitlines()) == 1
 
 
+def test_a_setting_is_given_once() -> None:
+    both = {"mebf_partial": True, "mebf": {"partial": False}}
+    with pytest.raises(UsageError) as caught:
+        parse_config({"scheduler": both}, "x.toml")
+    assert str(caught.value) == (
+        "x.toml: [scheduler] mebf_partial and [scheduler.mebf] partial are one setting: give one of"
+        " them"
+    )
+
+
+def test_an_unknown_table_names_all_that_are_known() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_config({"lunch": {"growth": "join"}}, "x.toml")
+    assert str(caught.value) == (
+        "x.toml: unknown table [lunch]; known: [dfs], [environment], [launch], [nodes], [pool],"
+        " [quotas], [scheduler], [watch]"
+    )
+
+
 def test_other_settings_override_the_set() -> None:
     config = parse_config({"scheduler": {"policy": "easy", "samples": 5, "resize": "reshape"}}, "x")
     assert (config.start, config.resize, config.samples) == ("easy", "reshape", 5)

@@ -39,6 +39,9 @@ def test_a_quota_is_kept_and_explained(live: Live, tmp_path: Path) -> None:
     config, gate = tmp_path / "config.toml", tmp_path / "gate"
     config.write_text(CONFIG)
     live.up(4, "--config", config)
+    bounds = json.loads(live.dq("quotas", "--user", ME, "--json"))["quotas"]
+    assert [row["name"] for row in bounds] == ["*", "lab"], "though nobody has used any"
+    assert "0 of 3" in live.dq("quotas", "--user", "somebody-else")
 
     refused = live.run("submit", "--kind", "rigid", "-n", 4, "--", "true")
     assert refused.returncode != 0

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.bench import until
 from harness.live import Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
@@ -73,6 +74,36 @@ def disturbed(core: int, by: int = 4) -> Iterator[None]:
         for process in there:
             process.kill()
             process.wait()
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(400)
+def test_a_job_hears_that_others_compute_no_more(live: Live, tmp_path: Path) -> None:
+    """Its own times on 2 are the same all the time, and it tries nothing for having waited."""
+    config, folder = tmp_path / "config.toml", tmp_path / "signs"
+    config.write_text("[scheduler.spot]\nretry = 1_000_000\n")
+    folder.mkdir()
+    live.up(4, "--config", config)
+    words = ("-n", 1, "--sizes", "1,2,4", "--", "python", "-m", "tests.live.disturbed", folder)
+    job = live.submit(*words)
+
+    on = partial(stays_on, live, job)
+    on(4, ENOUGH)
+    with disturbed(min(os.sched_getaffinity(0)), by=1):
+        (folder / "busy").touch()
+        on(2, 6)
+        until(lambda: load(live) >= 0.5, "its agent hears of no load", WITHIN_S)
+        (folder / "busy").unlink()
+    on(4, 6)
+    (folder / "stop").touch()
+    assert live.wait_end(job)["state"] == "done", live.dq("logs", job, "--err")
+    assert "try it again, processes outside DQ have used" in " ".join(live.dq("why", job).split())
+    assert json.loads(live.dq("sim", "replay", live.home.journal, "--json"))["same"]
+
+
+def load(live: Live) -> float:
+    """What processes outside DQ use of this machine."""
+    return float(json.loads(live.dq("nodes", "--json"))["nodes"][0]["load"])
 
 
 SHARE = (

@@ -28,7 +28,8 @@ def ran(load: str, rule: str) -> list[Ran]:
     usual = configured(keep_decisions=0, confirm_vacated=False)
     config = configured(usual, **RULES[rule])
     lives = [(seed, drawn(load, seed)) for seed in SEEDS]
-    return [measured(load, seed, rule, lived(life, config), life) for seed, life in lives]
+    told = "told" in rule
+    return [measured(load, k, rule, lived(life, config, told=told), life) for k, life in lives]
 
 
 def test_the_regret_on_steady_noisy_curves_is_small_and_trials_take_little() -> None:
@@ -47,6 +48,25 @@ def test_a_disturber_is_followed_within_60_turns() -> None:
     assert not any(turns for r in ran("disturber", "kept") for turns in r.seen)
 
 
+def test_a_disturber_of_larger_sizes_that_goes_is_heard_of() -> None:
+    """Nothing shows it at the size that the job is on."""
+    told, alone = (
+        [turns for r in ran("disturber", rule) for turns in r.unseen]
+        for rule in ("tracked, told", "tracked")
+    )
+    assert len(told) >= 8
+    in_time = [turns for turns in told if turns is not None and turns <= FOUND_WITHIN]
+    assert len(in_time) >= 0.9 * len(told)
+    never = [turns for turns in alone if turns is None or turns > FOUND_WITHIN]
+    assert len(never) >= 0.15 * len(alone)
+
+
+def test_where_there_is_no_disturber_nothing_is_heard() -> None:
+    assert [r.regret_pct for r in ran("steady", "tracked, told")] == [
+        r.regret_pct for r in ran("steady", "tracked")
+    ]
+
+
 @pytest.mark.parametrize("load", ["steady", "disturber", "program", "slow"])
 def test_a_life_is_the_same_each_time(load: str) -> None:
     assert drawn(load, 3) == drawn(load, 3) != drawn(load, 4)
@@ -57,8 +77,8 @@ def test_an_oracle_has_no_regret() -> None:
     times = {2: 1.0, 4: 2.0, 8: 3.0, 16: 4.0, 32: 5.0}
     assert spot_of(times) == 2
     assert spot_of({2: 1.0, 4: 0.96, 8: 0.1, 16: 0.1, 32: 0.1}) == 2
-    life = Life([times] * 1000, [1.0] * 1000, [1.0] * 1000, 0.0, [])
+    life = Life([times] * 1000, [1.0] * 1000, [1.0] * 1000, 0.0, [], {})
     fixed = configured(resize="none", confirm_vacated=False)
-    figures = measured("steady", 0, "none", lived(life, fixed), life)
+    figures = measured("steady", 0, "none", lived(life, fixed, told=False), life)
     assert (figures.regret_pct, figures.spot_pct, figures.later_pct) == (0.0, 0.0, 0.0)
     assert SIZES[0] == 2

@@ -7,6 +7,7 @@ starts is asked in this order, and so are walltimes and other limits when time p
 from dq_server.core.feature import Features
 from dq_server.core.features.arrays import Arrays
 from dq_server.core.features.attaching import Attaching
+from dq_server.core.features.background import Background
 from dq_server.core.features.declared_sizes import DeclaredSizes
 from dq_server.core.features.dependencies import Dependencies
 from dq_server.core.features.draining import Draining
@@ -46,6 +47,7 @@ FEATURES = Features(
         Spawning(),
         Profiles(),
         Nodes(),
+        Background(),
         Placed(),
         Draining(),
         NodeEnds(),

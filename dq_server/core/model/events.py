@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobSpec
+from dq_server.core.model.node_events import BackgroundLoad as BackgroundLoad
 from dq_server.core.model.node_events import NodeJoined as NodeJoined
 from dq_server.core.model.node_events import NodeLost as NodeLost
 from dq_server.core.model.program_events import ResizesByRestart as ResizesByRestart
@@ -500,6 +501,7 @@ Event = (
     Configured
     | NodeJoined
     | NodeLost
+    | BackgroundLoad
     | DrainRequested
     | ResumeRequested
     | NodeLeft

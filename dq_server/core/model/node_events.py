@@ -27,3 +27,14 @@ class NodeLost:
 
     node: str
     why: str = "no heartbeat"
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundLoad:
+    """Processes outside DQ keep so many processors of a machine busy, others than before.
+
+    nodes  of the machine
+    """
+
+    nodes: tuple[str, ...]
+    processors: float

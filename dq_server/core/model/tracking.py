@@ -20,6 +20,10 @@ though it rests on a few iterations and machines change. With `sweet_spot = "tra
   many, and so on. No trial begins that would bring what all have taken, with the redistributions
   there and back, beyond `share` of the run. A change gives credit for some more, because then there
   is something to be found; trials that follow from it at once are not counted.
+* Load. What slowed a larger size and has gone shows on no smaller one. But agents say what
+  processes outside DQ use of their nodes. If that has fallen on a node where the job was on the
+  larger size, since it left it, this size is tried again, with as much credit as a change gives: a
+  load that comes and goes all the time makes no more trials than `share` and this bear.
 
 Nothing here grows with the run: two windows, and a few figures by size.
 """
@@ -202,14 +206,18 @@ class Tracking:
         self.since = self.turns
         self.spent_s = min(self.spent_s, options.share * self.run_s - CREDIT * median(half))
 
-    def may_try(self, cost_s: float, options: SpotOptions) -> bool:
-        """Whether a size that is due may be tried, at this cost, though nothing has changed."""
+    def may_try(self, cost_s: float, options: SpotOptions, *, eased: bool = False) -> bool:
+        """Whether a size that is due may be tried, at this cost, though nothing has changed here.
+
+        `eased`: a load there has fallen.
+        """
         if not self.recent:
             return False
         # Perhaps a change has just begun: what is measured now would be worth nothing.
         last_s, usual_s = median(self.recent[-LAST:]), median(self.reference)
         quiet = abs(last_s - usual_s) <= QUIET * usual_s
-        return quiet and self.spent_s + cost_s <= options.share * self.run_s
+        credit_s = CREDIT * usual_s if eased else 0.0
+        return quiet and self.spent_s + cost_s <= options.share * self.run_s + credit_s
 
 
 def least_change(threshold: float) -> float:

@@ -205,7 +205,7 @@ def _expand(
     best, point = Points.of(state).expansion(state, job, idle, config.threshold)
     if best is None:
         usable = idle if job.spec.needs is None else min(idle, room(state, job))
-        return _probe(job, current, usable, config)
+        return _probe(state, job, current, usable, config)
     if point is None:
         return Verdict(
             None, because("expand_point_elsewhere", winner=best.job.id, gain_pct=100 * best.gain)
@@ -224,14 +224,16 @@ def _expand(
     )
 
 
-def _probe(job: Job, current: Configuration, idle: int, config: SchedulerConfig) -> Verdict:
+def _probe(
+    state: State, job: Job, current: Configuration, idle: int, config: SchedulerConfig
+) -> Verdict:
     """Step 5, nobody has data beyond its size: try the next larger one."""
     data = job.performance
     larger = next_larger(job)
     if larger is None:
         return Verdict(None, because("largest_size", size=current.size))
     if not data.allows(larger) and config.tracks_spots:
-        return tracked_spot.at_spot(job, current, larger, idle, config)
+        return tracked_spot.at_spot(state, job, current, larger, idle, config)
     if not data.allows(larger):
         worse = data.worse or larger
         return Verdict(

@@ -7,7 +7,8 @@ under `sweet_spot = "tracked"`; under "thesis" each is answered with nothing.
                step 4; or at once if already the first counted time is above all the last ones at
                the size that the job came from, and by CLEARLY thresholds above their median
     aged       have the times at the size that the job stays on changed? does a smaller one do?
-    at_spot    nothing larger that is known pays: is it time to try again?
+    at_spot    nothing larger that is known pays: is it time to try again? or has the background
+               load fallen on the nodes where the job was on the larger size?
 
 A larger size pays if it gains more than `threshold`; a smaller one does if the larger does not gain
 more than that over it. A smaller size is tried again only if its last figure is that close, within
@@ -21,6 +22,7 @@ from __future__ import annotations
 from math import sqrt
 from statistics import median
 
+from dq_server.core.model.background import Load, fallen
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.performance import PerformanceData
@@ -196,7 +198,12 @@ def _hoped_s(data: PerformanceData, smaller: Configuration, config: SchedulerCon
 
 
 def at_spot(
-    job: Job, current: Configuration, larger: Configuration, idle: int, config: SchedulerConfig
+    state: State,
+    job: Job,
+    current: Configuration,
+    larger: Configuration,
+    idle: int,
+    config: SchedulerConfig,
 ) -> Verdict:
     """At the sweet spot; `larger` is the next size. Try a larger one, or say why not."""
     data, options = job.performance, config.of(SpotOptions)
@@ -219,9 +226,12 @@ def at_spot(
     if larger not in data.known:
         figures = {"size": current.size, "time_s": time_s, "next_size": larger.size}
         return Verdict(larger, because("spot_trial_new", **figures), finding=Finding.BEGUN)
-    due = track.home == current and track.is_due(larger.size, options)
-    if due and track.may_try(_cost_s(job, current, larger, config), options):
-        return _trial(job, current, larger, "as long ago as its failures ask for")
+    eased = fallen(state, job, larger.size)
+    if track.home == current and (eased is not None or track.is_due(larger.size, options)):
+        why = "as long ago as its failures ask for" if eased is None else _eased_words(*eased)
+        cost_s = _cost_s(job, current, larger, config)
+        if track.may_try(cost_s, options, eased=eased is not None):
+            return _trial(job, current, larger, why)
     then_s, worse_s = track.judged.get(larger.size, (time_s, data.known[larger]))
     left = track.due.get(larger.size, track.since + options.retry) - track.turns
     reason = because(
@@ -238,6 +248,13 @@ def at_spot(
         else f"when trials have cost less than {100 * options.share:g} % of the run",
     )
     return Verdict(None, reason)
+
+
+def _eased_words(node: str, load: Load) -> str:
+    return (
+        f"processes outside DQ have used {load.processors:.1f} processors of node {node} since"
+        f" then, {load.before:.1f} before"
+    )
 
 
 def _trial(job: Job, current: Configuration, target: Configuration, why: str) -> Verdict:

@@ -67,7 +67,7 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
         return UNKNOWN_AGENT
     link.last_seen_s = desk.monotonic()
     link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
-    link.troubles, link.heard = call.body.troubles, True
+    link.troubles, link.load, link.heard = call.body.troubles, call.body.load, True
     link.promised, link.term = call.body.promised, call.body.term
     desk.pairing.promised = max(desk.pairing.promised, link.promised)
     if not desk.stall:  # what follows from it could not be saved; it says it again
