@@ -7,10 +7,10 @@ imported with ``redistribute`` only: planning needs none.
 In reading order: ``types`` what goes in and comes out, errors · ``runs`` index arithmetic of one
 axis · ``plan`` what moves between grid ranks · ``routes`` all arrays' plans, between processes ·
 ``collective`` the steps of a redistribution · ``agreement`` one error for all ranks · ``handshake``
-where the ranks' parts are · ``arrays`` old and new parts of this process · ``messages`` and
-``direct_copies`` the two ways for data, the second by ``peer_memory`` · ``replicated_custom`` data
-without a distribution · ``blocks`` strided copies · ``checksums`` · ``arena`` memory for parts and
-buffers.
+where the ranks' parts are · ``arrays`` old and new parts of this process · ways for data:
+``messages``, and by ``peer_memory`` ``direct_copies``, ``pushes`` and ``slabs`` ·
+``replicated_custom`` data without a distribution · ``blocks`` strided copies · ``checksums`` ·
+``arena`` memory for parts and buffers.
 """
 
 from __future__ import annotations

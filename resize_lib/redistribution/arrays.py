@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -15,11 +15,8 @@ from resize_lib.redistribution.blocks import Array, Part, copy_box, is_item_cont
 from resize_lib.redistribution.messages import SLOTS, MessageExchange, PeerPieces, buffer_bytes
 from resize_lib.redistribution.plan import check_fit
 from resize_lib.redistribution.routes import Form, Leg, Pairs, Routes, is_transposed, routes_of
-from resize_lib.redistribution.runs import Box
 from resize_lib.redistribution.types import MovingArray, Order, Site
 from resize_lib.waiting import has_room
-
-Copy: TypeAlias = Callable[[Box, Part, Part], None]  # as blocks.copy_box
 
 
 def layouts(array: MovingArray) -> tuple[Distributed, Distributed]:
@@ -89,9 +86,11 @@ class DistributedArrays:
             assert part.shape == shape, (array.name, part.shape, shape)
         else:
             part = self.site.arena.empty(shape, array.dtype, array.order)
-            # Others write to it (slabs.py), and its pages would lie near them. And where each rank
-            # has a core that waits they are there sooner: all at once takes half the time or less.
-            if numa_nodes() > 1 or has_room(self.site.comm):
+            # Others write to it (slabs.py, pushes.py), and its pages would lie near them. And where
+            # each rank has a core that waits they are there sooner: all at once takes half the time
+            # or less. But if processes leave their cores can do it, each where it writes.
+            leaves_none = len(self.site.new.ranks) >= len(self.site.old.ranks)
+            if numa_nodes() > 1 or (leaves_none and has_room(self.site.comm)):
                 self.site.arena.touch(part)
         self.results[position] = part
         self.new_parts[position] = self._part(position, part)
@@ -110,17 +109,6 @@ class DistributedArrays:
             piece = self.routes.piece(position, old_rank, new_rank)
             if piece.nbytes:
                 copy_box(piece.box, self.old_parts[position], self.new_parts[position])
-
-    def read(self, old_rank: int, parts: Mapping[int, Part], copy: Copy) -> int:
-        """Copy what comes from old grid rank ``old_rank`` out of its ``parts``; returns bytes."""
-        assert self.site.new_rank is not None
-        nbytes = 0
-        for piece in self.routes.pieces(old_rank, self.site.new_rank):
-            if piece.array not in parts:
-                continue
-            copy(piece.box, parts[piece.array], self.new_parts[piece.array])
-            nbytes += piece.nbytes
-        return nbytes
 
     def exchange(self, by_message: Pairs, max_extra_bytes: int | None) -> MessageExchange:
         """The message exchange of the pairs ``by_message``, its buffers allocated.

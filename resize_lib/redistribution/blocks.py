@@ -63,6 +63,14 @@ class Part:
         strides = array.strides[:dimensions]
         return cls(address_of(array), item, strides[::-1] if transposed else strides, array)
 
+    @classmethod
+    def without_gaps(cls, address: int, item: int, shape: Sequence[int]) -> Part:
+        """A part in another process; ``shape``: outermost in memory first."""
+        strides = [item]
+        for extent in shape[:0:-1]:
+            strides.append(strides[-1] * extent)
+        return cls(address, item, tuple(strides[::-1]), NOTHING)
+
     def at(self, starts: Iterable[int]) -> int:
         """Address of the item at local indices ``starts``."""
         offset: int = sum(map(mul, starts, self.strides))

@@ -1,13 +1,13 @@
 """Copies between processes of one node: the new owner reads, straight from part to part.
 
-Arrays whose lines are taken apart are moved by ``slabs``.
+Arrays whose lines are taken apart are moved by ``slabs``; what processes write that leave says
+``pushes``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Part
 from resize_lib.redistribution.handshake import Records, Table, old_tables_of_all, prove
+from resize_lib.redistribution.pushes import Pushes
 from resize_lib.redistribution.routes import Pairs
 from resize_lib.redistribution.slabs import SlabCopies
 from resize_lib.redistribution.types import InvalidRedistributionError, Transport
@@ -34,6 +35,7 @@ class DirectCopies:
     arrays: DistributedArrays
     pairs: Pairs | None
     slabs: SlabCopies
+    pushes: Pushes | None = None
     parts: dict[int, tuple[int, Mapping[int, Part]]] = field(default_factory=dict)
     failure: Exception | None = None
 
@@ -61,6 +63,7 @@ class DirectCopies:
                 " other's memory"
             )
         found = cls(arrays, pairs, slabs)
+        found.pushes = Pushes.of(arrays, known, pairs, slabs.positions)
         # Collective, so before anything that can fail on one rank alone.
         tables = old_tables_of_all(arrays, known)
         try:
@@ -110,21 +113,27 @@ class DirectCopies:
     def run(self) -> int:
         """Copy; returns the bytes copied by this process."""
         try:
-            return self._read() + self.slabs.run()
+            pushed = self.pushes.run() if self.pushes is not None else 0
+            return pushed + self._read() + self.slabs.run()
         except Exception as error:  # whatever it is, the other ranks wait for this one
             self.failure = error
             return 0
 
     def _read(self) -> int:
-        if not self.parts:
+        site, new_rank, nbytes = self.arrays.site, self.arrays.site.new_rank, 0
+        if not self.parts or self.pushes is None or new_rank is None:
             return 0
-        site, nbytes = self.arrays.site, 0
-        first = (site.new_rank or 0) + 1  # each begins with another partner, not all with one
+        first = new_rank + 1  # each begins with another partner, not all with one
         order = sorted(self.parts, key=lambda partner: (partner - first) % site.old.grid.size)
         window = site.arena.scratch("window", self._window_bytes())
         for partner in order:
             pid, parts = self.parts[partner]
-            nbytes += self.arrays.read(partner, parts, partial(peer_memory.read_box, pid, window))
+            for piece in self.arrays.routes.pieces(partner, new_rank):
+                if piece.array not in parts:
+                    continue
+                ends = parts[piece.array], self.arrays.new_parts[piece.array]
+                written = self.pushes.covers(partner, new_rank, piece.array)
+                nbytes += peer_memory.read_box(pid, window, piece.box, *ends, long_too=not written)
         return nbytes
 
 

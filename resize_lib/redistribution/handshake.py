@@ -113,6 +113,19 @@ def read_records(records: RawBytes) -> Records:
     return known
 
 
+def one_for_each_core(known: Records, ranks: Sequence[int]) -> list[int]:
+    """Of ``ranks``, which are on one node, as many as there are cores for; the first ones."""
+    found: list[int] = []
+    left: dict[tuple[int, int], int] = {}
+    for rank in ranks:
+        first, count = known["cores"][rank].tolist()
+        room = left.get((first, count), count)
+        if room:
+            found.append(rank)
+            left[first, count] = room - 1
+    return found
+
+
 def prove(record: np.void) -> int:
     """The pid of the process whose record this is, after making sure that it is that process.
 

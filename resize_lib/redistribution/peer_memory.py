@@ -205,16 +205,30 @@ def window_bytes(part_bytes: int) -> int:
     return min(max(part_bytes, WINDOW_BYTES_MIN), WINDOW_BYTES)
 
 
-def read_box(pid: int, window: RawBytes, box: Box, source: Part, destination: Part) -> None:
-    """``blocks.copy_box`` from a part of process ``pid``; ``window``: scratch.
+def read_box(
+    pid: int,
+    window: RawBytes,
+    box: Box,
+    source: Part,
+    destination: Part,
+    *,
+    long_too: bool = True,
+) -> int:
+    """``blocks.copy_box`` from a part of process ``pid``; returns the bytes. ``window``: scratch.
+
+    ``long_too``: if not, all but what ``write_box`` writes.
 
     Raises:
         OSError: it cannot be read; some items may have been copied.
     """
+    nbytes = 0
     for runs in product(*box):
         near = _dimensions(runs, destination, old=False)
         far = _dimensions(runs, source, old=True)
         width, inner = _contiguous(source.item, far, near)
+        if width >= DIRECT_MIN and not long_too:
+            continue
+        nbytes += prod(run.items for run in runs) * source.item
         if width >= DIRECT_MIN:
             there = source.at(run.source for run in runs)
             here = destination.at(run.destination for run in runs)
@@ -224,6 +238,30 @@ def read_box(pid: int, window: RawBytes, box: Box, source: Part, destination: Pa
             continue
         for some, extent in _windows(runs, source, far, window.size):
             _by_window(pid, some, extent, source, destination, window)
+    return nbytes
+
+
+def write_box(pid: int, box: Box, source: Part, destination: Part) -> int:
+    """``blocks.copy_box`` to a part of process ``pid``; returns the bytes.
+
+    Only long stretches: what lies between short ones there is not to be written.
+
+    Raises:
+        OSError: it cannot be written; some items may have been copied.
+    """
+    nbytes = 0
+    for runs in product(*box):
+        near = _dimensions(runs, source, old=True)
+        far = _dimensions(runs, destination, old=False)
+        width, inner = _contiguous(source.item, near, far)
+        if width < DIRECT_MIN:
+            continue
+        nbytes += prod(run.items for run in runs) * source.item
+        there = destination.at(run.destination for run in runs)
+        here = source.at(run.source for run in runs)
+        for remote, local in _batches((there, here), (far[inner:], near[inner:])):
+            write(pid, remote, local, np.full(len(local), width))
+    return nbytes
 
 
 # (how many, bytes from one to the next), innermost first.

@@ -34,6 +34,7 @@ from resize_lib.redistribution.arena import whole_pages
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Array, Part, address_of, copy_box
 from resize_lib.redistribution.handshake import HOST_BYTES, LOCATIONS, Records, prove
+from resize_lib.redistribution.handshake import one_for_each_core as one_for_each_core
 from resize_lib.redistribution.routes import Leg
 from resize_lib.redistribution.runs import (
     WHOLE_STRETCHES,
@@ -52,6 +53,9 @@ SLAB_BYTES = 2 << 20  # about: a slab and the part that it gives one process sta
 SLAB_BYTES_MIN = 128 << 10  # less is not worth a second worker
 # Processes that exchange longer stretches read them one by one, straight to their place.
 SHORT_BYTES = 1024
+# So many times as long where there are more workers than new owners: those would read, or be
+# written to (pushes.py), and both costs more for each stretch than for its bytes.
+FOR_FEW = 3
 LONG_BYTES = 1024  # what is read and written of a slab should be no shorter
 PAIRS_AHEAD = 64  # of coordinates of an axis, whose runs are worked out before they are needed
 ALIGNMENT = 64
@@ -106,8 +110,10 @@ class SlabCopies:
         many = max(arrays.arrays, default=0) >= LOCATIONS
         if transport == "messages" or many or not _together(known, ranks):
             return cls(arrays, known, frozenset())
-        positions = frozenset(leg[0] for leg in arrays.legs if _taken_apart(leg, site))
-        return cls(arrays, known, positions, _workers(known, ranks) if positions else ())
+        workers = one_for_each_core(known, ranks)
+        short = _short_bytes(site, len(workers))
+        positions = frozenset(leg[0] for leg in arrays.legs if _taken_apart(leg, site, short))
+        return cls(arrays, known, positions, workers if positions else ())
 
     def has_all(self) -> bool:
         """Whether there are arrays, and all are moved this way."""
@@ -162,7 +168,7 @@ class SlabCopies:
             if form.transposed:
                 place, shape = place[::-1], shape[::-1]
             mine = rank == site.comm.rank
-            part = own[position] if mine else _without_gaps(address, item, shape)
+            part = own[position] if mine else Part.without_gaps(address, item, shape)
             found.setdefault(place[0], []).append(_End(rank, place[1:], part, mine))
         return found
 
@@ -170,10 +176,12 @@ class SlabCopies:
 def plan_ahead(arrays: DistributedArrays) -> None:
     """Work out what this rank will need if it works, while the others are not ready."""
     site = arrays.site
-    if site.comm.rank >= len(os.sched_getaffinity(0)):  # then it will hardly be asked to
+    cores = len(os.sched_getaffinity(0))
+    if site.comm.rank >= cores:  # then it will hardly be asked to
         return
+    short = _short_bytes(site, min(cores, site.comm.size))
     with suppress(Exception):  # it comes again where the other ranks hear of it
-        if not all(_taken_apart(leg, site) for leg in arrays.legs):
+        if not all(_taken_apart(leg, site, short) for leg in arrays.legs):
             _ = arrays.routes
             return
         for axis in chain.from_iterable(_runs_of(leg, site) for leg in arrays.legs):
@@ -196,7 +204,12 @@ def _together(known: Records, ranks: Sequence[int]) -> bool:
     return hosts == hosts[:HOST_BYTES] * count and free == bytes([True]) * (2 * count)
 
 
-def _taken_apart(leg: Leg, site: Site) -> bool:
+def _short_bytes(site: Site, workers: int) -> int:
+    """Stretches that are shorter are taken apart."""
+    return SHORT_BYTES * (FOR_FEW if len(site.new.ranks) < workers else 1)
+
+
+def _taken_apart(leg: Leg, site: Site, short: int) -> bool:
     """Whether an array's processes exchange short stretches, but have long ones of slabs."""
     _, old_layout, new_layout, item, form = leg
     if form.has_gaps:  # which may hold something
@@ -212,7 +225,7 @@ def _taken_apart(leg: Leg, site: Site) -> bool:
     width = item
     for before, after in zip(old[:0:-1], new[:0:-1], strict=True):
         if before != after and max(before.nprocs, after.nprocs) > 1:
-            return width * min(_stretch(before), _stretch(after)) < SHORT_BYTES
+            return width * min(_stretch(before), _stretch(after)) < short
         width *= before.n // before.nprocs
     return False
 
@@ -220,19 +233,6 @@ def _taken_apart(leg: Leg, site: Site) -> bool:
 def _stretch(axis: Axis) -> int:
     """How many indices in a row a coordinate has, about."""
     return axis.block if isinstance(axis, CyclicAxis) else axis.n // axis.nprocs
-
-
-def _workers(known: Records, ranks: Sequence[int]) -> list[int]:
-    """Of ``ranks`` that share cores as many as there are cores."""
-    found: list[int] = []
-    left: dict[tuple[int, int], int] = {}
-    for rank in ranks:
-        first, count = known["cores"][rank].tolist()
-        room = left.get((first, count), count)
-        if room:
-            found.append(rank)
-            left[first, count] = room - 1
-    return found
 
 
 def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterator[Slab]:
@@ -257,13 +257,6 @@ def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterat
         for start, stop in pairwise(edge_of(runs, edge, grain) for edge in edges):
             if start < stop:
                 yield Slab(*pair, items_between(runs, start, stop))
-
-
-def _without_gaps(address: int, item: int, shape: Sequence[int]) -> Part:
-    strides = [item]
-    for extent in shape[:0:-1]:
-        strides.append(strides[-1] * extent)
-    return Part(address, item, tuple(strides[::-1]), NOTHING)
 
 
 @dataclass(slots=True)

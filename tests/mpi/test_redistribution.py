@@ -33,6 +33,11 @@ def test_arrays_read_from_neighbours_arrive_bit_by_bit(ranks: int) -> None:
     tell("direct_moves", ranks, seed=ranks, at_least=25)
 
 
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6, 7])
+def test_arrays_written_by_those_that_leave_arrive_bit_by_bit(ranks: int) -> None:
+    tell("pushed_moves", ranks, seed=ranks, at_least=25)
+
+
 @pytest.mark.parametrize("ranks", [2, 3, 4, 6])
 def test_arrays_moved_in_slabs_arrive_bit_by_bit(ranks: int) -> None:
     tell("slab_moves", ranks, seed=ranks, at_least=25)
@@ -90,6 +95,10 @@ def test_a_lost_piece_is_noticed_by_every_rank() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_what_cannot_be_read_from_a_neighbour_goes_by_message(seed: int) -> None:
     tell("a_neighbours_memory_out_of_reach", 3, seed=seed)
+
+
+def test_who_leaves_and_cannot_write_sends_a_message_after_all() -> None:
+    tell("who_leaves_cannot_write", 3, at_least=2)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

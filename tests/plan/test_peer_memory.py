@@ -16,7 +16,7 @@ from harness.examples import examples
 from resize_lib.descriptors import BlockCyclic, Distributed, ProcessGrid
 from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.blocks import NOTHING, Part, address_of, copy_box
-from resize_lib.redistribution.runs import Box, axis_runs
+from resize_lib.redistribution.runs import Box, axis_runs, items_in
 from tests.plan.layouts import (
     block_cyclic,
     cartesian,
@@ -39,6 +39,7 @@ def strided(values: Any, data: st.DataObject) -> Any:
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_what_is_read_is_what_a_copy_gives(data: st.DataObject) -> None:
+    """Also where one side writes what is long, and the other reads the rest."""
     draw = data.draw
     old_grid, new_grid = draw(grids(3)), draw(grids(3))
     m, n = draw(st.integers(1, 40)), draw(st.integers(1, 40))
@@ -79,7 +80,11 @@ def test_what_is_read_is_what_a_copy_gives(data: st.DataObject) -> None:
         patch.setattr(peer_memory, "CALL_BYTES_MAX", draw(st.sampled_from([3, 50, 1 << 30])))
         scratch = np.empty(max(window, seen.item), np.uint8)
         far = Part(seen.address, seen.item, seen.strides, NOTHING)
-        peer_memory.read_box(os.getpid(), scratch, box, far, there)
+        me, written, writes = os.getpid(), 0, draw(st.booleans())
+        if writes:
+            written = peer_memory.write_box(me, box, seen, there)
+        nbytes = peer_memory.read_box(me, scratch, box, far, there, long_too=not writes)
+        assert written + nbytes == items_in(box) * seen.item
     assert read.tobytes("C") == copied.tobytes("C")  # bit by bit: there are NaNs
 
 

@@ -131,6 +131,20 @@ def test_no_more_ranks_work_than_there_are_cores(
     assert choice(BlockCyclic(600, 600, 32, 32), ONE, ROWS, told).workers == workers
 
 
+@pytest.mark.parametrize(
+    ("rows", "cores", "chosen"),
+    [(127, 1, True), (128, 1, False), (128, 2, True), (383, 8, True), (384, 8, False)],
+)
+def test_few_new_owners_leave_longer_stretches_to_all(rows: int, cores: int, chosen: bool) -> None:
+    layout, told = BlockCyclic(3000, 600, rows, 32), records(4, cores=4 * [(0, cores)])
+    places = Placement.leading(ROWS), Placement.leading(ONE)
+    site = Site(MPI.COMM_SELF, *places, 3, None, Arena())
+    local = np.zeros(layout.local_shape(ROWS, 3), order="F")
+    arrays = DistributedArrays(site, {0: MovingArray("A", layout, "f8", local, order="F")})
+    arrays.prepare()
+    assert bool(SlabCopies.of(arrays, told, "auto").positions) == chosen
+
+
 def test_ranks_that_cannot_reach_each_others_memory_have_no_slabs() -> None:
     layout, cores = BlockCyclic(600, 600, 32, 32), 4 * [(0, 4)]
     for what in ("readable", "contiguous"):

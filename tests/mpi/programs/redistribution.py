@@ -54,6 +54,7 @@ from resize_lib.redistribution import (
     messages,
     peer_memory,
     plan_redistribution,
+    pushes,
     redistribute,
     routes,
     slabs,
@@ -251,19 +252,28 @@ def moves_of(copies: Any, seed: int) -> int:
     return checked
 
 
+def pushed_moves(seed: int) -> int:
+    """The same, and who leaves writes, whatever is long enough; with odd seeds every second one."""
+    slabs.SHORT_BYTES = 0
+    peer_memory.DIRECT_MIN = (1, 24, 64)[seed % 3]
+    peer_memory.STRETCHES_MAX, peer_memory.CALL_BYTES_MAX = 3, 100
+    pushes.one_for_each_core = lambda known, ranks: list(ranks)[:: 1 + seed % 2]
+    return moves_of(pushes.Pushes, seed)
+
+
 def slab_moves(seed: int) -> int:
     """The same in slabs wherever an array has lines; with odd seeds all ranks work."""
     slabs.SHORT_BYTES, slabs.LONG_BYTES = 1 << 20, 0
     slabs.SLAB_BYTES, slabs.SLAB_BYTES_MIN = 1 << 12, 200
     if seed % 2:
-        slabs._workers = lambda known, ranks: list(ranks)
+        slabs.one_for_each_core = lambda known, ranks: list(ranks)
     return moves_of(slabs.SlabCopies, seed)
 
 
 def given_up_while_written_to(_seed: int) -> int:
     """Who gives a resize up, as a rank was lost, is written to where nothing else lies by then."""
     slabs.SHORT_BYTES, slabs.LONG_BYTES, slabs.SLAB_BYTES_MIN = 1 << 20, 0, 64
-    slabs._workers = lambda known, ranks: list(ranks[::-1])  # each writes the other's part
+    slabs.one_for_each_core = lambda known, ranks: list(ranks[::-1])  # each writes the other's part
     arena, wait = Arena(), waiting.wait_all
     old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, 2), (2, 1)))
     layout = BlockCyclic(64, 64, 4, 4)
@@ -561,7 +571,7 @@ def a_neighbours_memory_out_of_reach(seed: int) -> int:
     seed 1: it learns that only when it has read some of it; 2: when it has written a slab.
     """
     slabs.SHORT_BYTES, slabs.LONG_BYTES, slabs.SLAB_BYTES_MIN = (seed == 2) << 20, 0, 64
-    slabs._workers = lambda known, ranks: list(ranks[::-1])  # nobody has its own
+    slabs.one_for_each_core = lambda known, ranks: list(ranks[::-1])  # nobody has its own
     arena, size, checked = Arena(), WORLD.size, 0
     old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (size, 1)))
     layout = BlockCyclic(53, 41, 3, 4)
@@ -576,9 +586,9 @@ def a_neighbours_memory_out_of_reach(seed: int) -> int:
     assert peer_memory.permitted()  # before anything is replaced
     reachable, calls = getattr(peer_memory, name), []
 
-    def second_fails(*told: Any) -> None:
+    def second_fails(*told: Any, **more: Any) -> Any:
         calls.append(told)
-        (out_of_reach if len(calls) > 1 else reachable)(*told)
+        return (out_of_reach if len(calls) > 1 else reachable)(*told, **more)
 
     if WORLD.rank == size - 1:
         setattr(peer_memory, name, second_fails if seed == 2 else out_of_reach)
@@ -594,6 +604,35 @@ def a_neighbours_memory_out_of_reach(seed: int) -> int:
     return checked
 
 
+def who_leaves_cannot_write(_seed: int) -> int:
+    """The last rank writes some of what it has, and then cannot: all goes by message after all."""
+    slabs.SHORT_BYTES, peer_memory.DIRECT_MIN, peer_memory.BATCH = 0, 8, 4
+    pushes.one_for_each_core = lambda known, ranks: list(ranks)
+    arena, size, checked = Arena(), WORLD.size, 0
+    old, new = (Placement.leading(ProcessGrid(*grid)) for grid in ((1, size), (1, 1)))
+    layout = BlockCyclic(53, 41, 3, 4)
+    whole = content(layout.shape, np.dtype("f8"), 1)
+    local = arena.empty(layout.local_shape(old.grid, WORLD.rank), "f8")
+    local[...] = local_part(whole, layout, old.grid, WORLD.rank)
+    array = MovingArray("A", layout, "f8", local)
+    assert peer_memory.permitted()  # before anything is replaced
+    write, calls = peer_memory.write, []
+
+    def second_fails(*told: Any) -> None:
+        calls.append(told)
+        (out_of_reach if len(calls) > 1 else write)(*told)
+
+    for number in (1, 2):
+        fails = number == 1 and WORLD.rank == size - 1
+        setattr(peer_memory, "write", second_fails if fails else write)  # noqa: B010
+        done = redistribute(WORLD, [array], old, new, arena=arena, checksums=True)
+        assert done.direct == (number == 2)
+        if number == 2:
+            assert bool(done.bytes_copied) == (WORLD.rank > 0), "who leaves writes it all"
+        checked += check(done.arrays[0], whole if WORLD.rank == 0 else None, number)
+    return checked
+
+
 def a_worker_fails(_seed: int) -> int:
     """For a reason that nobody has thought of, while the others wait: by message after all.
 
@@ -601,7 +640,7 @@ def a_worker_fails(_seed: int) -> int:
     """
     slabs.SHORT_BYTES, slabs.LONG_BYTES = 1 << 20, 0
     arena, size, checked = Arena(), WORLD.size, 0
-    slabs._workers = lambda known, ranks: [size - 1]
+    slabs.one_for_each_core = lambda known, ranks: [size - 1]
 
     def fail(*_told: object) -> Never:
         raise ZeroDivisionError
