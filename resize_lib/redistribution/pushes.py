@@ -45,7 +45,8 @@ class Pushes:
         core for itself."""
         site = arrays.site
         found = cls(arrays, known, np.zeros_like(near), but)
-        leaving = [rank for rank in site.old.ranks if rank not in site.new.ranks]
+        stay = frozenset(site.new.ranks)
+        leaving = {rank: row for row, rank in enumerate(site.old.ranks) if rank not in stay}
         # More arrays do not tell where their new parts are; parts with gaps may hold more.
         if not leaving or max(arrays.arrays) >= LOCATIONS or not arrays.contiguous:
             return found
@@ -55,7 +56,7 @@ class Pushes:
             here = [r for r in (*site.new.ranks, *leaving) if hosts[r].tobytes() == host]
             for rank in one_for_each_core(known, here):
                 if rank in leaving:
-                    row = site.old.ranks.index(rank)
+                    row = leaving[rank]
                     found.pairs[row] = near[row] & writable
         return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.commands import ROOT
+from harness.commands import ROOT, default_interrupts
 from tests.lab.conftest import left
 from tests.lab.machines import VENV, Lab
 
@@ -147,7 +147,7 @@ def test_an_interrupted_start_leaves_nothing(machines: Lab) -> None:
     slow.chmod(0o755)
     write_hosts(machines, python=str(slow))
     words, env = machines.words("alpha", "exec dq up --cluster hosts.toml --detach")
-    began = subprocess.Popen(words, env=env, stderr=subprocess.PIPE)
+    began = subprocess.Popen(words, env=env, stderr=subprocess.PIPE, preexec_fn=default_interrupts)
     until(lambda: "agent run" in str(machines.processes("beta")), "beta has no agent")
     pid = machines.ok("alpha", "pgrep -f 'dq up'", root=True).split()[0]
     machines.ok("alpha", f"kill -INT {pid}", root=True)
