@@ -4,9 +4,10 @@ The kernel counts for how long each core was busy. What the descendants of agent
 the keepers of jobs have used is taken off; the rest is the background load, in processors. A job
 that was slowed by it cannot see that it has gone (docs/scheduling.md, "Background load").
 
-Measured are the cores that this agent may use. A step counts once two measurements in a row show
-it: a process that ends between two of them takes what it has used since the first with it, unless
-its parent asks for its end.
+In a container the other processes of the machine, of other agents among them, cannot be seen:
+nothing is measured there. Measured are the cores that this agent may use. A step counts once two
+measurements in a row show it: a process that ends between two of them takes what it has used since
+the first with it, unless its parent asks for its end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from dq_client.home import Home, machine
 
 STEP = 0.5  # processors: as the server's (dq_server/core/model/background.py)
 EVERY_S = 2.0
-PROCESSES_EVERY_S = 60.0  # looks for other agents: a home may be shared, and have a thousand
+# Looks for other agents: a home may be shared by a thousand machines. Few are looked for each time.
+PROCESSES_EVERY_S, FEW = 60.0, 16
+ALL_PROCESSES = "pid:[4026531836]"  # the kernel's first namespace (PROC_PID_INIT_INO)
 SHARE = 1 / 500  # of this agent's time, at most: to look through 300 processes takes 10 ms
 
 
@@ -59,7 +62,7 @@ class BackgroundLoad:
         """
         if now < self._next_s:
             return self.told
-        if now >= self._others_s + PROCESSES_EVERY_S:
+        if len(self._others) <= FEW or now >= self._others_s + PROCESSES_EVERY_S:
             self._others, self._others_s = processes_of(self.home), now
         began_s = time.perf_counter()
         at, before = self.measure({os.getpid(), *self._others, *keepers}), self._before
@@ -80,6 +83,14 @@ class BackgroundLoad:
         if self._step * before > 0:  # twice, in one direction: the smaller step is certain
             self.told = round(self.told + min(step, before, key=abs), 1)
             self._step = 0.0
+
+
+def sees_all() -> bool:
+    """Whether all processes of the machine can be seen from here."""
+    try:
+        return os.readlink("/proc/self/ns/pid") == ALL_PROCESSES  # noqa: PTH115 - no path: a label
+    except OSError:
+        return False
 
 
 def used(roots: Iterable[int]) -> Used:

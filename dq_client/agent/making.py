@@ -10,7 +10,7 @@ from dq_client.agent import tree
 from dq_client.agent.agent import Agent
 from dq_client.agent.allegiance import allegiance_of
 from dq_client.agent.applications import Applications, Launcher
-from dq_client.agent.background import BackgroundLoad
+from dq_client.agent.background import BackgroundLoad, sees_all
 from dq_client.agent.beats import phase_of
 from dq_client.agent.context import Context
 from dq_client.agent.copies import CopyKeeper
@@ -91,6 +91,6 @@ def make_agent(
         phase=phase_of(name),
         leave_within_s=leave_within_s,
         each_beat=each_beat,
-        background=BackgroundLoad(home) if alone else None,
+        background=BackgroundLoad(home) if alone and sees_all() else None,
         machine=adopts,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dq_client.agent.background import sees_all
 from harness.bench import until
 from harness.live import Live
 
@@ -77,6 +78,7 @@ def disturbed(core: int, by: int = 4) -> Iterator[None]:
 
 
 @pytest.mark.alone
+@pytest.mark.skipif(not sees_all(), reason="other processes cannot be seen from a container")
 @pytest.mark.timeout(400)
 def test_a_job_hears_that_others_compute_no_more(live: Live, tmp_path: Path) -> None:
     """Its own times on 2 are the same all the time, and it tries nothing for having waited."""
