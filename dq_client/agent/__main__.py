@@ -89,7 +89,7 @@ def run_in_fleet(home: Home, name: str, fleet: Fleet) -> int:
         os.dup2(err.fileno(), 2)
     try:
         slowed = None if fleet.slowed is None else of_node(home, name, fleet.slowed)
-        alone = len(fleet.agents) == 1 and not fleet.in_namespaces
+        alone = len(fleet.agents) == 1
         serve(home, name, fleet.agents[name], fleet.interface, slowed, alone=alone)
     except BaseException as e:
         logging.getLogger("dq.agent").exception("agent %s ends", name)
@@ -171,7 +171,7 @@ def serve(
         heartbeat_s=found.heartbeat_s,
         leave_within_s=leave_within_s,
         each_beat=slowed.each_beat if slowed is not None else lambda: None,
-        alone=alone and inside is None,
+        alone=alone,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.leave())

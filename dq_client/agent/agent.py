@@ -70,7 +70,7 @@ class Agent:
     wake: socket.socket | None = None  # readable after a signal: a child may have ended
     heartbeat_s: float = 2.0
     each_beat: Callable[[], object] = field(default=lambda: None)
-    background: BackgroundLoad | None = None  # None: not known here, emulated nodes share a machine
+    background: BackgroundLoad | None = None  # None: it cannot be measured here
     phase: float = 1.0  # when in the period its heartbeats are sent; 1: as it is welcomed
     leave_within_s: float = LEAVE_WITHIN_S
     life: str = field(default_factory=lambda: os.urandom(8).hex())

@@ -222,22 +222,16 @@ def read_box(
         OSError: it cannot be read; some items may have been copied.
     """
     nbytes = 0
-    for runs in product(*box):
-        near = _dimensions(runs, destination, old=False)
-        far = _dimensions(runs, source, old=True)
-        width, inner = _contiguous(source.item, far, near)
-        if width >= DIRECT_MIN and not long_too:
+    for some in _shared(box, source, destination):
+        if some.is_long and not long_too:
             continue
-        nbytes += prod(run.items for run in runs) * source.item
-        if width >= DIRECT_MIN:
-            there = source.at(run.source for run in runs)
-            here = destination.at(run.destination for run in runs)
-            batches = _batches((there, here), (far[inner:], near[inner:]))
-            for remote, local in batches:
-                _read_together(pid, remote, local, width, window)
+        nbytes += some.nbytes
+        if some.is_long:
+            for remote, local in some.batches():
+                _read_together(pid, remote, local, some.width, window)
             continue
-        for some, extent in _windows(runs, source, far, window.size):
-            _by_window(pid, some, extent, source, destination, window)
+        for runs, extent in _windows(some.runs, source, some.old, window.size):
+            _by_window(pid, runs, extent, source, destination, window)
     return nbytes
 
 
@@ -250,22 +244,53 @@ def write_box(pid: int, box: Box, source: Part, destination: Part) -> int:
         OSError: it cannot be written; some items may have been copied.
     """
     nbytes = 0
-    for runs in product(*box):
-        near = _dimensions(runs, source, old=True)
-        far = _dimensions(runs, destination, old=False)
-        width, inner = _contiguous(source.item, near, far)
-        if width < DIRECT_MIN:
-            continue
-        nbytes += prod(run.items for run in runs) * source.item
-        there = destination.at(run.destination for run in runs)
-        here = source.at(run.source for run in runs)
-        for remote, local in _batches((there, here), (far[inner:], near[inner:])):
-            write(pid, remote, local, np.full(len(local), width))
+    for some in _shared(box, source, destination):
+        if some.is_long:
+            nbytes += some.nbytes
+            for local, remote in some.batches():
+                write(pid, remote, local, np.full(len(local), some.width))
     return nbytes
 
 
 # (how many, bytes from one to the next), innermost first.
 Dimensions: TypeAlias = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The product of one run per axis, as it lies in the old and in the new part."""
+
+    runs: Sequence[Run]
+    ends: tuple[Part, Part]
+    old: Dimensions
+    new: Dimensions
+    width: int  # bytes of its stretches
+    inner: int  # how many dimensions a stretch has
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its stretches are too long for a window."""
+        return self.width >= DIRECT_MIN
+
+    @property
+    def nbytes(self) -> int:
+        """All of it."""
+        return prod(run.items for run in self.runs) * self.ends[0].item
+
+    def batches(self) -> Iterator[tuple[Addresses, Addresses]]:
+        """Where the stretches begin, in the old and in the new part."""
+        first = (
+            self.ends[0].at(run.source for run in self.runs),
+            self.ends[1].at(run.destination for run in self.runs),
+        )
+        return _batches(first, (self.old[self.inner :], self.new[self.inner :]))
+
+
+def _shared(box: Box, source: Part, destination: Part) -> Iterator[_Shared]:
+    for runs in product(*box):
+        old = _dimensions(runs, source, old=True)
+        new = _dimensions(runs, destination, old=False)
+        yield _Shared(runs, (source, destination), old, new, *_contiguous(source.item, old, new))
 
 
 def _dimensions(runs: Sequence[Run], part: Part, *, old: bool) -> Dimensions:
