@@ -48,6 +48,8 @@ USUAL = Pace(yields_s=0.1e-3, fraction=1 / 64, sleep_s_min=20e-6)
 ROOMY = Pace(yields_s=2e-3, fraction=1 / 64, sleep_s_min=20e-6)
 # More ranks than cores, and nobody waits for this one: a look takes 10 µs, which the others lack.
 CROWDED = Pace(yields_s=0.0, fraction=1 / 16, sleep_s_min=0.2e-3, gives_way=True)
+# The same, where it will be woken up (doorbell.py).
+TOLD = Pace(yields_s=0.0, fraction=0.0, sleep_s_min=SLEEP_S_MAX, gives_way=True)
 
 _look: Callable[[], None] | None = None  # of `watched`
 
@@ -88,17 +90,21 @@ def look_for_losses() -> None:
         _look()
 
 
-def wait_until(test: Callable[[], T], pace: Pace = USUAL) -> T:
+def wait_until(
+    test: Callable[[], T], pace: Pace = USUAL, sleep: Callable[[float], None] | None = None
+) -> T:
     """Call ``test`` until it returns something true, and return that; asleep in between.
+
+    ``sleep``: how, for so many seconds at most (``Doorbell.sleeper``).
 
     Raises:
         RankLost: where waits are `watched`; what was begun stays begun, in MPI too.
     """
     with _giving_way() if pace.gives_way else nullcontext():
-        return _wait_until(test, pace)
+        return _wait_until(test, pace, sleep or time.sleep)
 
 
-def _wait_until(test: Callable[[], T], pace: Pace) -> T:
+def _wait_until(test: Callable[[], T], pace: Pace, sleep: Callable[[float], None]) -> T:
     began_s = time.perf_counter()
     look_s = LOOK_EVERY_S
     while not (found := test()):
@@ -109,7 +115,7 @@ def _wait_until(test: Callable[[], T], pace: Pace) -> T:
         if _look is not None and waited_s >= look_s:
             look_s = waited_s + LOOK_EVERY_S
             _look()
-        time.sleep(min(max(waited_s * pace.fraction, pace.sleep_s_min), SLEEP_S_MAX))
+        sleep(min(max(waited_s * pace.fraction, pace.sleep_s_min), SLEEP_S_MAX))
     return found
 
 
@@ -133,11 +139,23 @@ def _scheduled_as(policy: int) -> bool:
     return False
 
 
-def wait_all(requests: Sequence[MPI.Request], pace: Pace = USUAL) -> None:
+def wait_all(
+    requests: Sequence[MPI.Request],
+    pace: Pace = USUAL,
+    sleep: Callable[[float], None] | None = None,
+) -> None:
     """Complete every request."""
-    pending = list(requests)
-    if pending:
-        wait_until(lambda: MPI.Request.Testall(pending), pace)
+    pending = [request for request in requests if request != MPI.REQUEST_NULL]
+    left = len(pending)
+
+    def all_done() -> bool:
+        # A test takes in one message, whatever has come: so again, until none is left.
+        nonlocal left
+        while left and (done := MPI.Request.Testsome(pending)):
+            left -= len(done)
+        return not left
+
+    wait_until(all_done, pace, sleep)
 
 
 def idle_wait(request: MPI.Request) -> None:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from resize_lib.emulation.link import Link
 from resize_lib.emulation.pacing import arrival_s
-from resize_lib.waiting import idle_barrier, idle_bcast, wait_until
+from resize_lib.waiting import idle_barrier, idle_bcast, wait_all, wait_until
 
 RING = 128  # messages a sender may be ahead of a receiver
 CHANNELS = 4  # the job's communicator, its rows, its columns, one more
@@ -238,7 +238,7 @@ class ShapedComm(MPI.Intracomm):
 
     def _finish(self, requests: list[MPI.Request]) -> None:
         used_s = time.thread_time()
-        wait_until(lambda: MPI.Request.Testall(requests))
+        wait_all(requests)
         sleep_until(arrival_s(requests))
         self.state.exclude(time.thread_time() - used_s)
 

@@ -10,6 +10,7 @@ import numpy as np
 from mpi4py import MPI
 
 from resize_lib.descriptors import DescriptorError
+from resize_lib.doorbell import NAME_BYTES, doorbell
 from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.redistribution.types import (
     CorruptDataError,
@@ -19,7 +20,7 @@ from resize_lib.redistribution.types import (
     OutOfMemoryError,
     RedistributionError,
 )
-from resize_lib.waiting import CROWDED, ROOMY, USUAL, has_room, wait_all
+from resize_lib.waiting import CROWDED, ROOMY, TOLD, USUAL, has_room, wait_all
 
 # An exception type travels as its index in this list. Where ranks fail for different reasons the
 # type of the first of them is raised.
@@ -36,6 +37,7 @@ TAG = 7302  # of this communicator, which has only the redistribution's messages
 # to so many ranks, rank 0 collects and tells all (docs/redistribution.md, "Waiting").
 BY_FIRST_MAX = 32
 DIGEST_BYTES = 16
+HEAD_BYTES = 1 + DIGEST_BYTES + NAME_BYTES  # kind, digest, doorbell: before what else is told
 NO_ERROR, NOT_FINE = 255, 254  # the worst kind is the least
 OVER = 253  # as the only byte of an answer
 
@@ -77,9 +79,17 @@ def _collect(
     return records
 
 
-def _tell(comm: MPI.Intracomm, what: RawBytes, ranks: Iterable[int]) -> None:
-    """On rank 0: answer these ranks."""
-    wait_all([comm.Isend([what, MPI.BYTE], dest=k, tag=TAG) for k in ranks])
+def _tell(
+    comm: MPI.Intracomm,
+    what: RawBytes,
+    ranks: Collection[int],
+    records: RawBytes | None = None,
+) -> None:
+    """On rank 0: answer these ranks; ``records``, if any, say how to wake them up."""
+    sent = [comm.Isend([what, MPI.BYTE], dest=k, tag=TAG) for k in ranks]
+    if records is not None:
+        doorbell().ring(records[k, HEAD_BYTES - NAME_BYTES : HEAD_BYTES].tobytes() for k in ranks)
+    wait_all(sent)
 
 
 def _hear(
@@ -87,24 +97,37 @@ def _hear(
     record: RawBytes,
     size: int,
     meanwhile: Callable[[], None] | None = None,
+    *,
+    rings: bool = False,
 ) -> RawBytes:
-    """On the others: send a record to rank 0; its answer, of at most ``size`` bytes."""
+    """On the others: send a record to rank 0; its answer, of at most ``size`` bytes.
+
+    ``rings``: rank 0 can ring.
+    """
     answer = np.empty(size, dtype=np.uint8)
     sent = comm.Isend([record, MPI.BYTE], dest=0, tag=TAG)
     received = comm.Irecv([answer, MPI.BYTE], source=0, tag=TAG)
     if meanwhile is not None:
         meanwhile()
-    wait_all([sent, received], ROOMY if has_room(comm) else CROWDED)
+    if has_room(comm):
+        pace = ROOMY
+    elif rings and doorbell().heard:
+        pace = TOLD
+    else:
+        pace = CROWDED
+    wait_all([sent, received], pace, doorbell().sleeper() if rings else None)
     return answer
 
 
-def _worst(comm: MPI.Intracomm, kind: int, ranks: Sequence[int]) -> int:
-    """The worst kind of rank 0 and ``ranks``; collective over them."""
+def _worst(
+    comm: MPI.Intracomm, kind: int, ranks: Sequence[int], records: RawBytes | None = None
+) -> int:
+    """The worst kind of rank 0 and ``ranks``; collective over them. ``records`` as in ``_tell``."""
     record = np.array([kind], dtype=np.uint8)
     if comm.rank:
-        return int(_hear(comm, record, 1)[0])
+        return int(_hear(comm, record, 1, rings=records is not None)[0])
     worst = _collect(comm, record, ranks).min(axis=0)
-    _tell(comm, worst, ranks)
+    _tell(comm, worst, ranks, records)
     return int(worst[0])
 
 
@@ -119,13 +142,13 @@ class Rest:
     choose: Callable[[RawBytes], Collection[int]]
     ranks: Collection[int] = ()
     over: bool = False  # this rank has rested, and all is done
-    _untold: RawBytes | None = None  # on rank 0: what those that rest have not heard
+    _records: RawBytes | None = None  # what those that rest have not heard
 
     def begin(self, comm: MPI.Intracomm, records: RawBytes) -> None:
         """Find out who rests."""
-        resting = self.choose(records[:, 1 + DIGEST_BYTES :])
+        resting = self.choose(records[:, HEAD_BYTES:])
         if comm.size <= BY_FIRST_MAX:  # with more it is not rank 0 that tells
-            self.ranks, self._untold = resting, records
+            self.ranks, self._records = resting, records
 
     def end(self, comm: MPI.Intracomm, *, fine: bool) -> bool:
         """Whether all that are awake are ``fine``; collective over them.
@@ -133,10 +156,12 @@ class Rest:
         If so those that rest are told that all is over; if not they hear what they have missed.
         """
         awake = [k for k in range(1, comm.size) if k not in self.ranks]
-        all_fine = _worst(comm, NO_ERROR if fine else NOT_FINE, awake) == NO_ERROR
+        records = self._records
+        all_fine = _worst(comm, NO_ERROR if fine else NOT_FINE, awake, records) == NO_ERROR
         if comm.rank == 0:
-            assert self._untold is not None
-            _tell(comm, np.array([OVER], np.uint8) if all_fine else self._untold, self.ranks)
+            assert records is not None
+            answer = np.array([OVER], np.uint8) if all_fine else records
+            _tell(comm, answer, self.ranks, records)
         return all_fine
 
 
@@ -173,12 +198,14 @@ def agree(
     # Only a digest of the statement travels: its text, which may be long and differ in length, is
     # gathered in the rare case that two digests differ.
     digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
-    record = np.frombuffer(bytes([_kind_of(error)]) + digest + extra, dtype=np.uint8)
+    head = bytes([_kind_of(error)]) + digest + doorbell().name
+    record = np.frombuffer(head + extra, dtype=np.uint8)
     shape = comm.size, record.size
     if comm.size > BY_FIRST_MAX:
         records = gather_records(comm, record)
     elif comm.rank:
-        records = _hear(comm, record, comm.size * record.size, meanwhile).reshape(shape)
+        records = _hear(comm, record, comm.size * record.size, meanwhile, rings=True)
+        records = records.reshape(shape)
         if rest is not None and records[0, 0] == OVER:
             rest.over = True
             return records[:0]
@@ -192,12 +219,13 @@ def agree(
         rest.begin(comm, records)
     if comm.rank == 0 and comm.size <= BY_FIRST_MAX:
         resting = () if rest is None else rest.ranks
-        _tell(comm, records, (k for k in range(1, comm.size) if k not in resting))
+        told = [k for k in range(1, comm.size) if k not in resting]
+        _tell(comm, records, told, records)
     if not no_error:
         _raise_reasons(comm, records[:, 0], error)
     if not same:
         _raise_mismatch(comm, statement)
-    return records[:, 1 + DIGEST_BYTES :]
+    return records[:, HEAD_BYTES:]
 
 
 def agree_to_go_on(comm: MPI.Intracomm, error: Exception | None, *, fine: bool = True) -> bool:

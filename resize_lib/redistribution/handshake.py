@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,11 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from resize_lib.doorbell import doorbell
 from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.agreement import gather_records
 from resize_lib.redistribution.arena import numa_nodes
 from resize_lib.redistribution.arrays import DistributedArrays
-from resize_lib.redistribution.blocks import Array, RawBytes, address_of
+from resize_lib.redistribution.blocks import RawBytes
 
 HOST_BYTES = 16
 # Locations of so many arrays fit into the record: few enough that it stays below a kilobyte. Where
@@ -47,6 +49,11 @@ RECORD = np.dtype(
         ("cores", "<i4", (2,)),  # that it may run on: the first, and how many
     ]
 )
+# The same, to be written.
+_location = struct.Struct(f"<{1 + AXES}q")
+_head = struct.Struct(f"<{HOST_BYTES}sq{peer_memory.TOKEN_BYTES}sq??")
+_tail = struct.Struct(f"<{LOCATIONS}q2i")
+NOWHERE = bytes(_location.size)
 Table = NDArray[np.void]  # of LOCATION, one row per array
 Records = NDArray[np.void]  # of RECORD, one row per rank
 
@@ -68,43 +75,44 @@ def know_this_process() -> None:
     host_key()
     peer_memory.permitted()
     numa_nodes()
+    doorbell()
 
 
-def table_of(parts: Sequence[Array | None]) -> Table | None:
-    """Where others find ``parts`` (None: this rank has none); None if one has too many axes."""
-    table = np.zeros(len(parts), dtype=LOCATION)
-    for row, part in enumerate(parts):
-        if part is not None and part.size:
-            if part.ndim > AXES:
+def old_table(arrays: DistributedArrays) -> bytes | None:
+    """Where others find this rank's old parts (LOCATION each); None if one has too many axes."""
+    found = [NOWHERE] * (max(arrays.arrays, default=-1) + 1)
+    for position, part in arrays.old_parts.items():
+        array = part.keeper
+        if array.size:
+            if array.ndim > AXES:
                 return None
-            table[row] = (address_of(part), (*part.strides, *[0] * AXES)[:AXES])
-    return table
-
-
-def old_table(arrays: DistributedArrays) -> Table | None:
-    """Where others find this rank's old parts; None if one has too many axes."""
-    parts, count = arrays.old_parts, max(arrays.arrays, default=-1) + 1
-    return table_of([parts[k].keeper if k in parts else None for k in range(count)])
+            strides = array.strides + (0,) * (AXES - array.ndim)
+            found[position] = _location.pack(part.address, *strides)
+    return b"".join(found)
 
 
 def record_of(arrays: DistributedArrays | None) -> bytes:
-    """This rank's record; ``arrays`` is None if preparing them failed."""
-    record = np.zeros((), dtype=RECORD)
-    record["host"] = np.void(host_key())
-    record["pid"] = os.getpid()
-    cores = os.sched_getaffinity(0)
-    record["cores"] = min(cores), len(cores)
-    record["token"], record["token_at"] = peer_memory.token().tobytes(), peer_memory.token_at()
+    """This rank's record (RECORD); ``arrays`` is None if preparing them failed.
+
+    Without numpy: where many ranks share a core nothing is in its cache, and what does much takes
+    its time.
+    """
+    table, readable, contiguous, new = None, False, False, [0] * LOCATIONS
     if arrays is not None:
-        record["contiguous"] = arrays.contiguous
-        table = old_table(arrays)
-        if table is not None:
-            record["readable"] = peer_memory.permitted()
-            record["old"][: len(table)] = table[:LOCATIONS]
+        table, contiguous = old_table(arrays), arrays.contiguous
+        readable = table is not None and peer_memory.permitted()
         for position, part in arrays.new_parts.items():
             if position < LOCATIONS and part.keeper.size:
-                record["new"][position] = part.address
-    return record.tobytes()
+                new[position] = part.address
+    token, pid = peer_memory.token(), os.getpid()
+    cores = os.sched_getaffinity(0)
+    return b"".join(
+        (
+            _head.pack(host_key(), pid, token, peer_memory.token_at(), readable, contiguous),
+            (table or b"")[: len(NOWHERE) * LOCATIONS].ljust(len(NOWHERE) * LOCATIONS, b"\0"),
+            _tail.pack(*new, min(cores), len(cores)),
+        )
+    )
 
 
 def read_records(records: RawBytes) -> Records:
@@ -144,7 +152,7 @@ def old_tables_of_all(arrays: DistributedArrays, known: Records) -> Sequence[Tab
         return list(told)
     table = old_table(arrays)
     if table is None:  # then no rank reads this rank's parts
-        table = np.zeros(max(arrays.arrays) + 1, dtype=LOCATION)
-    raw = np.frombuffer(table.tobytes(), dtype=np.uint8)
+        table = NOWHERE * (max(arrays.arrays) + 1)
+    raw = np.frombuffer(table, dtype=np.uint8)
     records = gather_records(arrays.site.comm, raw)
     return [np.frombuffer(row.tobytes(), dtype=LOCATION) for row in records]

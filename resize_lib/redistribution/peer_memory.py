@@ -42,31 +42,37 @@ PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 # Proves that a pid is the process that told its address: in another pid namespace it is not.
-_token = np.zeros(TOKEN_BYTES, np.uint8)
+_token = ctypes.create_string_buffer(TOKEN_BYTES)
+NO_TOKEN = bytes(TOKEN_BYTES)
 
 Addresses: TypeAlias = NDArray[np.int64]
+Numbers: TypeAlias = Addresses | Sequence[int]  # where there are few, an array costs more
 # Of a process: stretches there, here, their lengths.
-Move: TypeAlias = Callable[[int, Addresses, Addresses, Addresses], None]
+Move: TypeAlias = Callable[[int, Numbers, Numbers, Numbers], None]
 Vectors: TypeAlias = NDArray[np.int64]  # a row each: struct iovec, base and length
 VECTOR_BYTES = 16
 READ, WRITE = "process_vm_readv", "process_vm_writev"
 _TwoVectors = ctypes.c_int64 * 4  # one on each side
 
 
-def token() -> RawBytes:
-    """This process's proof of identity, where it stays: another process reads it there."""
-    if not _token.any():
-        _token[:] = np.frombuffer(secrets.token_bytes(TOKEN_BYTES), np.uint8)
-    return _token
+def token() -> bytes:
+    """This process's proof of identity; it stays where it is: another process reads it there."""
+    if _token.raw == NO_TOKEN:
+        _token.raw = secrets.token_bytes(TOKEN_BYTES)
+    return _token.raw
 
 
 def token_at() -> int:
     """Where the token stands."""
-    return address_of(_token)
+    return ctypes.addressof(_token)
+
+
+def _forget_token() -> None:
+    _token.raw = NO_TOKEN
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _token.fill(0))
+    os.register_at_fork(after_in_child=_forget_token)
 
 
 def permitted() -> bool:
@@ -83,7 +89,7 @@ def _permitted(pid: int) -> bool:
     if scope > 1 or (scope == 1 and libc.prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0)):
         return False
     try:
-        check(pid, token_at(), token().tobytes())
+        check(pid, token_at(), token())
         same = np.array([token_at()]), np.array([token_at()]), np.array([TOKEN_BYTES])
         write(pid, *same)
     except OSError:
@@ -103,8 +109,8 @@ def check(pid: int, address: int, expected: bytes) -> None:
         raise OSError(f"process {pid} is not the rank that told where its data are")
 
 
-def read(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> None:
-    """Copy stretches of memory from process ``pid``; all arrays are parallel, in bytes.
+def read(pid: int, remote: Numbers, local: Numbers, lengths: Numbers) -> None:
+    """Copy stretches of memory from process ``pid``; all are parallel, in bytes.
 
     Raises:
         OSError: they cannot be read.
@@ -112,7 +118,7 @@ def read(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> N
     _move(READ, pid, remote, local, lengths)
 
 
-def write(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> None:
+def write(pid: int, remote: Numbers, local: Numbers, lengths: Numbers) -> None:
     """Copy stretches of memory to process ``pid``, as ``read``.
 
     That process must let nobody use this memory until it knows that the call has returned.
@@ -120,11 +126,12 @@ def write(pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> 
     _move(WRITE, pid, remote, local, lengths)
 
 
-def _move(call: str, pid: int, remote: Addresses, local: Addresses, lengths: Addresses) -> None:
-    total = int(lengths.sum())
-    if len(lengths) == 1 and total <= CALL_BYTES_MAX:
-        _one(call, pid, int(remote[0]), int(local[0]), total)
+def _move(call: str, pid: int, remote: Numbers, local: Numbers, lengths: Numbers) -> None:
+    if len(lengths) == 1 and lengths[0] <= CALL_BYTES_MAX:
+        _one(call, pid, int(remote[0]), int(local[0]), int(lengths[0]))
         return
+    remote, local, lengths = map(np.asarray, (remote, local, lengths))
+    total = int(lengths.sum())
     if len(lengths) <= STRETCHES_MAX and total <= CALL_BYTES_MAX:
         _call(pid, _vectors(local, lengths), _vectors(remote, lengths), total, call)
         return

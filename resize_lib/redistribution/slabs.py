@@ -21,18 +21,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, islice, pairwise
+from functools import lru_cache
+from itertools import accumulate, islice, pairwise, product
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resize_lib.descriptors import Axis, CyclicAxis
+from resize_lib.descriptors import Axis, CyclicAxis, Distributed
 from resize_lib.redistribution import peer_memory
-from resize_lib.redistribution.arena import whole_pages
+from resize_lib.redistribution.arena import PAGE_BYTES, whole_pages
 from resize_lib.redistribution.arrays import DistributedArrays
-from resize_lib.redistribution.blocks import NOTHING, Array, Part, address_of, copy_box
+from resize_lib.redistribution.blocks import NOTHING, Part, address_of, copy_box
 from resize_lib.redistribution.handshake import HOST_BYTES, LOCATIONS, Records, prove
 from resize_lib.redistribution.handshake import one_for_each_core as one_for_each_core
 from resize_lib.redistribution.routes import Leg
@@ -47,7 +47,7 @@ from resize_lib.redistribution.runs import (
     items_between,
     items_of,
 )
-from resize_lib.redistribution.types import Site, Transport
+from resize_lib.redistribution.types import Placement, Site, Transport
 
 SLAB_BYTES = 2 << 20  # about: a slab and the part that it gives one process stay in the cache
 SLAB_BYTES_MIN = 128 << 10  # less is not worth a second worker
@@ -57,12 +57,14 @@ SHORT_BYTES = 1024
 # written to (pushes.py), and both costs more for each stretch than for its bytes.
 FOR_FEW = 3
 LONG_BYTES = 1024  # what is read and written of a slab should be no shorter
-PAIRS_AHEAD = 64  # of coordinates of an axis, whose runs are worked out before they are needed
+PAIRS_AHEAD = 64  # of processes: what they share is worked out before it is needed
 ALIGNMENT = 64
 
 Places: TypeAlias = tuple[int, ...]
-# Three rows: where lines begin in a part, and where in scratch, and how many lie in a row.
-Stretches: TypeAlias = NDArray[np.int64]
+# Of a process with a part: its rank in the communicator, its coordinates, and the part's shape.
+Place: TypeAlias = tuple[int, Places, tuple[int, ...]]
+# Where lines begin in a part, where in scratch, and how many lie in a row; of each stretch.
+Stretches: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,24 @@ class _End:
     @property
     def line_bytes(self) -> int:
         return self.part.strides[0]
+
+
+@dataclass(slots=True)
+class _Partners:
+    """The processes whose parts this one reads and writes, by rank of the communicator."""
+
+    known: Records
+    pids: dict[int, int] = field(default_factory=dict)
+
+    def pid(self, rank: int) -> int:
+        """A process's pid, after making sure that it is that process.
+
+        Raises:
+            OSError: it is not, or it cannot be read.
+        """
+        if rank not in self.pids:
+            self.pids[rank] = prove(self.known[rank])
+        return self.pids[rank]
 
 
 @dataclass(slots=True)
@@ -128,49 +148,88 @@ class SlabCopies:
         """
         if self.arrays.site.comm.rank not in self.workers:
             return 0
-        proven: set[int] = set()
-        return sum(self._move(position, proven) for position in sorted(self.positions))
+        partners = _Partners(self.known)
+        return sum(self._move(position, partners) for position in sorted(self.positions))
 
-    def _move(self, position: int, proven: set[int]) -> int:
+    def _move(self, position: int, partners: _Partners) -> int:
         site = self.arrays.site
         leg = next(leg for leg in self.arrays.legs if leg[0] == position)
-        outer, *inner = _runs_of(leg, site)
-        line_bytes = prod(int(axis.extents.sum()) for axis in inner) * leg[3]
         share = self.workers.index(site.comm.rank), len(self.workers)
-        slabs = list(slabs_of(outer, line_bytes, share))
-        if not slabs:
+        plan = _plan_of(leg, site.old, site.new, share)
+        if not plan.slabs:
             return 0
-        old = self._ends(leg, old=True)
-        new = self._ends(leg, old=False)
-        others = {end.rank for side in (old, new) for end in chain(*side.values()) if not end.mine}
-        for rank in others - proven:
-            prove(self.known[rank])
-        proven |= others
-        room = max(slab.lines for slab in slabs) * line_bytes + ALIGNMENT * len(site.old.ranks)
-        memory = site.arena.scratch("slabs", whole_pages(2 * room))
-        work = _Work(tuple(inner), old, new, self.known["pid"], address_of(memory), room)
-        return sum(map(work.move, slabs))
+        old, new = self._ends(leg, plan, old=True), self._ends(leg, plan, old=False)
+        memory = site.arena.scratch("slabs", plan.scratch_bytes)
+        work = _Work(plan, old, new, partners, address_of(memory))
+        return sum(map(work.move, plan.slabs))
 
-    def _ends(self, leg: Leg, *, old: bool) -> Mapping[int, list[_End]]:
+    def _ends(self, leg: Leg, plan: _Plan, *, old: bool) -> Mapping[int, list[_End]]:
         """The processes that have a part, by their coordinate on the outermost axis."""
-        site, position, item, form = self.arrays.site, leg[0], leg[3], leg[4]
-        side, layout = (site.old, leg[1]) if old else (site.new, leg[2])
+        position, item = leg[0], leg[3]
         own = self.arrays.old_parts if old else self.arrays.new_parts
-        told = self.known["old"]["address"] if old else self.known["new"]
-        counts = [[axis.count(k) for k in range(axis.nprocs)] for axis in layout.axes(side.grid)]
+        addresses = (self.known["old"]["address"] if old else self.known["new"])[:, position]
+        told, me = addresses.tolist(), self.arrays.site.comm.rank
         found: dict[int, list[_End]] = {}
-        for grid_rank, rank in enumerate(side.ranks):
-            address = int(told[rank, position])
-            if not address:  # empty, or the new part is the old one
+        for rank, place, shape in plan.old if old else plan.new:
+            if not told[rank]:  # empty, or the new part is the old one
                 continue
-            place = layout.place(side.grid, grid_rank)
-            shape = [count[at] for count, at in zip(counts, place, strict=True)]
-            if form.transposed:
-                place, shape = place[::-1], shape[::-1]
-            mine = rank == site.comm.rank
-            part = own[position] if mine else Part.without_gaps(address, item, shape)
+            mine = rank == me
+            part = own[position] if mine else Part.without_gaps(told[rank], item, shape)
             found.setdefault(place[0], []).append(_End(rank, place[1:], part, mine))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """One worker's slabs of an array, and where parts are: rank, place, shape; as memory has them.
+
+    ``room``: bytes for the lines of one slab, on each side.
+    """
+
+    inner: tuple[AxisRuns, ...]
+    slabs: Sequence[Slab]
+    room: int
+    old: Sequence[Place]
+    new: Sequence[Place]
+    _boxes: dict[tuple[Places, Places], Box] = field(default_factory=dict)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """How much memory the work takes."""
+        return whole_pages(2 * self.room)
+
+    def shared(self, old: Places, new: Places) -> Box:
+        """What two processes share of a line; ``old``, ``new``: where, on the inner axes."""
+        box = self._boxes.get((old, new))
+        if box is None:
+            pairs = zip(self.inner, zip(old, new, strict=True), strict=True)
+            box = self._boxes[old, new] = tuple(runs.get(pair, ()) for runs, pair in pairs)
+        return box
+
+
+@lru_cache(maxsize=64)
+def _plan_of(leg: Leg, old: Placement, new: Placement, share: tuple[int, int]) -> _Plan:
+    """What one worker does: ``share`` is its number, and how many there are."""
+    _, old_layout, new_layout, item, form = leg
+    outer, *inner = _runs_of(leg, old, new)
+    line_bytes = prod(int(axis.extents.sum()) for axis in inner) * item
+    slabs = tuple(slabs_of(outer, line_bytes, share))
+    lines = max((slab.lines for slab in slabs), default=0)
+    room = lines * line_bytes + ALIGNMENT * len(old.ranks)
+    sides = (old_layout, old), (new_layout, new)
+    here, there = (_places(layout, side, transposed=form.transposed) for layout, side in sides)
+    return _Plan(tuple(inner), slabs, room, here, there)
+
+
+def _places(layout: Distributed, side: Placement, *, transposed: bool) -> Sequence[Place]:
+    step = -1 if transposed else 1
+    counts = [[axis.count(k) for k in range(axis.nprocs)] for axis in layout.axes(side.grid)]
+    found = []
+    for grid_rank, rank in enumerate(side.ranks):
+        place = layout.place(side.grid, grid_rank)
+        shape = [count[at] for count, at in zip(counts, place, strict=True)]
+        found.append((rank, place[::step], tuple(shape[::step])))
+    return found
 
 
 def plan_ahead(arrays: DistributedArrays) -> None:
@@ -179,21 +238,26 @@ def plan_ahead(arrays: DistributedArrays) -> None:
     cores = len(os.sched_getaffinity(0))
     if site.comm.rank >= cores:  # then it will hardly be asked to
         return
-    short = _short_bytes(site, min(cores, site.comm.size))
+    ranks = sorted({*site.old.ranks, *site.new.ranks})
+    workers = min(cores, len(ranks))
+    short = _short_bytes(site, workers)
     with suppress(Exception):  # it comes again where the other ranks hear of it
         if not all(_taken_apart(leg, site, short) for leg in arrays.legs):
             _ = arrays.routes
             return
-        for axis in chain.from_iterable(_runs_of(leg, site) for leg in arrays.legs):
-            for pair in islice(axis, PAIRS_AHEAD):
-                _ = axis[pair]
+        for leg in arrays.legs:
+            share = ranks.index(site.comm.rank), workers
+            plan = _plan_of(leg, site.old, site.new, share)
+            for (_, old, _), (_, new, _) in islice(product(plan.old, plan.new), PAIRS_AHEAD):
+                plan.shared(old[1:], new[1:])
+            if plan.slabs:
+                site.arena.scratch("slabs", plan.scratch_bytes)[::PAGE_BYTES] = 0
 
 
-def _runs_of(leg: Leg, site: Site) -> list[AxisRuns]:
+def _runs_of(leg: Leg, old: Placement, new: Placement) -> list[AxisRuns]:
     """Of each axis, the outermost in memory first."""
-    _, old, new, _, form = leg
-    runs = list(map(axis_runs, old.axes(site.old.grid), new.axes(site.new.grid)))
-    return runs[::-1] if form.transposed else runs
+    runs = list(map(axis_runs, leg[1].axes(old.grid), leg[2].axes(new.grid)))
+    return runs[::-1] if leg[4].transposed else runs
 
 
 def _together(known: Records, ranks: Sequence[int]) -> bool:
@@ -261,32 +325,30 @@ def slabs_of(outer: AxisRuns, line_bytes: int, share: tuple[int, int]) -> Iterat
 
 @dataclass(slots=True)
 class _Work:
-    """One array's slabs on one worker. ``at``: scratch, ``room`` bytes for each of two sides."""
+    """One array's slabs on one worker. ``at``: scratch."""
 
-    inner: tuple[AxisRuns, ...]
+    plan: _Plan
     old: Mapping[int, list[_End]]
     new: Mapping[int, list[_End]]
-    pids: Array
+    partners: _Partners
     at: int
-    room: int
-    boxes: dict[tuple[Places, Places], Box] = field(default_factory=dict)
 
     def move(self, slab: Slab) -> int:
         """Read, put together, write; returns the bytes that have changed process."""
         givers = list(self._read(slab))
         lines, nbytes, stretches = slab.lines, 0, _stretches(slab.runs, old=False)
         for taker in self.new.get(slab.new, ()):
-            target = taker.part if taker.mine else _at(taker.part, self.at + self.room)
+            target = taker.part if taker.mine else _at(taker.part, self.at + self.plan.room)
             for giver, source in givers:
-                box = self._shared(giver, taker)
+                box = self.plan.shared(giver.place, taker.place)
                 if all(box):
                     outer = _outer(slab.runs, old_there=giver.mine, new_there=taker.mine)
                     copy_box((outer, *box), source, target)
                     if giver.rank != taker.rank:
                         nbytes += lines * prod(map(items_of, box)) * target.item
             if not taker.mine:
-                pid = int(self.pids[taker.rank])
-                _move_lines(peer_memory.write, pid, taker, stretches, self.at + self.room)
+                pid = self.partners.pid(taker.rank)
+                _move_lines(peer_memory.write, pid, taker, stretches, self.at + self.plan.room)
         return nbytes
 
     def _read(self, slab: Slab) -> Iterator[tuple[_End, Part]]:
@@ -297,16 +359,9 @@ class _Work:
             if giver.mine:
                 yield giver, giver.part
                 continue
-            _move_lines(peer_memory.read, int(self.pids[giver.rank]), giver, stretches, at)
+            _move_lines(peer_memory.read, self.partners.pid(giver.rank), giver, stretches, at)
             yield giver, _at(giver.part, at)
             at += -(-slab.lines * giver.line_bytes // ALIGNMENT) * ALIGNMENT
-
-    def _shared(self, giver: _End, taker: _End) -> Box:
-        places = giver.place, taker.place
-        if places not in self.boxes:
-            pairs = zip(self.inner, zip(*places, strict=True), strict=True)
-            self.boxes[places] = tuple(runs.get(pair, ()) for runs, pair in pairs)
-        return self.boxes[places]
 
 
 def _at(part: Part, address: int) -> Part:
@@ -325,15 +380,18 @@ def _stretches(runs: Runs, *, old: bool) -> Stretches:
         else:
             found.extend((first + k * step, run.length) for k in range(run.count))
     there, count = zip(*found, strict=True)
-    return np.array((there, tuple(accumulate(count[:-1], initial=0)), count))
+    return there, tuple(accumulate(count[:-1], initial=0)), count
 
 
 def _move_lines(move: peer_memory.Move, pid: int, end: _End, stretches: Stretches, at: int) -> None:
     """Between the lines of a part in another process, and ``at``, where they lie in a row."""
-    there, here, count = stretches * end.line_bytes
-    there += end.part.address
-    here += at
-    move(pid, there, here, count)
+    line, first = end.line_bytes, end.part.address
+    if len(stretches[0]) == 1:
+        (there,), (here,), (count,) = stretches
+        move(pid, (first + there * line,), (at + here * line,), (count * line,))
+        return
+    begins, lies, counts = np.array(stretches) * line
+    move(pid, begins + first, lies + at, counts)
 
 
 def _outer(runs: Runs, *, old_there: bool, new_there: bool) -> Runs:

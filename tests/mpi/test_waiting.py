@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 
+import numpy as np
 import pytest
+from mpi4py import MPI
 
 from resize_lib import waiting
 
@@ -145,3 +147,27 @@ def test_only_waits_that_are_watched_look(clock: Clock) -> None:
     assert not look.times
     with waiting.watched(look), pytest.raises(waiting.RankLost):
         waiting.look_for_losses()
+
+
+def test_a_look_takes_in_all_messages_that_have_come(clock: Clock) -> None:
+    comm = MPI.COMM_SELF
+    values = np.arange(20)
+    received = [comm.Irecv(values[k : k + 1], 0, k) for k in range(10)]
+    sent = [comm.Isend(values[10 + k : 11 + k], 0, k) for k in reversed(range(10))]
+    waiting.wait_all([MPI.REQUEST_NULL, *received, *sent])
+    assert values[:10].tolist() == list(range(10, 20))
+    assert not clock.sleeps
+    waiting.wait_all([])
+    waiting.wait_all([*received, *sent])  # done already
+
+
+def test_a_wait_sleeps_as_it_is_told(clock: Clock) -> None:
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        clock.now_s += seconds / 2  # woken up
+
+    waiting.wait_until(lambda: clock.until(10e-3), waiting.TOLD, nap)
+    assert not clock.sleeps
+    assert set(naps) == {waiting.SLEEP_S_MAX}

@@ -101,13 +101,13 @@ def _box(
 
 
 def test_only_the_process_that_told_is_read() -> None:
-    at, token = peer_memory.token_at(), peer_memory.token().tobytes()
+    at, token = peer_memory.token_at(), peer_memory.token()
     peer_memory.check(os.getpid(), at, token)
     with pytest.raises(OSError, match="is not the rank that told"):
         peer_memory.check(os.getpid(), at, token[::-1])
     child = os.fork()
     if child == 0:  # its token is its own: it could be anybody who has this pid now
-        os._exit(int(token == peer_memory.token().tobytes()))
+        os._exit(int(token == peer_memory.token()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with pytest.raises(OSError, match="cannot be read: No such process"):
         peer_memory.check(child, at, token)
