@@ -30,7 +30,7 @@ import numpy as np
 
 from resize_lib.descriptors import Axis, CyclicAxis, Distributed
 from resize_lib.redistribution import peer_memory
-from resize_lib.redistribution.arena import PAGE_BYTES, whole_pages
+from resize_lib.redistribution.arena import whole_pages
 from resize_lib.redistribution.arrays import DistributedArrays
 from resize_lib.redistribution.blocks import NOTHING, Part, address_of, copy_box
 from resize_lib.redistribution.handshake import HOST_BYTES, LOCATIONS, Records, prove
@@ -250,8 +250,6 @@ def plan_ahead(arrays: DistributedArrays) -> None:
             plan = _plan_of(leg, site.old, site.new, share)
             for (_, old, _), (_, new, _) in islice(product(plan.old, plan.new), PAIRS_AHEAD):
                 plan.shared(old[1:], new[1:])
-            if plan.slabs:
-                site.arena.scratch("slabs", plan.scratch_bytes)[::PAGE_BYTES] = 0
 
 
 def _runs_of(leg: Leg, old: Placement, new: Placement) -> list[AxisRuns]:
