@@ -75,7 +75,9 @@ def test_labels_come_while_the_job_runs(live: Live, tmp_path: Path) -> None:
 
 def test_what_is_not_known_is_said(live: Live, tmp_path: Path) -> None:
     live.up(2, "--launcher", "mpiexec")
-    job = live.submit("-n", 2, "--wait", "--", "python", "-c", "print('hello')")
+    # In one piece: `print` to what has no buffer writes the line and its end one after the other.
+    says = "import os; os.write(1, b'hello\\n')"
+    job = live.submit("-n", 2, "--wait", "--", "python", "-c", says)
     shown = live.run("logs", "-l", job)
     assert shown.stdout == "hello\nhello\n"
     assert "not known" in shown.stderr
