@@ -243,19 +243,16 @@ class Feature:
 HOOKS = frozenset(name for name in vars(Feature) if not name.startswith("_"))
 
 
-class Features:
+class Features(dict[str, tuple[Feature, ...]]):
     """All features, and by hook those that override it, in order."""
 
     def __init__(self, all_: Iterable[Feature] = ()) -> None:
         self.all = tuple(all_)
-        self._with = {
-            hook: tuple(f for f in self.all if getattr(type(f), hook) is not getattr(Feature, hook))
+        super().__init__(
+            (hook, tuple(f for f in self.all if getattr(type(f), hook) is not vars(Feature)[hook]))
             for hook in HOOKS
-        }
+        )
         self.handler_of: dict[type, Handler] = dict(self.handlers())
-
-    def __getitem__(self, hook: str) -> tuple[Feature, ...]:
-        return self._with[hook]
 
     def handlers(self) -> Iterator[tuple[type[Event], Handler]]:
         """Every kind of event with the method that handles it."""

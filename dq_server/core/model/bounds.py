@@ -28,7 +28,7 @@ class Bound:
 def bound(state: State, job: Job, *, asked: bool = False) -> Bound | None:
     """The tightest one; None: there is none. `asked`: its user or its program wants to grow."""
     found = [b for f in state.features["at_most"] if (b := f.at_most(state, job, asked=asked))]
-    return min(found, key=lambda b: b.most, default=None)
+    return min(found, key=lambda b: b.most) if found else None  # nearly always there is none
 
 
 def growth(state: State, job: Job, idle: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -101,6 +101,15 @@ def largest_at_most(legal: Sequence[Configuration], size: int) -> Configuration 
     if at < len(legal) and legal[at].size == size:  # sizes without gaps: no search
         return legal[at]
     return legal[bisect_right(legal, size, key=_size) - 1]
+
+
+def smallest_at_least(legal: Sequence[Configuration], size: int) -> Configuration | None:
+    """The smallest of the ascending configurations with at least `size` processors."""
+    at = max(0, size - legal[0].size)
+    if at < len(legal) and legal[at].size == size:
+        return legal[at]
+    at = bisect_left(legal, size, key=_size)
+    return legal[at] if at < len(legal) else None
 
 
 def configurations(sizes: Iterable[int]) -> tuple[Configuration, ...]:

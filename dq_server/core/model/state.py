@@ -28,12 +28,12 @@ from dq_server.core.model.usage import Usage
 class Hooks(Protocol):
     """The features that override a hook, in order (feature.Features)."""
 
-    def __getitem__(self, hook: str) -> tuple[Any, ...]:
+    def __getitem__(self, hook: str, /) -> tuple[Any, ...]:
         """See the class."""
 
 
 class _NoFeatures:
-    def __getitem__(self, hook: str) -> tuple[Any, ...]:
+    def __getitem__(self, hook: str, /) -> tuple[Any, ...]:
         return ()
 
 
@@ -94,11 +94,12 @@ class State:
         """
         if not self.queue:
             return None
-        excused = [p for f in self.features["excused"] if (p := f.excused(self)) is not None]
         line = self.line(now)
-        if not excused:
-            return next(iter(line), None)
-        return next((job for job in line if not any(p(job) for p in excused)), None)
+        for feature in self.features["excused"]:
+            excused = feature.excused(self)
+            if excused is not None:
+                line = [job for job in line if not excused(job)]
+        return next(iter(line), None)
 
     def excused(self, job: Job) -> bool:
         """Whether nobody has to make room for this queued job: its start is promised."""
@@ -127,7 +128,10 @@ class State:
     @property
     def spoken_for(self) -> bool:
         """Whether processors that are idle now may be promised to somebody later."""
-        return any(f.claiming(self) for f in self.features["claiming"])
+        for feature in self.features["claiming"]:  # noqa: SIM110 - asked in every pass
+            if feature.claiming(self):
+                return True
+        return False
 
     @property
     def idle(self) -> int:

@@ -23,8 +23,8 @@ resizes cost what the last ones did.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -36,7 +36,7 @@ from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.options import Options
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration, largest_at_most
+from dq_server.core.model.sizes import Configuration, largest_at_most, smallest_at_least
 from dq_server.core.model.state import State
 from dq_server.core.planning import INF, free
 from dq_server.core.policies.base import ResizePolicy, Verdict
@@ -49,15 +49,6 @@ declare(
     mebf_no_estimate="how long the job runs is not known, so it stays on {size}: submit it with"
     " --estimate or --walltime",
 )
-
-_size = attrgetter("size")
-
-
-def _at_least(job: Job, size: int) -> Configuration:
-    """The job's smallest legal configuration of at least `size`; it is on one that is larger."""
-    k = bisect_left(job.spec.configurations, size, key=_size)
-    return job.spec.configurations[k]
-
 
 RESIZES = ("handoff", "spare", "intensive")
 
@@ -120,6 +111,10 @@ class MebfOptions(Options):
             )
 
 
+_expand_place = attrgetter("expands")
+_shrink_place = attrgetter("shrinks")
+
+
 # How many processors a job on `size` gets out of `offered`; 0: it is left as it is.
 Grant = Callable[[int, int, MebfOptions], int]
 
@@ -139,21 +134,23 @@ def intensive(size: int, offered: int, options: MebfOptions) -> int:
     return offered
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Candidate:
     """A start of a malleable job that may be resized, with what does not change until it is.
 
-    instance  which start: a job that is restarted is another candidate
-    margin_s  it must have this long left to run
-    target    what it shrinks to, if it was never resized; None: it cannot
+    instance   which start: a job that is restarted is another candidate
+    expands    its place among those that may expand, the most scalable first
+    shrinks    its place among those that may shrink, the least scalable first
+    margin_s   it must have this long left to run
+    target     what it shrinks to if it was never resized, if that is smaller
     """
 
     job: Job
-    rho: float
-    margin_s: float
-    target: Configuration | None
-    freed: int
     instance: int
+    expands: tuple[float, int]
+    shrinks: tuple[float, int]
+    margin_s: float
+    target: Configuration
 
     def over(self) -> bool:
         """Whether this start of the job has ended."""
@@ -161,8 +158,12 @@ class _Candidate:
 
     def stands(self, now: float) -> bool:
         """Whether the job runs and has long enough left. Unless it is resized, a no is final."""
-        planned = self.job.planned
-        return planned is not None and not self.over() and planned[0] - now >= self.margin_s
+        job, planned = self.job, self.job.planned
+        return (
+            planned is not None
+            and planned[0] - now >= self.margin_s
+            and job.instance == self.instance
+        )
 
 
 class MebfResize(ResizePolicy):
@@ -174,25 +175,23 @@ class MebfResize(ResizePolicy):
         self._grant = grant
         self._options = config.of(MebfOptions)
         # Found from the state, kept for speed. Both by scalability, the first in line first; jobs
-        # that will never do again are dropped when they are met. `_freeable` is what all in
-        # `_shrinkable` together could free.
+        # that will never do again are dropped when they are met.
         self._expandable: list[_Candidate] = []
         self._shrinkable: list[_Candidate] = []
-        self._freeable = 0
         self._seen: set[tuple[int, int]] = set()  # jobs with their instance
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:
         """See ResizePolicy."""
         assert job.configuration is not None
-        for candidate, target in self._resizes(state, config, now):
-            if candidate is not job:
+        for chosen, target in self._resizes(state, config, now):
+            if chosen is not job:
                 continue
             size = job.size
             left_s = job.planned_end_s - now
             figures = {"size": size, "next_size": target.size, "left_s": left_s}
-            head = state.head(now)
             if target.size > size:
                 return Verdict(target, because("mebf_expand", idle=state.idle, **figures))
+            head = state.head(now)
             assert head is not None
             return Verdict(target, because("mebf_shrink", head=head.id, **figures))
         if job.spec.planned_s is None:
@@ -205,11 +204,11 @@ class MebfResize(ResizePolicy):
 
     def _resizes(
         self, state: State, config: SchedulerConfig, now: float
-    ) -> list[tuple[Job, Configuration]]:
-        """Who shall be resized now, and to what."""
+    ) -> Iterable[tuple[Job, Configuration]]:
+        """Who shall be resized now, and to what; looked for as far as is asked."""
         head, idle = state.head(now), free(state, now, INF)
         if head is None and not idle:
-            return []
+            return ()
         self._notice(state)
         if head is None:
             return self._expansions(state, idle, now)
@@ -217,67 +216,57 @@ class MebfResize(ResizePolicy):
             return self._shrinks(state, head, idle, config, now)
         if self._options.also == "expand":
             return self._expansions(state, idle, now)
-        return []
+        return ()
 
-    def _expansions(self, state: State, idle: int, now: float) -> list[tuple[Job, Configuration]]:
-        chosen: list[tuple[Job, Configuration]] = []
-        kept: list[_Candidate] = []
-        candidates = self._expandable
-        for at, candidate in enumerate(candidates):
-            if not idle:
-                kept += candidates[at:]
-                break
-            if candidate.over():
+    def _expansions(
+        self, state: State, idle: int, now: float
+    ) -> Iterator[tuple[Job, Configuration]]:
+        for candidate in self._expandable.copy():
+            if not candidate.stands(now):
+                if candidate.over():
+                    self._expandable.remove(candidate)
                 continue
-            kept.append(candidate)
             job = candidate.job
-            if job.resize is not None or not candidate.stands(now):
-                continue
-            if job.state is JobState.KILLING or _leaves(state, job):
+            if job.resize is not None or job.state is JobState.KILLING or _leaves(state, job):
                 continue
             size = job.size
-            room = growth(state, job, job.spec.configurations[-1].size - size)
-            if room <= 0:
-                continue
-            granted = self._grant(size, min(room, idle), self._options)
-            if granted <= 0:
+            room = min(idle, growth(state, job, job.spec.configurations[-1].size - size))
+            if room <= 0 or (granted := self._grant(size, room, self._options)) <= 0:
                 continue
             target = largest_at_most(job.spec.configurations, size + granted)
             assert target is not None, "it runs on a legal size"
             if target.size > size and _feasible(job, target, self._options, now):
-                chosen.append((job, target))
+                yield job, target
                 idle -= target.size - size
-        self._expandable = kept
-        return chosen
+                if not idle:
+                    return
 
     def _shrinks(
         self, state: State, head: Job, idle: int, config: SchedulerConfig, now: float
-    ) -> list[tuple[Job, Configuration]]:
+    ) -> Iterable[tuple[Job, Configuration]]:
         room = head.spec.needed if head.spec.profile else smallest_start(head, config.moldable)
         needed = room - idle - state.incoming()
-        partial = self._options.partial
-        if needed <= 0 or (needed > self._freeable and not partial):
-            return []
-        chosen: list[tuple[Job, Configuration]] = []
-        kept: list[_Candidate] = []
-        candidates = self._shrinkable
-        for at, candidate in enumerate(candidates):
+        giving = self._giving(state, needed, now)
+        if self._options.partial:
+            return giving
+        chosen = list(giving)
+        freed = sum(job.size - target.size for job, target in chosen)
+        return chosen if freed >= needed else ()
+
+    def _giving(self, state: State, needed: int, now: float) -> Iterator[tuple[Job, Configuration]]:
+        """Who gives away what, until `needed` processors are found or nobody else can."""
+        for candidate in self._shrinkable.copy():
+            if needed <= 0:
+                return
             job, target = candidate.job, candidate.target
-            assert target is not None
             if job.resizes or not candidate.stands(now):
-                self._freeable -= candidate.freed
+                self._shrinkable.remove(candidate)
                 continue
-            kept.append(candidate)
             if job.resize is not None or job.state is JobState.KILLING or _leaves(state, job):
                 continue
             if _feasible(job, target, self._options, now):
-                chosen.append((job, target))
-                needed -= candidate.freed
-                if needed <= 0:
-                    kept += candidates[at + 1 :]
-                    break
-        self._shrinkable = kept
-        return chosen if needed <= 0 or partial else []
+                yield job, target
+                needed -= job.size - target.size
 
     def _notice(self, state: State) -> None:
         """Take in the jobs that started since the last time."""
@@ -301,28 +290,19 @@ class MebfResize(ResizePolicy):
         rho = options.rho if known is None else known.rho
         size = job.size
         least = max(job.spec.configurations[0].size, size - int(options.share * size))
-        target = _at_least(job, least) if least < size else None
-        freed = size - target.size if target is not None else 0
-        margin_s = options.theta * planned_s
-        candidate = _Candidate(job, rho, margin_s, target, freed, job.instance)
-        insort(self._expandable, candidate, key=_more_scalable_first)
-        if freed:
-            insort(self._shrinkable, candidate, key=_less_scalable_first)
-            self._freeable += freed
+        target = smallest_at_least(job.spec.configurations, least)
+        assert target is not None, "it runs on one that is larger"
+        places = (rho, job.id), (-rho, job.id)
+        candidate = _Candidate(job, job.instance, *places, options.theta * planned_s, target)
+        insort(self._expandable, candidate, key=_expand_place)
+        if target.size < size:
+            insort(self._shrinkable, candidate, key=_shrink_place)
 
 
 def _leaves(state: State, job: Job) -> bool:
     """Whether the job has to leave a node that drains, before anything else."""
     withheld = state.processors.withheld
     return bool(withheld) and not withheld.isdisjoint(job.allocation)
-
-
-def _more_scalable_first(candidate: _Candidate) -> tuple[float, int]:
-    return candidate.rho, candidate.job.id
-
-
-def _less_scalable_first(candidate: _Candidate) -> tuple[float, int]:
-    return -candidate.rho, candidate.job.id
 
 
 def _believed(job: Job, options: MebfOptions) -> Scalability:
@@ -340,15 +320,15 @@ def _feasible(job: Job, target: Configuration, options: MebfOptions, now: float)
     without any resize.
     """
     assert job.start_s is not None
-    size, end_s = job.size, job.planned_end_s
+    size, next_size, end_s = job.size, target.size, job.planned_end_s
     known = job.spec.scalability
     if known is None:
         known = _believed(job, options)
         cost_s = max(job.performance.redistribution.values(), default=0.0)
     else:
-        cost_s = known.overhead_s(size, target.size)
-    new_end_s = now + cost_s + (end_s - now) * known.ratio(target.size) / known.ratio(size)
-    if target.size > size:
+        cost_s = known.overhead_s(size, next_size)
+    new_end_s = now + cost_s + (end_s - now) * known.ratio(next_size) / known.ratio(size)
+    if next_size > size:
         return new_end_s < end_s
     static_s = job.spec.planned_on_s(job.stays[0].configuration.size)
     assert static_s is not None
