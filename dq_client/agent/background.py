@@ -7,7 +7,8 @@ that was slowed by it cannot see that it has gone (docs/scheduling.md, "Backgrou
 In a container the other processes of the machine, of other agents among them, cannot be seen:
 nothing is measured there. Measured are the cores that this agent may use. A step counts once two
 measurements in a row show it: a process that ends between two of them takes what it has used since
-the first with it, unless its parent asks for its end.
+the first with it, unless its parent asks for its end. What begins between two measurements is seen
+in part by the next one: if the one after that shows more, a third says how much.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dq_client.errors import DQError
 from dq_client.home import Home, machine
 
 STEP = 0.5  # processors: as the server's (dq_server/core/model/background.py)
+NOISE = 0.1  # processors: two measurements of one load may differ so much
 EVERY_S = 2.0
 # Looks for other agents: a home may be shared by a thousand machines. Few are looked for each time.
 PROCESSES_EVERY_S, FEW = 60.0, 16
@@ -51,7 +53,8 @@ class BackgroundLoad:
     _others: set[int] = field(default_factory=set)  # the server and agents, as found last
     _others_s: float = float("-inf")
     _before: Used | None = None
-    _step: float = 0.0  # from `told`, as measured last; 0: smaller than STEP
+    _steps: list[float] = field(default_factory=list)
+    # from `told`, as measured last: in one direction, and each at least STEP
     _next_s: float = float("-inf")
 
     def look(self, now: float, keepers: Iterable[int]) -> float:
@@ -75,14 +78,19 @@ class BackgroundLoad:
 
     def forget(self) -> None:
         """Nothing runs here: no need to look; what is measured next begins anew."""
-        self._before, self._step = None, 0.0
+        self._before = None
+        self._steps.clear()
 
     def _take_in(self, load: float) -> None:
-        step, before = load - self.told, self._step
-        self._step = step if abs(step) >= STEP else 0.0
-        if self._step * before > 0:  # twice, in one direction: the smaller step is certain
-            self.told = round(self.told + min(step, before, key=abs), 1)
-            self._step = 0.0
+        step, steps = load - self.told, self._steps
+        if abs(step) < STEP or (steps and steps[-1] * step < 0):
+            steps.clear()
+        if abs(step) >= STEP:
+            steps.append(step)
+        # Told too small, its end could be too small a step to be told.
+        if len(steps) == 3 or (len(steps) == 2 and abs(step) <= abs(steps[0]) + NOISE):
+            self.told = round(self.told + min(steps[-2:], key=abs), 1)  # that much is certain
+            steps.clear()
 
 
 def sees_all() -> bool:

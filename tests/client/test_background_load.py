@@ -50,7 +50,14 @@ def test_what_comes_and_goes_is_nothing(measured: Measured) -> None:
 
 
 def test_of_two_steps_the_smaller_one_is_certain(measured: Measured) -> None:
-    assert [measured.after(load) for load in (1.0, 4.0, 4.0, 4.0)] == [0.0, 1.0, 1.0, 4.0]
+    assert [measured.after(load) for load in (4.0, 1.0, 1.0)] == [0.0, 1.0, 1.0]
+    assert [measured.after(load) for load in (3.0, 8.0, 5.0, 5.0)] == [1.0, 1.0, 5.0, 5.0]
+
+
+def test_what_was_seen_in_part_first_is_told_whole_and_so_is_its_end(measured: Measured) -> None:
+    """Told as 0.5, it would never have been told to be gone: to 0.1 is too small a step."""
+    assert [measured.after(load) for load in (0.52, 1.0, 1.0)] == [0.0, 0.0, 1.0]
+    assert [measured.after(load) for load in (0.45, 0.1, 0.1)] == [1.0, 1.0, 0.1]
 
 
 def test_small_steps_are_not_told(measured: Measured) -> None:
