@@ -11,6 +11,7 @@ from dq_server.core.model.actions import CallRemap
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.protection import Protection
 from dq_server.core.model.scalability import Scalability
+from dq_server.core.policies.resize_mebf import MebfResize
 from dq_server.live import snapshot
 from tests.core.cluster import Cluster, MakeCluster, state
 
@@ -321,3 +322,20 @@ def test_a_job_that_shrinks_already_is_not_counted_on_once_more(cluster: MakeClu
     c.do(ev.KillRequested(head.id))
     c.submit(8, estimate_s=50)
     assert called(c) == [first.id, second.id]
+
+
+def test_jobs_that_have_ended_are_forgotten_also_if_nobody_ever_expands(
+    cluster: MakeCluster,
+) -> None:
+    """Somebody always waits, so that those that could expand are never looked through."""
+    c = cluster(10, resize="spare", **MEBF)
+    for _ in range(2):
+        malleable(c, 10)
+    for _ in range(300):
+        malleable(c, 10)
+        c.end(next(iter(c.scheduler.state.active.values())))
+    assert c.scheduler.state.queue, "somebody waits"
+    policy = c.scheduler.policies.resize
+    assert isinstance(policy, MebfResize)
+    assert len(policy._seen) < 100
+    assert len(policy._expandable) < 100

@@ -280,6 +280,8 @@ class MebfResize(ResizePolicy):
                 self._take_in(job)
         if len(seen) > 2 * len(state.active) + 64:
             seen.intersection_update((job.id, job.instance) for job in state.active.values())
+            for jobs in (self._expandable, self._shrinkable):  # some are never met
+                jobs[:] = [candidate for candidate in jobs if not candidate.over()]
 
     def _take_in(self, job: Job) -> None:
         planned_s = job.spec.planned_s
