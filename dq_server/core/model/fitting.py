@@ -17,19 +17,18 @@ ADAPTABLE = frozenset({JobKind.MOLDABLE, JobKind.MALLEABLE})
 
 def smallest_start(job: Job, moldable: bool) -> int:
     """The fewest processors that the job can start on."""
-    spec = job.spec
-    # `adapts` and `size` written out: asked of every job in a queue, calls cost more than they do.
-    if (moldable and spec.kind in ADAPTABLE) or (job.restarts and spec.kind is not JobKind.RIGID):
-        shape = spec.configurations[0]
-    else:
-        shape = job.start_on or spec.initial
+    # Asked of every job in a queue: most are rigid, and calls cost more than what they do.
+    if (moldable or job.restarts) and adapts(job, moldable):
+        return job.spec.configurations[0].size
+    shape = job.start_on or job.spec.initial
     return shape.rows * shape.cols
 
 
 def adapts(job: Job, moldable: bool) -> bool:
     """Whether the job may start on less than it prefers."""
-    kind = job.spec.kind
-    return (moldable and kind in ADAPTABLE) or (job.restarts > 0 and kind is not JobKind.RIGID)
+    if job.restarts:
+        return job.spec.kind is not JobKind.RIGID
+    return moldable and job.spec.kind in ADAPTABLE
 
 
 def fitting(job: Job, idle: int, moldable: bool) -> Configuration | None:

@@ -9,18 +9,17 @@ not the number of jobs that run.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
-from operator import attrgetter
 from typing import NamedTuple
 
 from dq_server.core.model.bounds import growth
 from dq_server.core.model.derived import Derived
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.placing import room
-from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.sizes import Configuration, smallest_at_least
 from dq_server.core.model.state import State
 
 
@@ -231,8 +230,4 @@ def _points(job: Job, basis: tuple[object, ...]) -> _Own:
 
 def next_larger(job: Job) -> Configuration | None:
     """The next of the job's legal sizes; None: it has the largest."""
-    chain, size = job.chain, job.size
-    at = size - chain[0].size + 1
-    if not 0 < at <= len(chain) or chain[at - 1].size != size:  # sizes with gaps
-        at = bisect_right(chain, size, key=attrgetter("size"))
-    return chain[at] if at < len(chain) else None
+    return smallest_at_least(job.chain, job.size + 1)

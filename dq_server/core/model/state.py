@@ -94,12 +94,11 @@ class State:
         """
         if not self.queue:
             return None
+        excused = [p for f in self.features["excused"] if (p := f.excused(self)) is not None]
         line = self.line(now)
-        for feature in self.features["excused"]:
-            excused = feature.excused(self)
-            if excused is not None:
-                line = [job for job in line if not excused(job)]
-        return next(iter(line), None)
+        if not excused:
+            return next(iter(line), None)
+        return next((job for job in line if not any(p(job) for p in excused)), None)
 
     def excused(self, job: Job) -> bool:
         """Whether nobody has to make room for this queued job: its start is promised."""
@@ -128,10 +127,7 @@ class State:
     @property
     def spoken_for(self) -> bool:
         """Whether processors that are idle now may be promised to somebody later."""
-        for feature in self.features["claiming"]:  # noqa: SIM110 - asked in every pass
-            if feature.claiming(self):
-                return True
-        return False
+        return any(f.claiming(self) for f in self.features["claiming"])
 
     @property
     def idle(self) -> int:
