@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 DEPTH_MAX = 5  # of calls that are told apart
-STATES_MAX = 5_000  # of a walk that tells calls apart; a longer one does not
+STATES_MAX = 5_000  # of a walk that tells calls apart; after these, the worst is assumed
 COMPUTED, PASSED, KEPT, CONTROL = range(4)  # kinds of edges
 Skip = Callable[["Node"], bool]
 
@@ -111,71 +111,172 @@ def _before(body: Body, slot: str, stack: Stack) -> Iterator[tuple[Node, Stack, 
             yield outside, (), PASSED
 
 
-def reached(starts: Iterable[Node], skip: Skip | None = None) -> set[Node]:
+class Whole:
+    """All nodes at once, with calls of one function not told apart: the most that can be.
+
+    Where it says no, no walk is needed, and walks stay where it says perhaps.
+    """
+
+    def __init__(self, starts: Iterable[Node]) -> None:
+        self._next: dict[Node, list[Node]] = {}
+        todo = list(starts)
+        while todo:
+            node = todo.pop()
+            if node not in self._next:
+                further = [each for each, _, _ in edges(node, ())] + node.ordered
+                self._next[node] = further
+                todo += further
+        self._sources = self._spread()
+        self._circle: dict[Node, int] = {}
+
+    def sources(self, starts: Iterable[Node]) -> int:
+        """The bits that these nodes may come from."""
+        found = 0
+        for node in starts:
+            found |= self._sources.get(node, 0)
+        return found
+
+    def circle(self, node: Node) -> int:
+        """A number that nodes share which lead to one another."""
+        if not self._circle:
+            self._find_circles()
+        return self._circle.get(node, -1)
+
+    def leads(self, node: Node) -> list[Node]:
+        """What it comes from."""
+        return self._next.get(node, [])
+
+    def _spread(self) -> dict[Node, int]:
+        """From each source to all that come from it."""
+        back: dict[Node, list[Node]] = {node: [] for node in self._next}
+        for node, further in self._next.items():
+            for each in further:
+                back[each].append(node)
+        found = {node: node.source for node in self._next if node.source}
+        todo = list(found)
+        while todo:
+            node = todo.pop()
+            bits = found[node]
+            for each in back[node]:
+                before = found.get(each, 0)
+                if bits & ~before:
+                    found[each] = before | bits
+                    todo.append(each)
+        return found
+
+    def _find_circles(self) -> None:
+        """Tarjan's strongly connected components."""
+        number: dict[Node, int] = {}
+        low: dict[Node, int] = {}
+        open_: list[Node] = []
+        for start in self._next:
+            if start in number:
+                continue
+            work = [(start, iter(self._next[start]))]
+            number[start] = low[start] = len(number)
+            open_.append(start)
+            while work:
+                node, further = work[-1]
+                for each in further:
+                    if each not in number:
+                        number[each] = low[each] = len(number)
+                        open_.append(each)
+                        work.append((each, iter(self._next[each])))
+                        break
+                    if each not in self._circle:
+                        low[node] = min(low[node], number[each])
+                else:
+                    work.pop()
+                    if work:
+                        low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                    if low[node] == number[node]:
+                        while open_[-1] is not node:
+                            self._circle[open_.pop()] = number[node]
+                        self._circle[open_.pop()] = number[node]
+
+
+def reached(starts: Iterable[Node], whole: Whole) -> set[Node]:
     """All that these nodes come from, with themselves."""
-    starts = list(starts)
-    for apart in (True, False):
-        seen: set[State] = {(node, ()) for node in starts}
-        todo = list(seen)
-        while todo and (len(seen) < STATES_MAX or not apart):
-            for node, stack, _ in edges(*todo.pop()):
-                state = (node, stack if apart else ())
-                if state not in seen and not (skip is not None and skip(node)):
-                    seen.add(state)
-                    todo.append(state)
-        if not todo:
-            break
-    return {node for node, _ in seen}
-
-
-def sources(starts: Iterable[Node], skip: Skip | None = None) -> int:
-    """The bits of what these nodes come from."""
-    found = 0
-    for node in reached(starts, skip):
-        found |= node.source
+    seen: set[State] = {(node, ()) for node in starts}
+    todo = list(seen)
+    while todo and len(seen) < STATES_MAX:
+        for node, stack, _ in edges(*todo.pop()):
+            state = (node, stack)
+            if state not in seen:
+                seen.add(state)
+                todo.append(state)
+    found = {node for node, _ in seen}
+    rest = [node for node, _ in todo]
+    while rest:
+        for node in whole.leads(rest.pop()):
+            if node not in found:
+                found.add(node)
+                rest.append(node)
     return found
 
 
-def depends_on_itself(start: Node, ends: Callable[[Node], bool]) -> bool:
-    """Whether a value is computed from what `ends` finds, not only passed on or left in part."""
-    for apart in (True, False):
-        seen: set[tuple[Node, Stack, bool]] = {(start, (), False)}
-        todo = list(seen)
-        while todo and (len(seen) < STATES_MAX or not apart):
-            node, stack, computed = todo.pop()
-            for each, inside, how in edges(node, stack):
-                if how == KEPT:
-                    continue
-                if how == CONTROL:
-                    further = [(part, at, True) for part, at in _compared(each, inside)]
-                else:
-                    further = [(each, inside, computed or how == COMPUTED)]
-                for part, at, is_computed in further:
-                    if is_computed and ends(part):
-                        return True
-                    state = (part, at if apart else (), is_computed)
-                    if state not in seen:
-                        seen.add(state)
-                        todo.append(state)
-        if not todo:
-            break
-    return False
+def sources(starts: Iterable[Node], whole: Whole, skip: Skip | None = None) -> int:
+    """The bits of what these nodes come from."""
+    starts = list(starts)
+    most, found = whole.sources(starts), 0
+    seen: set[State] = {(node, ()) for node in starts}
+    todo = list(seen)
+    while todo and found != most:
+        node, stack = todo.pop()
+        found |= node.source
+        for each, inside, _ in edges(node, stack):
+            state = (each, inside)
+            if state not in seen and whole.sources([each]) & ~found:
+                if skip is None or not skip(each):
+                    seen.add(state)
+                    todo.append(state)
+        if len(seen) > STATES_MAX:
+            return most
+    return found
+
+
+def lead_back(starts: Iterable[Node], ends: set[Node], whole: Whole) -> bool:
+    """Whether one of these is computed from an end that it leads to again.
+
+    Not only passed on, nor left as it was by a change of another part.
+    """
+    circles = {whole.circle(end) for end in ends} - {-1}
+    seen: set[tuple[Node, Stack, bool]] = {
+        (start, (), False) for start in starts if whole.circle(start) in circles
+    }
+    todo = list(seen)
+    while todo and len(seen) < STATES_MAX:
+        node, stack, computed = todo.pop()
+        for each, inside, how in edges(node, stack):
+            if how == KEPT:
+                continue
+            if how == CONTROL:
+                further = [(part, at, True) for part, at in _compared(each, inside)]
+            else:
+                further = [(each, inside, computed or how == COMPUTED)]
+            for state in further:
+                if state[2] and state[0] in ends:
+                    return True
+                if state not in seen and whole.circle(state[0]) in circles:
+                    seen.add(state)
+                    todo.append(state)
+    return bool(todo)
 
 
 def _compared(control: Node, stack: Stack) -> Iterator[State]:
-    """What `<` and `>` compare in the conditions around a place: a running minimum is a sum, too."""
-    todo, seen = [(control, stack)], set()
+    """What `<` and `>` compare in the conditions around a place: a running minimum is a sum, too.
+
+    The conditions of its function, and those around the call of it.
+    """
+    todo = [(control, stack, True)]
     while todo:
-        state = todo.pop()
-        if state not in seen:
-            seen.add(state)
-            node, inside = state
-            for part in node.ordered:
-                yield part, inside
-            if node.control is not None:
-                todo.append((node.control, inside))
-            if node.root is not None:
-                todo += [(each, rest) for each, rest, _ in _before(*node.root, inside)]
+        node, inside, in_function = todo.pop()
+        for part in node.ordered:
+            yield part, inside
+        if node.control is not None:
+            todo.append((node.control, inside, in_function))
+        if node.root is not None and in_function:
+            todo += [(each, rest, False) for each, rest, _ in _before(*node.root, inside)]
 
 
 def is_made_of(start: Node, wanted: int, harmless: int) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dq_client.check.graph import Body, Call, Node
+from dq_client.check.graph import Body, Call, Node, Whole
 from dq_client.check.scopes import Function, Scope
 
 OBJECT_BASES = {"object", "Protocol", "ABC", "NamedTuple", "Generic", "Enum", "Exception"}
@@ -57,6 +57,7 @@ class Program:
         self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
         self.defaults: dict[tuple[int, str], Node] = {}  # of parameters
         self.seeded: dict[str, list[Node]] = {}  # the global generators that the program seeds
+        self._whole: Whole | None = None
         self._cells: dict[str, Node] = {}
         self._attribute_nodes: dict[str, Node] = {}
         self._methods: defaultdict[str, list[Scope]] = defaultdict(list)
@@ -72,6 +73,15 @@ class Program:
         node = self._attribute_nodes[name]
         node.kind = node.kind or next((n.kind for n in node.passed if n.kind), "")
         return node
+
+    def whole(self) -> Whole:
+        """All nodes, once the program is complete."""
+        if self._whole is None:
+            versions = [n for nodes in (*self.names.values(), *self.attributes.values()) for n in nodes]
+            heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
+            roots = [n for body in self.bodies.values() for n in body.roots.values()]
+            self._whole = Whole([*versions, *heads, *roots, *self.sinks])
+        return self._whole
 
     def outside(self, slot: str) -> Node | None:
         """A slot where no call of the function is known: any version of it."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dq_client.check import words as w
-from dq_client.check.graph import Node, depends_on_itself, is_made_of, reached, sources
+from dq_client.check.graph import Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import rebuilds, statements_of
@@ -80,8 +80,8 @@ class View:
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, name),
             used=self._is_used(heads or [*begun, *inside]),
-            set_up=frozenset() if kept else _words(sources(begun, self._inside_only)),
-            loop=frozenset() if kept else _words(sources(inside, self._is_after)),
+            set_up=frozenset() if kept else _words(sources(begun, program.whole(), self._inside_only)),
+            loop=frozenset() if kept else _words(sources(inside, program.whole(), self._is_after)),
             rebuilt=self._is_rebuilt(nodes, name),
         )
 
@@ -97,8 +97,8 @@ class View:
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, ending),
             used=self._is_used([*heads, *(inside or nodes)]),
-            set_up=_words(sources(outside, self._inside_only)),
-            loop=_words(sources(inside, self._is_after)),
+            set_up=_words(sources(outside, program.whole(), self._inside_only)),
+            loop=_words(sources(inside, program.whole(), self._is_after)),
             rebuilt=self._is_rebuilt(nodes, ""),
         )
 
@@ -200,22 +200,23 @@ class View:
         return min((n.file_line for n in inside), default=0)
 
     def _accumulates(self, heads: list[Node], inside: list[Node], name: str) -> bool:
-        if any(depends_on_itself(head, lambda n, h=head: n is h) for head in heads):
+        whole = self._program.whole()
+        if any(lead_back([head], {head}, whole) for head in heads):
             return True
         program = self._program
         has_loops = any(loop.over_iterations for loop in program.loops)
         if has_loops and not name.startswith("."):
             return False
-        whole = name if name.startswith(".") else f"^{self._scope}:{name}"
+        last = name if name.startswith(".") else f"^{self._scope}:{name}"
         roots = {
             node
             for body in program.bodies.values()
             for slot, node in body.roots.items()
-            if (slot.endswith(whole) if whole[0] == "." else slot == whole) and not has_loops
+            if not has_loops and (slot.endswith(last) if last[0] == "." else slot == last)
         }
         if name.startswith("."):
             roots.add(program.attribute(name[1:]))
-        return any(depends_on_itself(node, roots.__contains__) for node in inside)
+        return lead_back(inside, roots, whole)
 
     def _is_used(self, nodes: Iterable[Node]) -> bool:
         matter = matters(self._program)
@@ -235,7 +236,7 @@ class View:
 def matters(program: Program) -> set[Node]:
     """The versions of variables that lead to something beyond the program's own variables."""
     if program.matter is None:
-        program.matter = reached(program.sinks)
+        program.matter = reached(program.sinks, program.whole())
     return program.matter
 
 
