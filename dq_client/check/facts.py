@@ -47,7 +47,7 @@ class Facts:
     def variable(self, function: int, line: int, name: str) -> Variable:
         """Facts about a name of that function, as seen from the loop, or the call, at `line`."""
         scope = self._scope(function, line)
-        if scope is None:
+        if scope is None or not self.known:
             return UNKNOWN
         owner = scope.owner(name)
         key = (owner.number, line if owner is scope else 0, name)

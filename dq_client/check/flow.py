@@ -17,7 +17,9 @@ from dq_client.check.words import BY_NAME
 
 PATH_MAX = 4  # attributes in a slot
 
-Now = dict[str, Node]  # the versions of slots; "x*": the attributes of x are those of another object
+Now = dict[
+    str, Node
+]  # the versions of slots; "x*": the attributes of x are those of another object
 
 
 @dataclass(eq=False, slots=True)
@@ -45,7 +47,9 @@ class Value:
     def node(self) -> Node:
         """As one node."""
         if self.passed:
-            return self.nodes[0] if len(self.nodes) == 1 else Node(passed=self.nodes, kind=self.kind)
+            return (
+                self.nodes[0] if len(self.nodes) == 1 else Node(passed=self.nodes, kind=self.kind)
+            )
         return Node(self.nodes, kind=self.kind)
 
 

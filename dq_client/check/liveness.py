@@ -222,7 +222,9 @@ def _statement_at(body: list[ast.stmt], line: int) -> ast.stmt | None:
     """The innermost statement around a line."""
     found = None
     for statement in statements_of(body):
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+        first = min(
+            [statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))]
+        )
         if first <= line <= (statement.end_lineno or first):
             found = statement
     return found

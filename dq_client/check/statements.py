@@ -185,7 +185,9 @@ class Statements(Values):
         self.control = condition or self.control
         if not isinstance(node, ast.While):
             items = Node(source.nodes)
-            self._give(node.target, Value([items], _kind_of_items(source), passed=True), node.lineno)
+            self._give(
+                node.target, Value([items], _kind_of_items(source), passed=True), node.lineno
+            )
         self.block(node.body)
         frame = self.frame
         self._close(frame, None if self.dead else self.now)

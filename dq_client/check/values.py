@@ -30,8 +30,12 @@ class Values(Calls):
                 return NOTHING if node.value is None else PLAIN
             case ast.Name():
                 path = self.path(node)
-                found = self.get(self.slot(node.id))
-                return Value([found], found.kind, passed=True, path=path)
+                slot = self.slot(node.id)
+                found = self.get(slot)
+                nodes = [found]
+                if path != slot and found.kind != w.LOCAL:  # another name for the same object
+                    nodes.append(self.get(path))
+                return Value(nodes, found.kind, passed=True, path=path)
             case ast.Attribute():
                 return self._attribute(node)
             case ast.Call():
@@ -114,7 +118,9 @@ class Values(Calls):
         kind = stored_node.kind
         if is_ours or (path.count(".") == 1 and what in ("instance", "class")):
             return Value([stored_node], kind, passed=True, path=path)
-        return Value([Node(base.nodes, passed=[stored_node], kind=kind)], kind, passed=True, path=path)
+        return Value(
+            [Node(base.nodes, passed=[stored_node], kind=kind)], kind, passed=True, path=path
+        )
 
     def _of_kind(self, base: Value, name: str) -> Value | None:
         """An attribute of a session, a communicator, declared data; None for other objects."""
@@ -217,7 +223,6 @@ def bound(value: Value) -> Node:
     return Node(value.nodes, kind=value.kind)
 
 
-
 def _parts(node: ast.AST | None) -> Iterator[ast.expr]:
     for part in ast.iter_child_nodes(node) if node is not None else ():
         if isinstance(part, ast.expr):
@@ -226,4 +231,3 @@ def _parts(node: ast.AST | None) -> Iterator[ast.expr]:
             yield part.value
         elif isinstance(part, ast.FormattedValue):
             yield part.value
-

@@ -80,8 +80,25 @@ READS = {
     *("repeat", "replace", "reshape", "round", "rpartition", "rsplit", "rstrip", "split", "std"),
     *("startswith", "strip", "sum", "swapaxes", "title", "to", "tobytes", "tolist", "transpose"),
     *("union", "upper", "values", "var", "view", "zfill", "squeeze", "take", "trace", "toarray"),
-    *("intersection", "difference", "most_common", "elements", "diagonal", "searchsorted", "isoformat"),
-    *("total_seconds", "strftime", "read", "readline", "readlines", "read_text", "exists", "hexdigest"),
+    *(
+        "intersection",
+        "difference",
+        "most_common",
+        "elements",
+        "diagonal",
+        "searchsorted",
+        "isoformat",
+    ),
+    *(
+        "total_seconds",
+        "strftime",
+        "read",
+        "readline",
+        "readlines",
+        "read_text",
+        "exists",
+        "hexdigest",
+    ),
 }
 DRAWS = {
     *("random", "normal", "integers", "uniform", "choice", "choices", "randint", "randrange"),
