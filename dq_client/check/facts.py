@@ -84,7 +84,7 @@ class Facts:
         if not fitting and function == 1:  # as compilers count the module
             return self._all_scopes()[0]
         around = [s for s in fitting if s.line <= line <= _end(s)]
-        return (around or fitting or [None])[0]
+        return next(iter(around or fitting), None)
 
 
 def facts_of(source: str, file: str) -> Facts:

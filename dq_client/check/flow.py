@@ -229,9 +229,9 @@ class Flow:
             ours = slot.startswith("^") or _base(slot) in self.parameters
             rebound = slot in self.parameters and self.binds.get(slot, 0)
             other = not slot.startswith("^") and _is_other(_base(slot), last) and "." in slot
-            if ours and not rebound and not other and not slot.endswith("*"):
-                if node is not self.body.roots.get(slot):
-                    self.body.exit[slot] = node
+            is_left = ours and not rebound and not other and not slot.endswith("*")
+            if is_left and node is not self.body.roots.get(slot):
+                self.body.exit[slot] = node
 
     def translated(self, slot: str, call: Call) -> str:
         """A slot of a called function in this one; empty if it has none here."""

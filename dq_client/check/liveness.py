@@ -60,7 +60,7 @@ class Liveness:
                 if other is not scope:
                     self._pinned |= {n for n in other.free if other.owner(n) is scope}
             return
-        called = {s: True for s in self._inner.values()}
+        called = dict.fromkeys(self._inner.values(), True)
         callees = set()
         for node in ast.walk(scope.node):
             if isinstance(node, ast.Call):

@@ -143,12 +143,12 @@ class Values(Calls):
             return Value([Node(source=w.PART)], w.LOCAL, path=path)
         if base.kind == w.LOCAL:
             return Value(base.nodes, w.LOCAL, path=base.path)
-        if name in ("local", "interior", "rank") and name not in self.program.attributes:
-            if name == "rank" or not base.kind:
-                bits = w.RANK if name == "rank" else w.PART
-                kind = "" if name == "rank" else w.LOCAL
-                path = f"{base.path}.{name}" if base.path else ""
-                return Value([*base.nodes, Node(source=bits)], kind, path=path)
+        ours = bool(self.program.attributes.get(name))
+        if name == "rank" and not ours:
+            return Value([*base.nodes, Node(source=w.RANK)])
+        if name in ("local", "interior") and not ours and not base.kind:
+            path = f"{base.path}.{name}" if base.path else ""
+            return Value([*base.nodes, Node(source=w.PART)], w.LOCAL, path=path)
         if base.kind in (w.RNG, w.FILE, w.SHOW):
             return Value(base.nodes, base.kind, path=base.path)
         return None
@@ -227,7 +227,5 @@ def _parts(node: ast.AST | None) -> Iterator[ast.expr]:
     for part in ast.iter_child_nodes(node) if node is not None else ():
         if isinstance(part, ast.expr):
             yield part
-        elif isinstance(part, ast.keyword):
-            yield part.value
-        elif isinstance(part, ast.FormattedValue):
+        elif isinstance(part, ast.keyword | ast.FormattedValue):
             yield part.value

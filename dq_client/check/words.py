@@ -69,7 +69,9 @@ MAKES_SHOW = {"tqdm", "trange", "getLogger", "writer", "DictWriter", "SummaryWri
 # Methods of containers and arrays.
 GROWS = {
     *("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "pop", "popleft"),
-    *("popitem", "remove", "discard", "subtract", "rotate", "difference_update", "put", "symmetric_difference_update", "intersection_update", "move_to_end", "put_nowait", "get_nowait"),
+    *("popitem", "remove", "discard", "subtract", "rotate", "difference_update", "put"),
+    *("symmetric_difference_update", "intersection_update", "move_to_end", "put_nowait"),
+    "get_nowait",
 }  # fmt: skip
 REORDERS = {"sort", "reverse", "setdefault", "resize", "setflags", "shuffle"}
 READS = {

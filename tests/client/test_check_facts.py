@@ -4,6 +4,8 @@ An answer lists what holds: `accumulates`, `used`, `rebuilt`, and what the varia
 the loop (`set_up=`) and in it (`loop=`).
 """
 
+# ruff: noqa: E501 - rows of tables
+
 from __future__ import annotations
 
 import ast
