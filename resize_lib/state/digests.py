@@ -14,6 +14,7 @@ import marshal
 import types
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,12 @@ class CannotDigestError(Exception):
     """A value whose contents cannot be read: the state of a socket, of a running generator."""
 
 
+_sha1 = partial(hashlib.sha1, usedforsecurity=False)  # the fastest that there is
+
+
 def short(data: bytes) -> bytes:
     """`data`, or its digest where it is long."""
-    return data if len(data) <= SHORT_BYTES else hashlib.sha1(data).digest()[:DIGEST_BYTES]
+    return data if len(data) <= SHORT_BYTES else _sha1(data).digest()[:DIGEST_BYTES]
 
 
 def plain(value: Any) -> bytes | None:
@@ -134,7 +138,7 @@ class _Reader:
     def _parts(self, value: Any, kind: type, depth: int) -> bytes:
         if kind is tuple or kind is list:
             head = b"(" if kind is tuple else b"["
-            return head + self._joined((self.read(part, depth) for part in value))
+            return head + self._joined(self.read(part, depth) for part in value)
         if kind is dict:
             return b"{" + self._items(value, depth)
         if kind is set or kind is frozenset:
@@ -151,7 +155,7 @@ class _Reader:
         )
 
     def _joined(self, parts: Any) -> bytes:
-        sha = hashlib.sha1()
+        sha = _sha1()
         for part in parts:
             sha.update(len(part).to_bytes(4, "little") + part)
         return sha.digest()[:DIGEST_BYTES]

@@ -10,10 +10,10 @@ import csv
 import ctypes
 import gc
 import itertools
-from collections.abc import Iterator
 from types import GeneratorType
 from typing import Any
 
+from resize_lib.mistakes import Mistake, caller
 from resize_lib.state import digests
 
 CSV_READER = type(csv.reader([]))
@@ -68,9 +68,7 @@ def generator_position(generator: GeneratorType[Any, Any, Any]) -> Any:
     if generator.gi_running:
         return "running"  # it is one of the functions around the loop
     return frame.f_lasti, sorted(
-        (name, value)
-        for name, value in frame.f_locals.items()
-        if type(value) in digests.ATOMS
+        (name, value) for name, value in frame.f_locals.items() if type(value) in digests.ATOMS
     )
 
 
@@ -101,7 +99,7 @@ def wrappers_of(turns: Any) -> list[Any]:
 
 def index_of(counter: enumerate[Any]) -> int:
     """The next number that it gives."""
-    return int(counter.__reduce__()[1][1])  # type: ignore[index]
+    return int(counter.__reduce__()[1][1])
 
 
 def set_index(counter: enumerate[Any], index: int) -> None:
@@ -123,7 +121,29 @@ def beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
     return parts[:at], parts[at + 1 :]
 
 
-def advance(iterator: Iterator[Any], count: int) -> None:
-    """Drop so many items."""
-    for _ in itertools.islice(iterator, count):
-        pass
+def go_on(turns: Any, count: int) -> None:
+    """Let what a program has put around rs.iterations go on behind the first `count` turns.
+
+    Raises:
+        Mistake: that is not possible.
+    """
+    inner = turns
+    for wrapper in wrappers_of(turns):
+        if isinstance(wrapper, enumerate):
+            set_index(wrapper, index_of(wrapper) + count)
+        elif isinstance(wrapper, zip):
+            before, after = beside(wrapper, inner)
+            if before:
+                raise Mistake(
+                    f"{caller()}: a rank that joins cannot begin in the midst of this zip: put"
+                    " rs.iterations first in it"
+                )
+            for iterator in after:
+                if isinstance(iterator, GeneratorType):
+                    raise Mistake(
+                        f"{caller()}: a rank that joins cannot copy the generator"
+                        f" {iterator.__name__} beside rs.iterations: use a list or a range"
+                    )
+                for _ in itertools.islice(iterator, count):
+                    pass
+        inner = wrapper

@@ -8,7 +8,6 @@ with them everything that refers to them.
 from __future__ import annotations
 
 import array
-import copyreg
 import io
 import random
 import types
@@ -171,9 +170,7 @@ def is_instance(value: Any) -> bool:
     cls = type(value)
     if is_program_class(cls):
         return not issubclass(cls, tuple | int | float | str | bytes) and not _is_enum(cls)
-    plain = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
-    simple = plain and not hasattr(cls, "__setstate__") and cls not in copyreg.dispatch_table
-    return simple and hasattr(value, "__dict__") and cls.__name__ in SIMPLE
+    return cls.__name__ in SIMPLE and hasattr(value, "__dict__")
 
 
 SIMPLE = frozenset(("SimpleNamespace", "Namespace"))

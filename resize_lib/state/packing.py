@@ -86,7 +86,8 @@ def pack(
     """
     failed: dict[Path, str] = {}
     while True:
-        buffer, sizes = io.BytesIO(), {}
+        buffer = io.BytesIO()
+        sizes: dict[Path, int] = {}
         pickler = _Pickler(buffer, anchors, name_of)
         for path, place in places.items():
             if path in failed:

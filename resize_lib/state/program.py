@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, TypeAlias
 
@@ -74,7 +74,13 @@ def scopes(frames: list[FrameType]) -> Iterator[Scope]:
         if code.co_name == "<module>" or frame.f_locals is frame.f_globals:
             bodies[id(frame.f_globals)] = frame
             continue
-        owner = (FRAME, place, os.path.basename(code.co_filename), code.co_qualname, code.co_firstlineno)
+        owner = (
+            FRAME,
+            place,
+            Path(code.co_filename).name,  # a program may change its folder
+            code.co_qualname,
+            code.co_firstlineno,
+        )
         place += 1
         yield Scope(owner, code.co_filename, code.co_firstlineno, frame.f_lineno, frame, None)
     for module in modules():

@@ -155,9 +155,7 @@ class Survey:
     known: returns what stands for an object of the library; None: it is the program's
     """
 
-    def __init__(
-        self, anchors: Anchors | None, known: Callable[[Any], bytes | None]
-    ) -> None:
+    def __init__(self, anchors: Anchors | None, known: Callable[[Any], bytes | None]) -> None:
         self.first = anchors is None
         self.anchors = anchors if anchors is not None else Anchors()
         self._known = known
