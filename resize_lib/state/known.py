@@ -45,7 +45,8 @@ class Known:
         if isinstance(value, Value):
             return ("value", value.name) if session.values.get(value.name) is value else None
         if isinstance(value, Declared):
-            return ("declared", value.name) if session.declared.get(value.name) is value else None
+            known: Any = session.declared.get(value.name)
+            return ("declared", value.name) if known is value else None
         if value is session.comm:
             return ("comm",)
         return ("grid",) if value is session.grid else None
