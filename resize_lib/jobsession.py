@@ -34,7 +34,7 @@ from resize_lib.joining import Joining, first_state
 from resize_lib.legal import Legal, check_size, legal_sizes
 from resize_lib.loops import Loops
 from resize_lib.on_resize import OnResize
-from resize_lib.pace import checked_interval, interval_of_environment
+from resize_lib.pace import chosen_interval
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
 from resize_lib.protection import protector_of, recovery_of
 from resize_lib.protection.state import ProtectionError
@@ -76,10 +76,7 @@ class Session(Declaring, TurnMethods):
         report_interval_s: float | None = None,
     ) -> None:
         world_guard.install()
-        if report_interval_s is None:
-            interval_s = interval_of_environment()
-        else:
-            interval_s = checked_interval(report_interval_s)
+        interval_s = chosen_interval(report_interval_s)
         mark = mark_presence()
         know_this_process()
         self.backend = choose_backend()

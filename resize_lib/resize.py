@@ -34,6 +34,7 @@ from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
+from resize_lib.pace import waits_for_ranks
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.redistribution import (
     InvalidRedistributionError,
@@ -119,7 +120,7 @@ def advise(
         return answer, Step.RESTART
     if answer.what == "shrink":
         return answer, Step.SHRINK
-    if iteration_s >= PATIENT_FROM_S:
+    if iteration_s >= PATIENT_FROM_S or waits_for_ranks():
         return answer, Step.EXPAND
     try:
         backend.begin_expand(
