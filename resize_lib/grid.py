@@ -63,8 +63,8 @@ class Grid:
         self.own_comm = MPI.Intracomm(comm).Dup()
         self.rank: int = comm.rank
         self.row, self.col = self.shape.coords(self.rank)
-        self.row_comm = as_job_comm(comm.Split(self.row, self.col))
-        self.col_comm = as_job_comm(comm.Split(self.col, self.row))
+        self.row_comm = as_job_comm(cast(MPI.Intracomm, comm.Split(self.row, self.col)))
+        self.col_comm = as_job_comm(cast(MPI.Intracomm, comm.Split(self.col, self.row)))
         self.naps = _naps(comm, wait)
         self._scratch: dict[str, NDArray[np.uint8]] = {}
 
