@@ -9,12 +9,36 @@ MPI program does, would hold the old one; so what it holds is an object whose ha
 from __future__ import annotations
 
 import ctypes
+from functools import cached_property
 
 from mpi4py import MPI
 
+from resize_lib.traffic import Traffic, noted
 
+
+@noted
 class JobComm(MPI.Intracomm):
-    """The communicator of the job, as it is now."""
+    """The communicator of the job, as it is now, or one of its grid's rows and columns."""
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """What the program has begun on it. Of this object, and of those that follow it."""
+        return Traffic()
+
+
+@noted
+class JobCart(MPI.Cartcomm):
+    """A Cartesian communicator of the job's."""
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """What the program has begun on it."""
+        return Traffic()
+
+
+def as_job_comm(comm: MPI.Intracomm) -> MPI.Intracomm:
+    """The same communicator, as an object that notes what is begun on it."""
+    return JobComm(comm) if type(comm) is MPI.Intracomm else comm
 
 
 def follow(mine: MPI.Intracomm, comm: MPI.Intracomm) -> None:

@@ -180,17 +180,29 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
     return True
 
 
+def refused_values(session: Session) -> str:
+    """Which value of `rs.value` or `rs.keep` is not the same on all ranks; empty: all are.
+
+    Collective. The job would go on with the one that rank 0 has, or lose a leaver's.
+    """
+    if not session.values:
+        return ""
+    return differing_value(session.grid.own_comm, session.values)
+
+
+def refuse(session: Session, answer: m.RemapAnswer, why: str) -> None:
+    """Give up a resize before anything has changed; called on all ranks."""
+    begun, session.job.expanding = session.job.expanding, None
+    if session.rank == 0:
+        with suppress(ProcessError):
+            session.backend.cancel_expand()
+        say(why)
+    aborted(session, answer if begun is None else begun, why)
+
+
 def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     """Merge with ranks on the granted processors; collective over the old ranks."""
     old = session.grid
-    values = {name: value.value for name, value in session.values.items()}
-    differs = differing_value(old.own_comm, values) if values else ""
-    if differs:
-        if session.rank == 0:
-            session.backend.cancel_expand()
-            say(differs)
-        aborted(session, answer, differs)
-        return
     try:
         if begun:
             comm = session.backend.complete_expand(old.comm)

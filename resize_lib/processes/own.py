@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.processes.command import check_command, program_command, start_folder
 from resize_lib.processes.departure import (
     RankExit,
@@ -43,7 +44,6 @@ from resize_lib.world_guard import bare
 JOINS_VARIABLE = "DQ_JOINS"
 ARRIVAL_LIMIT_S = 120.0  # without [watch]
 ARRIVAL_LIMIT_S_MAX = 3600.0  # where [watch] is to warn only
-SURVIVORS_TAG = 7400
 # From a rank that says it has touched its memory until it is told to join: its keeper tells rank 0,
 # which asks the server at its next check. So it says so that much before.
 SOON_TOUCHED_S = 2e-3
@@ -339,7 +339,7 @@ class OwnBackend:
         self._exit.alone()
         self._exit.comm = None
         self.cancel_expand()
-        return self._now(comm.Create_group(comm.Get_group().Incl(alive), SURVIVORS_TAG + number))
+        return self._now(comm.Create_group(comm.Get_group().Incl(alive), tags.SURVIVORS + number))
 
     def spawn_info(self, hosts: Sequence[str], world: int) -> dict[str, str]:
         """See spawn.Spawner. The server's keepers know the places by the world's number."""
