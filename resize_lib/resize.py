@@ -27,10 +27,10 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import world_guard
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
@@ -244,7 +244,7 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     except RedistributionError as e:
         _undo_expansion(session, answer, previous_id, str(e))
         return
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [])
 
 
@@ -313,7 +313,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
         job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
         job.places = [job.places[r] for r in staying]
         session.grid = session.make_grid(comm)
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -384,8 +384,8 @@ def _move_data(
         old,
         new,
         transport="auto" if link is None else "messages",
-        max_extra_bytes=session.max_extra_bytes,
-        checksums=session.checksums,
+        max_extra_bytes=session.options.max_extra_bytes,
+        checksums=session.options.checksums,
         arena=session.arena,
     )
     if link is not None:

@@ -3,7 +3,7 @@
 At a resize every communicator of the job is replaced, so a message that nobody has received yet, or
 a receive that nothing has completed, would be lost (under_way.py). A message can be seen by its
 receiver. An open receive, and the line that has sent a message, only the object knows that they
-were called on, so the methods of `JobComm` note them. A call costs 0.2 µs more by that
+were called on, so the methods of `GridComm` note them. A call costs 0.2 µs more by that
 (`benchmarks/remap` is as before: a program that only calls collectives notes nothing).
 """
 

@@ -28,7 +28,7 @@ from mpi4py import MPI
 
 from resize_lib import tags
 from resize_lib.grid import Grid
-from resize_lib.job_comm import JobCart, JobComm
+from resize_lib.job_comm import GridCart, GridComm
 from resize_lib.mistakes import caller
 from resize_lib.traffic import ANY, Opened
 from resize_lib.waiting import idle_bcast, wait_all
@@ -81,7 +81,7 @@ def obstacle(grid: Grid, *, stays: bool = False) -> Obstacle | None:
         return there.obstacle(there.line)
     # The line is the sender's to tell.
     line = ""
-    if own.rank == there.source and isinstance(comm := comms[there.comm], JobComm | JobCart):
+    if own.rank == there.source and isinstance(comm := comms[there.comm], GridComm | GridCart):
         line = comm.traffic.line_sent(there.dest, there.tag)
     return there.obstacle(idle_bcast(own, line, there.source))
 
@@ -135,7 +135,7 @@ def _on_this_rank(comms: Sequence[MPI.Intracomm], own: MPI.Intracomm) -> Found |
         if MPI.Intracomm(comm).Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
             source = _rank_of(comm, status.Get_source(), own)
             return Found(number, own.rank, source, comm.rank, status.Get_tag())
-        if isinstance(comm, JobComm | JobCart):
+        if isinstance(comm, GridComm | GridCart):
             opened = comm.traffic.first_open()
             if opened is not None:
                 return _found(opened, number, comm, own)
