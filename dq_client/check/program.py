@@ -54,6 +54,7 @@ class Program:
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
         self.matter: set[Node] | None = None  # see view.matters
+        self.communication: list[tuple[int, int]] = []  # scope and line of each call of MPI
         self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
         self.defaults: dict[tuple[int, str], Node] = {}  # of parameters
         self.seeded: dict[str, list[Node]] = {}  # the global generators that the program seeds

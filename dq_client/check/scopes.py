@@ -29,6 +29,7 @@ class Scope:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     inner: list[Scope] = field(default_factory=list)
+    yields: bool = False
     reads_all: bool = False  # by locals(), eval, exec
 
     @property
@@ -141,6 +142,8 @@ def _collect(
             return
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             hidden = hidden | targets_of(node)
+        case ast.Yield() | ast.YieldFrom():
+            scope.yields = True
         case ast.Global(names=names):
             scope.globals.update(names)
         case ast.Nonlocal(names=names):
@@ -157,9 +160,9 @@ def _collect(
         _collect(inner, scope, in_class, hidden, found)
 
 
-def rebuilds(scope: Scope) -> bool:
+def rebuilds(function: ast.AST) -> bool:
     """Whether each resize runs this function again: `@rs.on_resize`, `@rs.setup`."""
-    decorators = scope.node.decorator_list if isinstance(scope.node, Function) else []
+    decorators = function.decorator_list if isinstance(function, Function) else []
     called = [d.func if isinstance(d, ast.Call) else d for d in decorators]
     return any(getattr(d, "attr", getattr(d, "id", "")) in REBUILDS for d in called)
 

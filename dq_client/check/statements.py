@@ -172,6 +172,8 @@ class Statements(Values):
             over_iterations=begins_iterations(over),
         )
         self.program.loops.append(loop)
+        if source.kind == w.GENERATOR and source.path:
+            self.change(source, Node(source.nodes), node.lineno)
         control, outer, before, jumps = self.control, self.frame, self.now, len(self.jumps)
         self.frame, self.now = Frame(outer, before, loop), {}
         condition: Node | None = None
@@ -218,7 +220,10 @@ class Statements(Values):
         for slot, head in frame.memo.items():
             ways = {self.version(slot, way, frame): None for way in frame.breaks}
             ways.pop(head, None)
-            self.now[slot] = Node(passed=[head, *ways], kind=head.kind) if ways else head
+            if ways:
+                self.now[slot] = Node(passed=[head, *ways], kind=head.kind)
+            elif len(head.passed) > 1:  # it was changed, not only read
+                self.now[slot] = head
 
     # --- what is bound ----------------------------------------------------------------------------
 
@@ -354,7 +359,7 @@ class Statements(Values):
         self._defaults(node)
         number = program.of_node[id(node)].number
         self.bind(self.slot(node.name), Node(kind=f"function:{number}"), node.lineno)
-        if rebuilds(program.scopes[number]):
+        if rebuilds(node):
             self.known(program.scopes[number], None, Given([Value(kind=w.COMM)]), node.lineno)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:

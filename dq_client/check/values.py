@@ -133,7 +133,9 @@ class Values(Calls):
             if name in w.COMMS:
                 return Value(kind=w.COMM)
             bits = table.get(name)
-            return Value([*base.nodes, *([Node(source=bits)] if bits else [])])
+            if not bits:
+                return Value(base.nodes)
+            return Value([*base.nodes, Node(source=bits)], w.PLAIN)
         if base.kind in (w.OBJECT, w.VALUE):
             path = f"{base.path}.{name}" if base.path else ""
             if base.kind == w.VALUE or name in w.ALIKE_OBJECT:
@@ -186,7 +188,7 @@ class Values(Calls):
         for part in parts:
             nodes += self.value(part).nodes
         self.renamed, self.control = renamed, control
-        return Value(nodes)
+        return Value(nodes, w.GENERATOR if isinstance(node, ast.GeneratorExp) else "")
 
     def ordered(self, test: ast.expr) -> list[Node]:
         """What `<` and `>` compare in a condition."""

@@ -25,6 +25,7 @@ class Variable:
     # What its bindings outside and inside the innermost loop depend on: rank, size, part, clock.
     set_up: frozenset[str] = field(default_factory=frozenset)
     loop: frozenset[str] = field(default_factory=frozenset)
+    changed_line: int = 0  # where the loop first binds or changes it; 0: it does not
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
 
 
@@ -72,7 +73,7 @@ class View:
         """Facts about a name of the scope."""
         program, number = self._program, self._scope
         nodes = program.names.get((number, name), [])
-        inside = [n for n in nodes if self._has(n.scope, n.file_line)]
+        inside = [n for n in nodes if self.has(n.scope, n.file_line)]
         begun = self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
@@ -84,6 +85,7 @@ class View:
             if kept
             else _words(sources(begun, program.whole(), self._inside_only)),
             loop=frozenset() if kept else _words(sources(inside, program.whole(), self._is_after)),
+            changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, name),
         )
 
@@ -91,7 +93,7 @@ class View:
         """Facts about all attributes of one name."""
         program = self._program
         nodes = program.attributes.get(name, [])
-        inside = [n for n in nodes if self._has(n.scope, n.file_line)]
+        inside = [n for n in nodes if self.has(n.scope, n.file_line)]
         outside = [n for n in nodes if not self._inside_only(n)]
         ending = f".{name}"
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
@@ -101,8 +103,24 @@ class View:
             used=self._is_used([*heads, *(inside or nodes)]),
             set_up=_words(sources(outside, program.whole(), self._inside_only)),
             loop=_words(sources(inside, program.whole(), self._is_after)),
+            changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, ""),
         )
+
+    def kinds(self, name: str) -> set[str]:
+        """The kinds of values that a name of the scope may have when the loop is entered."""
+        nodes = self._program.names.get((self._scope, name), [])
+        return {
+            n.kind for n in self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
+        }
+
+    def reads(self, slot: str) -> bool:
+        """Whether the loop reads or changes a variable; `.name`: an attribute of some object."""
+        program = self._program
+        slots = {s for loop in self._loops for s in loop.heads}
+        functions = {number for region in self._regions for number in region.functions}
+        slots |= {s for number in functions for s in program.bodies[number].roots}
+        return any(s.endswith(slot) for s in slots) if slot[0] == "." else slot in slots
 
     # --- regions ----------------------------------------------------------------------------------
 
@@ -170,12 +188,17 @@ class View:
     def _is_in_lines(self, scope: int, line: int) -> bool:
         return any(r.scope == scope and r.first <= line <= r.last for r in self._regions)
 
-    def _has(self, scope: int, line: int) -> bool:
+    def calls(self, scope: int) -> bool:
+        """Whether the loop calls a function, itself or by others."""
+        return any(scope in region.functions for region in self._regions)
+
+    def has(self, scope: int, line: int) -> bool:
+        """Whether the loop runs a line of a scope."""
         return any(region.has(scope, line) for region in self._regions)
 
     def _inside_only(self, node: Node) -> bool:
         """Whether a version comes about in the loop, and not before it as well."""
-        if node.scope < 0 or not self._has(node.scope, node.file_line):
+        if node.scope < 0 or not self.has(node.scope, node.file_line):
             return False
         return self._is_in_lines(node.scope, node.file_line) or node.scope not in self._before
 
@@ -206,7 +229,7 @@ class View:
 
     def _line_of(self, nodes: list[Node]) -> int:
         own = [n for n in nodes if n.call is None] or nodes
-        inside = [n for n in own if self._has(n.scope, n.file_line)]
+        inside = [n for n in own if self.has(n.scope, n.file_line)]
         before = [n for n in own if n not in inside]
         if self._line:
             here = [n for n in before if n.scope != self._scope or n.file_line <= self._line]
@@ -246,7 +269,7 @@ class View:
         function = program.functions.get((self._scope, name))
         if function is not None:
             scopes.add(function.number)
-        return any(rebuilds(program.scopes[number]) for number in scopes if number >= 0)
+        return any(rebuilds(program.scopes[number].node) for number in scopes if number >= 0)
 
 
 def matters(program: Program) -> set[Node]:
