@@ -102,6 +102,7 @@ class Loops:
         self._running: list[Loop] = []
         self._begun = 0  # loops of the outermost level
         self._latest = Loop(0)
+        self._iterator: Iterator[int] | None = None  # of the loop that begins
         # Since the last remap point: what this rank has begun and left, as a checksum and in words.
         self._path = 0
         self._left: deque[tuple[Loop, int | None]] = deque(maxlen=LEFT_MAX)  # and the turn around
@@ -221,14 +222,11 @@ class Loops:
         items: bool,
         itself: list[weakref.ref[Iterator[int]]],
     ) -> Iterator[int]:
+        self._iterator = itself[0]()
         with self.inside(name, count, items=items) as loop:
             if loop is None:
                 return
             around, session = self._running[:-1], self._session
-            turns = itself[0]()
-            if loop.turn and turns is not None:
-                session.skips(turns, loop.turn)
-            del turns
             while loop.count is None or loop.turn < loop.count:
                 self._is_innermost(around, loop)
                 loop.begun_inside, loop.points_inside = 0, False
@@ -262,7 +260,9 @@ class Loops:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         if not self._begun:
             self._session.first_loop()
-        loop, around = self._begin(name, count, kind, items), list(self._running)
+        iterator, self._iterator = self._iterator, None
+        loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
+        del iterator
         if loop is None:
             yield None
             return
@@ -295,7 +295,14 @@ class Loops:
         self._running[:] = [*around, loop]
         self._latest = loop
 
-    def _begin(self, name: str, count: float | None, kind: Kind, items: bool) -> Loop | None:
+    def _begin(
+        self,
+        name: str,
+        count: float | None,
+        kind: Kind,
+        items: bool,
+        iterator: Iterator[int] | None,
+    ) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
         label = name or self.next_label
         level = len(self._running)
@@ -320,6 +327,8 @@ class Loops:
         # The program may have computed its own from values that are still to come.
         length = self._session.length(level, count, items=items)
         loop = self._loop(number, target[level][1], label, name, length, kind)
+        if loop.turn and iterator is not None:
+            self._session.skips(iterator, loop.turn)
         if level == len(target) - 1:
             self._running.append(loop)
             try:
