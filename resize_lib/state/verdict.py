@@ -91,10 +91,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if not seen.equal:
         return Fate.KEEP, ""
     local = facts.loop & LOCAL
-    if local and seen.alone:
-        if facts.accumulates and facts.used and "part" not in local:
-            return Fate.REFUSE, _UNCLEAR
-        return Fate.KEEP, ""
+    if local and seen.alone and facts.accumulates:
+        return (Fate.REFUSE, _UNCLEAR) if facts.used else (Fate.KEEP, "")
     if local and facts.accumulates and facts.used and seen.coincides:
         return Fate.REFUSE, _COUNTS
     sources = facts.set_up
