@@ -36,7 +36,7 @@ with resize_lib.session() as rs:
         rs.value("lock", threading.Lock())
     if CASE == "differing value":
         rs.value("seed", random.SystemRandom().random())
-    sums = [0]
+    sums, sent = [0], list[MPI.Request]()
     if CASE == "differing object":
         rs.keep(sums=sums)
     kept, first = x.local, rs.grid.row_comm
@@ -73,7 +73,8 @@ with resize_lib.session() as rs:
         elif CASE == "message under way":
             while rs.comm.iprobe(tag=5):
                 rs.comm.recv(tag=5)
-            rs.comm.send(turn, dest=(rs.rank + 1) % rs.size, tag=5)  # HERE: message under way
+            to = (rs.rank + 1) % rs.size
+            sent.append(rs.comm.isend(turn, to, tag=5))  # HERE: message under way
         elif CASE == "an exception" and rs.rank == 0 and turn == 5:
             raise ValueError("what was expected is not there")  # HERE: an exception
         x.local[:] += 1
