@@ -190,13 +190,17 @@ def refused_values(session: Session) -> str:
     return differing_value(session.grid.own_comm, session.values)
 
 
-def refuse(session: Session, answer: m.RemapAnswer, why: str) -> None:
-    """Give up a resize before anything has changed; called on all ranks."""
+def refuse(session: Session, answer: m.RemapAnswer, why: str, *, again: bool) -> None:
+    """Give up a resize before anything has changed; called on all ranks.
+
+    again: for the same reason as the last one, so the owner has been told.
+    """
     begun, session.job.expanding = session.job.expanding, None
     if session.rank == 0:
         with suppress(ProcessError):
             session.backend.cancel_expand()
-        say(why)
+        if not again:
+            say(why)
     aborted(session, answer if begun is None else begun, why)
 
 

@@ -36,6 +36,9 @@ with resize_lib.session() as rs:
         rs.value("lock", threading.Lock())
     if CASE == "differing value":
         rs.value("seed", random.SystemRandom().random())
+    sums, sent = [0], list[MPI.Request]()
+    if CASE == "differing object":
+        rs.keep(sums=sums)
     kept, first = x.local, rs.grid.row_comm
     view = kept[1:] if len(kept) else kept
     split: list[MPI.Intracomm] = []
@@ -65,6 +68,13 @@ with resize_lib.session() as rs:
             rs.comm.allreduce(1)
         elif CASE == "one sleeps" and rs.rank == 1 and turn == 5:
             time.sleep(3600)  # HERE: one sleeps
+        elif CASE == "differing object":
+            sums[0] += rs.rank
+        elif CASE == "message under way":
+            while rs.comm.iprobe(tag=5):
+                rs.comm.recv(tag=5)
+            to = (rs.rank + 1) % rs.size
+            sent.append(rs.comm.isend(turn, to, tag=5))  # HERE: message under way
         elif CASE == "an exception" and rs.rank == 0 and turn == 5:
             raise ValueError("what was expected is not there")  # HERE: an exception
         x.local[:] += 1
