@@ -27,13 +27,13 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import world_guard
 from resize_lib.before_arrival import agree_to_join
-from resize_lib.carried_values import Found
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
+from resize_lib.pace import waits_for_ranks
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.redistribution import (
     InvalidRedistributionError,
@@ -119,7 +119,7 @@ def advise(
         return answer, Step.RESTART
     if answer.what == "shrink":
         return answer, Step.SHRINK
-    if iteration_s >= PATIENT_FROM_S:
+    if iteration_s >= PATIENT_FROM_S or waits_for_ranks():
         return answer, Step.EXPAND
     try:
         backend.begin_expand(
@@ -180,17 +180,29 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
     return True
 
 
+def refused_values(session: Session) -> str:
+    """Which value of `rs.value` or `rs.keep` is not the same on all ranks; empty: all are.
+
+    Collective. The job would go on with the one that rank 0 has, or lose a leaver's.
+    """
+    if not session.values:
+        return ""
+    return differing_value(session.grid.own_comm, session.values)
+
+
+def refuse(session: Session, answer: m.RemapAnswer, why: str) -> None:
+    """Give up a resize before anything has changed; called on all ranks."""
+    begun, session.job.expanding = session.job.expanding, None
+    if session.rank == 0:
+        with suppress(ProcessError):
+            session.backend.cancel_expand()
+        say(why)
+    aborted(session, answer if begun is None else begun, why)
+
+
 def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     """Merge with ranks on the granted processors; collective over the old ranks."""
     old = session.grid
-    values = {name: value.value for name, value in session.values.items()}
-    differs = differing_value(old.own_comm, values) if values else ""
-    if differs:
-        if session.rank == 0:
-            session.backend.cancel_expand()
-            say(differs)
-        aborted(session, answer, differs)
-        return
     try:
         if begun:
             comm = session.backend.complete_expand(old.comm)
@@ -221,6 +233,9 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     session.grid = session.make_grid(comm)
     session.watch.rebase(job.seq)
     why_not = agree_to_join(session.grid.own_comm)
+    if not why_not:
+        plain = MPI.Intracomm(session.grid.own_comm)
+        why_not = session.carry.exchange(plain, job.old_rows * job.old_cols)
     if why_not:
         _undo_expansion(session, answer, previous_id, why_not)
         return
@@ -229,7 +244,7 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     except RedistributionError as e:
         _undo_expansion(session, answer, previous_id, str(e))
         return
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [])
 
 
@@ -247,16 +262,18 @@ def _coming_bytes(session: Session, answer: m.RemapAnswer) -> list[int]:
     return sorted((n for n in sizes if n >= TOUCHED_BYTES_MIN), reverse=True)[:TOUCHED_PARTS_MAX]
 
 
-def join(session: Session, carried: list[Found]) -> None:
+def join(session: Session) -> None:
     """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
     job = session.job
     comm = session.grid.comm
-    if agree_to_join(session.grid.own_comm, carried=carried):
+    plain = MPI.Intracomm(session.grid.own_comm)
+    if agree_to_join(plain) or session.carry.exchange(plain, job.old_rows * job.old_cols):
         retreat(session)
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError:
         retreat(session)
+    session.carry.apply()
     session.watch.rebase(job.seq)
 
 
@@ -277,6 +294,10 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     leaving = [r for r, p in enumerate(job.processors) if p in released]
     staying = [r for r in range(old.size) if r not in set(leaving)]
     after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
+    why_not = session.carry.refusal_to_shrink(MPI.Intracomm(old.own_comm), leaving)
+    if why_not:
+        aborted(session, answer, why_not)
+        return True
     # The server frees a processor when its node's agent says that this very process has gone.
     pid_on = dict(zip(job.processors, all_pids(old.comm), strict=True))
     try:
@@ -292,7 +313,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
         job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
         job.places = [job.places[r] for r in staying]
         session.grid = session.make_grid(comm)
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -363,8 +384,8 @@ def _move_data(
         old,
         new,
         transport="auto" if link is None else "messages",
-        max_extra_bytes=session.max_extra_bytes,
-        checksums=session.checksums,
+        max_extra_bytes=session.options.max_extra_bytes,
+        checksums=session.options.checksums,
         arena=session.arena,
     )
     if link is not None:

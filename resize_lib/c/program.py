@@ -86,12 +86,13 @@ class Program:
         if self._finalizes:
             MPI.Init_thread()
         import resize_lib
+        from resize_lib.world import bare
 
         self.rs: Session = resize_lib.session()
         self._watch_finalize()
         self._errors_are(MPI.ERRORS_ARE_FATAL)
         # mpi4py has made them exceptions, which nobody would see here.
-        for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
+        for comm in (bare(), MPI.COMM_SELF):
             comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
 
     # --- declarations -------------------------------------------------------------------------

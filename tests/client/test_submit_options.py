@@ -211,7 +211,7 @@ def test_the_folder_to_run_in(
     [
         *((n, True) for n in ("LD_LIBRARY_PATH", "CONDA_PREFIX", "CUDA_VISIBLE_DEVICES", "SEED")),
         *((n, True) for n in ("OMPI_MCA_btl", "UCX_TLS", "BASH_FUNC_module%%", "SLURMY")),
-        ("DQ_REPORT_INTERVAL", True),
+        *((n, True) for n in ("DQ_REPORT_INTERVAL", "DQ_WAIT_FOR_RANKS")),
         *((n, False) for n in ("DQ_JOB_KEY", "PMI_FD", "PMIX_RANK", "PMI2_X", "HYDI_CONTROL_FD")),
         *((n, False) for n in ("OMPI_COMM_WORLD_RANK", "OMPI_MCA_orte_x", "SLURM_PROCID")),
         *((n, False) for n in ("MPI_LOCALRANKID", "PWD", "OLDPWD", "SHLVL", "_", "SSH_TTY")),
