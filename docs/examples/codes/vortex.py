@@ -25,7 +25,7 @@ def start(component, x, y, z):
     return np.select([component == 0, component == 1], [first, second], 0.0)
 
 
-rs = resize_lib.session(legal=[size for size in range(1, N // 2 + 1)])
+rs = resize_lib.session(legal=list(range(1, N + 1)))
 u = rs.cartesian("u", (3, N, N, N), axes=1, halo=0, init=start)
 
 
