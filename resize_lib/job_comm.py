@@ -55,7 +55,7 @@ for _name in DERIVE:
 
 
 @noted
-class GridComm(Deriving, MPI.Intracomm):
+class GridComm(MPI.Intracomm):
     """A communicator of the job's grid: notes what is begun on it."""
 
     @functools.cached_property
@@ -79,7 +79,7 @@ def as_grid_comm(comm: MPI.Intracomm) -> MPI.Intracomm:
     return GridComm(comm) if type(comm) is MPI.Intracomm else comm
 
 
-class JobComm(GridComm):
+class JobComm(Deriving, GridComm):
     """The communicator of the job, as it is now."""
 
     def Free(self) -> None:  # noqa: N802 - MPI's name
