@@ -273,7 +273,12 @@ def join(session: Session) -> None:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError:
         retreat(session)
-    session.carry.apply()
+    try:
+        session.carry.apply()
+    except Exception as e:  # any class may raise anything; the job has gone on already
+        session._end.give_up(
+            f"a variable could not be given the job's value: {type(e).__name__}: {e}"
+        )
     session.watch.rebase(job.seq)
 
 

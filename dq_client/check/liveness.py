@@ -43,7 +43,7 @@ class Liveness:
         found = _statement_at(body, line) if isinstance(body, list) else None
         if found is None or scope.reads_all:
             return everything
-        if found in self._head and line <= _header_end(found):
+        if found in self._head and line <= header_end(found):
             live = self._head[found]
         elif hasattr(found, "body"):
             live = self._before.get(found, NONE)
@@ -228,7 +228,7 @@ def _statement_at(body: list[ast.stmt], line: int) -> ast.stmt | None:
     return found
 
 
-def _header_end(node: ast.stmt) -> int:
+def header_end(node: ast.stmt) -> int:
     """The last line of a loop's head."""
     head = node.test if isinstance(node, ast.While) else getattr(node, "iter", node)
     return head.end_lineno or node.lineno

@@ -26,6 +26,7 @@ from resize_lib.mistakes import short_path
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.known import Known
+from resize_lib.state.objects import READER
 from resize_lib.state.program import MODULE, Scope, running, scopes
 from resize_lib.state.survey import CLASSES, GENERATORS, Path, Survey, TooMuchError, shown
 from resize_lib.state.verdict import Fate, Seen
@@ -62,7 +63,7 @@ class Sent:
     """What rank 0 sends: the values of `paths` in order.
 
     differing: places that are not the same on all old ranks; failed: that cannot be copied
-    coincides: whose value may be the same by chance
+    coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
     """
 
     payload: bytes
@@ -70,6 +71,7 @@ class Sent:
     differing: frozenset[Path]
     failed: dict[Path, str]
     coincides: frozenset[Path]
+    elsewhere: dict[Path, str] = field(default_factory=dict)
     why: str = ""
 
 
@@ -141,7 +143,8 @@ class Carry:
 
     def apply(self) -> None:
         """In a rank that joins, once all data have moved: give variables the job's values."""
-        for place, value in self._staged:
+        # A reader takes lines from its file, whose position is set afterwards.
+        for place, value in sorted(self._staged, key=lambda each: each[0].kind is not READER):
             place.set(value)
         self._staged = []
 
@@ -210,10 +213,11 @@ class Carry:
             )
             coincides = frozenset(path for path in packed.sizes if _coincides(changed[path].get()))
         except Exception as e:  # any class may raise anything
-            return Sent(b"", [], differing, {}, frozenset(), _said(e))
+            return Sent(b"", [], differing, {}, frozenset(), {}, _said(e))
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = _line(packed.sizes)
-        return Sent(packed.payload, list(packed.sizes), differing, failed, coincides)
+        paths = list(packed.sizes)
+        return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
 
     def _decide(self, told: Told, sent: Sent, live: survey.Live, *, alone: bool) -> str:
         """In a rank that joins: stage what it gets; why it cannot join, if so."""
@@ -222,7 +226,7 @@ class Carry:
         here = Survey(first.anchors, Known(self.session).token).take(self._scopes(), live)
         self._survey = here
         gets: set[Path] = set()
-        for path in dict.fromkeys((*told.before, *told.now, *here.digests)):
+        for path in dict.fromkeys((*told.before, *told.now)):
             seen = Seen(
                 told.before.get(path),
                 told.digest(path),
@@ -234,6 +238,8 @@ class Carry:
                 path in sent.coincides,
             )
             fate, why = verdict.growth(seen, self._variable(path))
+            if path in sent.elsewhere and self._variable(path).used:
+                fate, why = Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
             if path[0] == GENERATORS and fate is Fate.REFUSE and alone:
                 fate = Fate.KEEP  # a generator that nobody has seeded
             if fate is Fate.REFUSE:

@@ -167,6 +167,8 @@ class _Reader:
             return b"G" + parts.encode()
         function, arguments, *rest = parts
         state = rest[0] if rest else None
+        if function is iter and len(arguments) == 1:
+            return b"I" + self._remaining(arguments[0], state, depth)
         items = list(rest[1]) if len(rest) > 1 and rest[1] is not None else []
         pairs = list(rest[2]) if len(rest) > 2 and rest[2] is not None else []
         head = f"R{kind.__module__}.{kind.__qualname__}.{_name(function)}".encode()
@@ -174,6 +176,14 @@ class _Reader:
         if isinstance(value, set | frozenset):
             contents = ([], state, sorted(self.read(part, depth) for part in value), [])
         return head + self._joined(self.read(part, depth) for part in contents)
+
+    def _remaining(self, items: Any, index: Any, depth: int) -> bytes:
+        """Of an iterator: what it still gives, however it came to that."""
+        known = self._token(items)
+        if known is not None or not hasattr(items, "__getitem__"):
+            return (known or self.read(items, depth)) + repr(index).encode()
+        rest = items[index or 0 :]
+        return self.read(rest if isinstance(rest, range | str | bytes) else tuple(rest), depth)
 
 
 def reduced(value: Any) -> str | tuple[Any, ...]:
