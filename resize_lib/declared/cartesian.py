@@ -190,6 +190,8 @@ class Cartesian:
         Ghosts beyond a border that is not periodic keep the values that the rank at the border
         gave them (`margin`).
         """
+        if self._session.arriving:
+            return self.local
         grid = self._session.grid
         if self._exchange is None or self._exchange[0] is not grid:
             plan = GhostPlan(self.desc, grid.shape, grid.rank)
@@ -203,6 +205,8 @@ class Cartesian:
         For output and checks: it must fit into that rank's memory, twice.
         """
         session = self._session
+        if session.arriving and root != session.rank:
+            return None
         parts = session.comm.gather((self.ranges, self._device.to_host(self.interior)), root)
         if parts is None:
             return None
