@@ -58,7 +58,9 @@ class Calls(Flow):
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         target, owner = self._target(func, base, called)
         if isinstance(target, Scope):
-            return self.known(target, owner, given, node.lineno)
+            back = self.known(target, owner, given, node.lineno)
+            back.nodes[0].computed += called.nodes  # what a function remembers
+            return back
         if target:
             return self._make(target, given, node.lineno)
         for value in given.values:  # a function that is passed on may be called
@@ -339,7 +341,10 @@ class Calls(Flow):
                 self.change(given.args[0], Node(given.args[0].nodes), line)
             return Value(nodes)
         library = module.partition(".")[0] in w.LIBRARIES or self._in_library(node.func)
-        if library and name not in w.SAVES:
+        if library and name in w.SAVES:
+            self.sink(nodes)
+            return NOTHING
+        if library:
             if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
                 old = [] if name == "copyto" else given.args[0].nodes
                 self.change(given.args[0], Node([*old, *given.nodes[1:]]), line)

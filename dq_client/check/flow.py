@@ -163,12 +163,18 @@ class Flow:
         return node
 
     def _root(self, slot: str) -> Node:
-        node = self.body.roots.get(slot)
-        if node is None:
-            node = self.body.roots[slot] = Node()
-            node.root = (self.body, slot)
+        is_new = slot not in self.body.roots
+        node = self.body.root(slot)
+        if is_new:
             node.kind = self._kind_at_begin(slot)
         return node
+
+    def captured(self, scope: Scope) -> list[Node]:
+        """What a function that is defined here remembers of the functions around it."""
+        if self.scope.parent is None:
+            return []
+        slots = [self.slot(name) for name in sorted(scope.free)]
+        return [self.get(slot) for slot in slots if not slot.startswith("^0:")]
 
     def _kind_at_begin(self, slot: str) -> str:
         if "." in slot:

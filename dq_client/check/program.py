@@ -54,6 +54,7 @@ class Program:
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
         self.matter: set[Node] | None = None  # see view.matters
+        self.value_changes: list[Node] = []  # what is given to values of the session
         self.communication: list[tuple[int, int]] = []  # scope and line of each call of MPI
         self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
         self.defaults: dict[tuple[int, str], Node] = {}  # of parameters
@@ -83,7 +84,7 @@ class Program:
             ]
             heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
             roots = [n for body in self.bodies.values() for n in body.roots.values()]
-            self._whole = Whole([*versions, *heads, *roots, *self.sinks])
+            self._whole = Whole([*versions, *heads, *roots, *self.sinks, *self.value_changes])
         return self._whole
 
     def outside(self, slot: str) -> Node | None:
@@ -92,8 +93,11 @@ class Program:
             return self.attribute(slot.rpartition(".")[2])
         if slot.startswith("^"):
             if slot not in self._cells:
-                number, _, name = slot[1:].partition(":")
-                self._cells[slot] = Node(passed=self.names[(int(number), name)])
+                text, _, name = slot[1:].partition(":")
+                number = int(text)
+                cell = self._cells[slot] = Node(passed=self.names[(number, name)])
+                if number in self.bodies and name in self.scopes[number].parameters:
+                    self._cells[slot] = Node(passed=[cell, self.bodies[number].root(name)])
             return self._cells[slot]
         return None
 

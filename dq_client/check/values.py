@@ -57,7 +57,8 @@ class Values(Calls):
                 return value
             case ast.Lambda():
                 self._defaults(node)
-                return Value(kind=f"function:{self.program.of_node[id(node)].number}")
+                scope = self.program.of_node[id(node)]
+                return Value(self.captured(scope), f"function:{scope.number}")
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node)
             case ast.Yield() | ast.YieldFrom():

@@ -48,13 +48,18 @@ def in_loop(facts: Facts, program: Program, loop: Loop) -> Iterator[Trouble]:
 def _elsewhere(facts: Facts, program: Program) -> Iterator[Trouble]:
     """Those of the module, which functions use, and of objects."""
     view = View(program, 0, 0)
+    for node in program.value_changes:
+        differs = w.RANK | w.PART | w.CLOCK
+        if view.has(node.scope, node.file_line) and view.sources_inside([node]) & differs:
+            what = "what each rank computes for itself"
+            yield Trouble(node.file_line, "value-differs", what)
     for number, name in list(program.names):
         if not number and view.reads(f"^0:{name}"):
             yield from _judged(name, facts.variable(0, 0, name), view.kinds(name))
     for name in list(program.attributes):
         if view.reads(f".{name}"):
             kinds = {n.kind for n in program.attributes[name]}
-            yield from _judged(f".{name}", facts.attribute(name), kinds)
+            yield from _judged(f"the attribute {name}", facts.attribute(name), kinds)
 
 
 def _judged(name: str, variable: Variable, kinds: set[str]) -> Iterator[Trouble]:

@@ -81,10 +81,8 @@ class View:
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, name),
             used=self._is_used([*heads, *inside] or begun),
-            set_up=frozenset()
-            if kept
-            else _words(sources(begun, program.whole(), self._inside_only)),
-            loop=frozenset() if kept else _words(sources(inside, program.whole(), self._is_after)),
+            set_up=frozenset() if kept else _words(self._sources_before(begun)),
+            loop=frozenset() if kept else _words(self.sources_inside(inside)),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, name),
         )
@@ -101,11 +99,26 @@ class View:
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, ending),
             used=self._is_used([*heads, *(inside or nodes)]),
-            set_up=_words(sources(outside, program.whole(), self._inside_only)),
-            loop=_words(sources(inside, program.whole(), self._is_after)),
+            set_up=_words(self._sources_before(outside)),
+            loop=_words(self.sources_inside(inside)),
             changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, ""),
         )
+
+    def sources_inside(self, nodes: Iterable[Node]) -> int:
+        """What versions that come about in the loop come from."""
+        whole = self._program.whole()
+        return sources(nodes, whole, self._is_after, lambda c: self.has(c.scope, c.line))
+
+    def _sources_before(self, nodes: Iterable[Node]) -> int:
+        whole = self._program.whole()
+        return sources(nodes, whole, self._inside_only, self._is_before)
+
+    def _is_before(self, call: Call) -> bool:
+        """Whether a call may run before the loop."""
+        last = self._last_line.get(call.scope)
+        is_after = last is not None and call.line > last
+        return not is_after and not self._is_in_lines(call.scope, call.line)
 
     def kinds(self, name: str) -> set[str]:
         """The kinds of values that a name of the scope may have when the loop is entered."""

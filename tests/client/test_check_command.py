@@ -95,6 +95,8 @@ WRONG = {
         program("v = rs.value('v', random.random())  #!\n" + turns("pass")),
         program("v = rs.value('v', rs.rank)  #!\n" + turns("pass")),
         program("v = rs.value('v', np.random.default_rng())  #!\n" + turns("pass")),
+        program("v = rs.value('v', 0)\n" + turns("v.value += rs.rank  #!")),
+        program("v = rs.value('v', 0)\n" + turns("v.value = x.local.sum()  #!")),
     ],
     "value-not-picklable": [
         program("v = rs.value('v', lambda: 1)  #!\n" + turns("pass")),
@@ -203,6 +205,35 @@ def test_a_habit_is_found_at_its_line(code: str, source: str) -> None:
 @pytest.mark.parametrize("source", RIGHT)
 def test_a_right_program_has_no_finding(source: str) -> None:
     assert check_source(source, "p.py") == [], source
+
+
+ORDINARY = ROOT / "tests" / "live" / "ordinary"
+# What only a run can tell: how large something is, what the operating system holds, messages.
+NOT_SEEN = {"database", "islands", "large_state", "socket_state", "subprocess_state"}
+NOT_SEEN |= {"thread_counter"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for kind in ("right", "scratch") for p in sorted((ORDINARY / kind).glob("*.py"))],
+    ids=lambda p: p.stem,
+)
+def test_ordinary_programs_that_are_right_have_no_finding(path: Path) -> None:
+    assert check_source(path.read_text(), path.name) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in sorted((ORDINARY / "refused").glob("*.py")) if p.stem not in NOT_SEEN],
+    ids=lambda p: p.stem,
+)
+def test_ordinary_programs_that_cannot_be_resized_have_one(path: Path) -> None:
+    source = path.read_text()
+    found = check_source(source, path.name)
+    assert found
+    assert path.stem == "rate_by_size" or {f.line for f in found} & {
+        line for line, text in enumerate(source.splitlines(), 1) if "# refused" in text
+    }
 
 
 PORT = """
