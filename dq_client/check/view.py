@@ -59,12 +59,12 @@ class View:
         self._regions = list(self._inner_regions())
         called = {c.body.scope for c in program.calls}
         self._uncalled = {s.number for s in program.scopes[1:]} - called
-        self._before = self._functions_outside()
         around = [loop for loop in program.loops if self._is_around(loop)]
         self._last_line = {r.scope: r.last for r in self._regions}
         for loop in program.loops:
             if loop.scope in self._last_line and loop.line <= self._last_line[loop.scope]:
                 self._last_line[loop.scope] = max(self._last_line[loop.scope], loop.end)
+        self._before = self._functions_before()
         self._loops = around + [
             loop for loop in program.loops if loop.over_iterations and loop not in around
         ]
@@ -92,7 +92,7 @@ class View:
         program = self._program
         nodes = program.attributes.get(name, [])
         inside = [n for n in nodes if self.has(n.scope, n.file_line)]
-        outside = [n for n in nodes if not self._inside_only(n)]
+        outside = [n for n in nodes if not self._is_later(n)]
         ending = f".{name}"
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
         return Variable(
@@ -112,7 +112,7 @@ class View:
 
     def _sources_before(self, nodes: Iterable[Node]) -> int:
         whole = self._program.whole()
-        return sources(nodes, whole, self._inside_only, self._is_before)
+        return sources(nodes, whole, self._is_later, self._is_before)
 
     def _is_before(self, call: Call) -> bool:
         """Whether a call may run before the loop."""
@@ -184,16 +184,14 @@ class View:
             todo |= {call.body.scope for call in self._calls_of[scope]} - found
         return found
 
-    def _functions_outside(self) -> set[int]:
-        """The scopes that run outside the loop, too."""
-        inside = {number for region in self._regions for number in region.functions}
-        found = {s.number for s in self._program.scopes} - inside
-        found |= self._uncalled
+    def _functions_before(self) -> set[int]:
+        """The scopes that run before the loop, or may, since nothing in the file calls them."""
+        found = {0} | self._uncalled
         todo = set(found)
         while todo:
             scope = todo.pop()
             for call in self._calls_of[scope]:
-                if not self._is_in_lines(scope, call.line) and call.body.scope not in found:
+                if self._is_before(call) and call.body.scope not in found:
                     found.add(call.body.scope)
                     todo.add(call.body.scope)
         return found
@@ -211,9 +209,16 @@ class View:
 
     def _inside_only(self, node: Node) -> bool:
         """Whether a version comes about in the loop, and not before it as well."""
-        if node.scope < 0 or not self.has(node.scope, node.file_line):
-            return False
-        return self._is_in_lines(node.scope, node.file_line) or node.scope not in self._before
+        return self.has(node.scope, node.file_line) and not self._is_earlier(node)
+
+    def _is_later(self, node: Node) -> bool:
+        """Whether a version comes about in the loop or after it, and not before it as well."""
+        return node.scope >= 0 and (self._is_after(node) or not self._is_earlier(node))
+
+    def _is_earlier(self, node: Node) -> bool:
+        """Whether a version may come about before the loop."""
+        in_lines = self._is_in_lines(node.scope, node.file_line)
+        return not in_lines and node.scope in self._before
 
     def _is_after(self, node: Node) -> bool:
         """Whether a version comes about after the loop, and never leads back to it."""
