@@ -8,7 +8,7 @@ CODES = {
     "syntax": "the file is no Python: {what}",
     "communicates-early": "{what} before a loop cannot be repeated for ranks that join later, which"
     " run this alone: use bcast, allreduce or allgather, whose results they get, or do it in"
-    " @rs.on_resize",
+    " @rs.setup",
     "kept-part": "{what} is kept over a remap point (used in {used}): after a resize the data are"
     " elsewhere; fetch it again in every iteration",
     "kept-communicator": "{what} is kept over a remap point (used in {used}): after a resize it is"

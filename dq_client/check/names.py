@@ -19,7 +19,7 @@ KEPT = {
 # Calls that cannot be repeated for ranks that join; results of bcast, allreduce and allgather can.
 COMMUNICATES = frozenset(
     (
-        *("gather", "gatherv", "scatter", "scatterv"),
+        *("gather", "gatherv", "scatter", "scatterv", "allgatherv"),
         *("alltoall", "alltoallv", "alltoallw", "reduce"),
         *("reduce_scatter", "reduce_scatter_block", "scan", "exscan", "send", "recv", "sendrecv"),
         *("sendrecv_replace", "probe", "mprobe", "ssend", "bsend", "isend", "irecv", "issend"),

@@ -25,8 +25,8 @@ class Variable:
     # What its bindings outside and inside the innermost loop depend on: rank, size, part, clock.
     set_up: frozenset[str] = field(default_factory=frozenset)
     loop: frozenset[str] = field(default_factory=frozenset)
-    changed_line: int = 0  # where the loop first binds or changes it; 0: it does not
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
+    changed_line: int = 0  # where the loop first binds or changes it; 0: it does not
 
 
 UNKNOWN = Variable(accumulates=True)
