@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from dq_client.check.graph import Body, Call, Node, Whole
-from dq_client.check.scopes import Function, Scope
+from dq_client.check.scopes import Function, Scope, statements_of
 
 OBJECT_BASES = {"object", "Protocol", "ABC", "NamedTuple", "Generic", "Enum", "Exception"}
 
@@ -131,7 +131,7 @@ class Program:
 
 def _classes_of(tree: ast.Module, of_node: dict[int, Scope]) -> dict[str, Class]:
     found = {}
-    for node in ast.walk(tree):
+    for node in statements_of(tree.body, definitions=True):
         if not isinstance(node, ast.ClassDef):
             continue
         bases = [_last(base) for base in node.bases]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+LEAVES = {ast.Constant, ast.Load, ast.Store, ast.Del, ast.Add, ast.Mult, ast.Sub, ast.Div}
 REBUILDS = {"on_resize", "setup"}
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -156,8 +157,20 @@ def _collect(
             scope.bound.add(name)
         case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
             scope.bound.add(name)
-    for inner in ast.iter_child_nodes(node):
+    for inner in children(node):
         _collect(inner, scope, in_class, hidden, found)
+
+
+def children(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node that may hold names: as ast.iter_child_nodes, in half the time."""
+    for name in node._fields:
+        part = getattr(node, name, None)
+        if type(part) is list:
+            for each in part:
+                if isinstance(each, ast.AST) and type(each) is not ast.Constant:
+                    yield each
+        elif isinstance(part, ast.AST) and type(part) not in LEAVES:
+            yield part
 
 
 def rebuilds(function: ast.AST) -> bool:
@@ -177,13 +190,13 @@ def targets_of(node: Comprehension) -> frozenset[str]:
     )
 
 
-def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements of a function, outer ones first; not those of functions inside it."""
+def statements_of(body: list[ast.stmt], *, definitions: bool = False) -> Iterator[ast.stmt]:
+    """All statements of a function, outer ones first; with definitions: of those in it, too."""
     for statement in body:
         yield statement
-        if isinstance(statement, Function | ast.ClassDef):
+        if not definitions and isinstance(statement, Function | ast.ClassDef):
             continue
         for name in ("body", "orelse", "finalbody"):
-            yield from statements_of(getattr(statement, name, []))
+            yield from statements_of(getattr(statement, name, []), definitions=definitions)
         for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
-            yield from statements_of(part.body)
+            yield from statements_of(part.body, definitions=definitions)

@@ -9,7 +9,7 @@ from dq_client.check import words as w
 from dq_client.check.calls import Calls, Given
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.graph import Node
-from dq_client.check.scopes import Comprehension
+from dq_client.check.scopes import Comprehension, children
 
 ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}
@@ -227,7 +227,7 @@ def bound(value: Value) -> Node:
 
 
 def _parts(node: ast.AST | None) -> Iterator[ast.expr]:
-    for part in ast.iter_child_nodes(node) if node is not None else ():
+    for part in children(node) if node is not None else ():
         if isinstance(part, ast.expr):
             yield part
         elif isinstance(part, ast.keyword | ast.FormattedValue):
