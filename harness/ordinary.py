@@ -45,7 +45,7 @@ most = 10
 SIZES = [1, 2, 3]
 JOBS_AT_ONCE = 4
 PROCESSORS = 32  # those of ranks that leave become idle a moment later
-PATIENCE_S = 90.0  # only a hang takes that long
+PATIENCE_S = 180.0  # only a hang takes that long
 NO_REFUSAL = "the last iteration is done"
 MESSAGE_WIDTH = 150  # of a line of the table
 
