@@ -7,6 +7,7 @@ line to change, and its resize is given up; the job goes on as it was.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -14,17 +15,22 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from resize_lib.carried_values import Found, differing_variable
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.grid import Grid
 from resize_lib.mistakes import Mistake, caller
+from resize_lib.setup_calls import ADVICE, ARGUMENTS, CALLS
 from resize_lib.waiting import idle_bcast, wait_all
 
-_ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra"}
+_ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra", "is_inter", "is_intra"}
+# Of this communicator alone: the one that replaces it has its own.
+_IGNORED = {"Set_errhandler", "Set_name", "Set_info", "Set_attr", "Delete_attr"}
 
 
 class NoComm(MPI.Intracomm):
     """Stands for `rs.comm` and its grid's: knows its rank and its size, and refuses all else.
+
+    But for what the ranks of the job have called in their set-up (setup_calls.py): `rs.comm` and
+    `MPI.COMM_WORLD` give the results of that.
 
     Once another one has replaced it, it refuses these, too: a program that has kept one of the
     grid's is wrong (`rs.comm` is another object, job_comm.py).
@@ -33,6 +39,7 @@ class NoComm(MPI.Intracomm):
     _rank: int
     _size: int
     _replaced = False
+    _repeats = False  # it stands for a communicator of all ranks whose calls are kept
 
     @classmethod
     def of(cls, rank: int, size: int) -> NoComm:
@@ -47,21 +54,24 @@ class NoComm(MPI.Intracomm):
         if self._replaced:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: only"
-                " rs.comm may be kept; fetch others again in every turn, or make them in"
-                " @rs.on_resize"
+                " rs.comm and MPI.COMM_WORLD may be kept; fetch others again in every iteration, or"
+                " make them in @rs.on_resize"
             )
-        if name == "Set_errhandler":  # communicates nothing; set again on what replaces this
-            return lambda _handler: None
+        if name in _IGNORED:
+            return lambda *_: None
+        if name == "Get_parent":
+            return MPI.Comm.Get_parent
+        if self._repeats and name in ARGUMENTS:
+            return functools.partial(CALLS.repeat, name, self._size)
         if name not in _ANSWERED:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: communication ({name}) before the loop, where ranks"
-                " that join later run alone: read or compute this on every rank, declare it"
-                " (rs.value), or do it in @rs.on_resize"
+                f" that join later run alone: {ADVICE}"
             )
-        if name in ("Is_inter", "Is_intra"):
-            return lambda: name == "Is_intra"
-        found = self._rank if name in ("rank", "Get_rank") else self._size
-        return (lambda: found) if name.startswith("Get") else found
+        found: int | bool = self._rank if name in ("rank", "Get_rank") else self._size
+        if name.lower().startswith("is_"):
+            found = name.endswith("intra")
+        return (lambda: found) if name[0].isupper() else found
 
 
 class ComingGrid(Grid):
@@ -72,6 +82,7 @@ class ComingGrid(Grid):
         self.rank = rank
         self.row, self.col = self.shape.coords(rank)
         self.comm = NoComm.of(rank, rows * cols)
+        self.comm._repeats = True
         self.row_comm = NoComm.of(self.col, cols)
         self.col_comm = NoComm.of(self.row, rows)
         self.own_comm = NoComm.of(rank, rows * cols)
@@ -95,20 +106,20 @@ class ComingGrid(Grid):
 
 
 def agree_to_join(
-    comm: MPI.Intracomm, why_not: str = "", carried: list[Found] | None = None
-) -> str:
-    """Whether all new ranks have come to the loop, and fit in; collective over old and new ranks.
+    comm: MPI.Intracomm, why_not: str = "", *, mistake: bool = False
+) -> tuple[str, bool]:
+    """Whether all ranks can go on; collective.
 
-    why_not: why this one has not. carried: of a new one, what it has in variables that turns leave
-    for one another. Empty result: all is well; else what the first of them said.
+    why_not: why this one cannot. Empty result: all is well; else what the first of them said, and
+    whether it is a mistake of the program (`mistake`).
     """
     plain = MPI.Intracomm(comm)
     size = plain.size
-    first = np.array([plain.rank if why_not else size, plain.rank if carried else size])
+    first = np.array([plain.rank if why_not else size])
     wait_all([plain.Iallreduce(MPI.IN_PLACE, first, MPI.MIN)])
     if int(first[0]) == size:
-        if int(first[1]) == size:
-            return ""
-        return differing_variable(plain, int(first[1]), carried)
-    said: str = idle_bcast(plain, f"rank {plain.rank}: {why_not}", int(first[0]))
+        return "", False
+    said: tuple[str, bool] = idle_bcast(
+        plain, (f"rank {plain.rank}: {why_not}", mistake), int(first[0])
+    )
     return said

@@ -15,12 +15,15 @@ was, and times are those of innermost turns.
 from __future__ import annotations
 
 import time
+import weakref
 import zlib
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+from resize_lib.setup_calls import SetupCalls
 
 # The loops that are running, outermost first: the number of each at its level, and its turn.
 Position: TypeAlias = tuple[tuple[int, int], ...]
@@ -40,6 +43,15 @@ class LoopError(Exception):
 
 class Turns(Protocol):
     """What a session does about turns."""
+
+    def first_loop(self) -> None:
+        """The program comes to its first loop."""
+
+    def functions_around(self) -> int:
+        """How many functions of the program run now; 0: nobody needs to know."""
+
+    def skips(self, turns: Iterator[int], count: int) -> None:
+        """The first turn that this rank makes of a loop is not the loop's first."""
 
     def meet(self) -> Position:
         """Where the job is; asked at the first loop by a rank that does not know. Collective."""
@@ -63,6 +75,9 @@ class Turns(Protocol):
     def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
         """A remap point. `last`: no turn comes after this one, as far as one can know."""
 
+    def loop_ends(self) -> None:
+        """An outermost loop is over, not by an exception; may be called when it is left by one."""
+
 
 @dataclass(slots=True, eq=False)
 class Loop:
@@ -78,16 +93,25 @@ class Loop:
     kind: Kind = "turns"
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
+    functions: int = 0  # of the program, that run around it
 
 
 class Loops:
-    """Of one process. `target`: where the job is, for a rank that has to get there."""
+    """Of one process. `target`: where the job is, for a rank that has to get there.
 
-    def __init__(self, session: Turns, target: Position | None) -> None:
+    calls: hears which loops run.
+    """
+
+    def __init__(
+        self, session: Turns, target: Position | None, calls: SetupCalls | None = None
+    ) -> None:
         self._session, self._target = session, target
+        self._calls = calls or SetupCalls()
+        self._nests: dict[tuple[int, int], bool] = {}  # level and number: has loops inside
         self._running: list[Loop] = []
         self._begun = 0  # loops of the outermost level
         self._latest = Loop(0)
+        self._iterator: Iterator[int] | None = None  # of the loop that begins
         # Since the last remap point: what this rank has begun and left, as a checksum and in words.
         self._path = 0
         self._left: deque[tuple[Loop, int | None]] = deque(maxlen=LEFT_MAX)  # and the turn around
@@ -140,6 +164,11 @@ class Loops:
         if latest is not around and self._begun:
             self._left.append((latest, around.turn if around else None))
 
+    def meet(self) -> None:
+        """Learn where the job is, if this rank has to get there; then collective with it."""
+        if self._target is AWAITED:
+            self._target = self._session.meet()
+
     def give_up(self) -> None:
         """This rank joins nobody: the job does without it."""
         self._target = None
@@ -178,6 +207,11 @@ class Loops:
         """The innermost loop that is running."""
         return self._running[-1] if self._running else None
 
+    @property
+    def functions(self) -> int:
+        """How many functions of the program run around the innermost loop."""
+        return self._running[-1].functions if self._running else 0
+
     def can_go_back(self, position: Position) -> bool:
         """Whether only the turn of the innermost loop lies between here and there."""
         here = self.position
@@ -190,13 +224,31 @@ class Loops:
 
     def run(self, count: float | None, name: str = "", *, items: bool = False) -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
+        itself: list[weakref.ref[Iterator[int]]] = []
+        turns = self._turns(count, name, items, itself)
+        itself.append(weakref.ref(turns))
+        return turns
+
+    def _turns(
+        self,
+        count: float | None,
+        name: str,
+        items: bool,
+        itself: list[weakref.ref[Iterator[int]]],
+    ) -> Iterator[int]:
+        self._iterator = itself[0]()
         with self.inside(name, count, items=items) as loop:
             if loop is None:
                 return
-            around, session = self._running[:-1], self._session
+            around, session, calls = self._running[:-1], self._session, self._calls
+            level, nested = len(around), True
             while loop.count is None or loop.turn < loop.count:
                 self._is_innermost(around, loop)
                 loop.begun_inside, loop.points_inside = 0, False
+                nests = self._nests.get((level, loop.number), True)
+                if nests or nested:
+                    calls.iteration_begins(level + 1, nests=nests)
+                    nested = nests
                 if self._target is None:
                     session.turn_begins()
                 begin_s = time.perf_counter()
@@ -204,6 +256,8 @@ class Loops:
                 elapsed_s = time.perf_counter() - begin_s
                 if loop.begun_inside:
                     self._note()
+                elif nested:
+                    self._nests.setdefault((level, loop.number), False)
                 self._is_innermost(around, loop)
                 if self._target is not None:
                     self.check_arrived()
@@ -225,17 +279,30 @@ class Loops:
         items: bool = False,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
-        loop, around = self._begin(name, count, kind, items), list(self._running)
+        if not self._begun:
+            self._session.first_loop()
+        iterator, self._iterator = self._iterator, None
+        loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
+        del iterator
         if loop is None:
             yield None
             return
+        ended = False
         try:
             self._running.append(loop)
             self._latest = loop
+            self._calls.loop_begins(len(self._running))
             yield loop
+            ended = True
+        except GeneratorExit:  # by `break`
+            ended = True
+            raise
         finally:
             # Those around only: one inside that was left by `break` may not have heard of it yet.
             self._running[:] = around
+            self._calls.loop_ends(len(around))
+            if ended and not around and self.arrived:
+                self._session.loop_ends()
 
     def running(self, loop: Loop | None, turn: int) -> bool:
         """Whether that turn of this loop goes on; None: outside of all loops, which always does."""
@@ -251,7 +318,14 @@ class Loops:
         self._running[:] = [*around, loop]
         self._latest = loop
 
-    def _begin(self, name: str, count: float | None, kind: Kind, items: bool) -> Loop | None:
+    def _begin(
+        self,
+        name: str,
+        count: float | None,
+        kind: Kind,
+        items: bool,
+        iterator: Iterator[int] | None,
+    ) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
         label = name or self.next_label
         level = len(self._running)
@@ -260,22 +334,24 @@ class Loops:
         self._note()
         if level:
             number = self._running[-1].begun_inside
+            self._nests[level - 1, self._running[-1].number] = True
             self._running[-1].begun_inside += 1
         else:
             number = self._begun
             self._begun += 1
-        if self._target is AWAITED:
-            self._target = self._session.meet()
+        self.meet()
         target = self._target
         if target is None:
-            return Loop(number, 0, label, name, count, kind)
+            return self._loop(number, 0, label, name, count, kind)
         if level >= len(target) or number > target[level][0]:
             self.check_arrived()
         if number < target[level][0]:
             return None
         # The program may have computed its own from values that are still to come.
         length = self._session.length(level, count, items=items)
-        loop = Loop(number, target[level][1], label, name, length, kind)
+        loop = self._loop(number, target[level][1], label, name, length, kind)
+        if loop.turn and iterator is not None:
+            self._session.skips(iterator, loop.turn)
         if level == len(target) - 1:
             self._running.append(loop)
             try:
@@ -287,6 +363,12 @@ class Loops:
                 outer.points_inside = True  # the one where this rank was taken in
             self._session.has_arrived()
         return loop
+
+    def _loop(
+        self, number: int, turn: int, label: str, name: str, count: float | None, kind: Kind
+    ) -> Loop:
+        functions = self._session.functions_around()
+        return Loop(number, turn, label, name, count, kind, functions=functions)
 
 
 def _shown(position: Position) -> str:

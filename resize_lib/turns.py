@@ -18,6 +18,7 @@ from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import JobPosition
 from resize_lib.server_link import say
 from resize_lib.solver import Solver
+from resize_lib.state.iterators import go_on
 from resize_lib.taskfarm import Farms
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from resize_lib.protection.protector import Protector
     from resize_lib.recovery_in_place import InPlace
     from resize_lib.session_end import SessionEnd
+    from resize_lib.state.carry import Carry
     from resize_lib.succession import Succession
     from resize_lib.watch import Watch
 
@@ -52,6 +54,7 @@ class TurnMethods:
     _end: SessionEnd
     joining: Joining | None
     watch: Watch
+    carry: Carry
 
     @property
     def step(self) -> int:
@@ -145,6 +148,18 @@ class TurnMethods:
 
     # --- see loops.Turns --------------------------------------------------------------------
 
+    def first_loop(self) -> None:
+        """The program comes to its first loop."""
+        self.carry.begin()
+
+    def functions_around(self) -> int:
+        """How many functions of the program run now; 0: nobody needs to know."""
+        return self.carry.functions()
+
+    def skips(self, turns: Iterator[int], count: int) -> None:
+        """This rank begins a loop in the midst of it: what stands around it goes on there, too."""
+        go_on(turns, count)
+
     def meet(self) -> Position:
         """Where the job is; asked by a rank that joins, at its first loop. Collective."""
         assert self.joining is not None, "only ranks that join do not know where the job is"
@@ -211,6 +226,10 @@ class TurnMethods:
 
         self.remapped(stays=act() if self.in_place is None else self.in_place.remap_point(act))
 
+    def loop_ends(self) -> None:
+        """See loops.Turns."""
+        self._end.loop_ends()
+
     def note_position(self) -> None:
         """At a remap point: the job is where this rank is."""
         self.job.loops, self.job.lengths = self.loops.position, self.loops.lengths
@@ -221,8 +240,13 @@ class TurnMethods:
             raise self._end.retired()
         self.loops.agreed()
         self.watch.remap_ends()
+        self.renew_ghosts()
         self.call_hooks()
         self.points.go_on()
+
+    def renew_ghosts(self) -> None:
+        """See Declaring."""
+        raise NotImplementedError
 
     def call_hooks(self) -> None:
         """Build anew what does not fit the present communicator; collective."""

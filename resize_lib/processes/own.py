@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.processes.command import check_command, program_command, start_folder
 from resize_lib.processes.departure import (
     RankExit,
@@ -33,17 +34,22 @@ from resize_lib.processes.departure import (
     split_off,
 )
 from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
-from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
+from resize_lib.processes.interface import (
+    ProcessError,
+    Reserve,
+    SetupError,
+    SpawnError,
+    check_hosts,
+)
 from resize_lib.processes.link import LinkClosed, Message, RankLink
 from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_barrier, idle_bcast, look_for_losses, wait_until
 from resize_lib.watch import ACTION_VARIABLE, limit_s
-from resize_lib.world_guard import bare
+from resize_lib.world import bare
 
 JOINS_VARIABLE = "DQ_JOINS"
 ARRIVAL_LIMIT_S = 120.0  # without [watch]
 ARRIVAL_LIMIT_S_MAX = 3600.0  # where [watch] is to warn only
-SURVIVORS_TAG = 7400
 # From a rank that says it has touched its memory until it is told to join: its keeper tells rank 0,
 # which asks the server at its next check. So it says so that much before.
 SOON_TOUCHED_S = 2e-3
@@ -61,6 +67,7 @@ class Awaited:
     same_program: bool  # as this rank runs
     port: str = ""  # known when they are ready
     failed: str = ""
+    mistake: bool = False  # of the program
 
 
 class OwnExit(RankExit):
@@ -286,7 +293,7 @@ class OwnBackend:
             )
         if awaited.failed:
             self.cancel_expand()  # of several nodes' ranks some may have come up
-            raise SpawnError(awaited.failed)
+            raise SetupError(awaited.failed) if awaited.mistake else SpawnError(awaited.failed)
         return bool(awaited.port)
 
     def _note(self, awaited: Awaited, message: Message) -> None:
@@ -296,11 +303,12 @@ class OwnBackend:
             awaited.failed = "" if awaited.port else "they have opened no port"
         elif message.get("failed") == awaited.world:
             awaited.failed = str(message.get("why") or "the new ranks cannot be started")
+            awaited.mistake = bool(message.get("mistake"))
 
     def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
         """Merge with the ranks that are awaited; `refused` (rank 0's) says why there are none."""
         self._exit.alone()  # before the first rank could leave, and on every rank
-        port = ""
+        port, kind = "", SpawnError
         if comm.rank == 0 and not refused:
             try:
                 self._wait_until_ready()
@@ -311,11 +319,11 @@ class OwnBackend:
                 self._say({"go": self._awaited.world})  # they wake up while the ranks here do
                 self._awaited = None
             except SpawnError as error:
-                refused = str(error)
+                refused, kind = str(error), type(error)
                 self.cancel_expand()
-        port, refused = idle_bcast(comm, (port, refused))
+        port, refused, kind = idle_bcast(comm, (port, refused, kind))
         if refused:
-            raise SpawnError(f"the job stays at {comm.size} ranks: {refused}")
+            raise kind(f"the job stays at {comm.size} ranks: {refused}")
         between = comm.Connect(port, root=0)
         merged = between.Merge(high=False)
         between.Disconnect()
@@ -339,7 +347,7 @@ class OwnBackend:
         self._exit.alone()
         self._exit.comm = None
         self.cancel_expand()
-        return self._now(comm.Create_group(comm.Get_group().Incl(alive), SURVIVORS_TAG + number))
+        return self._now(comm.Create_group(comm.Get_group().Incl(alive), tags.SURVIVORS + number))
 
     def spawn_info(self, hosts: Sequence[str], world: int) -> dict[str, str]:
         """See spawn.Spawner. The server's keepers know the places by the world's number."""
