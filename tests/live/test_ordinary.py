@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,8 @@ SHRINKS_ONLY = {
 # Right is as good here as a refusal: whether these can be carried is a question of effort.
 MAY_BE_RIGHT = {
     "comprehension_loop", "database", "duplicated", "environment_state", "islands", "kept_rank",
-    "lambda_list", "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter", "thread_pool",
+    "lambda_list", "next_loop", "pairwise", "split_setup", "summed_loop", "thread_counter",
+    "thread_pool",
 }  # fmt: skip
 
 
@@ -61,9 +62,10 @@ def fault_of_refused(run: Run) -> bool:
     return not names_line(run)
 
 
-def report(runs: list[Run], is_fault: Callable[[Run], bool]) -> str:
-    """The faulty ones as lines, each followed by what happened to it."""
-    return "\n".join(f"{run.line}\n{run.story}" for run in runs if is_fault(run))
+def require(runs: Iterable[Run], is_fault: Callable[[Run], bool]) -> None:
+    """Fail if some are faulty, with a line for each and what happened to it."""
+    if faults := [f"{run.line}\n{run.story}" for run in runs if is_fault(run)]:
+        pytest.fail("\n".join(faults), pytrace=False)
 
 
 def groups(kind: str) -> list[list[Path]]:
@@ -73,25 +75,23 @@ def groups(kind: str) -> list[list[Path]]:
 
 @pytest.mark.parametrize("group", groups("right"), ids=lambda group: group[0].stem)
 def test_ordinary_programs_are_right_under_ten_resizes(group: list[Path]) -> None:
-    assert not report(list(resized_runs(group)), fault_of_right)
+    require(resized_runs(group), fault_of_right)
 
 
 def test_what_a_rank_has_for_itself_hinders_no_resize() -> None:
-    assert not report(list(resized_runs(programs("scratch"))), fault_of_right)
+    require(resized_runs(programs("scratch")), fault_of_right)
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_what_cannot_be_right_is_refused_with_its_line(ranks: int) -> None:
-    runs = list(resized_runs(programs("refused"), ranks=ranks))
-    assert not report(runs, fault_of_refused)
+    require(resized_runs(programs("refused"), ranks=ranks), fault_of_refused)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["right", "scratch"])
 def test_other_resizes_change_nothing(kind: str, seed: int) -> None:
-    runs = resized_runs(programs(kind), seed=seed, ranks=1 + seed % 3)
-    assert not report(list(runs), fault_of_right)
+    require(resized_runs(programs(kind), seed=seed, ranks=1 + seed % 3), fault_of_right)
 
 
 @pytest.mark.full
