@@ -77,12 +77,15 @@ def obstacle(grid: Grid, *, stays: bool = False) -> Obstacle | None:
         return None
     told: str = idle_bcast(own, None if found is None else json.dumps(found), int(first[0]))
     there = Found(*json.loads(told))
+    for comm in comms:
+        if isinstance(comm, JobComm | JobCart):
+            comm.traffic.trace()
     if there.line or there.source < 0:
         return there.obstacle(there.line)
     # The line is the sender's to tell.
     line = ""
-    if own.rank == there.source and isinstance(comm := comms[there.comm], JobComm | JobCart):
-        line = comm.traffic.line_sent(there.dest, there.tag)
+    if own.rank == there.source and isinstance(sent_on := comms[there.comm], JobComm | JobCart):
+        line = sent_on.traffic.line_sent(there.dest, there.tag)
     return there.obstacle(idle_bcast(own, line, there.source))
 
 
