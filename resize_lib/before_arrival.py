@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from resize_lib.carried_values import Found, differing_variable
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.grid import Grid
 from resize_lib.mistakes import Mistake, caller
 from resize_lib.waiting import idle_bcast, wait_all
 
-_ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra"}
+_ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra", "is_inter", "is_intra"}
+# Of this communicator alone: the one that replaces it has its own.
+_IGNORED = {"Set_errhandler", "Set_name", "Set_info", "Set_attr", "Delete_attr"}
 
 
 class NoComm(MPI.Intracomm):
@@ -47,21 +48,23 @@ class NoComm(MPI.Intracomm):
         if self._replaced:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: only"
-                " rs.comm may be kept; fetch others again in every turn, or make them in"
-                " @rs.on_resize"
+                " rs.comm and MPI.COMM_WORLD may be kept; fetch others again in every iteration, or"
+                " make them in @rs.on_resize"
             )
-        if name == "Set_errhandler":  # communicates nothing; set again on what replaces this
-            return lambda _handler: None
+        if name in _IGNORED:
+            return lambda *_: None
+        if name == "Get_parent":
+            return MPI.Comm.Get_parent
         if name not in _ANSWERED:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: communication ({name}) before the loop, where ranks"
                 " that join later run alone: read or compute this on every rank, declare it"
                 " (rs.value), or do it in @rs.on_resize"
             )
-        if name in ("Is_inter", "Is_intra"):
-            return lambda: name == "Is_intra"
-        found = self._rank if name in ("rank", "Get_rank") else self._size
-        return (lambda: found) if name.startswith("Get") else found
+        found: int | bool = self._rank if name in ("rank", "Get_rank") else self._size
+        if name.lower().startswith("is_"):
+            found = name.endswith("intra")
+        return (lambda: found) if name[0].isupper() else found
 
 
 class ComingGrid(Grid):
@@ -94,21 +97,16 @@ class ComingGrid(Grid):
         self._scratch.clear()
 
 
-def agree_to_join(
-    comm: MPI.Intracomm, why_not: str = "", carried: list[Found] | None = None
-) -> str:
-    """Whether all new ranks have come to the loop, and fit in; collective over old and new ranks.
+def agree_to_join(comm: MPI.Intracomm, why_not: str = "") -> str:
+    """Whether all ranks can go on; collective.
 
-    why_not: why this one has not. carried: of a new one, what it has in variables that turns leave
-    for one another. Empty result: all is well; else what the first of them said.
+    why_not: why this one cannot. Empty result: all is well; else what the first of them said.
     """
     plain = MPI.Intracomm(comm)
     size = plain.size
-    first = np.array([plain.rank if why_not else size, plain.rank if carried else size])
+    first = np.array([plain.rank if why_not else size])
     wait_all([plain.Iallreduce(MPI.IN_PLACE, first, MPI.MIN)])
     if int(first[0]) == size:
-        if int(first[1]) == size:
-            return ""
-        return differing_variable(plain, int(first[1]), carried)
+        return ""
     said: str = idle_bcast(plain, f"rank {plain.rank}: {why_not}", int(first[0]))
     return said

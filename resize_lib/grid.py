@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.emulation import pacing
-from resize_lib.job_comm import JobCart, as_job_comm
+from resize_lib.job_comm import GridCart, as_grid_comm
 from resize_lib.waiting import wait_all
 
 WaitMode: TypeAlias = Literal["auto", "block", "nap"]
@@ -59,12 +59,12 @@ class Grid:
                 f"a {self.shape} grid needs {self.shape.size} ranks, "
                 f"the communicator has {comm.size}"
             )
-        self.comm = as_job_comm(comm)
+        self.comm = as_grid_comm(comm)
         self.own_comm = MPI.Intracomm(comm).Dup()
         self.rank: int = comm.rank
         self.row, self.col = self.shape.coords(self.rank)
-        self.row_comm = as_job_comm(cast(MPI.Intracomm, comm.Split(self.row, self.col)))
-        self.col_comm = as_job_comm(cast(MPI.Intracomm, comm.Split(self.col, self.row)))
+        self.row_comm = as_grid_comm(cast(MPI.Intracomm, comm.Split(self.row, self.col)))
+        self.col_comm = as_grid_comm(cast(MPI.Intracomm, comm.Split(self.col, self.row)))
         self.naps = _naps(comm, wait)
         self._scratch: dict[str, NDArray[np.uint8]] = {}
 
@@ -106,7 +106,7 @@ class Grid:
         """The same ranks as a Cartesian grid, ranks as here; the first time collective."""
         key = dims, periods
         if key not in self._carts:
-            cart = JobCart(self.comm.Create_cart(list(dims), list(periods)))
+            cart = GridCart(self.comm.Create_cart(list(dims), list(periods)))
             self._carts = {**self._carts, key: cart}
         return self._carts[key]
 

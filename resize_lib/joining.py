@@ -19,9 +19,7 @@ from mpi4py import MPI
 from dq_client import messages as m
 from dq_client.codec import welcome_of
 from dq_client.errors import DQError, NoServer
-from resize_lib import world_guard
 from resize_lib.before_arrival import ComingGrid, agree_to_join
-from resize_lib.carried_values import Sources
 from resize_lib.emulation.node import LinkRate
 from resize_lib.grid import Grid
 from resize_lib.loops import AWAITED, Position
@@ -30,6 +28,7 @@ from resize_lib.processes.failure import flush
 from resize_lib.processes.link import LinkClosed, own_link
 from resize_lib.resize import JobPosition, join, retreat
 from resize_lib.server_link import ServerLink, say
+from resize_lib.world import bare
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -72,14 +71,13 @@ class Joining:
         self._session = session
         self._comm: MPI.Intracomm | None = None  # once merged
         self._grid: Grid | None = None  # on it
-        self._sources = Sources()
 
     def begin(self) -> tuple[int, JobPosition]:
         """This rank's number in the job to come, and what is known of that."""
         welcome = self._ask()
         if welcome is not None:
             state = _as_told(welcome)
-            world = world_guard.bare()
+            world = bare()
             return state.rows * state.cols - world.size + world.rank, state
         self._comm = self._session.backend.start(self._session.arena.reserve)
         return self._comm.rank, idle_bcast(self._comm)
@@ -98,10 +96,6 @@ class Joining:
     def meet(self) -> Position:
         """At the first loop: merge with the job; where is it? Collective with it."""
         session = self._session
-        notes, link = self._sources.read(), own_link()
-        if notes and link is not None:
-            with suppress(LinkClosed):
-                link.say(notes=notes)
         self._comm = session.backend.start(session.arena.reserve)
         session.job = idle_bcast(self._comm)
         self._grid = session.make_grid(self._comm)
@@ -114,8 +108,7 @@ class Joining:
         session.grid = grid
         if isinstance(coming, ComingGrid):
             coming.replaced()
-        join(session, self._sources.found())
-        world_guard.refuse()
+        join(session)
 
     def check(self, why: str, error: BaseException | None) -> None:
         """The program ends, or fails; does not return if this rank has not arrived."""
@@ -148,7 +141,7 @@ class Joining:
             return None
         if text:
             return welcome_of(text)
-        world = world_guard.bare()
+        world = bare()
         told: m.JobWelcome | str | None = None
         if world.rank == 0:
             link = ServerLink.from_environment()

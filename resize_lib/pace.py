@@ -37,14 +37,28 @@ LONG_TURN = 5 / 9  # 0.05 s: 20 remap points a second
 BURST = 5
 
 
-def interval_of_environment() -> float:
-    """The seconds between two remap points: DQ_REPORT_INTERVAL, or REPORT_S.
+def waits_for_ranks() -> bool:
+    """Whether every iteration is a remap point, where a job that grows waits for its new ranks.
+
+    DQ_WAIT_FOR_RANKS in the environment, for tests: so a run can be resized at exact iterations,
+    however short they are.
+    """
+    return os.environ.get("DQ_WAIT_FOR_RANKS", "") not in ("", "0")
+
+
+def chosen_interval(asked_s: float | None) -> float:
+    """The seconds between two remap points, 0: each iteration is one.
+
+    asked_s: what the program asks for; None: DQ_REPORT_INTERVAL, or REPORT_S. DQ_WAIT_FOR_RANKS
+    comes before both.
 
     Raises:
         ValueError: it is not a number of seconds from 0 to 10.
     """
     text = os.environ.get("DQ_REPORT_INTERVAL", "")
-    return checked_interval(text) if text else REPORT_S
+    asked: float | str = asked_s if asked_s is not None else text or REPORT_S
+    interval_s = checked_interval(asked)
+    return 0.0 if waits_for_ranks() else interval_s
 
 
 def checked_interval(interval_s: float | str) -> float:

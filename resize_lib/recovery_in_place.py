@@ -21,7 +21,7 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import world_guard
+from resize_lib.job_comm import retire
 from resize_lib.processes.interface import Survivor
 from resize_lib.processes.link import LinkClosed, RankLink, own_link
 from resize_lib.protection.state import ProtectionError
@@ -180,7 +180,7 @@ class InPlace:
         before.clear()  # whether anybody else holds a part is counted
         session.stale.retire_all(replaced)
         session.stale.sent = False  # what replaces them is not under way
-        world_guard.refuse()
+        retire()
         if not session.loops.can_go_back(loops):
             self._give_up(session.comm, "the copy was made in another loop")
         session.loops.go_back(loops)

@@ -27,13 +27,13 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import world_guard
 from resize_lib.before_arrival import agree_to_join
-from resize_lib.carried_values import Found
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
+from resize_lib.pace import waits_for_ranks
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
 from resize_lib.redistribution import (
     InvalidRedistributionError,
@@ -117,7 +117,7 @@ def advise(
         return answer, Step.RESTART
     if answer.what == "shrink":
         return answer, Step.SHRINK
-    if iteration_s >= PATIENT_FROM_S:
+    if iteration_s >= PATIENT_FROM_S or waits_for_ranks():
         return answer, Step.EXPAND
     try:
         backend.begin_expand(
@@ -211,6 +211,9 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     session.grid = session.make_grid(comm)
     session.watch.rebase(job.seq)
     why_not = agree_to_join(session.grid.own_comm)
+    if not why_not:
+        plain = MPI.Intracomm(session.grid.own_comm)
+        why_not = session.carry.exchange(plain, job.old_rows * job.old_cols)
     if why_not:
         _undo_expansion(session, answer, previous_id, why_not)
         return
@@ -219,7 +222,7 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     except RedistributionError as e:
         _undo_expansion(session, answer, previous_id, str(e))
         return
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [])
 
 
@@ -237,16 +240,23 @@ def _coming_bytes(session: Session, answer: m.RemapAnswer) -> list[int]:
     return sorted((n for n in sizes if n >= TOUCHED_BYTES_MIN), reverse=True)[:TOUCHED_PARTS_MAX]
 
 
-def join(session: Session, carried: list[Found]) -> None:
+def join(session: Session) -> None:
     """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
     job = session.job
     comm = session.grid.comm
-    if agree_to_join(session.grid.own_comm, carried=carried):
+    plain = MPI.Intracomm(session.grid.own_comm)
+    if agree_to_join(plain) or session.carry.exchange(plain, job.old_rows * job.old_cols):
         retreat(session)
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError:
         retreat(session)
+    try:
+        session.carry.apply()
+    except Exception as e:  # any class may raise anything; the job has gone on already
+        session._end.give_up(
+            f"a variable could not be given the job's value: {type(e).__name__}: {e}"
+        )
     session.watch.rebase(job.seq)
 
 
@@ -267,6 +277,10 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     leaving = [r for r, p in enumerate(job.processors) if p in released]
     staying = [r for r in range(old.size) if r not in set(leaving)]
     after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
+    why_not = session.carry.refusal_to_shrink(MPI.Intracomm(old.own_comm), leaving)
+    if why_not:
+        aborted(session, answer, why_not)
+        return True
     # The server frees a processor when its node's agent says that this very process has gone.
     pid_on = dict(zip(job.processors, all_pids(old.comm), strict=True))
     try:
@@ -282,7 +296,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
         job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
         job.places = [job.places[r] for r in staying]
         session.grid = session.make_grid(comm)
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -353,8 +367,8 @@ def _move_data(
         old,
         new,
         transport="auto" if link is None else "messages",
-        max_extra_bytes=session.max_extra_bytes,
-        checksums=session.checksums,
+        max_extra_bytes=session.options.max_extra_bytes,
+        checksums=session.options.checksums,
         arena=session.arena,
     )
     if link is not None:

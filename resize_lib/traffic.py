@@ -3,7 +3,7 @@
 At a resize every communicator of the job is replaced, so a message that nobody has received yet, or
 a receive that nothing has completed, would be lost (under_way.py). A message can be seen by its
 receiver. An open receive, and the line that has sent a message, only the object knows that they
-were called on, so the methods of `JobComm` note them. A send costs 0.2 µs more by that, a
+were called on, so the methods of `GridComm` note them. A send costs 0.2 µs more by that, a
 non-blocking receive 0.4, a non-blocking collective 0.6; blocking ones cost nothing.
 """
 
@@ -210,5 +210,6 @@ def noted(kind: C) -> C:
         (BEGUN, beginning),
     ):
         for name in names:
-            setattr(kind, name, note(getattr(kind, name)))
+            if hasattr(kind, name):
+                setattr(kind, name, note(getattr(kind, name)))
     return kind

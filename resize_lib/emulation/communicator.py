@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from resize_lib.emulation.link import Link
 from resize_lib.emulation.pacing import arrival_s
-from resize_lib.job_comm import JobComm
+from resize_lib.job_comm import GridComm
 from resize_lib.traffic import receiving, sending
 from resize_lib.waiting import idle_barrier, idle_bcast, wait_all, wait_until
 
@@ -146,7 +146,7 @@ def buffer_bytes(buffer: Any) -> int:
     return int(nbytes) if nbytes is not None else memoryview(buffer).nbytes
 
 
-class ShapedComm(JobComm):
+class ShapedComm(GridComm):
     """See the module's docstring. `ranks[r]` is the job's rank of this communicator's rank r."""
 
     state: LinkState

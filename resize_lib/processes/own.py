@@ -39,7 +39,7 @@ from resize_lib.processes.link import LinkClosed, Message, RankLink
 from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_barrier, idle_bcast, look_for_losses, wait_until
 from resize_lib.watch import ACTION_VARIABLE, limit_s
-from resize_lib.world_guard import bare
+from resize_lib.world import bare
 
 JOINS_VARIABLE = "DQ_JOINS"
 ARRIVAL_LIMIT_S = 120.0  # without [watch]

@@ -20,8 +20,7 @@ from resize_lib.pace import (
     Allowance,
     Countdown,
     Plan,
-    checked_interval,
-    interval_of_environment,
+    chosen_interval,
     plan_for,
 )
 from resize_lib.remap_point import RemapPoints
@@ -84,14 +83,22 @@ def test_an_interval_that_makes_no_sense_is_refused(
 ) -> None:
     monkeypatch.setenv("DQ_REPORT_INTERVAL", text)
     with pytest.raises(ValueError, match=r"report interval .*seconds from 0"):
-        interval_of_environment()
+        chosen_interval(None)
 
 
 def test_the_interval_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DQ_REPORT_INTERVAL", "0.5")
-    assert interval_of_environment() == checked_interval("0.5") == 0.5
+    assert (chosen_interval(None), chosen_interval(2)) == (0.5, 2.0)
     monkeypatch.delenv("DQ_REPORT_INTERVAL")
-    assert interval_of_environment() == REPORT_S
+    assert chosen_interval(None) == REPORT_S
+
+
+@pytest.mark.parametrize(("text", "interval_s"), [("1", 0.0), ("0", 2.0), ("", 2.0)])
+def test_who_waits_for_ranks_makes_each_iteration_a_remap_point(
+    text: str, interval_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DQ_WAIT_FOR_RANKS", text)
+    assert chosen_interval(2.0) == interval_s
 
 
 def test_ranks_that_have_come_are_taken_in_at_the_next_check() -> None:

@@ -29,6 +29,7 @@ from dq_server.core.policies.grant_dfs import DfsGrant
 from dq_server.core.policies.grant_never import NeverGrant
 from dq_server.core.policies.order_fcfs import FcfsOrder
 from dq_server.core.policies.order_priority import FairshareOrder, PriorityOrder
+from dq_server.core.policies.resize_drawn import DrawnResize
 from dq_server.core.policies.resize_mebf import MebfResize, handoff, intensive, spare
 from dq_server.core.policies.resize_model import ModelResize
 from dq_server.core.policies.resize_none import NoResize
@@ -64,6 +65,7 @@ OWN: dict[str, dict[str, Maker]] = {
         "handoff": partial(MebfResize, handoff),
         "spare": partial(MebfResize, spare),
         "intensive": partial(MebfResize, intensive),
+        "drawn": DrawnResize,
     },
     "grant": {"never": NeverGrant, "always": AlwaysGrant, "dfs": DfsGrant},
 }

@@ -1,0 +1,99 @@
+"""What the source of a file says about its variables, for ranks that join a running job.
+
+`facts_of` reads a source; `Facts` answers questions about it. Reading never fails: of what is no
+Python, nothing is known. The answers are computed when they are asked for, and kept.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from dq_client.check.liveness import Liveness
+from dq_client.check.program import Program
+from dq_client.check.scopes import Scope, scopes_of
+from dq_client.check.statements import program_of
+from dq_client.check.view import UNKNOWN, Variable, View
+
+__all__ = ["Facts", "Variable", "facts_of"]
+
+
+class Facts:
+    """Of one source file."""
+
+    def __init__(self, tree: ast.Module | None, file: str) -> None:
+        self.known = tree is not None
+        self._file = file
+        self._tree = tree or ast.Module([], [])
+        self._scopes: list[Scope] = []
+        self._program: Program | None = None
+        self._live: dict[Scope, Liveness] = {}
+        self._variables: dict[tuple[int, int, str], Variable] = {}
+        self._views: dict[tuple[int, int], View] = {}
+        self._attributes: dict[str, Variable] = {}
+
+    def live(self, function: int, line: int) -> frozenset[str]:
+        """Names that may be read after control is at `line`, before they are bound again.
+
+        function: `co_firstlineno` of the code object, 0 for the module
+        line: of the `for` at whose head control is, or of a call that runs; other lines: all names
+        """
+        scope = self._scope(function, line)
+        if scope is None:
+            return frozenset()
+        if scope not in self._live:
+            self._live[scope] = Liveness(scope, self._all_scopes())
+        return self._live[scope].at(line)
+
+    def variable(self, function: int, line: int, name: str) -> Variable:
+        """Facts about a name of that function, as seen from the loop, or the call, at `line`."""
+        scope = self._scope(function, line)
+        if scope is None or not self.known:
+            return UNKNOWN
+        owner = scope.owner(name)
+        key = (owner.number, line if owner is scope else 0, name)
+        if key not in self._variables:
+            self._variables[key] = self._view(owner.number, key[1]).variable(name)
+        return self._variables[key]
+
+    def attribute(self, name: str) -> Variable:
+        """Facts about the attribute `name` of all objects of the file together."""
+        if not self.known:
+            return UNKNOWN
+        if name not in self._attributes:
+            self._attributes[name] = self._view(0, 0).attribute(name)
+        return self._attributes[name]
+
+    def _view(self, scope: int, line: int) -> View:
+        if (scope, line) not in self._views:
+            self._views[(scope, line)] = View(self._graph(), scope, line)
+        return self._views[(scope, line)]
+
+    def _graph(self) -> Program:
+        if self._program is None:
+            self._program = program_of(self._tree, self._all_scopes())
+        return self._program
+
+    def _all_scopes(self) -> list[Scope]:
+        if not self._scopes:
+            self._scopes = scopes_of(self._tree)
+        return self._scopes
+
+    def _scope(self, function: int, line: int) -> Scope | None:
+        """The function that begins at this line; of several the one around `line`."""
+        fitting = [s for s in self._all_scopes() if s.line == function]
+        if not fitting and function == 1:  # as compilers count the module
+            return self._all_scopes()[0]
+        around = [s for s in fitting if s.line <= line <= _end(s)]
+        return next(iter(around or fitting), None)
+
+
+def facts_of(source: str, file: str) -> Facts:
+    """Return what the source says; of what is no Python, `known` is False."""
+    try:
+        return Facts(ast.parse(source, file), file)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Facts(None, file)
+
+
+def _end(scope: Scope) -> int:
+    return getattr(scope.node, "end_lineno", None) or 1 << 30

@@ -1,0 +1,166 @@
+"""Iterators, files and readers: where they stand, and how those of another rank get there.
+
+An iterator whose position can be read (`__reduce__`) is copied as a value. A file that is read, and
+a csv reader over it, are moved in place. A generator keeps its position to itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import gc
+import itertools
+import os
+from types import GeneratorType
+from typing import Any
+
+from resize_lib.mistakes import Mistake, caller
+from resize_lib.state import digests
+
+CSV_READER = type(csv.reader([]))
+WRAPPERS = (
+    enumerate,
+    zip,
+    map,
+    filter,
+    itertools.islice,
+)  # that a program may put around rs.iterations
+DEPTH_MAX = 3
+ENUMERATE_INDEX_AT = 2 * ctypes.sizeof(ctypes.c_ssize_t)  # behind reference count and type
+
+
+class CannotCopyError(Exception):
+    """A value that a rank which joins cannot be given."""
+
+
+def file_position(file: Any) -> Any:
+    """Position and size of a file that can be read; None for one that is written or closed."""
+    if file.closed or not file.readable() or not file.seekable():
+        return None
+    try:
+        return file.tell(), _size(file)
+    except OSError:  # lines are being read by next(): the position is hidden
+        raise digests.CannotDigestError("a file that is read line by line") from None
+
+
+def set_file_position(file: Any, position: Any) -> None:
+    """Go on reading there; a file that the rank has written itself stays where it is."""
+    if position is not None and position[1] == _size(file):
+        file.seek(position[0])
+
+
+def file_fits(file: Any, position: Any) -> bool:
+    """Whether this rank's file can be read from there, too."""
+    if position is None:
+        return True
+    here = not file.closed and file.readable() and file.seekable()
+    return here and (file.writable() or position[1] == _size(file))
+
+
+def _size(file: Any) -> int:
+    try:
+        return os.fstat(file.fileno()).st_size
+    except (OSError, AttributeError):  # an archive's member, for example
+        return -1
+
+
+def advance_reader(reader: Any, line: int) -> None:
+    """Read on up to this line."""
+    while reader.line_num < line:
+        next(reader)
+
+
+def generator_position(generator: GeneratorType[Any, Any, Any]) -> Any:
+    """Where a generator is; comparable, of no use elsewhere."""
+    frame = generator.gi_frame
+    if frame is None:
+        return "ended"
+    if generator.gi_running:
+        return "running"  # it is one of the functions around the loop
+    return frame.f_lasti, sorted(
+        (name, value) for name, value in frame.f_locals.items() if type(value) in digests.ATOMS
+    )
+
+
+def refuse_generator(generator: Any) -> None:
+    """A generator cannot be copied."""
+    raise CannotCopyError(
+        f"{generator.__name__} is a generator: use a list, a range or an iterator"
+    )
+
+
+# --- what a program has put around rs.iterations itself -----------------------------------------
+
+
+def wrappers_of(turns: Any) -> list[Any]:
+    """The iterators around the loop's own, innermost first: `enumerate(rs.iterations(n))`."""
+    found: list[Any] = []
+    inner = turns
+    while len(found) < DEPTH_MAX:
+        around = _wrappers(gc.get_referrers(inner))
+        if len(around) != 1:
+            break
+        inner = around[0]
+        found.append(inner)
+    return found
+
+
+def _wrappers(referrers: list[Any]) -> list[Any]:
+    found = [each for each in referrers if isinstance(each, WRAPPERS)]
+    # zip and map keep their iterators in a tuple.
+    tuples = [each for each in referrers if type(each) is tuple]
+    for each in tuples:
+        found += [outer for outer in gc.get_referrers(each) if isinstance(outer, WRAPPERS)]
+    return list({id(each): each for each in found}.values())
+
+
+def index_of(counter: enumerate[Any]) -> int:
+    """The next number that it gives."""
+    return int(counter.__reduce__()[1][1])
+
+
+def set_index(counter: enumerate[Any], index: int) -> None:
+    """Let it go on with this number.
+
+    Raises:
+        CannotCopyError: this Python keeps the number elsewhere.
+    """
+    place = ctypes.c_ssize_t.from_address(id(counter) + ENUMERATE_INDEX_AT)
+    if place.value != index_of(counter):
+        raise CannotCopyError("the position of enumerate cannot be set in this version of Python")
+    place.value = index
+
+
+def beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
+    """The iterators that a zip asks before ours, and after it."""
+    parts = list(wrapper.__reduce__()[1])
+    at = next(k for k, part in enumerate(parts) if part is turns)
+    return parts[:at], parts[at + 1 :]
+
+
+def go_on(turns: Any, count: int) -> None:
+    """Let what a program has put around rs.iterations go on behind the first `count` turns.
+
+    Raises:
+        Mistake: that is not possible.
+    """
+    inner = turns
+    for wrapper in wrappers_of(turns):
+        if isinstance(wrapper, enumerate):
+            set_index(wrapper, index_of(wrapper) + count)
+        elif isinstance(wrapper, zip):
+            before, after = beside(wrapper, inner)
+            if before:
+                raise Mistake(
+                    f"{caller()}: a rank that joins cannot begin in the midst of this zip: put"
+                    " rs.iterations first in it"
+                )
+            for iterator in after:
+                if isinstance(iterator, GeneratorType):
+                    raise Mistake(
+                        f"{caller()}: a rank that joins cannot copy the generator"
+                        f" {iterator.__name__} beside rs.iterations: use a list or a range"
+                    )
+                for _ in itertools.islice(iterator, count):
+                    pass
+        inner = wrapper
