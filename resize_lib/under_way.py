@@ -66,12 +66,13 @@ def postponed_max() -> int:
 def obstacle(grid: Grid, *, stays: bool = False) -> Obstacle | None:
     """What is under way on the job's communicators; collective, the same on every rank.
 
-    stays: that of the job is not replaced, nor what the program has derived from it.
+    stays: that of the job is not replaced. What the program has derived from it is, in its
+    functions for `rs.on_resize`.
     """
-    own = grid.own_comm
-    comms: Sequence[MPI.Comm] = grid.comms[1:] if stays else [*grid.comms, *derived()]
+    own, of_grid = grid.own_comm, grid.comms[1 if stays else 0 :]
+    comms: Sequence[MPI.Comm] = [*of_grid, *derived()]
     _pass_markers(own)
-    found = _on_this_rank(comms, own, of_grid=len(comms) if stays else len(grid.comms))
+    found = _on_this_rank(comms, own, len(of_grid))
     first = np.array([own.size if found is None else own.rank])
     wait_all([own.Iallreduce(MPI.IN_PLACE, first, MPI.MIN)])
     if first[0] == own.size:
@@ -84,7 +85,7 @@ def obstacle(grid: Grid, *, stays: bool = False) -> Obstacle | None:
     if there.line or there.source < 0:
         return there.obstacle(there.line)
     # The line is the sender's to tell. What programs derive has no number that all ranks know.
-    there_too = noted[there.comm : there.comm + 1] if there.comm >= 0 else noted[len(grid.comms) :]
+    there_too = noted[there.comm : there.comm + 1] if there.comm >= 0 else noted[len(of_grid) :]
     lines = {traffic.line_sent(there.dest, there.tag) for traffic in filter(None, there_too)} - {""}
     line = lines.pop() if len(lines) == 1 else ""
     return there.obstacle(idle_bcast(own, line, there.source))
@@ -134,7 +135,7 @@ def _pass_markers(own: MPI.Intracomm) -> None:
     wait_all(requests)
 
 
-def _on_this_rank(comms: Sequence[MPI.Comm], own: MPI.Intracomm, *, of_grid: int) -> Found | None:
+def _on_this_rank(comms: Sequence[MPI.Comm], own: MPI.Intracomm, of_grid: int) -> Found | None:
     for at, comm in enumerate(comms):
         number, status = at if at < of_grid else -1, MPI.Status()
         if MPI.Comm.Iprobe(comm, MPI.ANY_SOURCE, MPI.ANY_TAG, status):
