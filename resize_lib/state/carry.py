@@ -115,15 +115,16 @@ class Carry:
 
     # --- expand ---------------------------------------------------------------------------------
 
-    def exchange(self, comm: MPI.Intracomm, old_size: int) -> str:
+    def exchange(self, comm: MPI.Intracomm, old_size: int) -> tuple[str, bool]:
         """Compare, send, decide and prepare; collective over old and new ranks.
 
         comm: a plain handle of the merged communicator, the old ranks first. Empty result: the new
-        ranks are ready for `apply`; else why not, the same on all ranks.
+        ranks are ready for `apply`; else why not, the same on all ranks, and whether that is a
+        mistake of the program.
         """
         self.carried, self._staged = "", []
         if self._is_off():
-            return ""
+            return "", False
         joins = comm.rank >= old_size
         # A new rank has read the source while the job computed.
         live = idle_bcast(comm, self._live() if comm.rank == old_size else None, old_size)
@@ -141,7 +142,7 @@ class Carry:
             except Exception as e:  # any class may raise anything
                 why = f"the program's variables cannot be copied here: {_said(e)}"
         self._survey = None
-        return agree_to_join(comm, why)
+        return agree_to_join(comm, why, mistake=joins)
 
     def apply(self) -> None:
         """In a rank that joins, once all data have moved: give variables the job's values."""
@@ -318,7 +319,7 @@ class Carry:
         if os.environ.get(ACTION_VARIABLE) == "warn" and why:
             say(why)
             why = ""
-        return agree_to_join(comm, why)
+        return agree_to_join(comm, why)[0]
 
     def _lost(self, mine: Told, told: Told) -> str:
         for path in mine.now:

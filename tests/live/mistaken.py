@@ -24,10 +24,6 @@ if CASE == "joining leaves" and JOINS:
 
 with resize_lib.session() as rs:
     x = rs.array("x", 4096, init=1.0)
-    if CASE == "broadcast before the loop":
-        read = rs.comm.bcast("configuration", root=0)  # HERE: broadcast before the loop
-    if CASE == "world before the loop":
-        read = world.bcast("configuration", root=0)  # HERE: world before the loop
     if CASE == "joining fails" and JOINS:
         raise RuntimeError("no such file")  # HERE: joining fails
     if CASE == "joining leaves in the session" and rs.spawned:
@@ -43,7 +39,7 @@ with resize_lib.session() as rs:
     view = kept[1:] if len(kept) else kept
     split: list[MPI.Intracomm] = []
     duplicate: list[MPI.Intracomm] = [] if JOINS else [world.Dup()]
-    for turn in rs.iterations(2 if CASE == "collective between loops" else TURNS):
+    for turn in rs.iterations(2 if CASE == "sent between loops" else TURNS):
         if CASE == "duplicate of the world":
             if duplicate:
                 duplicate[0].allreduce(1)  # HERE: duplicate of the world
@@ -79,8 +75,8 @@ with resize_lib.session() as rs:
             raise ValueError("what was expected is not there")  # HERE: an exception
         x.local[:] += 1
         time.sleep(0.05)
-    if CASE == "collective between loops":
-        rs.comm.barrier()  # HERE: collective between loops
+    if CASE == "sent between loops":
+        rs.comm.reduce(1)  # HERE: sent between loops
         for _ in rs.iterations(TURNS):
             x.local[:] += 1
             time.sleep(0.05)

@@ -84,15 +84,13 @@ FAIL = {
     "differing object": Case("rs.keep 'sums' is not the same on all ranks", "2,1", order=1),
 }
 GO_ON = {
-    "broadcast before the loop": Case("communication (bcast) before the loop"),
-    "world before the loop": Case("communication (bcast) before the loop"),
     "joining fails": Case("RuntimeError: no such file"),
     "joining leaves": Case("ended with exit code 0"),
     "joining leaves in the session": Case("its program has begun no loop"),
     "joining hangs": Case(f"have not come to their loop in {LIMIT_S} s", turns=200),
     "unpicklable value": Case("cannot pickle"),
     "message under way": Case("with tag 5 has not been received", also="after 8 remap points"),
-    "collective between loops": Case("communication (barrier) before the loop"),
+    "sent between loops": Case("communication (reduce) before the loop"),
     "another size": uneven("Block1D(n=11"),
     "another order": uneven("rank 0 has 'y'", also="rank 1 has 'z'"),
     "declared by some": uneven("rank 0 declared 2 arrays, rank 1 1"),
@@ -175,7 +173,7 @@ def test_the_resize_is_given_up_and_the_job_goes_on(cluster: Live, name: str) ->
     assert told, story(cluster, case.job[0])
     for words in (case.also, line(name, case.program).removesuffix(":")):
         assert words in told[0]
-    turns = case.turns + 2 * (name == "collective between loops")
+    turns = case.turns + 2 * (name == "sent between loops")
     total = ITEMS * (1.0 + turns)
     assert f"sum {total} ranks" in cluster.dq("logs", case.job[0])
 
