@@ -105,7 +105,10 @@ class Calls(Flow):
                 method = self.program.method(name, func.attr)
                 if method is not None:
                     return method, base if what == "instance" else None
-            elif base.kind in ("", w.PLAIN) and func.attr not in w.GROWS | w.READS | w.DRAWS | w.REORDERS:
+            elif (
+                base.kind in ("", w.PLAIN)
+                and func.attr not in w.GROWS | w.READS | w.DRAWS | w.REORDERS
+            ):
                 method = self.program.only_method(func.attr)
                 if method is not None:
                     return method, base
@@ -212,7 +215,9 @@ class Calls(Flow):
             return Value(kind=w.SESSION)
         if base.kind == w.SESSION:
             return self._of_session(node, name, given)
-        if base.kind == w.COMM or (base.kind in ("", "module:MPI") and name in ("Get_rank", "Get_size")):
+        if base.kind == w.COMM or (
+            base.kind in ("", "module:MPI") and name in ("Get_rank", "Get_size")
+        ):
             return self._of_comm(name, given, node.lineno)
         if base.kind == w.OBJECT:
             return self._of_object(name, base, given)

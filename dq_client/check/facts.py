@@ -47,7 +47,7 @@ class Facts:
     def variable(self, function: int, line: int, name: str) -> Variable:
         """Facts about a name of that function, as seen from the loop, or the call, at `line`."""
         scope = self._scope(function, line)
-        if scope is None:
+        if scope is None or not self.known:
             return UNKNOWN
         owner = scope.owner(name)
         key = (owner.number, line if owner is scope else 0, name)
@@ -84,7 +84,7 @@ class Facts:
         if not fitting and function == 1:  # as compilers count the module
             return self._all_scopes()[0]
         around = [s for s in fitting if s.line <= line <= _end(s)]
-        return (around or fitting or [None])[0]
+        return next(iter(around or fitting), None)
 
 
 def facts_of(source: str, file: str) -> Facts:

@@ -17,7 +17,9 @@ from dq_client.check.words import BY_NAME
 
 PATH_MAX = 4  # attributes in a slot
 
-Now = dict[str, Node]  # the versions of slots; "x*": the attributes of x are those of another object
+Now = dict[
+    str, Node
+]  # the versions of slots; "x*": the attributes of x are those of another object
 
 
 @dataclass(eq=False, slots=True)
@@ -45,7 +47,9 @@ class Value:
     def node(self) -> Node:
         """As one node."""
         if self.passed:
-            return self.nodes[0] if len(self.nodes) == 1 else Node(passed=self.nodes, kind=self.kind)
+            return (
+                self.nodes[0] if len(self.nodes) == 1 else Node(passed=self.nodes, kind=self.kind)
+            )
         return Node(self.nodes, kind=self.kind)
 
 
@@ -225,9 +229,9 @@ class Flow:
             ours = slot.startswith("^") or _base(slot) in self.parameters
             rebound = slot in self.parameters and self.binds.get(slot, 0)
             other = not slot.startswith("^") and _is_other(_base(slot), last) and "." in slot
-            if ours and not rebound and not other and not slot.endswith("*"):
-                if node is not self.body.roots.get(slot):
-                    self.body.exit[slot] = node
+            is_left = ours and not rebound and not other and not slot.endswith("*")
+            if is_left and node is not self.body.roots.get(slot):
+                self.body.exit[slot] = node
 
     def translated(self, slot: str, call: Call) -> str:
         """A slot of a called function in this one; empty if it has none here."""

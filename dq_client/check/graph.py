@@ -1,8 +1,8 @@
 """What values of a program come from, as a graph: a node is one version of a variable, or a value.
 
-Edges lead from a value to what it was made of. Calls of the program's functions are edges, too: from
-the result of a call into the function, and from its parameters back to the arguments of that same
-call. So `f(rank)` and `f(3)` are kept apart. A question is a walk over the graph.
+Edges lead from a value to what it was made of. Calls of the program's functions are edges, too:
+from the result of a call into the function, and from its parameters back to the arguments of that
+same call. So `f(rank)` and `f(3)` are kept apart. A question is a walk over the graph.
 """
 
 from __future__ import annotations
@@ -226,10 +226,10 @@ def sources(starts: Iterable[Node], whole: Whole, skip: Skip | None = None) -> i
         found |= node.source
         for each, inside, _ in edges(node, stack):
             state = (each, inside)
-            if state not in seen and whole.sources([each]) & ~found:
-                if skip is None or not skip(each):
-                    seen.add(state)
-                    todo.append(state)
+            is_new = state not in seen and whole.sources([each]) & ~found
+            if is_new and (skip is None or not skip(each)):
+                seen.add(state)
+                todo.append(state)
         if len(seen) > STATES_MAX:
             return most
     return found

@@ -60,7 +60,7 @@ class Liveness:
                 if other is not scope:
                     self._pinned |= {n for n in other.free if other.owner(n) is scope}
             return
-        called = {s: True for s in self._inner.values()}
+        called = dict.fromkeys(self._inner.values(), True)
         callees = set()
         for node in ast.walk(scope.node):
             if isinstance(node, ast.Call):
@@ -222,7 +222,9 @@ def _statement_at(body: list[ast.stmt], line: int) -> ast.stmt | None:
     """The innermost statement around a line."""
     found = None
     for statement in statements_of(body):
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+        first = min(
+            [statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))]
+        )
         if first <= line <= (statement.end_lineno or first):
             found = statement
     return found

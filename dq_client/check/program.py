@@ -77,7 +77,9 @@ class Program:
     def whole(self) -> Whole:
         """All nodes, once the program is complete."""
         if self._whole is None:
-            versions = [n for nodes in (*self.names.values(), *self.attributes.values()) for n in nodes]
+            versions = [
+                n for nodes in (*self.names.values(), *self.attributes.values()) for n in nodes
+            ]
             heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
             roots = [n for body in self.bodies.values() for n in body.roots.values()]
             self._whole = Whole([*versions, *heads, *roots, *self.sinks])
@@ -116,7 +118,9 @@ class Program:
         """Whether a class is the file's alone: no base of it may do anything unseen."""
         found = self.classes.get(class_name)
         return found is not None and all(
-            base in OBJECT_BASES or self.is_closed(base) for base in found.bases if base != found.name
+            base in OBJECT_BASES or self.is_closed(base)
+            for base in found.bases
+            if base != found.name
         )
 
 

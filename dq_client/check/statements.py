@@ -8,7 +8,6 @@ from dq_client.check import words as w
 from dq_client.check.calls import Given
 from dq_client.check.flow import Frame, Now, Value
 from dq_client.check.graph import Body, Node
-from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
 from dq_client.check.values import Values, bound, is_whole
@@ -57,8 +56,7 @@ class Statements(Values):
             case ast.Expr():
                 self.value(node.value)
             case ast.Assign():
-                value = self.value(node.value)
-                self._assign(node, value)
+                self._assign(node)
             case ast.AnnAssign():
                 if node.value is not None:
                     self._give(node.target, self.value(node.value), node.lineno)
@@ -185,7 +183,9 @@ class Statements(Values):
         self.control = condition or self.control
         if not isinstance(node, ast.While):
             items = Node(source.nodes)
-            self._give(node.target, Value([items], _kind_of_items(source), passed=True), node.lineno)
+            self._give(
+                node.target, Value([items], _kind_of_items(source), passed=True), node.lineno
+            )
         self.block(node.body)
         frame = self.frame
         self._close(frame, None if self.dead else self.now)
@@ -222,25 +222,25 @@ class Statements(Values):
 
     # --- what is bound ----------------------------------------------------------------------------
 
-    def _assign(self, node: ast.Assign, value: Value) -> None:
+    def _assign(self, node: ast.Assign) -> None:
         for target in node.targets:
             if isinstance(target, ast.Tuple | ast.List):
-                self._unpack(target, node.value, value, node.lineno)
-            else:
-                self._give(target, value, node.lineno, source=node.value)
+                self._unpack(target, node.value, node.lineno)
+        targets = [t for t in node.targets if not isinstance(t, ast.Tuple | ast.List)]
+        value = self.value(node.value) if targets else Value()
+        for target in targets:
+            self._give(target, value, node.lineno, source=node.value)
 
-    def _unpack(
-        self, target: ast.Tuple | ast.List, source: ast.expr, value: Value, line: int
-    ) -> None:
+    def _unpack(self, target: ast.Tuple | ast.List, source: ast.expr, line: int) -> None:
         """`a, b = x, y`: each its own."""
-        if isinstance(source, ast.Tuple | ast.List) and len(source.elts) == len(target.elts):
-            if not any(isinstance(e, ast.Starred) for e in (*source.elts, *target.elts)):
-                control, self.control = self.control, None
-                values = [self.value(part) for part in source.elts]
-                self.control = control
-                for each, its in zip(target.elts, values, strict=True):
-                    self._give(each, its, line)
-                return
+        theirs = source.elts if isinstance(source, ast.Tuple | ast.List) else []
+        has_star = any(isinstance(e, ast.Starred) for e in (*theirs, *target.elts))
+        if len(theirs) == len(target.elts) and not has_star:
+            values = [self.value(part) for part in theirs]
+            for each, its in zip(target.elts, values, strict=True):
+                self._give(each, its, line)
+            return
+        value = self.value(source)
         for each in target.elts:
             self._give(each, Value(value.nodes, _kind_of_items(value)), line)
 
@@ -370,7 +370,7 @@ class Statements(Values):
 
 
 def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:
-    """The graph of a file, drawn: the module as it runs, then the functions that it does not call."""
+    """Draw the graph of a file: the module as it runs, then the functions that it does not call."""
     program = Program(tree, scopes or scopes_of(tree))
     module = Statements(program, program.scopes[0], {})
     module.run()

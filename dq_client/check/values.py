@@ -30,8 +30,12 @@ class Values(Calls):
                 return NOTHING if node.value is None else PLAIN
             case ast.Name():
                 path = self.path(node)
-                found = self.get(self.slot(node.id))
-                return Value([found], found.kind, passed=True, path=path)
+                slot = self.slot(node.id)
+                found = self.get(slot)
+                nodes = [found]
+                if path != slot and found.kind != w.LOCAL:  # another name for the same object
+                    nodes.append(self.get(path))
+                return Value(nodes, found.kind, passed=True, path=path)
             case ast.Attribute():
                 return self._attribute(node)
             case ast.Call():
@@ -114,7 +118,9 @@ class Values(Calls):
         kind = stored_node.kind
         if is_ours or (path.count(".") == 1 and what in ("instance", "class")):
             return Value([stored_node], kind, passed=True, path=path)
-        return Value([Node(base.nodes, passed=[stored_node], kind=kind)], kind, passed=True, path=path)
+        return Value(
+            [Node(base.nodes, passed=[stored_node], kind=kind)], kind, passed=True, path=path
+        )
 
     def _of_kind(self, base: Value, name: str) -> Value | None:
         """An attribute of a session, a communicator, declared data; None for other objects."""
@@ -137,12 +143,12 @@ class Values(Calls):
             return Value([Node(source=w.PART)], w.LOCAL, path=path)
         if base.kind == w.LOCAL:
             return Value(base.nodes, w.LOCAL, path=base.path)
-        if name in ("local", "interior", "rank") and name not in self.program.attributes:
-            if name == "rank" or not base.kind:
-                bits = w.RANK if name == "rank" else w.PART
-                kind = "" if name == "rank" else w.LOCAL
-                path = f"{base.path}.{name}" if base.path else ""
-                return Value([*base.nodes, Node(source=bits)], kind, path=path)
+        ours = bool(self.program.attributes.get(name))
+        if name == "rank" and not ours:
+            return Value([*base.nodes, Node(source=w.RANK)])
+        if name in ("local", "interior") and not ours and not base.kind:
+            path = f"{base.path}.{name}" if base.path else ""
+            return Value([*base.nodes, Node(source=w.PART)], w.LOCAL, path=path)
         if base.kind in (w.RNG, w.FILE, w.SHOW):
             return Value(base.nodes, base.kind, path=base.path)
         return None
@@ -217,13 +223,9 @@ def bound(value: Value) -> Node:
     return Node(value.nodes, kind=value.kind)
 
 
-
 def _parts(node: ast.AST | None) -> Iterator[ast.expr]:
     for part in ast.iter_child_nodes(node) if node is not None else ():
         if isinstance(part, ast.expr):
             yield part
-        elif isinstance(part, ast.keyword):
+        elif isinstance(part, ast.keyword | ast.FormattedValue):
             yield part.value
-        elif isinstance(part, ast.FormattedValue):
-            yield part.value
-

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dq_client.check import words as w
-from dq_client.check.graph import Node, is_made_of, lead_back, reached, sources
+from dq_client.check.graph import Call, Node, is_made_of, lead_back, reached, sources
 from dq_client.check.liveness import header_end
 from dq_client.check.program import Loop, Program
 from dq_client.check.scopes import rebuilds, statements_of
@@ -51,14 +51,14 @@ class View:
 
     def __init__(self, program: Program, scope: int, line: int) -> None:
         self._program, self._scope, self._line = program, scope, line
-        self._callees: defaultdict[int, set[int]] = defaultdict(set)
+        self._calls_of: defaultdict[int, list[Call]] = defaultdict(list)
         for call in program.calls:
-            self._callees[call.scope].add(call.body.scope)
+            self._calls_of[call.scope].append(call)
         self._loop = self._loop_at(line)
         self._regions = list(self._inner_regions())
-        called = self._functions_of(lambda s, at: not self._has(s, at))
-        self._uncalled = {s.number for s in program.scopes[1:]} - {c.body.scope for c in program.calls}
-        self._before = called | self._uncalled  # functions that run outside the loop, too
+        called = {c.body.scope for c in program.calls}
+        self._uncalled = {s.number for s in program.scopes[1:]} - called
+        self._before = self._functions_outside()
         around = [loop for loop in program.loops if self._is_around(loop)]
         self._last_line = {r.scope: r.last for r in self._regions}
         for loop in program.loops:
@@ -79,8 +79,10 @@ class View:
         return Variable(
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, name),
-            used=self._is_used(heads or [*begun, *inside]),
-            set_up=frozenset() if kept else _words(sources(begun, program.whole(), self._inside_only)),
+            used=self._is_used([*heads, *inside] or begun),
+            set_up=frozenset()
+            if kept
+            else _words(sources(begun, program.whole(), self._inside_only)),
             loop=frozenset() if kept else _words(sources(inside, program.whole(), self._is_after)),
             rebuilt=self._is_rebuilt(nodes, name),
         )
@@ -148,8 +150,25 @@ class View:
         while todo:
             scope = todo.pop()
             found.add(scope)
-            todo |= self._callees[scope] - found
+            todo |= {call.body.scope for call in self._calls_of[scope]} - found
         return found
+
+    def _functions_outside(self) -> set[int]:
+        """The scopes that run outside the loop, too."""
+        inside = {number for region in self._regions for number in region.functions}
+        found = {s.number for s in self._program.scopes} - inside
+        found |= self._uncalled
+        todo = set(found)
+        while todo:
+            scope = todo.pop()
+            for call in self._calls_of[scope]:
+                if not self._is_in_lines(scope, call.line) and call.body.scope not in found:
+                    found.add(call.body.scope)
+                    todo.add(call.body.scope)
+        return found
+
+    def _is_in_lines(self, scope: int, line: int) -> bool:
+        return any(r.scope == scope and r.first <= line <= r.last for r in self._regions)
 
     def _has(self, scope: int, line: int) -> bool:
         return any(region.has(scope, line) for region in self._regions)
@@ -158,10 +177,7 @@ class View:
         """Whether a version comes about in the loop, and not before it as well."""
         if node.scope < 0 or not self._has(node.scope, node.file_line):
             return False
-        within = any(
-            r.scope == node.scope and r.first <= node.file_line <= r.last for r in self._regions
-        )
-        return within or node.scope not in self._before
+        return self._is_in_lines(node.scope, node.file_line) or node.scope not in self._before
 
     def _is_after(self, node: Node) -> bool:
         """Whether a version comes about after the loop, and never leads back to it."""

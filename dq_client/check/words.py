@@ -69,7 +69,9 @@ MAKES_SHOW = {"tqdm", "trange", "getLogger", "writer", "DictWriter", "SummaryWri
 # Methods of containers and arrays.
 GROWS = {
     *("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "pop", "popleft"),
-    *("popitem", "remove", "discard", "subtract", "rotate", "difference_update", "put", "symmetric_difference_update", "intersection_update", "move_to_end", "put_nowait", "get_nowait"),
+    *("popitem", "remove", "discard", "subtract", "rotate", "difference_update", "put"),
+    *("symmetric_difference_update", "intersection_update", "move_to_end", "put_nowait"),
+    "get_nowait",
 }  # fmt: skip
 REORDERS = {"sort", "reverse", "setdefault", "resize", "setflags", "shuffle"}
 READS = {
@@ -80,8 +82,25 @@ READS = {
     *("repeat", "replace", "reshape", "round", "rpartition", "rsplit", "rstrip", "split", "std"),
     *("startswith", "strip", "sum", "swapaxes", "title", "to", "tobytes", "tolist", "transpose"),
     *("union", "upper", "values", "var", "view", "zfill", "squeeze", "take", "trace", "toarray"),
-    *("intersection", "difference", "most_common", "elements", "diagonal", "searchsorted", "isoformat"),
-    *("total_seconds", "strftime", "read", "readline", "readlines", "read_text", "exists", "hexdigest"),
+    *(
+        "intersection",
+        "difference",
+        "most_common",
+        "elements",
+        "diagonal",
+        "searchsorted",
+        "isoformat",
+    ),
+    *(
+        "total_seconds",
+        "strftime",
+        "read",
+        "readline",
+        "readlines",
+        "read_text",
+        "exists",
+        "hexdigest",
+    ),
 }
 DRAWS = {
     *("random", "normal", "integers", "uniform", "choice", "choices", "randint", "randrange"),

@@ -186,7 +186,9 @@ def is_instance(value: Any) -> bool:
     return cls.__name__ in SIMPLE and hasattr(value, "__dict__")
 
 
-SIMPLE = frozenset(("SimpleNamespace", "Namespace", "DictReader", "_local"))
+SIMPLE = frozenset(
+    ("SimpleNamespace", "Namespace", "DictReader", "_local", "Queue", "LifoQueue", "PriorityQueue")
+)
 
 
 def _is_enum(cls: type) -> bool:
@@ -241,7 +243,7 @@ def remove_attribute(owner: Any, name: str) -> None:
         object.__delattr__(owner, name)
 
 
-def digest(kind: Kind, value: Any, token: Callable[[Any], bytes | None]) -> bytes:
+def digest(kind: Kind, value: Any, token: digests.Token) -> bytes:
     """Of the contents of an object of this kind.
 
     token: what stands for an object that is read by itself

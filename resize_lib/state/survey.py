@@ -219,21 +219,25 @@ class Survey:
         except digests.CannotDigestError as e:
             self.unreadable[path] = str(e)
             found = UNREADABLE
+            kind_name = f"{type(value).__module__}.{type(value).__name__}"
             if type(value).__module__.partition(".")[0] in ELSEWHERE:
-                self.elsewhere[path] = f"a {type(value).__module__}.{type(value).__name__}"
+                self.elsewhere[path] = f"a {kind_name}"
+            elif hasattr(type(value), "__next__"):
+                self.elsewhere[path] = f"an iterator without a position ({kind_name})"
         self.digests[path] = found
 
-    def _token(self, value: Any) -> bytes | None:
-        """What stands for an object that is read by itself, or is not the program's."""
+    def _token(self, value: Any, new: bool = True) -> bytes | None:
+        """What stands for an object that is read by itself, or is not the program's.
+
+        new: it may be made an anchor
+        """
         known = self._known(value)
         if known is not None:
             return known
         anchor = self.anchors.of(value)
         if anchor is None:
-            if not self.first:
-                return None
-            kind = objects.kind_of(value)
-            if kind is None:
+            kind = objects.kind_of(value) if self.first else None
+            if kind is None or not (new or kind in (objects.FUNCTION, objects.CLASS)):
                 return None
             if kind is objects.CLASS:
                 path: Path = (CLASSES, value.__module__, value.__qualname__)
