@@ -16,7 +16,7 @@ from dq_client.messages.base import NAME_MAX
 
 # What belongs to DQ and to MPI's process manager; nobody sets it from outside.
 RESERVED = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "MPIEXEC_", "HYDI_")
-FOR_USERS = frozenset({"DQ_REPORT_INTERVAL", "DQ_WAIT_FOR_RANKS"})  # but these
+FOR_USERS = frozenset({"DQ_CARRY", "DQ_REPORT_INTERVAL", "DQ_VERIFY_DIR", "DQ_WAIT_FOR_RANKS"})
 # What a launcher or a batch system tells one process, or one step of a job.
 OF_LAUNCHERS = (
     *("PMI2_", "PRTE_", "MPI_LOCAL", "MPIR_CVAR_CH3_PORT", "MPICH_PORT", "MPICH_INTERFACE"),
