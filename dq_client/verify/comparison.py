@@ -89,7 +89,7 @@ def compare(plain: list[Record], resized: Record, tolerance: float) -> Compariso
     pending: list[Difference] = []
     for moment in resized.moments:
         before = reference.get(moment.at)
-        if before is None:
+        if before is None or not moment.complete:
             break
         iteration = before.order + moment.resized
         seen = list(_differences(resized.named, before, moment, iteration, tolerances))
@@ -193,7 +193,7 @@ def _differences(
     known: dict[str, Named], before: Moment, now: Moment, iteration: int, limits: _Tolerances
 ) -> Iterator[Difference]:
     leading: State = before.ranks.get(0, {})
-    size = len(now.ranks)
+    size = now.size
     for key, named in known.items():
         if named.kind == "part":
             mine, theirs = _total(key, before), _total(key, now)

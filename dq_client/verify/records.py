@@ -27,13 +27,20 @@ class Named(NamedTuple):
 class Moment:
     """The end of an iteration, or the resize that followed it: what each rank has.
 
+    size   ranks that there are
     order  number of the iteration since the program's begin, from 0
     """
 
     at: At
     resized: bool
+    size: int
     order: int = 0
     ranks: dict[int, State] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all ranks have recorded it: the job may have failed in between."""
+        return len(self.ranks) == self.size
 
 
 class Record:
@@ -45,16 +52,16 @@ class Record:
         self.opened = bool(files)
         self.moments: list[Moment] = []
         lines = heapq.merge(*(self._lines(path) for path in files), key=lambda line: line[:2])
-        for at, resized, rank, state in lines:
+        for at, resized, size, rank, state in lines:
             last = self.moments[-1] if self.moments else None
             if last is None or (last.at, last.resized) != (at, resized):
                 order = last.order + (not resized) if last is not None else 0
-                last = Moment(at, resized, order)
+                last = Moment(at, resized, size, order)
                 self.moments.append(last)
             last.ranks[rank] = state
         self.iterations = [moment for moment in self.moments if not moment.resized]
 
-    def _lines(self, path: Path) -> Iterator[tuple[At, bool, int, State]]:
+    def _lines(self, path: Path) -> Iterator[tuple[At, bool, int, int, State]]:
         state: State = {}
         for text in path.read_text().splitlines()[1:]:
             try:
@@ -65,4 +72,4 @@ class Record:
                 self.named.setdefault(key, Named(*words))
             state = {k: v for k, v in (state | line["set"]).items() if k not in line["gone"]}
             at = tuple((number, iteration) for number, iteration in line["at"])
-            yield at, line["resized"], line["rank"], state
+            yield at, line["resized"], line["size"], line["rank"], state

@@ -14,12 +14,15 @@ ranks' parts add up to that of the array on any number of ranks.
 from __future__ import annotations
 
 import hashlib
+import itertools
+import re
 import reprlib
 import types
 import warnings
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +34,10 @@ DEPTH_MAX = 20
 TEXT_MAX = 60
 EXACT = (bool, int, str, bytes, type(None))
 FOREIGN = ("resize_lib.", "mpi4py.")  # packages whose objects belong to no program
-_WORD = 1 << 64
+SHOWN = 4  # items of a value in a text
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+Barred: TypeAlias = Callable[[NDArray[Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +65,14 @@ class Part:
     total: int = 0
 
 
-def of(value: Any) -> Fingerprint:
-    """The fingerprint of any value; what cannot be read counts by its type alone."""
-    reader = _Reader()
+def of(value: Any, barred: Barred) -> Fingerprint:
+    """The fingerprint of any value; what cannot be read counts by its type alone.
+
+    barred: whether the memory of an array must not be touched
+    """
+    reader = _Reader(barred)
     reader.read(value, 0)
-    return Fingerprint(reader.digest(), _few(reader.numbers), text(value))
+    return Fingerprint(reader.digest(), _few(reader.numbers), text(value, barred))
 
 
 def part(index: NDArray[np.int64], values: NDArray[Any], total: int) -> Part:
@@ -104,20 +113,42 @@ def records(items: NDArray[Any]) -> Part:
     return found
 
 
-def text(value: Any) -> str:
+def text(value: Any, barred: Barred) -> str:
     """A value for people, short."""
     try:
-        if isinstance(value, np.ndarray):
-            some = ", ".join(map(str, value.reshape(-1)[:4].tolist()))
-            more = ", …" if value.size > 4 else ""
-            said = f"array {value.shape}: {some}{more}"
-        elif hasattr(value, "__next__"):
-            said = _stand(value)
-        else:
-            said = " ".join(reprlib.repr(value).split())
+        said = _ADDRESS.sub("", " ".join(_said(value, barred, 0).split()))
     except Exception:  # any class may raise anything
         said = f"a {type(value).__name__}"
     return said if len(said) <= TEXT_MAX else f"{said[: TEXT_MAX - 1]}…"
+
+
+def _said(value: Any, barred: Barred, depth: int) -> str:
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        if barred(value):
+            return "array from before a resize"
+        return f"array {value.shape}: {_listed(map(str, value.flat[:SHOWN].tolist()), value.size)}"
+    if isinstance(value, np.generic):
+        return str(value)
+    if isinstance(value, dict | list | tuple | set | frozenset | deque) and depth < 2:
+        some = itertools.islice(value, SHOWN)
+        if isinstance(value, dict):
+            said = [f"{key!r}: {_said(value[key], barred, depth + 1)}" for key in some]
+        else:
+            said = [_said(each, barred, depth + 1) for each in some]
+        left, right = {list: "[]", dict: "{}", set: "{}"}.get(kind, "()")
+        return f"{left}{_listed(said, len(value))}{right}"
+    if hasattr(value, "__next__"):
+        return _stand(value)
+    if hasattr(value, "__dict__") and not isinstance(value, type) and depth < 2:
+        inside = itertools.islice(vars(value).items(), SHOWN)
+        said = [f"{name}={_said(held, barred, depth + 1)}" for name, held in inside]
+        return f"{kind.__name__}({_listed(said, len(vars(value)))})"
+    return reprlib.repr(value) if isinstance(value, EXACT | float | complex) else f"<{kind.__name__}>"
+
+
+def _listed(some: Iterable[str], count: int) -> str:
+    return f"{', '.join(some)}{', …' if count > SHOWN else ''}"
 
 
 def _stand(iterator: Any) -> str:
@@ -158,8 +189,9 @@ def _few(numbers: list[float]) -> list[float]:
 class _Reader:
     """Takes in a value, structure by structure."""
 
-    def __init__(self) -> None:
+    def __init__(self, barred: Barred) -> None:
         self.numbers: list[float] = []
+        self._barred = barred
         self._sha = hashlib.sha1()
         self._left = LEAVES_MAX
         self._open: set[int] = set()
@@ -194,6 +226,8 @@ class _Reader:
 
     def _array(self, value: NDArray[Any]) -> None:
         self._note(f"array {value.shape} {value.dtype}")
+        if self._barred(value):
+            return
         if value.dtype.kind == "f":
             self._many(value.astype(np.float64).reshape(-1))
         elif value.dtype.kind == "c":

@@ -97,21 +97,21 @@ class Recorder:
             data = data[os.write(self._file, data) :]
 
     def _entries(self) -> Iterator[Entry]:
-        session = self._session
+        session, barred = self._session, self._session.stale.bars
         for name, item in session.declared.items():
             found = _part(item)
             if found is not None:
-                shown = fingerprints.text(_numbers(item))
+                shown = fingerprints.text(_numbers(item), barred)
                 yield (
                     f"declared {name}",
                     [name, "", "", "part"],
                     [found.exact, found.sums, found.sizes, shown, found.total],
                 )
         for name, value in session.values.items():
-            yield f"declared {name}", [name, "", "", "value"], _plain(value.value)
+            yield f"declared {name}", [name, "", "", "value"], _plain(value.value, barred)
         for each in variables():
             words = [each.name, each.file, each.function, "variable"]
-            yield each.key, words, _plain(each.value)
+            yield each.key, words, _plain(each.value, barred)
 
 
 def _host(values: Any) -> NDArray[Any]:
@@ -119,8 +119,8 @@ def _host(values: Any) -> NDArray[Any]:
     return np.asarray(values.get() if hasattr(values, "get") else values)
 
 
-def _plain(value: Any) -> list[Any]:
-    found = fingerprints.of(value)
+def _plain(value: Any, barred: fingerprints.Barred) -> list[Any]:
+    found = fingerprints.of(value, barred)
     return [found.digest, found.numbers, found.text]
 
 
