@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from resize_lib.carried_values import Found, differing_variable
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.grid import Grid
 from resize_lib.mistakes import Mistake, caller
@@ -94,21 +93,16 @@ class ComingGrid(Grid):
         self._scratch.clear()
 
 
-def agree_to_join(
-    comm: MPI.Intracomm, why_not: str = "", carried: list[Found] | None = None
-) -> str:
-    """Whether all new ranks have come to the loop, and fit in; collective over old and new ranks.
+def agree_to_join(comm: MPI.Intracomm, why_not: str = "") -> str:
+    """Whether all ranks can go on; collective.
 
-    why_not: why this one has not. carried: of a new one, what it has in variables that turns leave
-    for one another. Empty result: all is well; else what the first of them said.
+    why_not: why this one cannot. Empty result: all is well; else what the first of them said.
     """
     plain = MPI.Intracomm(comm)
     size = plain.size
-    first = np.array([plain.rank if why_not else size, plain.rank if carried else size])
+    first = np.array([plain.rank if why_not else size])
     wait_all([plain.Iallreduce(MPI.IN_PLACE, first, MPI.MIN)])
     if int(first[0]) == size:
-        if int(first[1]) == size:
-            return ""
-        return differing_variable(plain, int(first[1]), carried)
+        return ""
     said: str = idle_bcast(plain, f"rank {plain.rank}: {why_not}", int(first[0]))
     return said

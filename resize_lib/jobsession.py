@@ -47,6 +47,7 @@ from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
 from resize_lib.solver import Solver
 from resize_lib.stale_parts import StaleParts
+from resize_lib.state.carry import Carry
 from resize_lib.succession import succession_of
 from resize_lib.taskfarm import Farms
 from resize_lib.turns import TurnMethods
@@ -115,6 +116,7 @@ class Session(Declaring, TurnMethods):
         self.loops = Loops(self, self.joining.target() if self.joining else target)
         self.hooks, self.solver, self.farms = OnResize(self), Solver(self), Farms(self)
         self.points = RemapPoints(self, interval_s)
+        self.carry = Carry(self)
         self.in_place = recovery_of(self)
         self.recorder = recorder_of(self)
         self._end = SessionEnd(self, mark)

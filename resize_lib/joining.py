@@ -21,7 +21,6 @@ from dq_client.codec import welcome_of
 from dq_client.errors import DQError, NoServer
 from resize_lib import world_guard
 from resize_lib.before_arrival import ComingGrid, agree_to_join
-from resize_lib.carried_values import Sources
 from resize_lib.emulation.node import LinkRate
 from resize_lib.grid import Grid
 from resize_lib.loops import AWAITED, Position
@@ -72,7 +71,6 @@ class Joining:
         self._session = session
         self._comm: MPI.Intracomm | None = None  # once merged
         self._grid: Grid | None = None  # on it
-        self._sources = Sources()
 
     def begin(self) -> tuple[int, JobPosition]:
         """This rank's number in the job to come, and what is known of that."""
@@ -98,10 +96,6 @@ class Joining:
     def meet(self) -> Position:
         """At the first loop: merge with the job; where is it? Collective with it."""
         session = self._session
-        notes, link = self._sources.read(), own_link()
-        if notes and link is not None:
-            with suppress(LinkClosed):
-                link.say(notes=notes)
         self._comm = session.backend.start(session.arena.reserve)
         session.job = idle_bcast(self._comm)
         self._grid = session.make_grid(self._comm)
@@ -114,7 +108,7 @@ class Joining:
         session.grid = grid
         if isinstance(coming, ComingGrid):
             coming.replaced()
-        join(session, self._sources.found())
+        join(session)
         world_guard.refuse()
 
     def check(self, why: str, error: BaseException | None) -> None:

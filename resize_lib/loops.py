@@ -15,6 +15,7 @@ was, and times are those of innermost turns.
 from __future__ import annotations
 
 import time
+import weakref
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -40,6 +41,15 @@ class LoopError(Exception):
 
 class Turns(Protocol):
     """What a session does about turns."""
+
+    def first_loop(self) -> None:
+        """The program comes to its first loop."""
+
+    def functions_around(self) -> int:
+        """How many functions of the program run now; 0: nobody needs to know."""
+
+    def skips(self, turns: Iterator[int], count: int) -> None:
+        """The first turn that this rank makes of a loop is not the loop's first."""
 
     def meet(self) -> Position:
         """Where the job is; asked at the first loop by a rank that does not know. Collective."""
@@ -78,6 +88,7 @@ class Loop:
     kind: Kind = "turns"
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
+    functions: int = 0  # of the program, that run around it
 
 
 class Loops:
@@ -178,6 +189,11 @@ class Loops:
         """The innermost loop that is running."""
         return self._running[-1] if self._running else None
 
+    @property
+    def functions(self) -> int:
+        """How many functions of the program run around the innermost loop."""
+        return self._running[-1].functions if self._running else 0
+
     def can_go_back(self, position: Position) -> bool:
         """Whether only the turn of the innermost loop lies between here and there."""
         here = self.position
@@ -190,10 +206,26 @@ class Loops:
 
     def run(self, count: float | None, name: str = "", *, items: bool = False) -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
+        itself: list[weakref.ref[Iterator[int]]] = []
+        turns = self._turns(count, name, items, itself)
+        itself.append(weakref.ref(turns))
+        return turns
+
+    def _turns(
+        self,
+        count: float | None,
+        name: str,
+        items: bool,
+        itself: list[weakref.ref[Iterator[int]]],
+    ) -> Iterator[int]:
         with self.inside(name, count, items=items) as loop:
             if loop is None:
                 return
             around, session = self._running[:-1], self._session
+            turns = itself[0]()
+            if loop.turn and turns is not None:
+                session.skips(turns, loop.turn)
+            del turns
             while loop.count is None or loop.turn < loop.count:
                 self._is_innermost(around, loop)
                 loop.begun_inside, loop.points_inside = 0, False
@@ -225,6 +257,8 @@ class Loops:
         items: bool = False,
     ) -> Iterator[Loop | None]:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
+        if not self._begun:
+            self._session.first_loop()
         loop, around = self._begin(name, count, kind, items), list(self._running)
         if loop is None:
             yield None
@@ -268,14 +302,14 @@ class Loops:
             self._target = self._session.meet()
         target = self._target
         if target is None:
-            return Loop(number, 0, label, name, count, kind)
+            return self._loop(number, 0, label, name, count, kind)
         if level >= len(target) or number > target[level][0]:
             self.check_arrived()
         if number < target[level][0]:
             return None
         # The program may have computed its own from values that are still to come.
         length = self._session.length(level, count, items=items)
-        loop = Loop(number, target[level][1], label, name, length, kind)
+        loop = self._loop(number, target[level][1], label, name, length, kind)
         if level == len(target) - 1:
             self._running.append(loop)
             try:
@@ -287,6 +321,12 @@ class Loops:
                 outer.points_inside = True  # the one where this rank was taken in
             self._session.has_arrived()
         return loop
+
+    def _loop(
+        self, number: int, turn: int, label: str, name: str, count: float | None, kind: Kind
+    ) -> Loop:
+        functions = self._session.functions_around()
+        return Loop(number, turn, label, name, count, kind, functions=functions)
 
 
 def _shown(position: Position) -> str:

@@ -29,7 +29,6 @@ from mpi4py import MPI
 from dq_client import messages as m
 from resize_lib import world_guard
 from resize_lib.before_arrival import agree_to_join
-from resize_lib.carried_values import Found
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.jobposition import JobPosition as JobPosition
@@ -222,6 +221,9 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     session.grid = session.make_grid(comm)
     session.watch.rebase(job.seq)
     why_not = agree_to_join(session.grid.own_comm)
+    if not why_not:
+        plain = MPI.Intracomm(session.grid.own_comm)
+        why_not = session.carry.exchange(plain, job.old_rows * job.old_cols)
     if why_not:
         _undo_expansion(session, answer, previous_id, why_not)
         return
@@ -248,16 +250,18 @@ def _coming_bytes(session: Session, answer: m.RemapAnswer) -> list[int]:
     return sorted((n for n in sizes if n >= TOUCHED_BYTES_MIN), reverse=True)[:TOUCHED_PARTS_MAX]
 
 
-def join(session: Session, carried: list[Found]) -> None:
+def join(session: Session) -> None:
     """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
     job = session.job
     comm = session.grid.comm
-    if agree_to_join(session.grid.own_comm, carried=carried):
+    plain = MPI.Intracomm(session.grid.own_comm)
+    if agree_to_join(plain) or session.carry.exchange(plain, job.old_rows * job.old_cols):
         retreat(session)
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError:
         retreat(session)
+    session.carry.apply()
     session.watch.rebase(job.seq)
 
 
@@ -278,6 +282,10 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
     leaving = [r for r, p in enumerate(job.processors) if p in released]
     staying = [r for r in range(old.size) if r not in set(leaving)]
     after = Placement(ProcessGrid(answer.rows, answer.cols), tuple(staying))
+    why_not = session.carry.refusal_to_shrink(MPI.Intracomm(old.own_comm), leaving)
+    if why_not:
+        aborted(session, answer, why_not)
+        return True
     # The server frees a processor when its node's agent says that this very process has gone.
     pid_on = dict(zip(job.processors, all_pids(old.comm), strict=True))
     try:

@@ -18,6 +18,7 @@ from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import JobPosition
 from resize_lib.server_link import say
 from resize_lib.solver import Solver
+from resize_lib.state.iterators import go_on
 from resize_lib.taskfarm import Farms
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from resize_lib.recording.recorder import Recorder
     from resize_lib.recovery_in_place import InPlace
     from resize_lib.session_end import SessionEnd
+    from resize_lib.state.carry import Carry
     from resize_lib.succession import Succession
     from resize_lib.watch import Watch
 
@@ -54,6 +56,7 @@ class TurnMethods:
     joining: Joining | None
     recorder: Recorder | None
     watch: Watch
+    carry: Carry
 
     @property
     def step(self) -> int:
@@ -146,6 +149,18 @@ class TurnMethods:
         raise NotImplementedError
 
     # --- see loops.Turns --------------------------------------------------------------------
+
+    def first_loop(self) -> None:
+        """The program comes to its first loop."""
+        self.carry.begin()
+
+    def functions_around(self) -> int:
+        """How many functions of the program run now; 0: nobody needs to know."""
+        return self.carry.functions()
+
+    def skips(self, turns: Iterator[int], count: int) -> None:
+        """This rank begins a loop in the midst of it: what stands around it goes on there, too."""
+        go_on(turns, count)
 
     def meet(self) -> Position:
         """Where the job is; asked by a rank that joins, at its first loop. Collective."""

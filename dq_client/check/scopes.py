@@ -1,0 +1,178 @@
+"""The functions of a file with the names that belong to each: local, captured, global.
+
+A *scope* is the module or one function. Class bodies are no scopes of their own: their names are
+attributes, and the functions in them see past the class, as Python has it. The variables of a
+comprehension are hidden inside it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """The module or one function of it."""
+
+    node: ast.Module | Function | ast.Lambda
+    parent: Scope | None
+    number: int  # 0: the module
+    in_class: str = ""  # of a method: the class that it stands in
+    bound: set[str] = field(default_factory=set)  # names that belong to this scope
+    free: set[str] = field(default_factory=set)  # read here or in functions inside, bound outside
+    globals: set[str] = field(default_factory=set)
+    nonlocals: set[str] = field(default_factory=set)
+    inner: list[Scope] = field(default_factory=list)
+    reads_all: bool = False  # by locals(), eval, exec
+
+    @property
+    def line(self) -> int:
+        """The line that its code object counts as its first; 0 for the module."""
+        if isinstance(self.node, ast.Module):
+            return 0
+        if isinstance(self.node, ast.Lambda):
+            return self.node.lineno
+        return min([self.node.lineno, *(d.lineno for d in self.node.decorator_list)])
+
+    @property
+    def name(self) -> str:
+        """Of the function; empty for the module and lambdas."""
+        return self.node.name if isinstance(self.node, Function) else ""
+
+    @property
+    def parameters(self) -> list[str]:
+        """In the order of the call, then those that go by keyword only."""
+        if isinstance(self.node, ast.Module):
+            return []
+        given = self.node.args
+        return [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+    def owner(self, name: str) -> Scope:
+        """The scope that a name belongs to when it is used here; the module if none binds it."""
+        scope: Scope = self
+        while scope.parent is not None and (name not in scope.bound or name in scope.globals):
+            scope = self._module if name in scope.globals else scope.parent
+        return scope
+
+    @property
+    def _module(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+
+def scopes_of(tree: ast.Module) -> list[Scope]:
+    """All scopes of a file, the module first, each before those inside it."""
+    found: list[Scope] = []
+    _enter(tree, None, "", found)
+    for scope in reversed(found):  # the inner ones first
+        for name in ("locals", "eval", "exec", "vars"):
+            scope.reads_all = scope.reads_all or (name in scope.free and name not in scope.bound)
+        scope.free -= scope.bound
+        if scope.parent is not None:
+            scope.parent.free |= scope.free
+            if scope.reads_all:
+                scope.parent.reads_all = True
+    return found
+
+
+def _enter(
+    node: ast.Module | Function | ast.Lambda,
+    parent: Scope | None,
+    in_class: str,
+    found: list[Scope],
+) -> None:
+    scope = Scope(node, parent, len(found), in_class)
+    found.append(scope)
+    if parent is not None:
+        parent.inner.append(scope)
+    if not isinstance(node, ast.Module):
+        given = node.args
+        extra = (a for a in (given.vararg, given.kwarg) if a is not None)
+        scope.bound.update(scope.parameters, (a.arg for a in extra))
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    for part in body:
+        _collect(part, scope, "", frozenset(), found)
+    outer = scope.globals | scope.nonlocals
+    scope.bound -= outer
+    scope.free |= outer
+
+
+def _collect(
+    node: ast.AST, scope: Scope, in_class: str, hidden: frozenset[str], found: list[Scope]
+) -> None:
+    """Note the names of a node in its scope."""
+    match node:
+        case ast.Name(id=name):
+            if name in hidden:
+                return
+            if isinstance(node.ctx, ast.Load):
+                scope.free.add(name)
+            elif not in_class:
+                scope.bound.add(name)
+            return
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            if isinstance(node, Function):
+                if not in_class:
+                    scope.bound.add(node.name)
+                for part in node.decorator_list:
+                    _collect(part, scope, in_class, hidden, found)
+            for default in (*node.args.defaults, *node.args.kw_defaults):
+                if default is not None:
+                    _collect(default, scope, in_class, hidden, found)
+            _enter(node, scope, in_class, found)
+            found_scope = scope.inner[-1]
+            found_scope.free -= hidden
+            return
+        case ast.ClassDef():
+            if not in_class:
+                scope.bound.add(node.name)
+            for part in (*node.decorator_list, *node.bases, *(k.value for k in node.keywords)):
+                _collect(part, scope, in_class, hidden, found)
+            for part in node.body:
+                _collect(part, scope, node.name, hidden, found)
+            return
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            hidden = hidden | targets_of(node)
+        case ast.Global(names=names):
+            scope.globals.update(names)
+        case ast.Nonlocal(names=names):
+            scope.nonlocals.update(names)
+        case ast.Import() | ast.ImportFrom():
+            if not in_class:
+                scope.bound.update(a.asname or a.name.partition(".")[0] for a in node.names)
+            return
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            scope.bound.add(name)
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            scope.bound.add(name)
+    for part in ast.iter_child_nodes(node):
+        _collect(part, scope, in_class, hidden, found)
+
+
+def targets_of(node: Comprehension) -> frozenset[str]:
+    """The variables of a comprehension."""
+    return frozenset(
+        name.id
+        for generator in node.generators
+        for name in ast.walk(generator.target)
+        if isinstance(name, ast.Name)
+    )
+
+
+def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements of a function, outer ones first; not those of functions inside it."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Function | ast.ClassDef):
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            yield from statements_of(getattr(statement, name, []))
+        for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+            yield from statements_of(part.body)

@@ -1,0 +1,198 @@
+"""Canonical digests of values: equal values have equal digests in every process.
+
+`pickle` does not give that: its bytes depend on which equal objects are identical, and on the order
+of sets. Plain values go through `marshal` (version 2: no references, sets sorted), in C; everything
+else is read structure by structure.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import hashlib
+import marshal
+import types
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ATOMS = frozenset((int, float, bool, type(None), str, bytes, complex))
+MARSHAL_VERSION = 2
+DIGEST_BYTES = 12
+SHORT_BYTES = 24  # what is not longer stands for itself
+HASHED_BYTES_MAX = 1 << 16  # larger arrays get a checksum that runs at memory speed
+CHUNK_WORDS = 1 << 15
+SAMPLED_FROM_BYTES = 256 << 20  # larger than anything that may travel: a sample has to do
+SAMPLES = 1 << 12
+DEPTH_MAX = 200
+
+
+class CannotDigestError(Exception):
+    """A value whose contents cannot be read: the state of a socket, of a running generator."""
+
+
+_sha1 = partial(hashlib.sha1, usedforsecurity=False)  # the fastest that there is
+
+
+def short(data: bytes) -> bytes:
+    """`data`, or its digest where it is long."""
+    return data if len(data) <= SHORT_BYTES else _sha1(data).digest()[:DIGEST_BYTES]
+
+
+def plain(value: Any) -> bytes | None:
+    """The digest of a value made of Python's own plain types only, of an array too; else None."""
+    if isinstance(value, np.ndarray):
+        return array(value)
+    try:
+        return short(marshal.dumps(value, MARSHAL_VERSION))
+    except (ValueError, BufferError):
+        return None
+
+
+def array(value: NDArray[Any]) -> bytes:
+    """The digest of a numpy array: shape, type and contents.
+
+    Raises:
+        CannotDigestError: an item that cannot be read.
+    """
+    head = f"{value.shape}{value.dtype.str if value.dtype.names is None else value.dtype.descr}"
+    if value.dtype.hasobject:
+        return short(head.encode() + of(value.tolist()))
+    data = value if value.flags.c_contiguous else np.ascontiguousarray(value)
+    raw = data.reshape(-1).view(np.uint8) if data.size else np.empty(0, np.uint8)
+    if raw.nbytes <= HASHED_BYTES_MAX:
+        return short(head.encode() + raw.tobytes())
+    if raw.nbytes > SAMPLED_FROM_BYTES:
+        step = raw.nbytes // SAMPLES
+        return short(head.encode() + b"sample" + raw[::step].tobytes() + raw[-64:].tobytes())
+    return short(head.encode() + b"sum%d" % _checksum(raw))
+
+
+_weights = np.empty(0, np.uint64)
+
+
+def _checksum(raw: NDArray[np.uint8]) -> int:
+    """Of all bytes and their places, at memory speed."""
+    global _weights
+    if not len(_weights):
+        drawn = np.random.Generator(np.random.PCG64(7)).integers(0, 1 << 63, CHUNK_WORDS, np.uint64)
+        _weights = drawn | np.uint64(1)  # odd: no bit of a word is lost
+    whole = raw.nbytes // 8 * 8
+    words = raw[:whole].view(np.uint64) if raw.ctypes.data % 8 == 0 else None
+    if words is None:
+        words = raw[:whole].copy().view(np.uint64)
+    found = int.from_bytes(raw[whole:].tobytes(), "little")
+    for start in range(0, len(words), CHUNK_WORDS):
+        chunk = words[start : start + CHUNK_WORDS]
+        found = (found * 0x9E3779B97F4A7C15 + int(np.dot(chunk, _weights[: len(chunk)]))) % (
+            1 << 128
+        )
+    return found
+
+
+def of(value: Any, token: Callable[[Any], bytes | None] | None = None) -> bytes:
+    """The digest of any value.
+
+    token: returns what stands for an object that is known by another name; None: it is read.
+
+    Raises:
+        CannotDigestError: a part of it cannot be read.
+    """
+    return short(_Reader(token or (lambda _: None)).read(value, 0))
+
+
+class _Reader:
+    def __init__(self, token: Callable[[Any], bytes | None]) -> None:
+        self._token = token
+        self._open: dict[int, int] = {}  # objects that are being read, by id
+
+    def read(self, value: Any, depth: int) -> bytes:
+        kind = type(value)
+        if kind in ATOMS:
+            return marshal.dumps(value, MARSHAL_VERSION)
+        known = self._token(value)
+        if known is not None:
+            return b"@" + known
+        if kind is np.ndarray:
+            return b"A" + array(value)
+        if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+            return f"N{getattr(value, '__module__', '')}.{_name(value)}".encode()
+        if isinstance(value, enum.Enum):
+            return f"E{kind.__qualname__}.{value.name}".encode()
+        if isinstance(value, types.FunctionType):
+            return f"F{value.__module__}.{value.__qualname__}".encode()
+        if id(value) in self._open:
+            return b"^%d" % self._open[id(value)]
+        if depth > DEPTH_MAX:
+            raise CannotDigestError("nested too deeply")
+        self._open[id(value)] = len(self._open)
+        try:
+            return self._parts(value, kind, depth + 1)
+        finally:
+            del self._open[id(value)]
+
+    def _parts(self, value: Any, kind: type, depth: int) -> bytes:
+        if kind is tuple or kind is list:
+            head = b"(" if kind is tuple else b"["
+            return head + self._joined(self.read(part, depth) for part in value)
+        if kind is dict:
+            return b"{" + self._items(value, depth)
+        if kind is set or kind is frozenset:
+            return b"<" + self._joined(sorted(self.read(part, depth) for part in value))
+        if isinstance(value, types.MethodType):
+            return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
+        if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
+            return b"T" + array(np.asarray(value.detach().cpu().numpy()))
+        return self._reduced(value, kind, depth)
+
+    def _items(self, value: dict[Any, Any], depth: int) -> bytes:
+        return self._joined(
+            self.read(k, depth) + b":" + self.read(v, depth) for k, v in value.items()
+        )
+
+    def _joined(self, parts: Any) -> bytes:
+        sha = _sha1()
+        for part in parts:
+            sha.update(len(part).to_bytes(4, "little") + part)
+        return sha.digest()[:DIGEST_BYTES]
+
+    def _reduced(self, value: Any, kind: type, depth: int) -> bytes:
+        """Of an object that says itself how it is copied."""
+        parts = reduced(value)
+        if isinstance(parts, str):
+            return b"G" + parts.encode()
+        function, arguments, *rest = parts
+        state = rest[0] if rest else None
+        items = list(rest[1]) if len(rest) > 1 and rest[1] is not None else []
+        pairs = list(rest[2]) if len(rest) > 2 and rest[2] is not None else []
+        head = f"R{kind.__module__}.{kind.__qualname__}.{_name(function)}".encode()
+        contents = (list(arguments), state, items, pairs)
+        if isinstance(value, set | frozenset):
+            contents = ([], state, sorted(self.read(part, depth) for part in value), [])
+        return head + self._joined(self.read(part, depth) for part in contents)
+
+
+def reduced(value: Any) -> str | tuple[Any, ...]:
+    """What pickle would make of an object: a function, its arguments, and the state.
+
+    Raises:
+        CannotDigestError: it cannot be pickled.
+    """
+    special = copyreg.dispatch_table.get(type(value))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
+            found: str | tuple[Any, ...] = (
+                special(value) if special is not None else value.__reduce_ex__(4)
+            )
+    except Exception as e:  # any class may raise anything
+        raise CannotDigestError(f"cannot copy a {type(value).__name__}: {e}") from e
+    return found
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__)))

@@ -1,0 +1,101 @@
+"""Objects of the library, which a rank that joins has under the same name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.declared.base import Declared
+from resize_lib.declared.kept import Kept
+from resize_lib.declared.packed import Value
+from resize_lib.grid import Grid
+from resize_lib.state.iterators import CannotCopyError
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+    from resize_lib.state.packing import Name
+
+OWN = ("resize_lib", "mpi4py")
+PART = b"a part of declared data"
+
+
+class Known:
+    """The objects of a session now."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kept = {
+            id(value.value): name
+            for name, value in session.values.items()
+            if isinstance(value, Kept)
+        }
+        self._parts = list(_extents(session))
+
+    def name(self, value: Any) -> Name | None:
+        """What stands for it in what is sent; None: it is the program's."""
+        session = self._session
+        if id(value) in self._kept:
+            return ("kept", self._kept[id(value)])
+        if not type(value).__module__.startswith(OWN):
+            return None
+        if value is session:
+            return ("session",)
+        if isinstance(value, Value):
+            return ("value", value.name) if session.values.get(value.name) is value else None
+        if isinstance(value, Declared):
+            return ("declared", value.name) if session.declared.get(value.name) is value else None
+        if value is session.comm:
+            return ("comm",)
+        return ("grid",) if value is session.grid else None
+
+    def find(self, name: Name) -> Any:
+        """The object that a name stands for.
+
+        Raises:
+            CannotCopyError: there is none here.
+        """
+        session = self._session
+        match name:
+            case ("kept", of) if of in session.values:
+                return session.values[of].value
+            case ("session",):
+                return session
+            case ("value", of) if of in session.values:
+                return session.values[of]
+            case ("declared", of) if of in session.declared:
+                return session.declared[of]
+            case ("comm",):
+                return session.comm
+            case ("grid",):
+                return session.grid
+        raise CannotCopyError(f"there is no {' '.join(map(repr, name))} in this rank")
+
+    def token(self, value: Any) -> bytes | None:
+        """What stands for it in digests; None: it is the program's."""
+        if isinstance(value, np.ndarray):
+            return PART if self._is_part(value) else None
+        name = self.name(value)
+        if name is not None:
+            return repr(name).encode()
+        if isinstance(value, MPI.Comm | MPI.Request | MPI.Win | MPI.File | Grid):
+            return type(value).__mro__[-2].__name__.encode()
+        kind = type(value)
+        if kind.__module__.startswith(OWN) and not isinstance(value, type):
+            return kind.__qualname__.encode()
+        return None
+
+    def _is_part(self, value: np.ndarray) -> bool:
+        begin = value.__array_interface__["data"][0]
+        return any(low <= begin < high for low, high in self._parts)
+
+
+def _extents(session: Session) -> Any:
+    """The memory of what is declared, first and last byte."""
+    for item in session.declared.values():
+        local = getattr(item, "local", None)
+        if isinstance(local, np.ndarray) and local.nbytes:
+            begin = int(local.__array_interface__["data"][0])
+            last = sum((n - 1) * step for n, step in zip(local.shape, local.strides, strict=True))
+            yield begin, begin + last + local.itemsize

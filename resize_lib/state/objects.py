@@ -1,0 +1,250 @@
+"""Objects that change in place: what is read of them, and how another one is given the same.
+
+Each kind has `contents`, which can be packed, and `fill`, which gives an object of the same kind
+these contents. A rank that joins has made the same objects in its set-up; filling keeps them, and
+with them everything that refers to them.
+"""
+
+from __future__ import annotations
+
+import array
+import io
+import random
+import types
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from resize_lib.state import digests, iterators
+from resize_lib.state.program import is_program_class, is_program_function
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How objects of one kind are read and filled.
+
+    contents: returns what `fill` takes. digest: of the contents; default: digests.of.
+    """
+
+    name: str
+    contents: Callable[[Any], Any]
+    fill: Callable[[Any, Any], None]
+    fits: Callable[[Any, Any], bool] = lambda mine, contents: True  # noqa: ARG005
+
+
+def _fill_list(mine: Any, contents: list[Any]) -> None:
+    mine.clear()
+    mine.extend(contents)
+
+
+def _fill_dict(mine: Any, contents: list[tuple[Any, Any]]) -> None:
+    mine.clear()
+    mine.update(contents)
+
+
+def _fill_array(mine: Any, contents: Any) -> None:
+    mine[...] = contents
+
+
+def _array_fits(mine: Any, contents: Any) -> bool:
+    alike = mine.shape == contents.shape and mine.dtype == contents.dtype
+    return alike and bool(mine.flags.writeable)
+
+
+def _fill_plain_array(mine: Any, contents: bytes) -> None:
+    del mine[:]
+    mine.frombytes(contents)
+
+
+def _fill_generator(mine: Any, contents: Any) -> None:
+    mine.bit_generator.state = contents
+
+
+def _state_of_bits(value: Any) -> Any:
+    return value.bit_generator.state
+
+
+def _fill_tensor(mine: Any, contents: Any) -> None:
+    mine.data.copy_(type(mine.data).new_tensor(mine.data, contents))
+
+
+def _tensor(value: Any) -> Any:
+    return value.detach().cpu().numpy().copy()
+
+
+def _fill_on_device(mine: Any, contents: Any) -> None:
+    mine.set(contents)
+
+
+LIST = Kind("list", list, _fill_list)
+DEQUE = Kind("deque", lambda value: list(value), _fill_list)
+DICT = Kind("dict", lambda value: list(value.items()), _fill_dict)
+SET = Kind("set", lambda value: list(value), lambda mine, contents: _fill_dict(mine, contents))
+BYTES = Kind("bytearray", bytes, lambda mine, contents: mine.__setitem__(slice(None), contents))
+ARRAY = Kind("array", lambda value: value.view(np.ndarray), _fill_array, _array_fits)
+PLAIN_ARRAY = Kind("plain array", lambda value: value.tobytes(), _fill_plain_array)
+NUMPY_GENERATOR = Kind(
+    "generator of numpy",
+    _state_of_bits,
+    _fill_generator,
+    lambda mine, contents: type(mine.bit_generator).__name__ == contents["bit_generator"],
+)
+NUMPY_STATE = Kind(
+    "generator of numpy", lambda value: value.get_state(), lambda mine, state: mine.set_state(state)
+)
+RANDOM = Kind(
+    "random generator", lambda value: value.getstate(), lambda mine, state: mine.setstate(state)
+)
+STATE_DICT = Kind(
+    "state_dict",
+    lambda value: value.state_dict(),
+    lambda mine, state: mine.load_state_dict(state),
+)
+TENSOR = Kind(
+    "tensor", _tensor, _fill_tensor, lambda mine, contents: tuple(mine.shape) == contents.shape
+)
+DEVICE_ARRAY = Kind(
+    "array on a device",
+    lambda value: value.get(),
+    _fill_on_device,
+    lambda mine, contents: mine.shape == contents.shape and mine.dtype == contents.dtype,
+)
+FILE = Kind("file", iterators.file_position, iterators.set_file_position, iterators.file_fits)
+READER = Kind("csv reader", lambda value: value.line_num, iterators.advance_reader)
+INSTANCE = Kind("object", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
+FUNCTION = Kind("function", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
+CLASS = Kind("class", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
+RUNNING = Kind("generator", iterators.generator_position, iterators.refuse_generator)
+
+# Read part by part, so that each part can be the job's or a rank's own.
+IN_PARTS = frozenset((INSTANCE.name, FUNCTION.name, CLASS.name))
+
+_EXACT: dict[type, Kind] = {
+    list: LIST,
+    dict: DICT,
+    set: SET,
+    bytearray: BYTES,
+    deque: DEQUE,
+    np.ndarray: ARRAY,
+    array.array: PLAIN_ARRAY,
+    np.random.Generator: NUMPY_GENERATOR,
+    np.random.RandomState: NUMPY_STATE,
+    random.Random: RANDOM,
+    iterators.CSV_READER: READER,
+    types.GeneratorType: RUNNING,
+}
+
+
+def kind_of(value: Any) -> Kind | None:
+    """The kind of an object that changes in place; None: it is read and copied as a value."""
+    cls = type(value)
+    found = _EXACT.get(cls)
+    if found is not None:
+        return found
+    if isinstance(value, types.FunctionType):
+        return FUNCTION if is_program_function(value) else None
+    if isinstance(value, type):
+        return CLASS if is_program_class(value) and not _is_enum(value) else None
+    if isinstance(value, io.IOBase):
+        return FILE
+    if callable(getattr(cls, "state_dict", None)) and callable(
+        getattr(cls, "load_state_dict", None)
+    ):
+        return STATE_DICT
+    for base, kind in _EXACT.items():
+        if isinstance(value, base):
+            return kind if base is not dict or not is_program_class(cls) else DICT
+    top = cls.__module__.partition(".")[0]
+    if top == "torch" and hasattr(value, "copy_"):
+        return TENSOR
+    if top == "cupy" and hasattr(value, "get") and hasattr(value, "set"):
+        return DEVICE_ARRAY
+    return INSTANCE if is_instance(value) else None
+
+
+def is_instance(value: Any) -> bool:
+    """Whether an object is its attributes: of a class of the program, or one as simple."""
+    cls = type(value)
+    if is_program_class(cls):
+        return not issubclass(cls, tuple | int | float | str | bytes) and not _is_enum(cls)
+    return cls.__name__ in SIMPLE and hasattr(value, "__dict__")
+
+
+SIMPLE = frozenset(("SimpleNamespace", "Namespace"))
+
+
+def _is_enum(cls: type) -> bool:
+    return hasattr(cls, "__members__")
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object, of slots, too; of a class its data; a function's own."""
+    if isinstance(value, type):
+        return {
+            name: part
+            for name, part in vars(value).items()
+            if not name.startswith("__") and not _is_descriptor(part)
+        }
+    found = dict(getattr(value, "__dict__", {}))
+    if isinstance(value, types.FunctionType):
+        found.pop("__wrapped__", None)
+        return found
+    for base in type(value).__mro__:
+        names = vars(base).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            full = f"_{base.__name__.lstrip('_')}{name}" if name.startswith("__") else name
+            if hasattr(value, full):
+                found[full] = getattr(value, full)
+    return found
+
+
+def _is_descriptor(part: Any) -> bool:
+    made = isinstance(part, types.FunctionType | staticmethod | classmethod | property)
+    return made or hasattr(type(part), "__get__")
+
+
+def set_attribute(owner: Any, name: str, value: Any) -> None:
+    """Set one, past what the class does about it (frozen dataclasses, properties)."""
+    if isinstance(owner, type):
+        type.__setattr__(owner, name, value)
+    elif name in getattr(owner, "__dict__", ()) or not hasattr(type(owner), name):
+        vars(owner)[name] = value
+    else:
+        object.__setattr__(owner, name, value)
+
+
+def remove_attribute(owner: Any, name: str) -> None:
+    """Remove one that is there."""
+    if isinstance(owner, type):
+        type.__delattr__(owner, name)
+    elif name in getattr(owner, "__dict__", ()):
+        del vars(owner)[name]
+    else:
+        object.__delattr__(owner, name)
+
+
+def digest(kind: Kind, value: Any, token: Callable[[Any], bytes | None]) -> bytes:
+    """Of the contents of an object of this kind.
+
+    token: what stands for an object that is read by itself
+
+    Raises:
+        CannotDigestError: they cannot be read.
+    """
+    if kind is ARRAY:
+        return digests.array(value)
+    if kind in (LIST, DEQUE):
+        types_inside = set(map(type, value))
+        if types_inside <= digests.ATOMS or types_inside == {tuple}:
+            plain = digests.plain(value if type(value) is list else list(value))
+            if plain is not None:
+                return plain
+    contents = kind.contents(value)
+    if kind is SET:
+        contents = frozenset(contents)
+    return digests.of(contents, token)

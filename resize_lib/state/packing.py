@@ -1,0 +1,134 @@
+"""Values as bytes for the ranks that join, with references to what these have already.
+
+All values go through one pickler, so what they share they share afterwards, too. Objects that a
+rank which joins has made in its set-up (anchors), declared objects and what belongs to the session
+travel as names.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from resize_lib.state.iterators import CannotCopyError
+from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, Path, Place, TooMuchError
+
+Name: TypeAlias = tuple[Any, ...]
+SHOWN_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Values of places as bytes.
+
+    sizes: of each, in bytes. failed: places whose value cannot be copied, with the reason
+    """
+
+    payload: bytes
+    sizes: dict[Path, int]
+    failed: dict[Path, str]
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(
+        self, file: io.BytesIO, anchors: Anchors, name_of: Callable[[Any], Name | None]
+    ) -> None:
+        super().__init__(file, 5)
+        self._anchors, self._name_of = anchors, name_of
+
+    def persistent_id(self, value: Any) -> Any:
+        name = self._name_of(value)
+        if name is not None:
+            return name
+        anchor = self._anchors.of(value)
+        if anchor is not None:
+            return ("at", anchor.path)
+        return ("module", value.__name__) if isinstance(value, types.ModuleType) else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(
+        self, file: io.BytesIO, anchors: Anchors, object_of: Callable[[Name], Any]
+    ) -> None:
+        super().__init__(file)
+        self._anchors, self._object_of = anchors, object_of
+
+    def persistent_load(self, name: Any) -> Any:
+        if name[0] == "at":
+            anchor = self._anchors.by_path.get(name[1])
+            found = anchor.get() if anchor is not None else None
+            if found is None:
+                raise CannotCopyError("it refers to an object that the set-up here has not made")
+            return found
+        if name[0] == "module":
+            return __import__("importlib").import_module(name[1])
+        return self._object_of(name)
+
+
+def pack(
+    places: Mapping[Path, Place],
+    anchors: Anchors,
+    name_of: Callable[[Any], Name | None],
+    shown: Callable[[Path], str],
+) -> Packed:
+    """The values of these places now.
+
+    name_of: what stands for an object of the session. shown: a place for people.
+
+    Raises:
+        TooMuchError: more bytes than may travel.
+    """
+    failed: dict[Path, str] = {}
+    while True:
+        buffer = io.BytesIO()
+        sizes: dict[Path, int] = {}
+        pickler = _Pickler(buffer, anchors, name_of)
+        for path, place in places.items():
+            if path in failed:
+                continue
+            begin = buffer.tell()
+            try:
+                value = place.get()
+                _check_size({**sizes, path: getattr(value, "nbytes", 0)}, shown)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
+                    pickler.dump(value)
+            except TooMuchError:
+                raise
+            except Exception as e:  # any class may raise anything
+                failed[path] = " ".join(str(e).split()) or type(e).__name__
+                break
+            sizes[path] = buffer.tell() - begin
+            _check_size(sizes, shown)
+        else:
+            return Packed(buffer.getvalue(), sizes, failed)
+
+
+def _check_size(sizes: dict[Path, int], shown: Callable[[Path], str]) -> None:
+    limit = int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
+    if sum(sizes.values()) <= limit:
+        return
+    largest = max(sizes, key=lambda path: sizes[path])
+    raise TooMuchError(
+        f"{shown(largest)} has {sizes[largest] / (1 << 20):.0f} MiB; at most"
+        f" {limit >> 20} MiB of plain variables travel to ranks that join: declare it (rs.array,"
+        f" rs.keep), or raise {BYTES_VARIABLE}"
+    )
+
+
+def unpack(
+    payload: bytes, paths: list[Path], anchors: Anchors, object_of: Callable[[Name], Any]
+) -> dict[Path, Any]:
+    """The values of these places, as `pack` was given them.
+
+    Raises:
+        Exception: whatever a class raises when one of its objects is made.
+    """
+    unpickler = _Unpickler(io.BytesIO(payload), anchors, object_of)
+    return {path: unpickler.load() for path in paths}

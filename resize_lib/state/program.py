@@ -1,0 +1,124 @@
+"""Where a program's variables are: functions that run, modules, classes of its own files."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, TypeAlias
+
+from resize_lib.mistakes import is_program
+
+# A function that runs: its place among them, file, name and first line; or a module: its name.
+Owner: TypeAlias = tuple[Any, ...]
+MODULE, FRAME = "module", "frame"
+GLOBALS_SKIPPED = frozenset(("__annotations__", "__builtins__", "__warningregistry__"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A function of the program that runs now, or the globals of one of its modules.
+
+    line: the one that runs; 0 for the globals of a module that runs no more
+    function: first line of the code; 0 for a module
+    """
+
+    owner: Owner
+    file: str
+    function: int
+    line: int
+    frame: FrameType | None
+    module: ModuleType | None
+
+    def variables(self) -> dict[str, Any]:
+        """Names and values now; a copy."""
+        if self.module is not None:
+            return dict(vars(self.module))
+        assert self.frame is not None, "a function that runs"
+        return dict(self.frame.f_locals)
+
+    def bind(self, name: str, value: Any) -> None:
+        """Give a variable another value, also in a function that runs."""
+        if self.module is not None:
+            vars(self.module)[name] = value
+            return
+        assert self.frame is not None, "a function that runs"
+        self.frame.f_locals[name] = value
+        if sys.version_info < (3, 13):  # from then on f_locals writes through (PEP 667)
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
+
+
+def running(outside: FrameType | None = None) -> list[FrameType]:
+    """The program's functions that run now, outermost first; its modules' bodies are among them."""
+    frame = outside if outside is not None else sys._getframe(1)
+    found: list[FrameType] = []
+    at: FrameType | None = frame
+    while at is not None:
+        if is_program(at.f_code.co_filename):
+            found.append(at)
+        at = at.f_back
+    return found[::-1]
+
+
+def scopes(frames: list[FrameType]) -> Iterator[Scope]:
+    """The functions that run, then all modules of the program."""
+    bodies: dict[int, FrameType] = {}
+    place = 0
+    for frame in frames:
+        code = frame.f_code
+        if code.co_name == "<module>" or frame.f_locals is frame.f_globals:
+            bodies[id(frame.f_globals)] = frame
+            continue
+        owner = (
+            FRAME,
+            place,
+            Path(code.co_filename).name,  # a program may change its folder
+            code.co_qualname,
+            code.co_firstlineno,
+        )
+        place += 1
+        yield Scope(owner, code.co_filename, code.co_firstlineno, frame.f_lineno, frame, None)
+    for module in modules():
+        body = bodies.get(id(vars(module)))
+        line = body.f_lineno if body is not None else 0
+        file = body.f_code.co_filename if body is not None else str(module.__file__ or "")
+        yield Scope((MODULE, module.__name__), file, 0, line, body, module)
+
+
+def modules() -> list[ModuleType]:
+    """The program's modules that are imported, in the order of their names."""
+    found = {
+        id(module): module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType) and _is_of_program(name, module)
+    }
+    return sorted(found.values(), key=lambda module: module.__name__)
+
+
+def _is_of_program(name: str, module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return name == "__main__"  # of `python -c`
+    return module.__name__ == name and is_program_file(str(file))
+
+
+@lru_cache(maxsize=4096)
+def is_program_file(path: str) -> bool:
+    """Whether a file is the program's, not a package's or Python's."""
+    return path.endswith(".py") and is_program(path)
+
+
+def is_program_class(kind: type) -> bool:
+    """Whether a class stands in one of the program's files."""
+    module = sys.modules.get(kind.__module__)
+    return module is not None and _is_of_program(kind.__module__, module)
+
+
+def is_program_function(value: types.FunctionType) -> bool:
+    """Whether a function stands in one of the program's files."""
+    return is_program(value.__code__.co_filename)

@@ -1,0 +1,351 @@
+"""A walk over all variables of a program: a digest for each place that a loop can change.
+
+A place is a variable, an attribute, an item with a text as key, a cell of a closure, or the
+contents of an object as a whole. Objects that change in place and were there at the first survey,
+when the program came to its first loop, are *anchors*: a rank that joins has made them in its
+set-up, too, under the same path. They are read once, wherever else they are referred to. What was
+made since then is read as a value.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from resize_lib.state import digests, objects
+from resize_lib.state.iterators import CannotCopyError
+from resize_lib.state.objects import Kind
+from resize_lib.state.program import MODULE, Scope
+
+Path: TypeAlias = tuple[Any, ...]  # an owner (program.Owner), then steps
+Live: TypeAlias = Mapping[tuple[Any, ...], frozenset[str]]  # names by owner; others: all
+
+# Steps. Of a scope: "v" a variable. Of an object: "a" attribute, "k" item, "c" cell, "d" default;
+# CONTENTS, KEYS: what is no part of its own. An object inside a value: its number there.
+CONTENTS: tuple[str] = ("*",)
+KEYS: tuple[str] = ("keys",)
+GENERATORS = "generators"  # the owner of the global random generators
+CLASSES = "class"  # of a class's data
+ITEMS_MAX = 64  # of a dict whose items are places of their own
+UNREADABLE = b"?"
+BYTES_VARIABLE, TIME_VARIABLE = "DQ_CARRY_BYTES", "DQ_CARRY_MS"
+BYTES_MAX, TIME_MS_MAX = 64 << 20, 50.0
+
+
+class TooMuchError(Exception):
+    """The program's variables are more than can be looked at."""
+
+
+@dataclass(slots=True)
+class Anchor:
+    """An object that was there at the first survey."""
+
+    path: Path
+    kind: Kind
+    held: Any  # the object, or a weak reference to it
+
+    def get(self) -> Any:
+        """The object; None if it is gone."""
+        return self.held() if isinstance(self.held, weakref.ref) else self.held
+
+
+@dataclass(slots=True)
+class Anchors:
+    """All of them, by path and by id."""
+
+    by_path: dict[Path, Anchor] = field(default_factory=dict)
+    by_id: dict[int, Anchor] = field(default_factory=dict)
+
+    def of(self, value: Any) -> Anchor | None:
+        """That of an object, if it is one."""
+        found = self.by_id.get(id(value))
+        return found if found is not None and found.get() is value else None
+
+    def add(self, path: Path, kind: Kind, value: Any) -> Anchor:
+        """Make one."""
+        held: Any = value
+        if kind.name not in ("list", "dict", "bytearray"):  # others may be large, and are dropped
+            try:
+                held = weakref.ref(value)
+            except TypeError:
+                held = value
+        made = Anchor(path, kind, held)
+        self.by_path[path] = self.by_id[id(value)] = made
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value is: a step of an owner, which is a scope or an object."""
+
+    owner: Any
+    step: tuple[Any, ...]
+    kind: Kind | None = None  # of the owner, where it is an object
+
+    def get(self) -> Any:
+        """The value now; of contents what `Kind.fill` takes."""
+        match self.step[0]:
+            case "v":
+                return self.owner.variables()[self.step[1]]
+            case "a":
+                return objects.attributes(self.owner)[self.step[1]]
+            case "k":
+                return self.owner[self.step[1]]
+            case "c":
+                return self.owner.__closure__[self.step[1]].cell_contents
+            case "d":
+                return self.owner.__defaults__[self.step[1]]
+            case "keys":
+                return _keys(self.owner, self.kind)
+        assert self.kind is not None, "contents of an object"
+        return self.kind.contents(self.owner)
+
+    def set(self, value: Any) -> None:
+        """Give it another one."""
+        match self.step[0]:
+            case "v":
+                self.owner.bind(self.step[1], value)
+            case "a":
+                objects.set_attribute(self.owner, self.step[1], value)
+            case "k":
+                self.owner[self.step[1]] = value
+            case "c":
+                self.owner.__closure__[self.step[1]].cell_contents = value
+            case "d":
+                defaults = list(self.owner.__defaults__)
+                defaults[self.step[1]] = value
+                self.owner.__defaults__ = tuple(defaults)
+            case "keys":
+                _set_keys(self.owner, self.kind, value)
+            case _:
+                assert self.kind is not None, "contents of an object"
+                self.kind.fill(self.owner, value)
+
+
+def _keys(owner: Any, kind: Kind | None) -> list[str]:
+    return list(owner) if kind is objects.DICT else list(objects.attributes(owner))
+
+
+def _set_keys(owner: Any, kind: Kind | None, names: list[str]) -> None:
+    """Only these remain, in this order; those that are missing come by themselves."""
+    if kind is objects.DICT:
+        found = {name: owner[name] for name in names if name in owner}
+        owner.clear()
+        owner.update(found)
+        return
+    for name in set(objects.attributes(owner)) - set(names):
+        objects.remove_attribute(owner, name)
+
+
+class Survey:
+    """What the program's variables are now.
+
+    anchors: those of the first survey; None: this is the first
+    known: returns what stands for an object of the library; None: it is the program's
+    """
+
+    def __init__(self, anchors: Anchors | None, known: Callable[[Any], bytes | None]) -> None:
+        self.first = anchors is None
+        self.anchors = anchors if anchors is not None else Anchors()
+        self._known = known
+        self.digests: dict[Path, bytes] = {}
+        self.places: dict[Path, Place] = {}
+        self.unreadable: dict[Path, str] = {}  # why
+        self.scopes: dict[tuple[Any, ...], Scope] = {}
+        self._seen: set[int] = set()
+        self._todo: deque[Anchor] = deque()
+        self._inside: Path = ()  # the value that is being read
+        self._number = 0  # of objects in it
+        self._until_s = 0.0
+
+    def take(self, scopes: Iterable[Scope], live: Live | None = None) -> Survey:
+        """Look at all variables; live: at these only.
+
+        Raises:
+            TooMuchError: that took longer than it may.
+        """
+        limit_ms = float(os.environ.get(TIME_VARIABLE) or TIME_MS_MAX)
+        self._until_s = time.thread_time() + limit_ms / 1e3
+        for scope in scopes:
+            self.scopes[scope.owner] = scope
+            names = None if live is None else live.get(scope.owner)
+            for name, value in scope.variables().items():
+                if _is_variable(name, value) and (names is None or name in names):
+                    self._read(scope.owner, ("v", name), value, scope, None)
+            self._finish(limit_ms)
+        self._read_generators()
+        self._finish(limit_ms)
+        return self
+
+    def _finish(self, limit_ms: float) -> None:
+        while self._todo:
+            self._read_anchor(self._todo.popleft())
+            if time.thread_time() > self._until_s:
+                raise TooMuchError(
+                    f"the program's variables take more than {limit_ms:g} ms to compare (setting"
+                    f" {TIME_VARIABLE})"
+                )
+
+    def _read(
+        self, owner_path: Path, step: tuple[Any, ...], value: Any, owner: Any, kind: Kind | None
+    ) -> None:
+        """A place that holds a value."""
+        path = (*owner_path, step)
+        self.places[path] = Place(owner, step, kind)
+        self._inside, self._number = path, 0
+        try:
+            if type(value) in digests.ATOMS:
+                found = digests.plain(value)
+                assert found is not None, "marshal takes these"
+            else:
+                found = self._token(value) or digests.of(value, self._token)
+        except digests.CannotDigestError as e:
+            self.unreadable[path] = str(e)
+            found = UNREADABLE
+        self.digests[path] = found
+
+    def _token(self, value: Any) -> bytes | None:
+        """What stands for an object that is read by itself, or is not the program's."""
+        known = self._known(value)
+        if known is not None:
+            return known
+        anchor = self.anchors.of(value)
+        if anchor is None:
+            if not self.first:
+                return None
+            kind = objects.kind_of(value)
+            if kind is None:
+                return None
+            if kind is objects.CLASS:
+                path: Path = (CLASSES, value.__module__, value.__qualname__)
+            else:
+                path = (*self._inside, self._number)
+                self._number += 1
+            anchor = self.anchors.add(path, kind, value)
+        if id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._todo.append(anchor)
+        return b"&" + digests.short(repr(anchor.path).encode())
+
+    def _read_anchor(self, anchor: Anchor) -> None:
+        """An object, part by part or as a whole."""
+        value, path, kind = anchor.get(), anchor.path, anchor.kind
+        if kind.name in objects.IN_PARTS:
+            self._read_parts(path, value, kind)
+        elif kind is objects.DICT and _has_places(value):
+            self._read_names(path, value, kind)
+            for name, part in list(value.items()):
+                self._read(path, ("k", name), part, value, kind)
+        else:
+            self._read_contents(path, value, kind)
+        if kind is objects.STATE_DICT:
+            for name, part in objects.attributes(value).items():
+                if type(part) in digests.ATOMS and not name.startswith("_"):
+                    self._read(path, ("a", name), part, value, kind)
+
+    def _read_parts(self, path: Path, value: Any, kind: Kind) -> None:
+        parts = objects.attributes(value)
+        self._read_names(path, value, kind)
+        for name, part in parts.items():
+            if not isinstance(part, types.ModuleType):
+                self._read(path, ("a", name), part, value, kind)
+        if kind is not objects.FUNCTION:
+            if kind is objects.INSTANCE:
+                self._token(type(value))  # its class is the program's, too
+            return
+        for number, cell in enumerate(value.__closure__ or ()):
+            with suppress(ValueError):  # an empty cell
+                step = ("c", number, value.__code__.co_freevars[number])
+                self._read(path, step, cell.cell_contents, value, kind)
+        for number, default in enumerate(value.__defaults__ or ()):
+            if type(default) not in digests.ATOMS:
+                self._read(path, ("d", number), default, value, kind)
+
+    def _read_names(self, path: Path, value: Any, kind: Kind) -> None:
+        names = _keys(value, kind)
+        self.places[(*path, KEYS)] = Place(value, KEYS, kind)
+        self.digests[(*path, KEYS)] = digests.short("\0".join(names).encode())
+
+    def _read_contents(self, path: Path, value: Any, kind: Kind) -> None:
+        place = (*path, CONTENTS)
+        self.places[place] = Place(value, CONTENTS, kind)
+        self._inside, self._number = place, 0
+        try:
+            found = objects.digest(kind, value, self._token)
+        except (digests.CannotDigestError, CannotCopyError) as e:
+            self.unreadable[place] = str(e)
+            found = UNREADABLE
+        self.digests[place] = found
+
+    def _read_generators(self) -> None:
+        for name, generator in global_generators().items():
+            path = (GENERATORS, name)
+            self.places[(*path, CONTENTS)] = Place(generator, CONTENTS, _GLOBAL)
+            self.digests[(*path, CONTENTS)] = digests.of(_GLOBAL.contents(generator))
+
+
+@dataclass(frozen=True, slots=True)
+class _Global:
+    """A generator that a module keeps for all its functions."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], None]
+
+
+_GLOBAL = Kind(
+    "global generator", lambda value: value.read(), lambda value, state: value.write(state)
+)
+
+
+def global_generators() -> dict[str, _Global]:
+    """Those of the modules that are imported."""
+    found = {
+        "random": _Global(random.getstate, random.setstate),
+        "numpy.random": _Global(np.random.get_state, np.random.set_state),
+    }
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_rng_state"):
+        found["torch"] = _Global(
+            lambda: torch.get_rng_state().numpy().copy(),
+            lambda state: torch.set_rng_state(torch.from_numpy(state)),
+        )
+    return found
+
+
+def _has_places(value: Any) -> bool:
+    return len(value) <= ITEMS_MAX and all(type(name) is str for name in value)
+
+
+def _is_variable(name: str, value: Any) -> bool:
+    hidden = name.startswith("__") and name.endswith("__")
+    return not hidden and not isinstance(value, types.ModuleType)
+
+
+def shown(path: Path) -> str:
+    """A path as a programmer writes it: `solver.t`, `TABLE['t']`."""
+    if path[0] == GENERATORS:
+        return f"the generator of {path[1]}"
+    text = str(path[2]) if path[0] == CLASSES else ""
+    start = {MODULE: 2, CLASSES: 3}.get(path[0], 5)
+    for step in path[start:]:
+        match step:
+            case ("v", name):
+                text = str(name)
+            case ("a", name):
+                text = f"{text}.{name}"
+            case ("k", name):
+                text = f"{text}[{name!r}]"
+            case ("c", _, name):
+                text = f"{name} of {text}"
+    return text or "?"

@@ -1,0 +1,136 @@
+"""What becomes of one variable when ranks join or leave. Pure; docs/carry.md has it as a table.
+
+The facts come from two sides. Digests say what has changed since the program's first loop, whether
+all ranks of the job have the same, and what a rank that joins has. The source says what a variable
+depends on (dq_client/check/facts.py); that decides where digests cannot: with one rank everything
+is the same on all ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from dq_client.check.facts import Variable
+
+
+class Fate(Enum):
+    """What becomes of a variable in a rank that joins."""
+
+    CARRY = auto()  # it gets rank 0's value
+    KEEP = auto()  # it keeps its own
+    REFUSE = auto()  # nobody can know: the resize does not happen
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A variable, as digests show it; None: it is not bound there.
+
+    before, now: on rank 0 of the job, at its first loop and at the resize
+    equal: all ranks of the job have the same now. alone: the job is one rank
+    start, here: in the rank that joins, at its first loop and where it joins
+    failed: why the value cannot be copied; empty: it can be
+    coincides: its value may be the same on several ranks by chance, as small whole numbers are
+    """
+
+    before: bytes | None
+    now: bytes | None
+    equal: bool
+    alone: bool
+    start: bytes | None
+    here: bytes | None
+    failed: str = ""
+    coincides: bool = False
+
+
+LOCAL = frozenset(("rank", "part", "clock"))
+NOT_KNOWN = Variable(0, False, True, frozenset(), frozenset(), False)
+
+_DERIVED = (
+    "is computed from the number of ranks before the loop: ask for the size in every iteration, or"
+    " compute it in @rs.on_resize"
+)
+_DIFFERS = (
+    "is set before the loop and has another value in a rank that joins: make it equal on every"
+    " rank, or compute it in the iteration"
+)
+_COUNTS = (
+    "is added up by each rank and is the same on all of them now: declare it (rs.local_state if"
+    " each rank has its own, rs.value if it belongs to the job)"
+)
+
+
+def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
+    """What becomes of it in a rank that joins; with the reason where that is REFUSE."""
+    if facts.rebuilt:
+        return Fate.KEEP, ""
+    return _unchanged(seen, facts) if seen.before == seen.now else _changed(seen, facts)
+
+
+def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
+    if seen.here == seen.now or not seen.equal or not facts.used:
+        return Fate.KEEP, ""
+    sources = facts.set_up
+    if "size" in sources:
+        return Fate.REFUSE, _DERIVED
+    if sources & LOCAL:
+        return Fate.KEEP, ""
+    return Fate.REFUSE, _DIFFERS
+
+
+def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
+    if not seen.equal:
+        return Fate.KEEP, ""
+    local = facts.loop & LOCAL
+    if local and seen.alone:
+        return Fate.KEEP, ""
+    if local and facts.accumulates and facts.used and seen.coincides:
+        return Fate.REFUSE, _COUNTS
+    sources = facts.set_up
+    if seen.start != seen.before:
+        if "size" in sources and facts.used:
+            return Fate.REFUSE, _DERIVED
+        if not facts.used or sources & LOCAL:
+            return Fate.KEEP, ""
+        return Fate.REFUSE, _DIFFERS
+    if seen.before is None and seen.here is not None and seen.here != seen.now:
+        # Bound between the first loop and this one, by every rank for itself.
+        if "size" in sources and facts.used:
+            return Fate.REFUSE, _DERIVED
+        if sources & LOCAL and seen.alone:
+            return Fate.KEEP, ""
+    if seen.failed:
+        if not facts.used:
+            return Fate.KEEP, ""
+        return Fate.REFUSE, f"cannot be copied to a rank that joins ({seen.failed})"
+    return Fate.CARRY, ""
+
+
+def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str:
+    """Why a rank may not leave with its own value of a variable, which others have differently.
+
+    before, now: in the rank that leaves. facts: None where there is no source. Empty: it may.
+    """
+    if before == now:
+        return ""
+    if facts is not None and (facts.rebuilt or not facts.accumulates or not facts.used):
+        return ""
+    return (
+        "is added up by each rank for itself, and a rank that leaves would take its part with it:"
+        " add it up over all ranks in the iteration, or say with rs.local_state what becomes of it"
+    )
+
+
+def stale(before: bytes | None, now: bytes | None, facts: Variable, *, renumbered: bool) -> str:
+    """Why a variable of the ranks that stay is wrong once ranks have left; empty: it is not.
+
+    renumbered: ranks that stay get other numbers
+    """
+    between = before is None and not facts.loop and not facts.accumulates
+    if facts.rebuilt or not facts.used or not (before == now or between):
+        return ""
+    if "size" in facts.set_up:
+        return _DERIVED
+    if renumbered and "rank" in facts.set_up:
+        return "is computed from the rank's number before the loop: ask for it in every iteration"
+    return ""
