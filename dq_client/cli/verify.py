@@ -76,9 +76,7 @@ def verify(
     return 0 if found.equal else 1
 
 
-def _verified(
-    runs: Runs, sizes: list[int], seed: int, resizes: int, tolerance: float
-) -> Outcome:
+def _verified(runs: Runs, sizes: list[int], seed: int, resizes: int, tolerance: float) -> Outcome:
     program = script_of(list(runs.argv))
     plain: list[Run] = []
     for size in sizes:

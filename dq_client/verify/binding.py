@@ -12,6 +12,8 @@ DECLARING = frozenset(
     ("matrix", "array", "cartesian", "csr", "items", "local_state", "value", "parcel")
 )
 
+SEEDING = frozenset(("seed", "set_state", "setstate", "manual_seed"))
+
 
 def place_of(named: Named, program: str) -> tuple[str, int | None]:
     """File and line where a variable is bound last; the line is None where none is found.
@@ -32,11 +34,10 @@ def _lines(tree: ast.Module, named: Named) -> Iterator[int]:
         yield from _declared(tree, named.name)
         return
     if not named.file:  # a global generator
-        words = ("seed", "set_state", "setstate", *named.name.split(".")[-1:])
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 of = ast.unparse(node.func.value)
-                if node.func.attr in words[:-1] and of.endswith("random"):
+                if node.func.attr in SEEDING and of.rpartition(".")[2] in ("random", "torch"):
                     yield node.lineno
         return
     name = named.name.rpartition(".")[2]

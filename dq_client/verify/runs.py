@@ -156,8 +156,6 @@ class Runs:
             env={"DQ_VERIFY_DIR": str(folder), "DQ_WAIT_FOR_RANKS": "1"},
             inherited=environment.inherited(os.environ)[0],
             walltime_s=limit_s,
-            # Without carry the run is to show what a resize breaks, not to refuse it.
-            watch="warn" if os.environ.get("DQ_CARRY") == "0" else "",
         )
         reply = self._connection.call(body)
         assert isinstance(reply, m.Submitted)

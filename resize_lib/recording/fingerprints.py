@@ -33,8 +33,9 @@ LEAVES_MAX = 50_000  # of one value: what is beyond is not compared
 DEPTH_MAX = 20
 TEXT_MAX = 60
 EXACT = (bool, int, str, bytes, type(None))
-FOREIGN = ("resize_lib.", "mpi4py.")  # packages whose objects belong to no program
+FOREIGN = ("resize_lib", "mpi4py")  # packages whose objects belong to no program
 SHOWN = 4  # items of a value in a text
+BRACKETS: dict[type, str] = {list: "[]", dict: "{}", set: "{}"}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 Barred: TypeAlias = Callable[[NDArray[Any]], bool]
@@ -130,21 +131,23 @@ def _said(value: Any, barred: Barred, depth: int) -> str:
         return f"array {value.shape}: {_listed(map(str, value.flat[:SHOWN].tolist()), value.size)}"
     if isinstance(value, np.generic):
         return str(value)
-    if isinstance(value, dict | list | tuple | set | frozenset | deque) and depth < 2:
+    if depth >= 2 and not isinstance(value, EXACT | float | complex):
+        return "…"
+    if isinstance(value, dict | list | tuple | set | frozenset | deque):
         some = itertools.islice(value, SHOWN)
         if isinstance(value, dict):
             said = [f"{key!r}: {_said(value[key], barred, depth + 1)}" for key in some]
         else:
             said = [_said(each, barred, depth + 1) for each in some]
-        left, right = {list: "[]", dict: "{}", set: "{}"}.get(kind, "()")
-        return f"{left}{_listed(said, len(value))}{right}"
+        brackets = BRACKETS.get(kind, "()")
+        return f"{brackets[0]}{_listed(said, len(value))}{brackets[1]}"
     if hasattr(value, "__next__"):
         return _stand(value)
-    if hasattr(value, "__dict__") and not isinstance(value, type) and depth < 2:
+    if hasattr(value, "__dict__") and not isinstance(value, type):
         inside = itertools.islice(vars(value).items(), SHOWN)
         said = [f"{name}={_said(held, barred, depth + 1)}" for name, held in inside]
         return f"{kind.__name__}({_listed(said, len(vars(value)))})"
-    return reprlib.repr(value) if isinstance(value, EXACT | float | complex) else f"<{kind.__name__}>"
+    return reprlib.repr(value)
 
 
 def _listed(some: Iterable[str], count: int) -> str:
@@ -192,7 +195,7 @@ class _Reader:
     def __init__(self, barred: Barred) -> None:
         self.numbers: list[float] = []
         self._barred = barred
-        self._sha = hashlib.sha1()
+        self._sha = hashlib.sha256()
         self._left = LEAVES_MAX
         self._open: set[int] = set()
 
@@ -276,19 +279,15 @@ def _contents(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         yield from value
         return
+    kind: Any = type(value)
+    own = kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
     try:
-        if isinstance(value, np.random.RandomState):
-            yield value.get_state()
+        if hasattr(value, "__dict__") and not own:
+            yield from sorted(vars(value).items())
             return
-        if hasattr(value, "__dict__") and not hasattr(value, "__next__"):
-            for name, item in sorted(vars(value).items()):
-                yield name
-                yield item
-            if not isinstance(value, tuple) and type(value).__reduce_ex__ is object.__reduce_ex__:
-                return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
-            reduced = value.__reduce_ex__(4)
+            reduced: Any = value.__reduce_ex__(4)
     except Exception:  # a socket, a file, a lock: any class may raise anything
         return
     if isinstance(reduced, tuple):

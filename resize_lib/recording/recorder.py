@@ -30,7 +30,7 @@ from resize_lib.declared.csr import CSR
 from resize_lib.declared.dense import Array, Matrix
 from resize_lib.declared.items import Items
 from resize_lib.recording import fingerprints
-from resize_lib.recording.variables import variables
+from resize_lib.recording.variables import GENERATOR, Variables
 
 if TYPE_CHECKING:
     from resize_lib.grid import Grid
@@ -49,6 +49,7 @@ class Recorder:
         name = f"{os.getpid()}-{time.monotonic_ns()}.jsonl"
         # Unbuffered: a process that leaves the job may end at any moment.
         self._file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._variables = Variables()
         self._named: set[str] = set()
         self._last: dict[str, list[Any]] = {}
         self._write({"rank": session.rank, "size": session.size})
@@ -109,9 +110,11 @@ class Recorder:
                 )
         for name, value in session.values.items():
             yield f"declared {name}", [name, "", "", "value"], _plain(value.value, barred)
-        for each in variables():
-            words = [each.name, each.file, each.function, "variable"]
-            yield each.key, words, _plain(each.value, barred)
+        for each in self._variables.now():
+            shot = _plain(each.value, barred)
+            if each.function == GENERATOR:
+                shot[2] = f"state {shot[0][:8]}"
+            yield each.key, [each.name, each.file, each.function, "variable"], shot
 
 
 def _host(values: Any) -> NDArray[Any]:

@@ -1,22 +1,30 @@
-"""The program's own variables: in its functions that run, its modules, its objects and classes."""
+"""The program's own variables with their names and values: a walk over its scopes and objects."""
 
 from __future__ import annotations
 
-import random
+import linecache
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
-from types import FrameType
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from mpi4py import MPI
 
-from resize_lib.mistakes import is_program
+from dq_client.check.facts import Facts, facts_of
+from resize_lib.state import objects
+from resize_lib.state.program import (
+    Scope,
+    is_program_class,
+    is_program_function,
+    running,
+    scopes,
+)
+from resize_lib.state.survey import global_generators
 
 DEPTH_MAX = 3  # of attributes of attributes
 NO_DATA = (types.ModuleType, types.BuiltinFunctionType, MPI.Comm, MPI.Request, MPI.File, MPI.Win)
+GENERATOR = "generator"  # the `function` of a global random generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +46,40 @@ class Variable:
         return f"{self.file} {self.function} {self.name}"
 
 
-def variables() -> Iterator[Variable]:
-    """All of them now, those of inner functions first; of one name in one function the innermost's.
+@dataclass(slots=True)
+class Variables:
+    """Of one process. Keeps what the sources say, which takes milliseconds to find out."""
 
-    Also the state of the global generators of `random` and `numpy.random`.
-    """
-    seen: set[int] = set()
-    at: FrameType | None = sys._getframe(1)
-    while at is not None:
-        code = at.f_code
-        if is_program(code.co_filename) and at.f_locals is not at.f_globals:
-            yield from _named(dict(at.f_locals), code.co_filename, code.co_qualname, "", seen)
-        at = at.f_back
-    for name, module in sorted(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file and getattr(module, "__name__", "") == name and _is_own(str(file)):
-            prefix = "" if name == "__main__" else f"{name}."
-            yield from _named(dict(vars(module)), str(file), "", prefix, seen)
-    yield Variable("random", "", "", random.getstate())
-    yield Variable("numpy.random", "", "", np.random.get_state())
+    _facts: dict[str, Facts] = field(default_factory=dict)
 
+    def now(self) -> Iterator[Variable]:
+        """Those that may be read before they are bound again, and the global random generators.
 
-def _is_own(file: str) -> bool:
-    return file.endswith(".py") and is_program(file)
+        Called where an iteration ends: what the next one binds first is a temporary.
+        """
+        seen: set[int] = set()
+        for scope in list(scopes(running())):
+            live = self._live(scope)
+            function, prefix = "", ""
+            if scope.module is None:
+                function = str(scope.owner[3])
+            elif scope.module.__name__ != "__main__":
+                prefix = f"{scope.module.__name__}."
+            for name, value in scope.variables().items():
+                if (live is None or name in live) and not name.startswith("__"):
+                    yield from _of(f"{prefix}{name}", value, scope.file, function, seen, 0)
+        for name, generator in global_generators().items():
+            yield Variable(name, "", GENERATOR, generator.read())
 
-
-def _named(
-    found: dict[str, Any], file: str, function: str, prefix: str, seen: set[int]
-) -> Iterator[Variable]:
-    for name, value in found.items():
-        if not (name.startswith("__") and name.endswith("__")):
-            yield from _of(f"{prefix}{name}", value, file, function, seen, 0)
+    def _live(self, scope: Scope) -> frozenset[str] | None:
+        """None: all of them."""
+        file = scope.file
+        if file not in self._facts:
+            names = scope.frame.f_globals if scope.frame is not None else None
+            source = "".join(linecache.getlines(file, names))
+            self._facts[file] = facts_of(source, file) if source else Facts(None, "")
+        facts = self._facts[file]
+        return facts.live(scope.function, scope.line) if facts.known else None
 
 
 def _of(
@@ -76,17 +87,17 @@ def _of(
 ) -> Iterator[Variable]:
     """The variable itself, or those in it, where it is an object or a class of the program."""
     kind = type(value)
-    if isinstance(value, NO_DATA) or kind.__module__.startswith(("resize_lib.", "mpi4py.")):
+    if isinstance(value, NO_DATA) or kind.__module__.startswith(("resize_lib", "mpi4py")):
         return
     inside: dict[str, Any] = {}
     if isinstance(value, types.FunctionType):
-        if is_program(value.__code__.co_filename):
+        if is_program_function(value):
             file, inside = value.__code__.co_filename, _cells(value)
     elif isinstance(value, type):
-        if _class_file(value):
-            file, inside = _class_file(value), _data_of(value)
-    elif _class_file(kind) and hasattr(value, "__dict__"):
-        file, inside = _class_file(kind), dict(vars(value))
+        if is_program_class(value):
+            file, inside = _file_of(value), _data_of(value)
+    elif is_program_class(kind):
+        file, inside = _file_of(kind), objects.attributes(value)
     else:
         yield Variable(name, file, function, value)
         return
@@ -97,11 +108,8 @@ def _of(
         yield from _of(f"{name}.{part}", held, file, "", seen, depth + 1)
 
 
-def _class_file(kind: type) -> str:
-    """The program's file in which a class stands; empty: it is not the program's."""
-    module = sys.modules.get(kind.__module__)
-    file = str(getattr(module, "__file__", "") or "")
-    return file if _is_own(file) else ""
+def _file_of(kind: type) -> str:
+    return str(sys.modules[kind.__module__].__file__)
 
 
 def _data_of(kind: type) -> dict[str, Any]:
