@@ -15,10 +15,16 @@ Importing the package does not initialise MPI; opening a session does.
 from __future__ import annotations
 
 import importlib
+import importlib.abc
+import importlib.util
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     from resize_lib.farm_round import TaskError as TaskError
     from resize_lib.jobsession import Session
     from resize_lib.loops import LoopError as LoopError
@@ -51,14 +57,21 @@ def attach(**options: Any) -> None:
 
 
 def session(**options: Any) -> Session:
-    """Open the session of this program; options: see `resize_lib.jobsession.Session`."""
+    """Return the session of this program; the first call opens it.
+
+    Options: those of `resize_lib.Session`. A later call returns the same session, and may only
+    repeat options.
+
+    Raises:
+        Mistake: another option than at the first call.
+    """
     if "connect" not in options and (_attaches or "DQ_ATTACH" in os.environ):
         from resize_lib import attachment
 
         attachment.begin()
-    from resize_lib.jobsession import Session
+    from resize_lib.opening import open_session
 
-    return Session(**options)
+    return open_session(options)
 
 
 # All that a rank may import some day; those of `hydra` are for jobs that mpiexec starts.
@@ -67,7 +80,7 @@ LATER = (
     "dq_client.connection",
     "dq_client.mpiexec.presence",
     "resize_lib.emulation.node",
-    "resize_lib.jobsession",
+    "resize_lib.opening",
     "resize_lib.processes.own",
     "resize_lib.processes.restart",
     "resize_lib.processes.spawn",
@@ -94,6 +107,44 @@ def imported() -> None:
     from resize_lib.processes.command import remember_start_folder
 
     remember_start_folder()
+
+
+class _AfterMPI(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports mpi4py.MPI as ever; then MPI.COMM_WORLD follows the job (world.py)."""
+
+    def __init__(self) -> None:
+        self._loader: Any = None
+
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
+        """The spec of mpi4py.MPI, once."""
+        if fullname != _MPI or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None:
+            self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the loader of mpi4py.MPI does."""
+        found: ModuleType | None = self._loader.create_module(spec)
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Load it; nothing has a name for COMM_WORLD yet."""
+        self._loader.exec_module(module)
+        module.__loader__ = self._loader
+        assert module.__spec__ is not None, "it has been imported"
+        module.__spec__.loader = self._loader
+        sys.modules[_MPI] = module
+        importlib.import_module("resize_lib.world").install(named=False)
+
+
+_MPI = "mpi4py.MPI"
+if _MPI in sys.modules:
+    importlib.import_module("resize_lib.world").install()
+else:
+    sys.meta_path.insert(0, _AfterMPI())
 
 
 # Where the public classes and functions are. Imported when they are asked for: most need MPI.

@@ -83,9 +83,9 @@ def begin() -> None:
         return  # DQ has started it: it is a job already
     for name, value in MPI_TUNING.items():
         os.environ.setdefault(name, value)  # MPI reads it when it is initialized, perhaps now
-    from mpi4py import MPI
+    from resize_lib.world import bare
 
-    world = MPI.COMM_WORLD
+    world = bare()
     why = _impossible()
     if not why:
         comm = world.Dup()  # a program may have messages of its own under way

@@ -19,7 +19,9 @@ from resize_lib.grid import Grid
 from resize_lib.mistakes import Mistake, caller
 from resize_lib.waiting import idle_bcast, wait_all
 
-_ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra"}
+_ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra", "is_inter", "is_intra"}
+# Of this communicator alone: the one that replaces it has its own.
+_IGNORED = {"Set_errhandler", "Set_name", "Set_info", "Set_attr", "Delete_attr"}
 
 
 class NoComm(MPI.Intracomm):
@@ -46,21 +48,23 @@ class NoComm(MPI.Intracomm):
         if self._replaced:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: {name} of a communicator from before a resize: only"
-                " rs.comm may be kept; fetch others again in every turn, or make them in"
-                " @rs.on_resize"
+                " rs.comm and MPI.COMM_WORLD may be kept; fetch others again in every iteration, or"
+                " make them in @rs.on_resize"
             )
-        if name == "Set_errhandler":  # communicates nothing; set again on what replaces this
-            return lambda _handler: None
+        if name in _IGNORED:
+            return lambda *_: None
+        if name == "Get_parent":
+            return MPI.Comm.Get_parent
         if name not in _ANSWERED:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: communication ({name}) before the loop, where ranks"
                 " that join later run alone: read or compute this on every rank, declare it"
                 " (rs.value), or do it in @rs.on_resize"
             )
-        if name in ("Is_inter", "Is_intra"):
-            return lambda: name == "Is_intra"
-        found = self._rank if name in ("rank", "Get_rank") else self._size
-        return (lambda: found) if name.startswith("Get") else found
+        found: int | bool = self._rank if name in ("rank", "Get_rank") else self._size
+        if name.lower().startswith("is_"):
+            found = name.endswith("intra")
+        return (lambda: found) if name[0].isupper() else found
 
 
 class ComingGrid(Grid):

@@ -54,20 +54,20 @@ class Declaring:
     def matrix(
         self,
         name: str,
-        m_: int,
+        m: int,
         n: int,
         *,
         block: int | tuple[int, int] = 64,
         init: Init2D | float = 0.0,
         dtype: DTypeLike = np.float64,
     ) -> Matrix:
-        """Declare an `m_` x `n` matrix, block-cyclic in `block` (square, or rows by columns).
+        """Declare an `m` x `n` matrix, block-cyclic in `block` (square, or rows by columns).
 
         `init`: a number, or a function of global row indices (k x 1) and column indices (1 x l)
         that returns the k x l values.
         """
         mb, nb = (block, block) if isinstance(block, int) else block
-        matrix = Matrix(self._session, self._fresh(name), BlockCyclic(m_, n, mb, nb), dtype)
+        matrix = Matrix(self._session, self._fresh(name), BlockCyclic(m, n, mb, nb), dtype)
         if self.loops.arrived:
             matrix.initialise(init)
         self.declared[name] = matrix
@@ -259,6 +259,12 @@ class Declaring:
         check_size(session)
         if session.link is not None and self.loops.arrived:  # rank 0, where the job starts
             session.link.hello(session.size, session.legal_sizes)
+
+    def renew_ghosts(self) -> None:
+        """Fill the ghosts of arrays that the program exchanges, after a resize. Collective."""
+        for item in self.declared.values():
+            if isinstance(item, Cartesian):
+                item.renew_ghosts()
 
     @property
     def cart(self) -> MPI.Cartcomm:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mpi4py import MPI
 
 from dq_client import messages as m
+from resize_lib import tags
 from resize_lib.remap_point import Told
 from resize_lib.waiting import wait_until
 
@@ -30,7 +31,6 @@ CHUNK_S = 0.02
 CHUNK_MAX = 1000
 # Of what is left a rank gets this part of its share at most, so that all end together.
 SHARE = 1 / 4
-TAG = 1
 TEXT_MAX = 2000
 
 Numbers: TypeAlias = list[int]  # of tasks
@@ -178,7 +178,7 @@ class Round:
             while others:
                 rank, done = self._receive(MPI.ANY_SOURCE)
                 numbers = work.exchange(done)
-                self._comm.send(numbers, rank, TAG)
+                self._comm.send(numbers, rank, tags.FARM)
                 others -= not numbers
         except BaseException as e:
             self._broken = e
@@ -211,7 +211,7 @@ class Round:
     def _receive(self, source: int) -> tuple[int, Any]:
         """The next message, and who has sent it; asleep until it comes."""
         status = MPI.Status()
-        message = wait_until(lambda: self._comm.improbe(source, TAG, status))
+        message = wait_until(lambda: self._comm.improbe(source, tags.FARM, status))
         assert message is not None, "wait_until returns what is true"
         return status.Get_source(), message.recv()
 
@@ -221,7 +221,7 @@ class Round:
         """Ask for tasks and do them until there are none."""
         comm, work = self._comm, Work()
         while True:
-            request = comm.isend(work, 0, TAG)
+            request = comm.isend(work, 0, tags.FARM)
             numbers: Numbers = self._receive(0)[1]
             request.wait()
             if not numbers:

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.emulation import pacing
+from resize_lib.job_comm import GridCart, as_grid_comm
 from resize_lib.waiting import wait_all
 
 WaitMode: TypeAlias = Literal["auto", "block", "nap"]
@@ -58,12 +59,12 @@ class Grid:
                 f"a {self.shape} grid needs {self.shape.size} ranks, "
                 f"the communicator has {comm.size}"
             )
-        self.comm = comm
+        self.comm = as_grid_comm(comm)
         self.own_comm = MPI.Intracomm(comm).Dup()
         self.rank: int = comm.rank
         self.row, self.col = self.shape.coords(self.rank)
-        self.row_comm = comm.Split(self.row, self.col)
-        self.col_comm = comm.Split(self.col, self.row)
+        self.row_comm = as_grid_comm(cast(MPI.Intracomm, comm.Split(self.row, self.col)))
+        self.col_comm = as_grid_comm(cast(MPI.Intracomm, comm.Split(self.col, self.row)))
         self.naps = _naps(comm, wait)
         self._scratch: dict[str, NDArray[np.uint8]] = {}
 
@@ -105,8 +106,14 @@ class Grid:
         """The same ranks as a Cartesian grid, ranks as here; the first time collective."""
         key = dims, periods
         if key not in self._carts:
-            self._carts = {**self._carts, key: self.comm.Create_cart(list(dims), list(periods))}
+            cart = GridCart(self.comm.Create_cart(list(dims), list(periods)))
+            self._carts = {**self._carts, key: cart}
         return self._carts[key]
+
+    @property
+    def comms(self) -> Sequence[MPI.Intracomm]:
+        """What a program can send messages on; the first lives longer than this object."""
+        return [self.comm, self.row_comm, self.col_comm, *self._carts.values()]
 
     @property
     def ghost_comm(self) -> MPI.Intracomm:
@@ -133,7 +140,11 @@ class Grid:
         return f"<Grid {self.shape}: rank {self.rank} at ({self.row}, {self.col})>"
 
     def free(self) -> None:
-        """Give this object's communicators and the work arrays back (collective)."""
+        """Give this object's communicators and the work arrays back (collective).
+
+        MPI gives their context ids to communicators that are made later, so no message may be under
+        way on them: a resize makes sure of that before (under_way.py).
+        """
         self._scratch.clear()
         ghosts = [] if self._ghost_comm is None else [self._ghost_comm]
         for comm in (self.row_comm, self.col_comm, self.own_comm, *self._carts.values(), *ghosts):

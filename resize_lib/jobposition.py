@@ -32,6 +32,7 @@ class JobPosition:
     link: LinkRate | None = None  # None where links are not emulated
     results: dict[str, dict[int, bytes]] = field(default_factory=dict)  # of rs.map (taskfarm.py)
     expanding: m.RemapAnswer | None = None  # the expansion whose ranks are starting, if one is
+    exchanged: set[str] = field(default_factory=set)  # names of arrays whose ghosts were filled
     copies: CopyState = field(default_factory=CopyState)  # of a protected job
 
     @property

@@ -15,7 +15,7 @@ Without a DQ server the same program is a plain MPI program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import world_guard
+from resize_lib import world
 from resize_lib.declared.packed import Packed, Value
 from resize_lib.declaring import Declaring, Dense
 from resize_lib.emulation import pacing
@@ -31,10 +31,9 @@ from resize_lib.emulation.node import Emulation
 from resize_lib.grid import Grid
 from resize_lib.job_comm import JobComm, follow
 from resize_lib.joining import Joining, first_state
-from resize_lib.legal import Legal, check_size, legal_sizes
+from resize_lib.legal import check_size
 from resize_lib.loops import Loops
 from resize_lib.on_resize import OnResize
-from resize_lib.pace import chosen_interval
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
 from resize_lib.protection import protector_of, recovery_of
 from resize_lib.protection.state import ProtectionError
@@ -45,6 +44,7 @@ from resize_lib.remap_point import RemapPoints
 from resize_lib.resize import JobPosition
 from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
+from resize_lib.session_options import Options
 from resize_lib.solver import Solver
 from resize_lib.stale_parts import StaleParts
 from resize_lib.state.carry import Carry
@@ -68,29 +68,17 @@ class Session(Declaring, TurnMethods):
     DQ_REPORT_INTERVAL in the environment, or else pace.REPORT_S (docs/programs.md).
     """
 
-    def __init__(
-        self,
-        *,
-        checksums: bool = False,
-        max_extra_bytes: int | None = None,
-        connect: Callable[[], ServerLink] | None = None,
-        legal: Legal | None = None,
-        report_interval_s: float | None = None,
-    ) -> None:
-        world_guard.install()
-        interval_s = chosen_interval(report_interval_s)
+    def __init__(self, **options: Any) -> None:
+        self.options = Options.of(**options)
+        world.install()
         mark = mark_presence()
         know_this_process()
         self.backend = choose_backend()
         self.arena = Arena()
-        self.checksums, self.max_extra_bytes = checksums, max_extra_bytes
         self.declared: dict[str, Dense | Packed] = {}
         self.values: dict[str, Value[Any]] = {}
-        if connect is None and ServerLink.configured():
-            connect = ServerLink.from_environment
-            ServerLink.load()  # any rank may become rank 0, and others wait then
-        self._connect = connect
-        self.legal_sizes = legal_sizes(legal)
+        self.legal_sizes = self.options.legal
+        self.ended = False  # by the end of a `with` block
         self._comm: MPI.Intracomm = JobComm()
         self.link: ServerLink | None = None
         self.spawned = self.backend.spawned  # this rank joined a running job
@@ -115,7 +103,7 @@ class Session(Declaring, TurnMethods):
         target = self.job.loops if self._copy is not None else None
         self.loops = Loops(self, self.joining.target() if self.joining else target)
         self.hooks, self.solver, self.farms = OnResize(self), Solver(self), Farms(self)
-        self.points = RemapPoints(self, interval_s)
+        self.points = RemapPoints(self, self.options.report_interval_s)
         self.carry = Carry(self)
         self.in_place = recovery_of(self)
         self.recorder = recorder_of(self)
@@ -123,6 +111,12 @@ class Session(Declaring, TurnMethods):
         self.stale = StaleParts(self._end.give_up)
         if self.joining is None and self.job.managed:
             self.watch.start()
+
+    def set_options(self, options: Options) -> None:
+        """The program opens the session, which a rank that joins has needed before."""
+        self.options, self.legal_sizes = options, options.legal
+        self.points.interval_s = options.report_interval_s
+        check_size(self)
 
     def _restart(self, comm: MPI.Intracomm) -> Copy | None:
         """The copy of its data from which an interrupted job goes on; collective."""
@@ -171,6 +165,8 @@ class Session(Declaring, TurnMethods):
 
     @grid.setter
     def grid(self, grid: Grid) -> None:
+        if self.spawned or hasattr(self, "_grid"):  # until a resize COMM_WORLD stays as it is
+            world.follow_job(grid.comm)
         self._grid = grid
         follow(self._comm, grid.comm)
 
@@ -266,13 +262,13 @@ class Session(Declaring, TurnMethods):
     @property
     def connects(self) -> bool:
         """Whether there is a server to ask."""
-        return self._connect is not None
+        return self.options.connect is not None
 
     def server(self) -> ServerLink:
         """Rank 0's connection to the server; a process that becomes rank 0 opens one."""
         if self.link is None:
-            assert self._connect is not None, "only a managed job asks"
-            self.link = self._connect()
+            assert self.options.connect is not None, "only a managed job asks"
+            self.link = self.options.connect()
         return self.link
 
     # --- end --------------------------------------------------------------------------------
@@ -286,4 +282,5 @@ class Session(Declaring, TurnMethods):
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
+        self.ended = True
         self._end.leave(error)

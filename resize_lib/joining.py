@@ -19,7 +19,6 @@ from mpi4py import MPI
 from dq_client import messages as m
 from dq_client.codec import welcome_of
 from dq_client.errors import DQError, NoServer
-from resize_lib import world_guard
 from resize_lib.before_arrival import ComingGrid, agree_to_join
 from resize_lib.emulation.node import LinkRate
 from resize_lib.grid import Grid
@@ -29,6 +28,7 @@ from resize_lib.processes.failure import flush
 from resize_lib.processes.link import LinkClosed, own_link
 from resize_lib.resize import JobPosition, join, retreat
 from resize_lib.server_link import ServerLink, say
+from resize_lib.world import bare
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -77,7 +77,7 @@ class Joining:
         welcome = self._ask()
         if welcome is not None:
             state = _as_told(welcome)
-            world = world_guard.bare()
+            world = bare()
             return state.rows * state.cols - world.size + world.rank, state
         self._comm = self._session.backend.start(self._session.arena.reserve)
         return self._comm.rank, idle_bcast(self._comm)
@@ -109,7 +109,6 @@ class Joining:
         if isinstance(coming, ComingGrid):
             coming.replaced()
         join(session)
-        world_guard.refuse()
 
     def check(self, why: str, error: BaseException | None) -> None:
         """The program ends, or fails; does not return if this rank has not arrived."""
@@ -142,7 +141,7 @@ class Joining:
             return None
         if text:
             return welcome_of(text)
-        world = world_guard.bare()
+        world = bare()
         told: m.JobWelcome | str | None = None
         if world.rank == 0:
             link = ServerLink.from_environment()

@@ -73,6 +73,9 @@ class Turns(Protocol):
     def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
         """A remap point. `last`: no turn comes after this one, as far as one can know."""
 
+    def loop_ends(self) -> None:
+        """An outermost loop is over, not by an exception; may be called when it is left by one."""
+
 
 @dataclass(slots=True, eq=False)
 class Loop:
@@ -263,13 +266,20 @@ class Loops:
         if loop is None:
             yield None
             return
+        ended = False
         try:
             self._running.append(loop)
             self._latest = loop
             yield loop
+            ended = True
+        except GeneratorExit:  # by `break`
+            ended = True
+            raise
         finally:
             # Those around only: one inside that was left by `break` may not have heard of it yet.
             self._running[:] = around
+            if ended and not around and self.arrived:
+                self._session.loop_ends()
 
     def running(self, loop: Loop | None, turn: int) -> bool:
         """Whether that turn of this loop goes on; None: outside of all loops, which always does."""

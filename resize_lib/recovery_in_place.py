@@ -21,7 +21,7 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import world_guard
+from resize_lib.job_comm import retire
 from resize_lib.processes.interface import Survivor
 from resize_lib.processes.link import LinkClosed, RankLink, own_link
 from resize_lib.protection.state import ProtectionError
@@ -139,6 +139,7 @@ class InPlace:
         # What was asked for is settled by the resize that follows.
         job.asked = asked if asked is not None and asked.what == "rejected" else None
         job.expanding = None
+        self._session.points.forget_postponed()
         return granted if granted != job.resize_id else 0
 
     def _ask(self, dead: list[int], unfinished: int, *, was_first: bool) -> m.RemapAnswer:
@@ -179,7 +180,7 @@ class InPlace:
         before.clear()  # whether anybody else holds a part is counted
         session.stale.retire_all(replaced)
         session.stale.sent = False  # what replaces them is not under way
-        world_guard.refuse()
+        retire()
         if not session.loops.can_go_back(loops):
             self._give_up(session.comm, "the copy was made in another loop")
         session.loops.go_back(loops)

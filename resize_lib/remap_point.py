@@ -7,6 +7,9 @@ rank. So turns of loops that have nothing in common are never averaged.
 The server's answer takes some milliseconds. Where turns are short, nobody waits for it: rank 0
 asks, all go on, and the answer is heard at the next remap point; one that resizes the job makes the
 next check (pace.py) a remap point. While anything changes no question is open.
+
+A resize that finds messages under way (under_way.py) is tried again at the next remap points, each
+the end of one turn, and refused after some of them. The server sees a resize that takes long.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import same_turns
+from resize_lib import same_turns, under_way
 from resize_lib.pace import CHECK_S, CHECK_SOON_S, Allowance, Countdown, Plan, plan_for
-from resize_lib.resize import Step, advise, carry_out
+from resize_lib.resize import Step, advise, carry_out, refuse, refused_values
 from resize_lib.waiting import idle_bcast, wait_all
 
 if TYPE_CHECKING:
@@ -70,6 +73,9 @@ class RemapPoints:
         self._turns = 0  # since the last report
         self._times: dict[str, tuple[int, float]] = {}  # label -> turns and their time, since then
         self.granted = 0
+        self._postponed_max = under_way.postponed_max()
+        self._postponed = 0  # remap points that the resize at hand has waited for messages
+        self._later: m.RemapAnswer | None = None  # on rank 0: and this is what the server has said
         self._asked = False  # on rank 0: an answer is still to be heard
         self._word = ""  # and this is what it says, once it has come
 
@@ -120,6 +126,7 @@ class RemapPoints:
     def follow(self, told: Told, turns: int) -> bool:
         """Do what rank 0 has told after so many turns. Collective. False: this rank leaves."""
         session, job = self._session, self._session.job
+        told = self._unless_in_the_way(told)
         answer, step = told.answer, told.step
         session.farms.prune()
         self._account(told)
@@ -129,6 +136,33 @@ class RemapPoints:
         if step not in (Step.CONTINUE, Step.BEGIN) and session.asks:
             job.asked = None  # joining ranks hear of it, too
         return carry_out(session, answer, step)
+
+    def _unless_in_the_way(self, told: Told) -> Told:
+        """What to do instead, where a resize would lose something; collective, before it begins."""
+        session, answer, step = self._session, told.answer, told.step
+        if step not in MOVES:
+            self._postponed = 0 if step is Step.GIVE_UP else self._postponed
+            return told
+        why = refused_values(session)
+        if not why:
+            found = under_way.obstacle(session.grid, stays=step is Step.REGRID)
+            if found is None:
+                self._postponed = 0
+                return told
+            self._postponed += 1
+            if self._postponed <= self._postponed_max:
+                # Ranks that were begun and are ready at once are no expansion under way yet.
+                begins = step is Step.COMPLETE and session.job.expanding is None
+                self._later = answer if session.rank == 0 and not begins else None
+                return replace(told, step=Step.BEGIN if begins else Step.CONTINUE, copy=False)
+            why = found.text(self._postponed_max)
+        self._postponed = 0
+        refuse(session, answer, why)
+        return replace(told, step=Step.GIVE_UP, copy=False)
+
+    def forget_postponed(self) -> None:
+        """A rank was lost: the server orders anew what it still wants."""
+        self._postponed, self._later = 0, None
 
     def _account(self, told: Told) -> None:
         """Keep what the answer says."""
@@ -162,6 +196,9 @@ class RemapPoints:
 
     def end(self) -> None:
         """On rank 0, after the last turn of all: a resize granted meanwhile is given up."""
+        later, self._later = self._later, None
+        if later is not None:
+            advise(self._session, later, 0.0, last=True)
         if self._asked:
             self._asked = False
             answer = self._session.server().remap_answer(wait=True)
@@ -199,8 +236,12 @@ class RemapPoints:
         waits: for the answer, however short turns are: the others are busy meanwhile
         """
         session, protector = self._session, self._session.protector
+        later, self._later = self._later, None
         answer, answers = self._heard(wait=last or waits)
-        reported = not self._asked and answer.what == "continue" and self._may_report()
+        if later is not None:
+            answer = later
+        reported = not self._asked and later is None and answer.what == "continue"
+        reported = reported and self._may_report()
         if reported:
             report = self._report(slowest_s, answers)
             if last or waits or not self._may_go_on(turn_s):

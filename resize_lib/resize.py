@@ -27,10 +27,10 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import world_guard
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.declared.base import Move
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
@@ -180,17 +180,29 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
     return True
 
 
+def refused_values(session: Session) -> str:
+    """Which value of `rs.value` or `rs.keep` is not the same on all ranks; empty: all are.
+
+    Collective. The job would go on with the one that rank 0 has, or lose a leaver's.
+    """
+    if not session.values:
+        return ""
+    return differing_value(session.grid.own_comm, session.values)
+
+
+def refuse(session: Session, answer: m.RemapAnswer, why: str) -> None:
+    """Give up a resize before anything has changed; called on all ranks."""
+    begun, session.job.expanding = session.job.expanding, None
+    if session.rank == 0:
+        with suppress(ProcessError):
+            session.backend.cancel_expand()
+        say(why)
+    aborted(session, answer if begun is None else begun, why)
+
+
 def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
     """Merge with ranks on the granted processors; collective over the old ranks."""
     old = session.grid
-    values = {name: value.value for name, value in session.values.items()}
-    differs = differing_value(old.own_comm, values) if values else ""
-    if differs:
-        if session.rank == 0:
-            session.backend.cancel_expand()
-            say(differs)
-        aborted(session, answer, differs)
-        return
     try:
         if begun:
             comm = session.backend.complete_expand(old.comm)
@@ -232,7 +244,7 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     except RedistributionError as e:
         _undo_expansion(session, answer, previous_id, str(e))
         return
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [])
 
 
@@ -301,7 +313,7 @@ def shrink(session: Session, answer: m.RemapAnswer) -> bool:
         job.rows, job.cols, job.resize_id = answer.rows, answer.cols, answer.resize_id
         job.places = [job.places[r] for r in staying]
         session.grid = session.make_grid(comm)
-    world_guard.refuse()
+    retire()
     _committed(session, answer.resize_id, [pid_on[place.processor] for place in answer.places])
     return True
 
@@ -372,8 +384,8 @@ def _move_data(
         old,
         new,
         transport="auto" if link is None else "messages",
-        max_extra_bytes=session.max_extra_bytes,
-        checksums=session.checksums,
+        max_extra_bytes=session.options.max_extra_bytes,
+        checksums=session.options.checksums,
         arena=session.arena,
     )
     if link is not None:

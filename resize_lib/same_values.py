@@ -1,8 +1,10 @@
-"""Whether what is declared by `rs.value` is the same on every rank, as it must be.
+"""Whether what `rs.value` and `rs.keep` declare is the same on every rank, as it must be.
 
-A rank that joins gets rank 0's. If another rank had something else there, for example random
-numbers of its own, the job would go on with other numbers than without the resize, and nobody would
-be told. Compared where values move: at a resize.
+A rank that joins gets rank 0's, and what a rank that leaves had is lost. If another rank had
+something else there, for example random numbers of its own, the job would go on with other numbers
+than without the resize, and its owner would not be told. Compared at every resize, and at the end
+of a job that could have been resized, as the values were when its last loop ended: what a program
+does with them on one rank afterwards, to print them for example, is its own affair.
 
 Equal values may pickle differently (sets, shared references), so a difference of the pickles is
 only the occasion to compare the values themselves.
@@ -16,25 +18,47 @@ from typing import Any
 
 import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
+from resize_lib.declared.kept import Kept
+from resize_lib.declared.packed import Value
 from resize_lib.waiting import idle_bcast, wait_all
 
 
-def differing_value(comm: MPI.Intracomm, values: Mapping[str, Any]) -> str:
+def bounds(pickled: bytes) -> NDArray[np.float64]:
+    """Numbers for a reduction with MAX, whose result goes to `differ`.
+
+    pickled: the values (`pickled_values`)
+    """
+    number = int.from_bytes(hashlib.sha256(pickled).digest()[:6], "little")  # exact as a float
+    return np.array([number, -number, 0 if pickled else 1], np.float64)
+
+
+def differ(reduced: NDArray[np.float64]) -> bool:
+    """Whether two ranks have given different `bounds`, and all could be pickled."""
+    return bool(reduced[0] != -reduced[1] and not reduced[2])
+
+
+def pickled_values(values: Mapping[str, Value[Any]]) -> bytes:
+    """The values by name, pickled; empty if that is impossible."""
+    try:
+        return bytes(MPI.pickle.dumps({name: held.value for name, held in values.items()}))
+    except Exception:  # any class may raise anything
+        return b""
+
+
+def differing_value(comm: MPI.Intracomm, declared: Mapping[str, Value[Any]]) -> str:
     """The name of a value that is not the same on all ranks, with the ranks; empty: there is none.
 
     Collective. A value that cannot be pickled is left to the redistribution, which says so.
     """
-    try:
-        mine = bytes(MPI.pickle.dumps(dict(values)))
-    except Exception:  # any class may raise anything
-        mine = b""
-    number = int.from_bytes(hashlib.sha256(mine).digest()[:7], "little")
-    bounds = np.array([number if mine else -1, -number if mine else 1, 0 if mine else 1])
-    wait_all([comm.Iallreduce(MPI.IN_PLACE, bounds, MPI.MAX)])
-    if bounds[2] or bounds[0] == -bounds[1]:
+    mine = pickled_values(declared)
+    reduced = bounds(mine)
+    wait_all([comm.Iallreduce(MPI.IN_PLACE, reduced, MPI.MAX)])
+    if not differ(reduced):
         return ""
     theirs: bytes = idle_bcast(comm, mine)
+    values = {name: held.value for name, held in declared.items()}
     found = _differs(mine, theirs, values)
     # By number: names are equal on all ranks, and so is their order.
     names = list(values)
@@ -45,10 +69,12 @@ def differing_value(comm: MPI.Intracomm, values: Mapping[str, Any]) -> str:
         return ""
     rank = np.array([comm.rank if first[0] == lowest[0] else comm.size])
     wait_all([comm.Iallreduce(MPI.IN_PLACE, rank, MPI.MIN)])
+    name = names[int(lowest[0])]
+    kind = "rs.keep" if isinstance(declared[name], Kept) else "rs.value"
     return (
-        f"rs.value {names[int(lowest[0])]!r} is not the same on all ranks: rank {int(rank[0])} has"
-        " another one than rank 0; a value must be equal on every rank, what each rank has for"
-        " itself is no rs.value"
+        f"{kind} {name!r} is not the same on all ranks: rank {int(rank[0])} has another one than"
+        " rank 0; a value must be equal on every rank, what each rank has for itself is no"
+        f" {kind}: declare that with rs.local_state"
     )
 
 

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import same_turns
+from resize_lib import same_turns, same_values
 from resize_lib.grid import Grid
 from resize_lib.loops import LoopError
 from resize_lib.mistakes import caller, described, place_of
@@ -110,6 +111,7 @@ class SessionEnd:
         self._mark = mark
         self._told = False  # the server has been told why this rank ends
         self._caught: int | None = None  # how often `Retired` was; None: this rank has not left
+        self._values = same_values.bounds(b"")  # as they were when the last loop ended
         self._show = sys.excepthook
         sys.excepthook = self._uncaught
         atexit.register(self._without_block)
@@ -165,6 +167,12 @@ class SessionEnd:
             if isinstance(error.code, str):
                 say(error.code)
             s.backend.abort(error.code if isinstance(error.code, int) else 1)
+
+    def loop_ends(self) -> None:
+        """An outermost loop has ended: what `rs.value` and `rs.keep` hold is the result."""
+        s = self._session
+        if s.points.active and s.values:
+            self._values = same_values.bounds(same_values.pickled_values(s.values))
 
     def give_up(self, why: str) -> NoReturn:
         """End the job for a mistake of its program; also in the midst of anything."""
@@ -230,13 +238,22 @@ class SessionEnd:
             self._farewell()
 
     def _check_turns(self, where: str) -> None:
-        """All ranks come to their end, after the same turns; else the job fails."""
+        """All ranks come to their end, after the same turns with the same values; else it fails."""
         s = self._session
-        comm, numbers = s.grid.own_comm, same_turns.bounds(s.loops, end=True)
+        if s.loops.innermost is not None:
+            self.loop_ends()
+        comm, turns = s.grid.own_comm, same_turns.bounds(s.loops, end=True)
+        numbers = np.concatenate([turns, self._values])
         together = s.watch.leave(comm, where, numbers)
-        # Ranks that are never resized may do as they like.
-        if together and s.points.active and same_turns.differ(numbers):
+        if not together or not s.points.active:  # ranks that are never resized may do as they like
+            return
+        if same_turns.differ(numbers[: len(turns)]):
             s.give_up(str(same_turns.mistake(comm, s.loops)))
+        # Equal values may be pickled differently.
+        if same_values.differ(numbers[len(turns) :]):
+            differs = same_values.differing_value(comm, s.values)
+            if differs:
+                s.give_up(differs)
 
     def _farewell(self) -> None:
         """Report that the work is done, where exit code 0 alone would not tell the server."""

@@ -230,6 +230,10 @@ class TurnMethods:
 
         self.remapped(stays=act() if self.in_place is None else self.in_place.remap_point(act))
 
+    def loop_ends(self) -> None:
+        """See loops.Turns."""
+        self._end.loop_ends()
+
     def note_position(self) -> None:
         """At a remap point: the job is where this rank is."""
         self.job.loops, self.job.lengths = self.loops.position, self.loops.lengths
@@ -240,10 +244,15 @@ class TurnMethods:
             raise self._end.retired()
         self.loops.agreed()
         self.watch.remap_ends()
+        self.renew_ghosts()
         self.call_hooks()
         if self.recorder is not None:
             self.recorder.remap_ends()
         self.points.go_on()
+
+    def renew_ghosts(self) -> None:
+        """See Declaring."""
+        raise NotImplementedError
 
     def call_hooks(self) -> None:
         """Build anew what does not fit the present communicator; collective."""

@@ -7,8 +7,11 @@ from mpi4py import MPI
 
 
 def opened(comm: MPI.Intracomm) -> MPI.Request:
-    """For a message that never comes: nothing of the library's may meet it."""
-    return comm.Irecv(np.empty(4096), MPI.ANY_SOURCE, MPI.ANY_TAG)
+    """For a message that never comes: nothing of the library's may meet it.
+
+    On a plain handle, as a library in C does it: a resize does not wait for that.
+    """
+    return MPI.Intracomm(comm).Irecv(np.empty(4096), MPI.ANY_SOURCE, MPI.ANY_TAG)
 
 
 def taken_back(request: MPI.Request) -> None:

@@ -59,9 +59,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             initialize(module, self.fixed)
             del self.hidden[MPI]
             # Before the program can name COMM_WORLD something of its own.
-            guard = self.hidden.get("resize_lib.world_guard")
-            if guard is not None:
-                guard.install(module, named=False)
+            world = self.hidden.get("resize_lib.world")
+            if world is not None:
+                world.install(module, named=False)
             return
         importlib.import_module(MPI)  # as the import of the real one does
         # All of the package at once: its modules know each other already.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from resize_lib.c.program import Left, Program
+from resize_lib.descriptors.cartesian import DIMENSIONS_MAX
 from resize_lib.server_link import say
 
 RETURN = 1  # dq_mode in dq.h
@@ -51,6 +52,25 @@ class Binding:
     def block(self, dq: Any, name: Any, pointer: Any, n: int, width: int, kind: int) -> int:
         """0."""
         self._of(dq).block(self._text(name), self._at(pointer), n, width, kind)
+        return 0
+
+    def cartesian(
+        self, dq: Any, name: Any, pointer: Any, ndims: int, shape: Any,
+        halo: Any, periodic: Any, dims: Any, kind: int,
+    ) -> int:  # fmt: skip
+        """0."""
+        text = self._text(name)
+        if not 1 <= ndims <= DIMENSIONS_MAX or not shape:
+            raise ValueError(
+                f"{text!r} needs 1 to {DIMENSIONS_MAX} dimensions and an extent for each: ndims is"
+                f" {ndims}, shape is {'given' if shape else 'NULL'}"
+            )
+
+        def each(values: Any) -> list[int]:
+            return list(values[0:ndims]) if values else [0] * ndims
+
+        layout = each(halo), each(periodic), each(dims)
+        self._of(dq).cartesian(text, self._at(pointer), each(shape), layout, kind)
         return 0
 
     def value(self, dq: Any, name: Any, address: Any, size: int) -> int:
@@ -103,7 +123,7 @@ class Binding:
 
     def local(self, dq: Any, name: Any) -> Any:
         """The address of this rank's part."""
-        return self._ffi.cast("void *", self._of(dq).part(self._text(name)).data)
+        return self._ffi.cast("void *", self._of(dq).address(self._text(name)))
 
     def part(self, dq: Any, name: Any, part: Any) -> int:
         """0."""
@@ -115,6 +135,28 @@ class Binding:
             setattr(part, field, getattr(found, field))
         for field in ("myrow", "mycol", "nprow", "npcol"):
             setattr(part, field, getattr(found, field))
+        return 0
+
+    def box(self, dq: Any, name: Any, box: Any) -> int:
+        """0."""
+        found = self._of(dq).box(self._text(name))
+        if not box:
+            raise ValueError("the third argument is NULL: give the address of a dq_box_t")
+        box.data, box.ndims = self._ffi.cast("void *", found.data), len(found.shape)
+        for field in ("start", "halo", "coords"):
+            setattr(box, field, _padded(getattr(found, field), 0))
+        for field in ("count", "stored", "shape", "dims"):
+            setattr(box, field, _padded(getattr(found, field), 1))
+        return 0
+
+    def exchange(self, dq: Any, name: Any) -> int:
+        """0."""
+        self._of(dq).exchange(self._text(name))
+        return 0
+
+    def gather(self, dq: Any, name: Any, whole: Any) -> int:
+        """0."""
+        self._of(dq).gather(self._text(name), self._at(whole))
         return 0
 
     def blacs(self, dq: Any) -> int:
@@ -160,6 +202,11 @@ class Binding:
         if program is not None and not program.closed:
             program.abort(error)
         os._exit(FAILED)
+
+
+def _padded(values: Sequence[int], rest: int) -> list[int]:
+    """One value for each dimension that dq_box_t has room for."""
+    return [*values, *[rest] * (DIMENSIONS_MAX - len(values))]
 
 
 def one_line(error: BaseException) -> str:

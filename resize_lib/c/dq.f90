@@ -20,17 +20,19 @@
 
 module dq
     use, intrinsic :: iso_c_binding
+    use, intrinsic :: iso_fortran_env, only: error_unit
     implicit none
     private
 
-    public :: dq_session, dq_part_t, dq_real, dq_long
+    public :: dq_session, dq_part_t, dq_box_t, dq_real, dq_long
     public :: dq_open, dq_close, dq_on_error, dq_error
-    public :: dq_block_cyclic, dq_block, dq_value
+    public :: dq_block_cyclic, dq_block, dq_cartesian, dq_value
     public :: dq_loop, dq_next, dq_step, dq_resized, dq_left
     public :: dq_rank, dq_size, dq_comm, dq_grid
     public :: dq_part, dq_local, dq_matrix, dq_items, dq_row, dq_col
+    public :: dq_box, dq_field, dq_exchange, dq_gather
     public :: dq_blacs, dq_desc
-    public :: c_loc, c_ptr, c_f_pointer
+    public :: c_loc, c_ptr, c_f_pointer, c_null_ptr
 
     integer, parameter :: dq_real = c_double, dq_long = c_int64_t
 
@@ -51,6 +53,21 @@ module dq
         integer(c_int64_t) :: mb = 0, nb = 0
         integer(c_int64_t) :: myrow = 0, mycol = 0, nprow = 1, npcol = 1
     end type
+
+    ! This rank's block of a Cartesian array, column-major. Unlike in dq.h `start` counts from 1.
+    ! Ranks are on the grid `dims` column-major: 12 ranks on two dimensions are 3 x 4 here.
+    type, bind(C) :: dq_box_t
+        type(c_ptr) :: data = c_null_ptr
+        integer(c_int64_t) :: ndims = 0
+        integer(c_int64_t) :: start(16) = 1, count(16) = 1, stored(16) = 1, halo(16) = 0
+        integer(c_int64_t) :: shape(16) = 1, dims(16) = 1, coords(16) = 0
+    end type
+
+    ! call dq_field(job, name, u): a pointer to this rank's block of a Cartesian array of DQ_DOUBLE,
+    ! with its ghosts. Its indices are the global ones, so u(i, j) is item (i, j) of the whole array.
+    interface dq_field
+        procedure field_1, field_2, field_3, field_4
+    end interface
 
     interface
         type(c_ptr) function c_open(argc, argv) bind(C, name="dq_open")
@@ -82,6 +99,31 @@ module dq
             character(kind=c_char), intent(in) :: name(*)
             integer(c_int64_t), value :: n, width
             integer(c_int), value :: kind
+        end function
+        integer(c_int) function c_cartesian(dq, name, pointer, ndims, shape, halo, periodic, dims, &
+                kind) bind(C, name="dq_cartesian")
+            import :: c_ptr, c_int, c_int64_t, c_char
+            type(c_ptr), value :: dq, pointer
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int), value :: ndims, kind
+            integer(c_int64_t), intent(in) :: shape(*)
+            integer(c_int), intent(in) :: halo(*), periodic(*), dims(*)
+        end function
+        integer(c_int) function c_box(dq, name, box) bind(C, name="dq_box")
+            import :: c_ptr, c_int, c_char, dq_box_t
+            type(c_ptr), value :: dq
+            character(kind=c_char), intent(in) :: name(*)
+            type(dq_box_t), intent(inout) :: box
+        end function
+        integer(c_int) function c_exchange(dq, name) bind(C, name="dq_exchange")
+            import :: c_ptr, c_int, c_char
+            type(c_ptr), value :: dq
+            character(kind=c_char), intent(in) :: name(*)
+        end function
+        integer(c_int) function c_gather(dq, name, whole) bind(C, name="dq_gather")
+            import :: c_ptr, c_int, c_char
+            type(c_ptr), value :: dq, whole
+            character(kind=c_char), intent(in) :: name(*)
         end function
         integer(c_int) function c_value(dq, name, address, bytes) bind(C, name="dq_value")
             import :: c_ptr, c_int, c_size_t, c_char
@@ -199,6 +241,28 @@ contains
                        int(width, c_int64_t), kind)
     end subroutine
 
+    ! An array with these extents in blocks over all its dimensions. `halo`, `periodic`, `dims`: one
+    ! value per dimension, or left out: no ghosts, no dimension periodic, DQ chooses the grid.
+    subroutine dq_cartesian(job, name, extents, kind, halo, periodic, dims)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        integer, intent(in) :: extents(:)
+        integer(c_int), intent(in) :: kind
+        integer, intent(in), optional :: halo(size(extents)), dims(size(extents))
+        logical, intent(in), optional :: periodic(size(extents))
+        integer(c_int), dimension(size(extents)) :: widths, rings, ranks
+        integer(c_int) :: done
+        integer :: n
+        n = size(extents)
+        widths = 0; rings = 0; ranks = 0
+        if (present(halo)) widths = halo(n:1:-1)
+        if (present(periodic)) rings = merge(1, 0, periodic(n:1:-1))
+        if (present(dims)) ranks = dims(n:1:-1)
+        ! The dimensions in reverse order: row-major there is column-major here.
+        done = c_cartesian(job%handle, c_name(name), c_null_ptr, int(n, c_int), &
+                           int(extents(n:1:-1), c_int64_t), widths, rings, ranks, kind)
+    end subroutine
+
     ! `address`: c_loc of a variable that has the TARGET attribute and lives as long as the session
     ! (SAVE, or in the main program). DQ reads it, and writes it in ranks that join.
     subroutine dq_value(job, name, address, bytes)
@@ -299,6 +363,114 @@ contains
         nullify (dq_items)
         if (c_associated(part%data)) call c_f_pointer(part%data, dq_items, [part%cols, part%rows])
     end function
+
+    ! This rank's block of a Cartesian array.
+    type(dq_box_t) function dq_box(job, name)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        integer(c_int) :: done
+        integer :: n
+        done = c_box(job%handle, c_name(name), dq_box)
+        n = int(dq_box%ndims)
+        if (n < 1) return
+        dq_box%start(:n) = dq_box%start(n:1:-1) + 1
+        dq_box%count(:n) = dq_box%count(n:1:-1)
+        dq_box%stored(:n) = dq_box%stored(n:1:-1)
+        dq_box%halo(:n) = dq_box%halo(n:1:-1)
+        dq_box%shape(:n) = dq_box%shape(n:1:-1)
+        dq_box%dims(:n) = dq_box%dims(n:1:-1)
+        dq_box%coords(:n) = dq_box%coords(n:1:-1)
+    end function
+
+    subroutine field_1(job, name, u)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        real(dq_real), pointer, intent(out) :: u(:)
+        real(dq_real), pointer :: stored(:)
+        integer(c_int64_t) :: low(1)
+        type(dq_box_t) :: box
+        nullify (u)
+        if (.not. has_rank(job, name, 1, box)) return
+        call c_f_pointer(box%data, stored, box%stored(:1))
+        low = box%start(:1) - box%halo(:1)
+        u(low(1):) => stored
+    end subroutine
+
+    subroutine field_2(job, name, u)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        real(dq_real), pointer, intent(out) :: u(:, :)
+        real(dq_real), pointer :: stored(:, :)
+        integer(c_int64_t) :: low(2)
+        type(dq_box_t) :: box
+        nullify (u)
+        if (.not. has_rank(job, name, 2, box)) return
+        call c_f_pointer(box%data, stored, box%stored(:2))
+        low = box%start(:2) - box%halo(:2)
+        u(low(1):, low(2):) => stored
+    end subroutine
+
+    subroutine field_3(job, name, u)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        real(dq_real), pointer, intent(out) :: u(:, :, :)
+        real(dq_real), pointer :: stored(:, :, :)
+        integer(c_int64_t) :: low(3)
+        type(dq_box_t) :: box
+        nullify (u)
+        if (.not. has_rank(job, name, 3, box)) return
+        call c_f_pointer(box%data, stored, box%stored(:3))
+        low = box%start(:3) - box%halo(:3)
+        u(low(1):, low(2):, low(3):) => stored
+    end subroutine
+
+    subroutine field_4(job, name, u)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        real(dq_real), pointer, intent(out) :: u(:, :, :, :)
+        real(dq_real), pointer :: stored(:, :, :, :)
+        integer(c_int64_t) :: low(4)
+        type(dq_box_t) :: box
+        nullify (u)
+        if (.not. has_rank(job, name, 4, box)) return
+        call c_f_pointer(box%data, stored, box%stored(:4))
+        low = box%start(:4) - box%halo(:4)
+        u(low(1):, low(2):, low(3):, low(4):) => stored
+    end subroutine
+
+    ! The block, if it has so many dimensions. Pointers of another rank would be wrong in silence.
+    logical function has_rank(job, name, dimensions, box)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        integer, intent(in) :: dimensions
+        type(dq_box_t), intent(out) :: box
+        box = dq_box(job, name)
+        has_rank = c_associated(box%data) .and. box%ndims == dimensions
+        if (c_associated(box%data) .and. .not. has_rank) then
+            write (error_unit, '(3a, i0, a, i0, a)') "dq: dq_field: '", trim(name), "' has ", &
+                box%ndims, " dimensions, and the pointer has ", dimensions, &
+                ": give a pointer with as many"
+            error stop 1
+        end if
+    end function
+
+    ! Fill the ghosts of a Cartesian array from the ranks that own them. Collective.
+    subroutine dq_exchange(job, name)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        integer(c_int) :: done
+        done = c_exchange(job%handle, c_name(name))
+    end subroutine
+
+    ! Write a whole block or Cartesian array to `whole` (c_loc of an array) on rank 0; other ranks may
+    ! give c_null_ptr. Collective.
+    subroutine dq_gather(job, name, whole)
+        type(dq_session), intent(in) :: job
+        character(*), intent(in) :: name
+        type(c_ptr), intent(in) :: whole
+        integer(c_int) :: done
+        done = c_gather(job%handle, c_name(name), whole)
+    end subroutine
 
     ! Global row (item) of local row `i`, global column of local column `j`: all from 1, here.
     integer(dq_long) function dq_row(part, i)

@@ -58,6 +58,18 @@ typedef struct {
     int64_t myrow, mycol, nprow, npcol;
 } dq_part_t;
 
+/* This rank's block of a Cartesian array, one value per dimension (those past `ndims`: 1, offsets 0).
+   `data` is row-major with the extents `stored`; the item with the global indices start[0],
+   start[1], ... lies at halo[0], halo[1], ... of it. Ranks are on the grid `dims` row-major. */
+typedef struct {
+    void *data;
+    int64_t ndims;
+    int64_t start[16], count[16];          /* the block: its first global indices, its extents */
+    int64_t stored[16], halo[16];          /* extents with ghosts; their width on each side */
+    int64_t shape[16];                     /* of the whole array */
+    int64_t dims[16], coords[16];          /* the grid of ranks; this rank's place on it */
+} dq_box_t;
+
 /* --- the whole program ------------------------------------------------------------------------ */
 
 /* Open the session; once in a program. Both may be NULL. In a rank that joins a running job it
@@ -78,6 +90,12 @@ int dq_block_cyclic(dq_t *dq, const char *name, void *pointer, int64_t m, int64_
                     int64_t mb, int64_t nb, dq_type type);
 /* `n` items of `width` elements each, one after another over the ranks. */
 int dq_block(dq_t *dq, const char *name, void *pointer, int64_t n, int64_t width, dq_type type);
+/* An array of 1 to 16 dimensions with these extents, in blocks over all of them. NULL stands for 0
+   in each dimension. `halo`: the width of the ghosts around a block. `periodic`: 1 where the ends of
+   a dimension are neighbours. `dims`, as for MPI_Dims_create: 0 where DQ chooses, 1 where the
+   dimension stays whole. */
+int dq_cartesian(dq_t *dq, const char *name, void *pointer, int ndims, const int64_t *shape,
+                 const int *halo, const int *periodic, const int *dims, dq_type type);
 /* `bytes` bytes at `address` that are the same on all ranks: ranks that join get rank 0's. */
 int dq_value(dq_t *dq, const char *name, void *address, size_t bytes);
 
@@ -106,6 +124,14 @@ int dq_grid(dq_t *dq, int *nprow, int *npcol, int *myrow, int *mycol);
 /* This rank's part; valid until the next dq_next. */
 void *dq_local(dq_t *dq, const char *name);
 int dq_part(dq_t *dq, const char *name, dq_part_t *part);
+/* The same of a Cartesian array. */
+int dq_box(dq_t *dq, const char *name, dq_box_t *box);
+/* Fill the ghosts of a Cartesian array from the ranks that own them, corners included. Collective.
+   Ghosts beyond a border that is not periodic keep what the program has written there. */
+int dq_exchange(dq_t *dq, const char *name);
+/* Write a whole block or Cartesian array, row-major and without ghosts, to `whole` on rank 0; other
+   ranks may give NULL. Collective. */
+int dq_gather(dq_t *dq, const char *name, void *whole);
 
 /* --- ScaLAPACK, in programs that are linked with it ------------------------------------------- */
 

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,15 +31,23 @@ class MPIHere:
 
     def include(self) -> Path:
         """The folder of its mpi.h. MPILibraryError without one."""
-        prefix = self.file.parent
-        for folder in (prefix.parent, prefix.parent.parent, prefix):
-            header = folder / "include" / "mpi.h"
+        for folder in self._header_folders():
+            header = folder / "mpi.h"
             if header.is_file() and self._fits(header.read_text(errors="replace")):
-                return header.parent
+                return folder
         raise MPILibraryError(
             f"no mpi.h of {self.vendor} {self.version} beside {self.file}: mpi4py runs on that"
             " library, so programs must be compiled for it (pip install mpich has both)"
         )
+
+    def _header_folders(self) -> Iterator[Path]:
+        """Where installations put it: beside lib, or, as Debian's, in a folder of the MPI's own."""
+        beside = self.file.parent
+        for prefix in (beside.parent, beside.parent.parent, beside):
+            yield prefix / "include"
+        for name in ("mpich", "openmpi"):  # lib/x86_64-linux-gnu/libmpich.so.12 and the like
+            yield beside / name / "include"
+            yield beside.parent.parent / "include" / beside.name / name
 
     def _fits(self, header: str) -> bool:
         named = re.search(r'#define\s+MPICH_VERSION\s+"([^"]+)"', header)

@@ -12,25 +12,30 @@ import atexit
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from resize_lib.c.blacs import Blacs
 from resize_lib.c.mpi_library import the_only_one
+from resize_lib.c.parts import Box, Part, block_part, box_of, matrix_part
 from resize_lib.processes.command import remember_command
 from resize_lib.server_link import say
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from resize_lib.declared.cartesian import Cartesian
     from resize_lib.declared.dense import Array, Matrix
     from resize_lib.declared.packed import Value
     from resize_lib.jobsession import Session
 
+    Declared: TypeAlias = Matrix | Array | Cartesian
+
+# of a Cartesian array, one value per dimension: halo, periodic, dims (see dq.h)
+Layout: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int]]
 # dq_type in dq.h
 TYPES = {1: "u1", 2: "i4", 3: "i8", 4: "f4", 5: "f8", 6: "c8", 7: "c16"}
 ENDLESS = -1
@@ -43,23 +48,6 @@ class ProgramError(Exception):
 
 class Left(Exception):
     """A resize has released this rank, and the program goes on asking for the job."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """The fields of dq_part_t."""
-
-    data: int
-    rows: int
-    cols: int
-    ld: int
-    first: int = 0
-    mb: int = 0
-    nb: int = 0
-    myrow: int = 0
-    mycol: int = 0
-    nprow: int = 1
-    npcol: int = 1
 
 
 def command_line() -> list[str]:
@@ -77,7 +65,7 @@ class Program:
         self._turns: Iterator[int] | None = None
         self._wanted = ENDLESS  # turns of the loop that comes next
         self._ended = False  # the last loop has, and no other was announced
-        self._arrays: dict[str, Matrix | Array] = {}
+        self._arrays: dict[str, Declared] = {}
         self._pointers: dict[str, int] = {}
         self._values: dict[str, tuple[Value[bytes], int]] = {}
         self._comm: MPI.Intracomm | None = None  # of the last turn
@@ -98,12 +86,13 @@ class Program:
         if self._finalizes:
             MPI.Init_thread()
         import resize_lib
+        from resize_lib.world import bare
 
         self.rs: Session = resize_lib.session()
         self._watch_finalize()
         self._errors_are(MPI.ERRORS_ARE_FATAL)
         # mpi4py has made them exceptions, which nobody would see here.
-        for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
+        for comm in (bare(), MPI.COMM_SELF):
             comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
 
     # --- declarations -------------------------------------------------------------------------
@@ -122,6 +111,18 @@ class Program:
             raise ProgramError(f"{name!r} has a width of {width}: an item has at least 1 element")
         self._declared(name, pointer, self.rs.array(name, n, (width,), dtype=_dtype(kind)))
 
+    def cartesian(
+        self, name: str, pointer: int, shape: Sequence[int], layout: Layout, kind: int
+    ) -> None:
+        """See dq.h."""
+        self._may_declare(name)
+        halo, periodic, dims = layout
+        ring = [bool(ends) for ends in periodic]
+        array = self.rs.cartesian(
+            name, shape, halo=halo, periodic=ring, dims=dims, dtype=_dtype(kind)
+        )
+        self._declared(name, pointer, array)
+
     def value(self, name: str, address: int, size: int) -> None:
         """See dq.h."""
         self._may_declare(name)
@@ -137,7 +138,7 @@ class Program:
         if self._turns is not None:
             raise ProgramError(f"{name!r} is declared inside a loop: declare it before the loop")
 
-    def _declared(self, name: str, pointer: int, array: Matrix | Array) -> None:
+    def _declared(self, name: str, pointer: int, array: Declared) -> None:
         self._arrays[name] = array
         if pointer:
             self._pointers[name] = pointer
@@ -233,31 +234,62 @@ class Program:
         return grid.rows, grid.cols, grid.row, grid.col
 
     def part(self, name: str) -> Part:
-        """This rank's part of an array."""
+        """This rank's part of a block or block-cyclic array."""
+        from resize_lib.declared.dense import Array, Matrix
+
+        array = self._with_data(name)
+        if isinstance(array, Matrix):
+            return matrix_part(array, self.grid)
+        if isinstance(array, Array):
+            return block_part(array)
+        raise ProgramError(f"{name!r} is a Cartesian array: ask dq_box for its block")
+
+    def address(self, name: str) -> int:
+        """Of this rank's part of any array."""
+        found: int = self._with_data(name).local.ctypes.data
+        return found
+
+    def box(self, name: str) -> Box:
+        """This rank's block of a Cartesian array."""
+        return box_of(self._cartesian(name))
+
+    def exchange(self, name: str) -> None:
+        """Fill the ghosts; collective."""
+        self._cartesian(name).exchange()
+
+    def gather(self, name: str, address: int) -> None:
+        """Write the whole array to `address` on rank 0; collective."""
+        from resize_lib.declared.dense import Matrix
+
+        array = self._with_data(name)
+        if isinstance(array, Matrix):
+            raise ProgramError(
+                f"{name!r} is block-cyclic: ScaLAPACK's pdgemr2d gathers it; dq_gather takes block"
+                " and Cartesian arrays"
+            )
+        whole = array.gather()
+        if whole is None:
+            return
+        if not address:
+            raise ProgramError(f"rank 0 gave NULL as the memory for all of {name!r}")
+        ctypes.memmove(address, np.ascontiguousarray(whole).ctypes.data, whole.nbytes)
+
+    def _cartesian(self, name: str) -> Cartesian:
+        from resize_lib.declared.cartesian import Cartesian
+
+        array = self._with_data(name)
+        if not isinstance(array, Cartesian):
+            raise ProgramError(f"{name!r} is no Cartesian array: declare it with dq_cartesian")
+        return array
+
+    def _with_data(self, name: str) -> Declared:
         self._job()
         array = self._array(name)
         if self._comm is None:
             raise ProgramError(f"{name!r} has no data before the first dq_next")
-        local = array.local
-        data = local.ctypes.data
-        if local.ndim == 2 and name in self._matrices():
-            return self._matrix_part(name, data)
-        first = int(array.indices[0]) if len(local) else 0  # type: ignore[union-attr]
-        return Part(data, local.shape[0], local.shape[1], local.shape[1], first)
+        return array
 
-    def _matrix_part(self, name: str, data: int) -> Part:
-        matrix, (nprow, npcol, myrow, mycol) = self._matrices()[name], self.grid
-        rows, cols = matrix.local.shape
-        assert matrix.local.flags.f_contiguous, "ScaLAPACK's order"
-        desc = matrix.desc
-        return Part(data, rows, cols, max(1, rows), 0, desc.mb, desc.nb, myrow, mycol, nprow, npcol)
-
-    def _matrices(self) -> dict[str, Matrix]:
-        from resize_lib.declared.dense import Matrix
-
-        return {name: a for name, a in self._arrays.items() if isinstance(a, Matrix)}
-
-    def _array(self, name: str) -> Matrix | Array:
+    def _array(self, name: str) -> Declared:
         if name not in self._arrays:
             known = ", ".join(map(repr, self._arrays)) or "nothing yet"
             raise ProgramError(f"no array {name!r} is declared; declared: {known}")
@@ -273,10 +305,12 @@ class Program:
 
     def descriptor(self, name: str) -> list[int]:
         """Of a block-cyclic array, for ScaLAPACK."""
-        part = self.part(name)
-        if name not in self._matrices():
+        from resize_lib.declared.dense import Matrix
+
+        matrix = self._with_data(name)
+        if not isinstance(matrix, Matrix):
             raise ProgramError(f"{name!r} is no block-cyclic array: ScaLAPACK cannot take it")
-        m, n = self._matrices()[name].desc.shape
+        part, (m, n) = matrix_part(matrix, self.grid), matrix.desc.shape
         return [1, self.blacs(), m, n, part.mb, part.nb, 0, 0, part.ld]
 
     def _job(self) -> Session:

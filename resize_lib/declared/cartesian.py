@@ -66,8 +66,9 @@ class Cartesian:
              all parts as they were
 
     `exchange` fills the ghosts. A resize moves the interior, and the ghosts beyond borders that are
-    not periodic (they are the program's boundary values); all other ghosts are 0 until the next
-    `exchange`.
+    not periodic (they are the program's boundary values). The library fills the other ghosts anew
+    after a resize if the program has ever called `exchange`, so that may stand at the begin or at
+    the end of an iteration; without any call they are 0.
     """
 
     def __init__(
@@ -185,17 +186,31 @@ class Cartesian:
     def exchange(self) -> Any:
         """Fill the ghosts from the ranks that own them, faces, edges and corners. Collective.
 
-        Returns `local`, with the ghosts filled: `u = U.exchange()` at the begin of a turn.
+        Returns `local`, with the ghosts filled: `u = U.exchange()` at the begin or the end of an
+        iteration. Before the loop it does nothing in ranks that join: their ghosts are filled when
+        they have their data.
 
         Ghosts beyond a border that is not periodic keep the values that the rank at the border
         gave them (`margin`).
         """
+        session = self._session
+        session.job.exchanged.add(self.name)
+        if session.loops.arrived:
+            self._fill_ghosts()
+        return self.local
+
+    def renew_ghosts(self) -> None:
+        """Fill the ghosts where the data have come from other ranks. Collective."""
+        known = self._exchange is not None and self._exchange[0] is self._session.grid
+        if self.name in self._session.job.exchanged and not known:
+            self._fill_ghosts()
+
+    def _fill_ghosts(self) -> None:
         grid = self._session.grid
         if self._exchange is None or self._exchange[0] is not grid:
             plan = GhostPlan(self.desc, grid.shape, grid.rank)
             self._exchange = grid, GhostExchange(plan, self.dtype, self._device)
         self._exchange[1].run(self.local, grid)
-        return self.local
 
     def gather(self, root: int = 0) -> NDArray[Any] | None:
         """The whole array, without ghosts, on rank `root`; None on the others. Collective.

@@ -17,12 +17,13 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from resize_lib import tags
+
 if TYPE_CHECKING:
     from resize_lib.declared.device import Device
     from resize_lib.descriptors import CartesianBlocks, ProcessGrid
     from resize_lib.grid import Grid
 
-TAG = 7303
 Slices: TypeAlias = tuple[slice, ...]
 
 
@@ -150,11 +151,13 @@ class GhostExchange:
     def run(self, local: Any, grid: Grid) -> None:
         """Fill the ghosts of `local`; collective over the grid."""
         comm = grid.ghost_comm
-        requests = [comm.Irecv([_raw(b), MPI.BYTE], peer, TAG) for peer, b in self._in.items()]
+        requests = [
+            comm.Irecv([_raw(b), MPI.BYTE], peer, tags.GHOSTS) for peer, b in self._in.items()
+        ]
         for peer, buffer in self._out.items():
             for box, place in _placed(self._plan.sends[peer], buffer):
                 place[...] = self._device.to_host(local[box.there])
-            requests.append(comm.Isend([_raw(buffer), MPI.BYTE], peer, TAG))
+            requests.append(comm.Isend([_raw(buffer), MPI.BYTE], peer, tags.GHOSTS))
         for box in self._own:
             local[box.here] = local[box.there]
         grid.wait(requests)

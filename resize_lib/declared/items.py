@@ -10,6 +10,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
+from resize_lib import tags
 from resize_lib.declared.base import Move, plain_dtype
 from resize_lib.declared.packed import Packed
 from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
@@ -19,7 +20,6 @@ from resize_lib.redistribution.types import CustomDataError
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
-TAG = 7304
 Owner: TypeAlias = Callable[[NDArray[Any], int], Any]
 
 
@@ -182,10 +182,10 @@ def _exchanged(
         if rank == comm.rank:
             here[...] = pieces[rank]
         elif len(here):
-            requests.append(comm.Irecv([here.view(np.uint8), MPI.BYTE], rank, TAG))
+            requests.append(comm.Irecv([here.view(np.uint8), MPI.BYTE], rank, tags.MIGRATION))
     for rank, piece in enumerate(pieces):
         if rank != comm.rank and len(piece):
             raw = np.ascontiguousarray(piece).view(np.uint8)
-            requests.append(comm.Isend([raw, MPI.BYTE], rank, TAG))
+            requests.append(comm.Isend([raw, MPI.BYTE], rank, tags.MIGRATION))
     grid.wait(requests)
     return arriving

@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 
 from resize_lib.emulation.link import Link
 from resize_lib.emulation.pacing import arrival_s
+from resize_lib.job_comm import GridComm
+from resize_lib.traffic import receiving, sending
 from resize_lib.waiting import idle_barrier, idle_bcast, wait_all, wait_until
 
 RING = 128  # messages a sender may be ahead of a receiver
@@ -144,7 +146,7 @@ def buffer_bytes(buffer: Any) -> int:
     return int(nbytes) if nbytes is not None else memoryview(buffer).nbytes
 
 
-class ShapedComm(MPI.Intracomm):
+class ShapedComm(GridComm):
     """See the module's docstring. `ranks[r]` is the job's rank of this communicator's rank r."""
 
     state: LinkState
@@ -172,27 +174,31 @@ class ShapedComm(MPI.Intracomm):
 
     # --- between two ranks --------------------------------------------------------------------
 
+    # On MPI's own: what is noted (traffic.py) is the request that the caller completes.
+
+    @sending
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> MPI.Request:
         """As MPI's, timed."""
         state = self.state
         if dest < 0 or not state.crosses(peer := self.ranks[dest]):
-            return super().Isend(buf, dest, tag)
+            return MPI.Intracomm.Isend(self, buf, dest, tag)
         nbytes = buffer_bytes(buf)
         leaves_s = state.link.send(nbytes)
         number = state.sent[self.channel, peer] % RING
         state.sent[self.channel, peer] += 1
         state.stamps[self.channel, state.rank, peer, number] = leaves_s
         # Only now: the receiver reads the stamp as soon as it has the message.
-        request = super().Isend(buf, dest, tag)
+        request = MPI.Intracomm.Isend(self, buf, dest, tag)
         if nbytes <= EAGER_BYTES:
             return request
         gone_s = state.link.out_free_s  # now: later messages will move it
         return ShapedRequest.of(request, lambda: gone_s)
 
+    @receiving
     def Irecv(self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG) -> MPI.Request:
         """As MPI's, timed; not timed from MPI.ANY_SOURCE."""
         state = self.state
-        request = super().Irecv(buf, source, tag)
+        request = MPI.Intracomm.Irecv(self, buf, source, tag)
         if source < 0 or not state.crosses(peer := self.ranks[source]):
             return request
         nbytes = buffer_bytes(buf)

@@ -11,7 +11,7 @@ from mpi4py import MPI
 from resize_lib.processes.interface import ProcessBackend, ProcessError
 from resize_lib.processes.link import own_link
 from resize_lib.processes.static import StaticBackend
-from resize_lib.world_guard import bare
+from resize_lib.world import bare
 
 if TYPE_CHECKING:
     from resize_lib.processes.spawn import Spawner

@@ -17,11 +17,10 @@ from typing import NoReturn, cast
 
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.processes.interface import ShrinkError
 from resize_lib.waiting import idle_barrier, idle_wait
 
-DONE_TAG = 7002
-GO_TAG = 7003
 SHARED_MEMORY_PREFIX = "/dev/shm/mpich_shm_"  # noqa: S108 - MPICH's choice
 
 
@@ -82,6 +81,9 @@ def split_off(comm: MPI.Intracomm, gone: set[int]) -> MPI.Intracomm | None:
 def let_go(comm: MPI.Intracomm) -> None:
     """Free a communicator that the job has left for another. Collective.
 
+    Its context id goes to one that is made later, and what is under way would be received there.
+    Nothing is: no resize begins before every message has been received (under_way.py).
+
     MPI_Comm_disconnect would be the call for it. MPICH's is MPI_Comm_free after a wait for all that
     is under way, and that never ends if the program keeps a request, or has dropped one that it
     never waited for (`comm.isend(...)` alone).
@@ -100,16 +102,16 @@ def _settle(comm: MPI.Intracomm, smaller: MPI.Intracomm | None, gone: set[int]) 
     empty = bytearray(0)
     idle_barrier(comm)
     if smaller is None:
-        idle_wait(comm.Isend(empty, first, DONE_TAG))
-        idle_wait(comm.Irecv(empty, first, GO_TAG))
+        idle_wait(comm.Isend(empty, first, tags.DEPARTURE_DONE))
+        idle_wait(comm.Irecv(empty, first, tags.DEPARTURE_GO))
         return
     if comm.rank == first:
         for leaver in gone:
-            idle_wait(comm.Irecv(empty, leaver, DONE_TAG))
+            idle_wait(comm.Irecv(empty, leaver, tags.DEPARTURE_DONE))
     idle_barrier(smaller)
     if comm.rank == first:
         for leaver in gone:
-            idle_wait(comm.Isend(empty, leaver, GO_TAG))
+            idle_wait(comm.Isend(empty, leaver, tags.DEPARTURE_GO))
 
 
 def remove_shared_memory_names() -> None:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
-from mpi4py import MPI
-
 from resize_lib.processes.departure import remove_shared_memory_names
+from resize_lib.world import bare
 
 OUTPUT_PATIENCE_S = 1.0
 
@@ -24,7 +23,7 @@ def abort_job(code: int) -> NoReturn:
     # MPICH leaves the name of its shared memory, which has this process's number if nothing has
     # launched it: a later program with that number would hang in MPI_Init.
     remove_shared_memory_names()
-    MPI.COMM_WORLD.Abort(code)
+    bare().Abort(code)
     # MPICH 5.0.2 returns from it in a process that has opened an MPI session, as every rank of a
     # resized job has: the others are being ended, and nothing may be caught or unwound here.
     os._exit(code)

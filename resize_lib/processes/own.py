@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.processes.command import check_command, program_command, start_folder
 from resize_lib.processes.departure import (
     RankExit,
@@ -38,12 +39,11 @@ from resize_lib.processes.link import LinkClosed, Message, RankLink
 from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_barrier, idle_bcast, look_for_losses, wait_until
 from resize_lib.watch import ACTION_VARIABLE, limit_s
-from resize_lib.world_guard import bare
+from resize_lib.world import bare
 
 JOINS_VARIABLE = "DQ_JOINS"
 ARRIVAL_LIMIT_S = 120.0  # without [watch]
 ARRIVAL_LIMIT_S_MAX = 3600.0  # where [watch] is to warn only
-SURVIVORS_TAG = 7400
 # From a rank that says it has touched its memory until it is told to join: its keeper tells rank 0,
 # which asks the server at its next check. So it says so that much before.
 SOON_TOUCHED_S = 2e-3
@@ -339,7 +339,7 @@ class OwnBackend:
         self._exit.alone()
         self._exit.comm = None
         self.cancel_expand()
-        return self._now(comm.Create_group(comm.Get_group().Incl(alive), SURVIVORS_TAG + number))
+        return self._now(comm.Create_group(comm.Get_group().Incl(alive), tags.SURVIVORS + number))
 
     def spawn_info(self, hosts: Sequence[str], world: int) -> dict[str, str]:
         """See spawn.Spawner. The server's keepers know the places by the world's number."""

@@ -9,7 +9,7 @@ from mpi4py import MPI
 
 from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
 from resize_lib.processes.interface import ProcessError, Reserve, ResizeUnsupportedError
-from resize_lib.world_guard import bare
+from resize_lib.world import bare
 
 
 class StaticBackend:

@@ -21,6 +21,7 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import private
+from resize_lib import tags
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.protection import generations
 from resize_lib.protection.generations import Copy
@@ -29,8 +30,6 @@ from resize_lib.protection.partners import pieces_of
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.waiting import wait_all
-
-TAG = 7304
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +173,17 @@ class Parts:
             self._paths[part] = Path(f"/proc/self/fd/{fd}")
             arriving[part] = np.memmap(self._paths[part], np.uint8, "r+")
             pieces = pieces_of(arriving[part])
-            requests += [self._comm.Irecv([piece, MPI.BYTE], owner, TAG) for piece in pieces]
+            requests += [
+                self._comm.Irecv([piece, MPI.BYTE], owner, tags.FETCHED_COPY) for piece in pieces
+            ]
         for rank, wanted in enumerate(wishes):
             for part in wanted:
                 if self._chosen.files[part][1] == self._comm.rank:
                     pieces = pieces_of(np.memmap(self._paths[part], np.uint8, "r"))
-                    requests += [self._comm.Isend([piece, MPI.BYTE], rank, TAG) for piece in pieces]
+                    requests += [
+                        self._comm.Isend([piece, MPI.BYTE], rank, tags.FETCHED_COPY)
+                        for piece in pieces
+                    ]
         wait_all(requests)
 
 

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 import numpy as np
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.protection.generations import Copy, part_path
 from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.waiting import wait_all
 
-TAG = 7303
 MESSAGE_BYTES = 64 << 20  # of a piece: the length of a message must fit into 31 bits
 
 
@@ -61,9 +61,13 @@ def fetch_for_partners(comm: MPI.Intracomm, hosts: Sequence[str], copy: Copy) ->
     arrived = {rank: np.empty(copy.parts[rank][0], np.uint8) for rank in coming}
     requests: list[MPI.Request] = []
     for rank, buffer in arrived.items():
-        requests += [comm.Irecv([piece, MPI.BYTE], rank, TAG) for piece in pieces_of(buffer)]
+        requests += [
+            comm.Irecv([piece, MPI.BYTE], rank, tags.PARTNER_COPY) for piece in pieces_of(buffer)
+        ]
     if mine is not None:
-        requests += [comm.Isend([piece, MPI.BYTE], mine, TAG) for piece in pieces_of(own)]
+        requests += [
+            comm.Isend([piece, MPI.BYTE], mine, tags.PARTNER_COPY) for piece in pieces_of(own)
+        ]
     wait_all(requests)
     for rank, buffer in arrived.items():
         path = part_path(copy.folder, rank)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
 SHARE_OF_TIME = 1 / 20  # of the run time for copies, unless the user says how often
+EXCHANGED = "\0exchanged"  # beside them: the arrays whose ghosts were filled
 VALUES = "values of rs.value"  # in rank 0's part; no name of an application has a space before it
 
 
@@ -198,6 +199,7 @@ class Protector:
                 blocks[name] = partfile.ArrayBlock(item.desc, item.owned, item.order)
         if rank == 0:
             values = {name: held.value for name, held in session.values.items()}
+            values[EXCHANGED] = sorted(session.job.exchanged)
             blocks[VALUES] = partfile.BytesBlock([MPI.pickle.dumps(values)])
         return blocks
 
@@ -271,6 +273,7 @@ class Protector:
 
     def _fill(self, loops: Position, grid: ProcessGrid, parts: Open) -> None:
         values = restore_all(self.session, grid, parts, VALUES)
+        self.session.job.exchanged |= set(values.pop(EXCHANGED, ()))
         for name, value in values.items():
             if name in self.session.values:
                 self.session.values[name].restore(value)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.descriptors import DescriptorError
 from resize_lib.doorbell import NAME_BYTES, doorbell
 from resize_lib.redistribution.blocks import RawBytes
@@ -32,7 +33,6 @@ KINDS: tuple[type[RedistributionError], ...] = (
     DeclarationMismatchError,
     RedistributionError,
 )
-TAG = 7302  # of this communicator, which has only the redistribution's messages
 # MPI's allgather has a chain of rounds, and each waits for ranks that sleep between two looks. Up
 # to so many ranks, rank 0 collects and tells all (docs/redistribution.md, "Waiting").
 BY_FIRST_MAX = 32
@@ -72,7 +72,7 @@ def _collect(
     """
     records = np.full((comm.size, record.size), NO_ERROR, dtype=np.uint8)
     records[0] = record
-    received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=TAG) for k in ranks]
+    received = [comm.Irecv([records[k], MPI.BYTE], source=k, tag=tags.AGREEMENT) for k in ranks]
     if meanwhile is not None:
         meanwhile()
     wait_all(received, ROOMY if has_room(comm) else USUAL)
@@ -86,7 +86,7 @@ def _tell(
     records: RawBytes | None = None,
 ) -> None:
     """On rank 0: answer these ranks; ``records``, if any, say how to wake them up."""
-    sent = [comm.Isend([what, MPI.BYTE], dest=k, tag=TAG) for k in ranks]
+    sent = [comm.Isend([what, MPI.BYTE], dest=k, tag=tags.AGREEMENT) for k in ranks]
     if records is not None:
         doorbell().ring(records[k, HEAD_BYTES - NAME_BYTES : HEAD_BYTES].tobytes() for k in ranks)
     wait_all(sent)
@@ -105,8 +105,8 @@ def _hear(
     ``rings``: rank 0 can ring.
     """
     answer = np.empty(size, dtype=np.uint8)
-    sent = comm.Isend([record, MPI.BYTE], dest=0, tag=TAG)
-    received = comm.Irecv([answer, MPI.BYTE], source=0, tag=TAG)
+    sent = comm.Isend([record, MPI.BYTE], dest=0, tag=tags.AGREEMENT)
+    received = comm.Irecv([answer, MPI.BYTE], source=0, tag=tags.AGREEMENT)
     if meanwhile is not None:
         meanwhile()
     if has_room(comm):

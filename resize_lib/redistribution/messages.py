@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.redistribution.blocks import (
     Array,
     Part,
@@ -30,7 +31,6 @@ from resize_lib.redistribution.blocks import (
 from resize_lib.redistribution.runs import Box, Run, items_in, share_of, stretches_in
 from resize_lib.waiting import wait_all, wait_until
 
-TAG = 7301  # any tag: nothing else is on its way on this communicator during a redistribution
 SLOTS = 2
 MESSAGE_BYTES_MAX = 1 << 28  # longer ones are cut into more panels; some MPIs count in 32 bits
 # Stretches that a process sends or receives in a panel. MPICH's queue in shared memory has 64
@@ -199,7 +199,7 @@ class MessageExchange:
         # Receives first: a message that arrives before its receive is known is copied once more.
         receives = list(self._bound(panel, 1))
         arriving = [
-            self.comm.Irecv([message.memory, MPI.BYTE], source=message.peer, tag=TAG)
+            self.comm.Irecv([message.memory, MPI.BYTE], source=message.peer, tag=tags.MOVED_DATA)
             for message in receives
         ]
         self._arriving[panel] = arriving, receives
@@ -207,7 +207,7 @@ class MessageExchange:
         for message in self._bound(panel, 0):
             copy_views(message.views)
             memory = [message.memory, MPI.BYTE]
-            requests.append(self.comm.Isend(memory, dest=message.peer, tag=TAG))
+            requests.append(self.comm.Isend(memory, dest=message.peer, tag=tags.MOVED_DATA))
 
     def _bound(self, panel: int, side: int) -> Iterator[_Bound]:
         """The messages of ``panel`` that are sent (``side`` 0) or received (1), in memory."""

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from resize_lib import tags
 from resize_lib.descriptors import Custom
 from resize_lib.redistribution.blocks import Array, RawBytes
 from resize_lib.redistribution.types import CustomDataError, MovingArray, Site
 from resize_lib.waiting import wait_all
-
-TAG = 7302
 
 
 @dataclass(slots=True)
@@ -59,10 +58,14 @@ class ReplicatedArrays:
                 if not copy.size:
                     continue
                 if place < have and place + have < len(holders):
-                    requests.append(comm.Isend([copy, MPI.BYTE], holders[place + have], TAG))
+                    requests.append(
+                        comm.Isend([copy, MPI.BYTE], holders[place + have], tags.WHOLE_DATA)
+                    )
                     sent += copy.size
                 elif have <= place < 2 * have:
-                    requests.append(comm.Irecv([copy, MPI.BYTE], holders[place - have], TAG))
+                    requests.append(
+                        comm.Irecv([copy, MPI.BYTE], holders[place - have], tags.WHOLE_DATA)
+                    )
             wait_all(requests)
             have *= 2
         return sent, 0 if place < len(old) else sum(copy.size for copy in copies)
@@ -126,11 +129,14 @@ class CustomValues:
         wait_all([comm.Ialltoall(sizes[0], sizes[1])])
         buffers = [np.empty(int(sizes[1, rank]), dtype=np.uint8) for rank in old]
         requests = [
-            comm.Irecv([buffer, MPI.BYTE], source=rank, tag=TAG)
+            comm.Irecv([buffer, MPI.BYTE], source=rank, tag=tags.WHOLE_DATA)
             for rank, buffer in zip(old, buffers, strict=True)
             if buffer.size
         ]
-        requests += [comm.Isend([piece, MPI.BYTE], dest=rank, tag=TAG) for rank, piece in outgoing]
+        requests += [
+            comm.Isend([piece, MPI.BYTE], dest=rank, tag=tags.WHOLE_DATA)
+            for rank, piece in outgoing
+        ]
         wait_all(requests)
         return [buffer.tobytes() for buffer in buffers]
 

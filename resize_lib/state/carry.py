@@ -81,7 +81,8 @@ class Carry:
     carried: str = ""
     _first: Survey | None = None
     _facts: dict[str, Facts] = field(default_factory=dict)
-    _staged: dict[Path, Any] = field(default_factory=dict)
+    _why_not: str = ""  # the program's variables could not be looked at
+    _staged: list[tuple[survey.Place, Any]] = field(default_factory=list)
     _survey: Survey | None = None  # of the resize that is under way
 
     @property
@@ -91,15 +92,18 @@ class Carry:
 
     def begin(self) -> None:
         """The program comes to its first loop."""
-        if os.environ.get(SWITCH_VARIABLE) == "0":
-            return
         joins = self.session.joining is not None
-        if not joins and not self.session.points.active:
+        if self._is_off() or not (joins or self.session.points.active):
             return
         try:
             self._first = Survey(None, Known(self.session).token).take(scopes(running()))
-        except TooMuchError as e:
-            say(f"plain variables do not travel to ranks that join: {e}")
+        except Exception as e:  # any class may raise anything
+            self._why_not = f"the program's variables cannot be compared: {_said(e)}"
+            say(self._why_not)
+
+    @staticmethod
+    def _is_off() -> bool:
+        return os.environ.get(SWITCH_VARIABLE) == "0"
 
     def functions(self) -> int:
         """How many functions of the program run now: those around the loop that begins."""
@@ -113,12 +117,12 @@ class Carry:
         comm: a plain handle of the merged communicator, the old ranks first. Empty result: the new
         ranks are ready for `apply`; else why not, the same on all ranks.
         """
-        self.carried, self._staged = "", {}
+        self.carried, self._staged = "", []
+        if self._is_off():
+            return ""
         joins = comm.rank >= old_size
         # A new rank has read the source while the job computed.
         live = idle_bcast(comm, self._live() if comm.rank == old_size else None, old_size)
-        if live is None:
-            return ""
         mine, told = None, None
         if not joins:
             mine = self._look(live)
@@ -128,20 +132,21 @@ class Carry:
         sent = idle_bcast(comm, self._send(told, differing) if comm.rank == 0 else None)
         why = told.why or sent.why
         if joins and not why:
-            why = self._decide(told, sent, live, alone=old_size == 1)
+            try:
+                why = self._why_not or self._decide(told, sent, live, alone=old_size == 1)
+            except Exception as e:  # any class may raise anything
+                why = f"the program's variables cannot be copied here: {_said(e)}"
         self._survey = None
         return agree_to_join(comm, why)
 
     def apply(self) -> None:
         """In a rank that joins, once all data have moved: give variables the job's values."""
-        for path, value in self._staged.items():
-            self._place(path).set(value)
-        self._staged, self._survey = {}, None
+        for place, value in self._staged:
+            place.set(value)
+        self._staged = []
 
-    def _live(self) -> survey.Live | None:
+    def _live(self) -> survey.Live:
         """Which variables matter from here on, by function and module."""
-        if self._first is None:
-            return None
         found = {}
         for scope in self._scopes():
             facts = self._facts_of(scope)
@@ -164,12 +169,12 @@ class Carry:
         """What this rank has now, against what it had at its first loop."""
         first = self._first
         if first is None:
-            return Told({}, {}, set(), "this rank has not looked at its variables")
+            return Told({}, {}, set(), self._why_not)
         try:
             found = Survey(first.anchors, Known(self.session).token)
             self._survey = found.take(self._scopes(), live)
-        except TooMuchError as e:
-            return Told({}, {}, set(), str(e))
+        except Exception as e:  # any class may raise anything
+            return Told({}, {}, set(), f"the program's variables cannot be compared: {_said(e)}")
         now = {p: d for p, d in found.digests.items() if first.digests.get(p) != d}
         before = {p: d for p, d in first.digests.items() if p in found.digests or _is_live(p, live)}
         return Told(before, now, {p for p in before if p not in found.digests})
@@ -203,10 +208,10 @@ class Carry:
             packed = packing.pack(
                 changed, found.anchors, Known(self.session).name, lambda path: shown(path)
             )
-        except TooMuchError as e:
-            return Sent(b"", [], differing, {}, frozenset(), str(e))
+            coincides = frozenset(path for path in packed.sizes if _coincides(changed[path].get()))
+        except Exception as e:  # any class may raise anything
+            return Sent(b"", [], differing, {}, frozenset(), _said(e))
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
-        coincides = frozenset(path for path in packed.sizes if _coincides(changed[path].get()))
         self.carried = _line(packed.sizes)
         return Sent(packed.payload, list(packed.sizes), differing, failed, coincides)
 
@@ -238,19 +243,15 @@ class Carry:
                 say(text)
             if fate is Fate.CARRY and path not in told.gone:
                 gets.add(path)
-        try:
-            values = packing.unpack(
-                sent.payload, sent.paths, first.anchors, Known(self.session).find
-            )
-            for path in gets:
-                self._check(path, values[path])
-        except Exception as e:  # any class may raise anything
-            return f"the program's variables cannot be copied here: {type(e).__name__}: {e}"
-        self._staged = {path: values[path] for path in sent.paths if path in gets}
+        values = packing.unpack(sent.payload, sent.paths, first.anchors, Known(self.session).find)
+        for path in sent.paths:
+            if path in gets:
+                place = self._place(path)
+                self._check(place, path, values[path])
+                self._staged.append((place, values[path]))
         return ""
 
-    def _check(self, path: Path, value: Any) -> None:
-        place = self._place(path)
+    def _check(self, place: survey.Place, path: Path, value: Any) -> None:
         whole = place.kind if place.step == survey.CONTENTS else None
         if whole is not None and not whole.fits(place.owner, value):
             raise iterators.CannotCopyError(
@@ -282,9 +283,7 @@ class Carry:
         comm: a plain handle of the job's communicator
         """
         leavers = set(leaving)
-        ready = np.array([int(self._first is None)])
-        wait_all([comm.Iallreduce(MPI.IN_PLACE, ready, MPI.MAX)])
-        if ready[0]:
+        if self._is_off():
             return ""
         live = idle_bcast(comm, self._live() if comm.rank == 0 else None)
         mine = self._look(live)
@@ -404,6 +403,12 @@ def _line(sizes: Mapping[Path, int]) -> str:
     named = [f"{name} ({_bytes(found[name])})" for name in largest[:NAMED_MAX]]
     more = f" and {len(largest) - NAMED_MAX} more" if len(largest) > NAMED_MAX else ""
     return f"carried {_bytes(sum(found.values()))}: {', '.join(named)}{more}"
+
+
+def _said(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    own = isinstance(error, TooMuchError | iterators.CannotCopyError)
+    return text if own else f"{type(error).__name__}: {text}"
 
 
 def _bytes(count: int) -> str:

@@ -42,12 +42,14 @@ class Known:
             return None
         if value is session:
             return ("session",)
+        if isinstance(value, MPI.Comm):  # one that waits for its ranks refuses to be asked more
+            names = (("comm", session.comm), ("world", MPI.COMM_WORLD))
+            return next(((name,) for name, comm in names if comm is value), None)
         if isinstance(value, Value):
             return ("value", value.name) if session.values.get(value.name) is value else None
         if isinstance(value, Declared):
-            return ("declared", value.name) if session.declared.get(value.name) is value else None
-        if value is session.comm:
-            return ("comm",)
+            known: Any = session.declared.get(value.name)
+            return ("declared", value.name) if known is value else None
         return ("grid",) if value is session.grid else None
 
     def find(self, name: Name) -> Any:
@@ -68,6 +70,8 @@ class Known:
                 return session.declared[of]
             case ("comm",):
                 return session.comm
+            case ("world",):
+                return MPI.COMM_WORLD
             case ("grid",):
                 return session.grid
         raise CannotCopyError(f"there is no {' '.join(map(repr, name))} in this rank")

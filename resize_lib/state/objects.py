@@ -241,10 +241,12 @@ def digest(kind: Kind, value: Any, token: Callable[[Any], bytes | None]) -> byte
     if kind in (LIST, DEQUE):
         types_inside = set(map(type, value))
         if types_inside <= digests.ATOMS or types_inside == {tuple}:
-            plain = digests.plain(value if type(value) is list else list(value))
+            plain = digests.plain(tuple(value))
             if plain is not None:
                 return plain
-    contents = kind.contents(value)
     if kind is SET:
-        contents = frozenset(contents)
-    return digests.of(contents, token)
+        return digests.of(tuple(sorted(digests.of(part, token) for part in value)))
+    if kind not in (LIST, DEQUE, DICT):
+        return digests.of(kind.contents(value))
+    # A tuple, because it is no object of its own: what is in it may be.
+    return digests.of(tuple(kind.contents(value)), token)

@@ -38,15 +38,15 @@ with resize_lib.session() as rs:
         rs.value("seed", random.SystemRandom().random())
     kept, first = x.local, rs.grid.row_comm
     view = kept[1:] if len(kept) else kept
+    split: list[MPI.Intracomm] = []
     duplicate: list[MPI.Intracomm] = [] if JOINS else [world.Dup()]
     for turn in rs.iterations(2 if CASE == "collective between loops" else TURNS):
-        if CASE == "world in the loop":
-            world.allreduce(1)  # HERE: world in the loop
-        elif CASE == "size of the world":
-            part = 4096 // world.size  # HERE: size of the world
-        elif CASE == "duplicate of the world":
+        if CASE == "duplicate of the world":
             if duplicate:
                 duplicate[0].allreduce(1)  # HERE: duplicate of the world
+        elif CASE == "kept split":
+            split = split or [rs.comm.Split(0)]
+            split[0].allreduce(1)  # HERE: kept split
         elif CASE == "kept and written":
             kept += 1  # HERE: kept and written
         elif CASE == "kept and read":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from apps import stencil3d
 from harness.c_programs import EXAMPLES, Workshop, no_fortran, no_libdq, no_scalapack
 from harness.live import Job, Live
 
@@ -40,7 +43,7 @@ def fixed(live: Live, tmp_path: Path) -> Live:
 
 def walked(cluster: Live, program: Sequence[object], sizes: Sequence[int]) -> tuple[Job, str]:
     """Start on one processor, bring the job to each size in turn; its end, and its output."""
-    job = cluster.submit("-n", 1, "--sizes", "1,2,4", "--", *program)
+    job = cluster.submit("-n", 1, "--sizes", "1,2,3,4", "--", *program)
 
     def has(points: int, view: Job) -> bool:
         return bool(view["remap_points"] > points)
@@ -65,6 +68,32 @@ def test_jacobi_in_c_gives_the_digits_of_jacobi_in_python(fixed: Live, workshop:
     plain = [sys.executable, "apps/jacobi.py", *map(str, words)]
     wanted = subprocess.run(plain, capture_output=True, text=True, timeout=200, check=True)
     assert found == wanted.stdout
+
+
+@pytest.mark.parametrize(
+    "source", ["stencil3d.c", pytest.param("stencil3d.f90", marks=needs_fortran)]
+)
+def test_blocks_with_ghosts_keep_their_digits(fixed: Live, workshop: Workshop, source: str) -> None:
+    program, words = workshop.compile(EXAMPLES / source), (40, 2500)
+    _, found = walked(fixed, [program, *words], [3, 2])
+    alone = [sys.executable, "-m", "dq_client.ranks", "-n", "1", "--", str(program)]
+    wanted = subprocess.run(
+        [*alone, *map(str, words)], capture_output=True, text=True, timeout=200, check=True
+    )
+    assert found == wanted.stdout
+    assert math.isclose(float(found.split()[1]), weighed_in_python(*words), rel_tol=1e-12)
+
+
+def weighed_in_python(n: int, steps: int) -> float:
+    """The sum that stencil3d.c prints, by the arithmetic of apps/stencil3d.py."""
+    u = np.zeros((n + 2, n + 2, n + 2))
+    u[1:-1, 1:-1, 1:-1] = stencil3d.start(*np.ogrid[:n, :n, :n])
+    u[0] = 1.0
+    for _ in range(steps):
+        u[:, :, 0], u[:, :, -1] = u[:, :, -2], u[:, :, 1]
+        u[1:-1, 1:-1, 1:-1] = stencil3d.step(u)
+    weights = np.arange(n**3) % 101 + 1
+    return float((u[1:-1, 1:-1, 1:-1].ravel() * weights).sum())
 
 
 TURNS = 400

@@ -56,9 +56,8 @@ def uneven(told: str, sizes: str = "2,3", **more: Any) -> Case:
 
 
 FAIL = {
-    "world in the loop": Case("COMM_WORLD.allreduce", also="use rs.comm"),
-    "size of the world": Case("COMM_WORLD.size", also="use rs.comm"),
-    "duplicate of the world": Case("COMM_WORLD.", also="use rs.comm"),
+    "duplicate of the world": Case("communicator from before a resize", also="in @rs.on_resize"),
+    "kept split": Case("communicator from before a resize", also="in @rs.on_resize"),
     "kept and written": Case("read-only", also="fetch x.local again"),
     "kept and read": Case("from before a resize", also="x.local"),
     "view of a kept part": Case("from before a resize", also="x.local"),
@@ -84,7 +83,7 @@ FAIL = {
 }
 GO_ON = {
     "broadcast before the loop": Case("communication (bcast) before the loop"),
-    "world before the loop": Case("COMM_WORLD.bcast before the loop"),
+    "world before the loop": Case("communication (bcast) before the loop"),
     "joining fails": Case("RuntimeError: no such file"),
     "joining leaves": Case("ended with exit code 0"),
     "joining leaves in the session": Case("its program has begun no loop"),

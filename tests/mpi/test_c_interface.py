@@ -25,11 +25,13 @@ BEGIN = """
 #include "dq.h"
 static double *a;
 static dq_part_t part;
+static dq_box_t box;
 int main(int argc, char **argv)
 {
     int wrong = 0;
     dq_t *dq = NULL;
 """
+CARTESIAN = 'dq = dq_open(0, 0); dq_cartesian(dq, "x", 0, 1, (int64_t[]){5}, 0, 0, 0, DQ_INT); '
 CASES = {
     # argument: code, and what it must say
     "early": ('dq_block(dq, "x", NULL, 5, 1, DQ_INT);', "dq_block: no session is open: call dq_op"),
@@ -62,6 +64,31 @@ CASES = {
     "scalapack": ("dq = dq_open(0, 0); dq_blacs(dq);", "is not linked with the BLACS"),
     "null": ("dq = dq_open(0, 0); dq_part(dq, NULL, &part);", "dq_part: the name is NULL"),
     "value": ('dq = dq_open(0, 0); dq_value(dq, "v", NULL, 4);', "the address of 'v' is NULL"),
+    "ndims": (
+        'dq = dq_open(0, 0); dq_cartesian(dq, "x", 0, 0, 0, 0, 0, 0, DQ_INT);',
+        "dq_cartesian: 'x' needs 1 to 16 dimensions and an extent for each: ndims is 0",
+    ),
+    "extent": (
+        'dq = dq_open(0, 0); dq_cartesian(dq, "x", 0, 1, (int64_t[]){-1}, 0, 0, 0, DQ_INT);',
+        "dq_cartesian: every trailing dimension must be at least 0",
+    ),
+    "box": (
+        'dq = dq_open(0, 0); dq_block(dq, "x", 0, 5, 1, DQ_INT); dq_next(dq);'
+        ' dq_box(dq, "x", &box);',
+        "dq_box: 'x' is no Cartesian array: declare it with dq_cartesian",
+    ),
+    "part": (
+        CARTESIAN + 'dq_next(dq); dq_part(dq, "x", &part);',
+        "dq_part: 'x' is a Cartesian array: ask dq_box",
+    ),
+    "early_box": (CARTESIAN + 'dq_exchange(dq, "x");', "'x' has no data before the first dq_next"),
+    "no_box": (CARTESIAN + 'dq_next(dq); dq_box(dq, "x", NULL);', "give the address of a dq_box_t"),
+    "no_memory": (CARTESIAN + 'dq_next(dq); dq_gather(dq, "x", NULL);', "rank 0 gave NULL"),
+    "cyclic": (
+        'dq = dq_open(0, 0); dq_block_cyclic(dq, "x", 0, 5, 5, 2, 2, 5); dq_next(dq);'
+        ' dq_gather(dq, "x", &wrong);',
+        "dq_gather: 'x' is block-cyclic: ScaLAPACK's pdgemr2d gathers it",
+    ),
     "finalized": ("MPI_Init(0, 0); MPI_Finalize(); dq_open(0, 0);", "MPI is finalized already"),
 }
 MISTAKES = (
@@ -179,6 +206,82 @@ LAYOUT = (
 def test_each_element_is_on_one_rank(workshop: Workshop, ranks: int) -> None:
     done = run(workshop.compile_text("layout", LAYOUT), ranks=ranks)
     assert (done.returncode, done.stdout) == (0, f"right on {ranks}\n"), done.stderr
+
+
+# A torus in one dimension, a border in the other, ghosts of different widths, one axis left whole.
+BLOCKS = (
+    BEGIN
+    + """
+    const int64_t shape[3] = {7, 5, 3};
+    const int halo[3] = {2, 1, 0}, periodic[3] = {1, 0, 0}, dims[3] = {0, 0, 1};
+    int64_t *x, whole[105], y_whole[9];
+    int *y, cells = 0, all = 0;
+    dq = dq_open(&argc, &argv);
+    dq_cartesian(dq, "x", &x, 3, shape, halo, periodic, dims, DQ_INT64);
+    dq_cartesian(dq, "c", NULL, 1, shape, NULL, NULL, NULL, DQ_COMPLEX);
+    dq_block(dq, "y", &y, 9, 2, DQ_INT);
+    if (x) return 2;
+    dq_loop(dq, 2);
+    while (dq_next(dq)) {
+        dq_box(dq, "x", &box);
+        if (box.data != x || box.data != dq_local(dq, "x") || box.ndims != 3) return 3;
+        if (box.dims[0] * box.dims[1] != dq_size(dq) || box.dims[2] != 1 || box.dims[3] != 1)
+            return 4;
+        if (box.coords[0] * box.dims[1] + box.coords[1] != dq_rank(dq)) return 5;
+        for (int d = 0; d < 16; d++) {
+            if (box.stored[d] != box.count[d] + 2 * box.halo[d]) return 6;
+            if (box.halo[d] != (d < 3 ? halo[d] : 0)) return 7;
+            if (box.shape[d] != (d < 3 ? shape[d] : 1)) return 8;
+        }
+        int64_t(*u)[box.stored[1]][3] = box.data; /* u[i][j][k]: local indices */
+        if (dq_step(dq) == 0)
+            for (int64_t i = 0; i < box.count[0]; i++)
+                for (int64_t j = 0; j < box.count[1]; j++)
+                    for (int64_t k = 0; k < 3; k++, cells++)
+                        u[i + 2][j + 1][k] =
+                            ((box.start[0] + i) * 5 + box.start[1] + j) * 3 + k + 1;
+        dq_exchange(dq, "x");
+        for (int64_t i = 0; i < box.stored[0]; i++)
+            for (int64_t j = 0; j < box.stored[1]; j++)
+                for (int64_t k = 0; k < 3; k++) {
+                    int64_t row = (box.start[0] + i - 2 + 7) % 7, col = box.start[1] + j - 1;
+                    int64_t wanted = col < 0 || col > 4 ? 0 : (row * 5 + col) * 3 + k + 1;
+                    if (box.count[0] && box.count[1] && u[i][j][k] != wanted) return 9;
+                }
+        dq_part(dq, "y", &part);
+        for (int64_t i = 0; i < part.rows; i++) y[2 * i] = y[2 * i + 1] = (int)(part.first + i);
+        dq_gather(dq, "x", dq_rank(dq) ? NULL : whole);
+        dq_gather(dq, "y", y_whole);
+        for (int at = 0; !dq_rank(dq) && at < 105; at++)
+            if (whole[at] != at + 1) return 10;
+        for (int at = 0; !dq_rank(dq) && at < 18; at++)
+            if (((int *)y_whole)[at] != at / 2) return 11;
+        MPI_Allreduce(&cells, &all, 1, MPI_INT, MPI_SUM, dq_comm(dq));
+    }
+    if (dq_rank(dq) == 0) printf("%d cells on %d x %d\\n", all, (int)box.dims[0], (int)box.dims[1]);
+    return dq_close(dq) || wrong;
+}
+"""
+)
+
+
+@pytest.mark.parametrize(("ranks", "grid"), [(1, "1 x 1"), (3, "3 x 1"), (4, "2 x 2")])
+def test_a_cartesian_array_has_each_cell_once_and_its_ghosts(
+    workshop: Workshop, ranks: int, grid: str
+) -> None:
+    program = workshop.compile_text("blocks", BLOCKS)
+    done = run(sys.executable, "-m", "dq_client.ranks", "-n", ranks, "--", program)
+    assert (done.returncode, done.stdout) == (0, f"105 cells on {grid}\n"), done.stderr
+
+
+def test_debian_s_header_is_found_where_debian_has_it(tmp_path: Path) -> None:
+    libraries = tmp_path / "usr/lib/x86_64-linux-gnu"
+    library = libraries / "libmpich.so.12"
+    for folder in (libraries / "mpich/include", tmp_path / "usr/include/x86_64-linux-gnu/mpich"):
+        folder.mkdir(parents=True)
+        (folder / "mpi.h").write_text('#define MPICH_VERSION "4.0.2"\n')
+        assert type(mpi_here())("MPICH", "4.0.2", library).include() == folder
+        (folder / "mpi.h").unlink()
 
 
 def test_mpi_s_errors_are_fatal_in_the_program(workshop: Workshop) -> None:

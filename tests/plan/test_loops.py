@@ -40,6 +40,9 @@ class Session:
     def turn_begins(self) -> None:
         pass
 
+    def loop_ends(self) -> None:
+        pass
+
     def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
         assert elapsed_s >= 0
         self.points.append(self.loops.position)

@@ -37,6 +37,9 @@ class Rank:
     def turn_begins(self) -> None:
         pass
 
+    def loop_ends(self) -> None:
+        pass
+
     def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
         self._turns += 1
         if last or self._turns == self._share:

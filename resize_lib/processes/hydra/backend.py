@@ -43,7 +43,7 @@ from resize_lib.processes.hydra.hosts import grouped, hydra_host_list, requested
 from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
 from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_barrier, idle_bcast
-from resize_lib.world_guard import bare
+from resize_lib.world import bare
 
 
 class HydraExit(RankExit):
