@@ -27,7 +27,7 @@ from dq_client.verify.records import Record
 
 SPARE = 64  # processors beside those in use: those of ranks that have left become idle later
 PATIENCE_S, SLOWER = 120.0, 30.0  # a resized run may take so much longer than a plain one
-SAID_EVERY_S = 2.0
+SAID_FROM_S, SAID_EVERY_S = 2.0, 20.0
 CONFIG = """\
 [scheduler]
 resize = "drawn"
@@ -169,12 +169,13 @@ class Runs:
     def _follow(self, number: int, words: str, iterations: int) -> dict[str, Any]:
         """Until the job has ended; what takes long is told of."""
         assert self._connection is not None, "the cluster is up"
-        said_s = time.monotonic()
+        next_s, pause_s = time.monotonic() + SAID_FROM_S, SAID_FROM_S
         for job in looks(self._connection, number, wait_s=1.0, pause_s=0.1):
             if job["state"] in ENDED:
                 break
-            if time.monotonic() - said_s >= SAID_EVERY_S:
-                said_s = time.monotonic()
+            if time.monotonic() >= next_s:
+                pause_s = min(pause_s * 1.5, SAID_EVERY_S)
+                next_s = time.monotonic() + pause_s
                 points = f", iteration {job['remap_points']} of {iterations}" if iterations else ""
                 self.say(f"{words}: {job['state']} on {_ranks(job['processors'])}{points}")
         found: dict[str, Any] = ask(self._connection, m.JobQuery(number))
