@@ -16,7 +16,12 @@ from dq_client.messages.base import NAME_MAX
 
 # What belongs to DQ and to MPI's process manager; nobody sets it from outside.
 RESERVED = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "MPIEXEC_", "HYDI_")
-FOR_USERS = frozenset({"DQ_CARRY", "DQ_REPORT_INTERVAL", "DQ_VERIFY_DIR", "DQ_WAIT_FOR_RANKS"})
+FOR_USERS = frozenset(  # but these
+    {
+        *("DQ_REPORT_INTERVAL", "DQ_VERIFY_DIR", "DQ_WAIT_FOR_RANKS", "DQ_POSTPONE_POINTS"),
+        *("DQ_CARRY", "DQ_CARRY_BYTES", "DQ_CARRY_MS", "DQ_SETUP_BYTES"),
+    }
+)
 # What a launcher or a batch system tells one process, or one step of a job.
 OF_LAUNCHERS = (
     *("PMI2_", "PRTE_", "MPI_LOCAL", "MPIR_CVAR_CH3_PORT", "MPICH_PORT", "MPICH_INTERFACE"),

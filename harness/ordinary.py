@@ -1,7 +1,7 @@
 """Ordinary programs under resizes: is each right, or refused with a line, or wrong without a word?
 
     python -m harness.ordinary                      # all of tests/live/ordinary, as a table
-    python -m harness.ordinary --plain PROGRAM...   # first as plain MPI programs on 1, 2 and 3 ranks
+    python -m harness.ordinary --plain PROGRAM...   # first as plain MPI programs, on 1, 2, 3 ranks
     python -m harness.ordinary --seed 3 -n 2 PROGRAM...
 
 Each program prints `sum X expected Y` (or `w X expected Y`) at its end, where Y does not depend on
@@ -46,6 +46,7 @@ SIZES = [1, 2, 3]
 JOBS_AT_ONCE = 4
 PROCESSORS = 32  # those of ranks that leave become idle a moment later
 PATIENCE_S = 90.0  # only a hang takes that long
+NO_REFUSAL = "the last iteration is done"
 MESSAGE_WIDTH = 150  # of a line of the table
 
 
@@ -96,8 +97,8 @@ class Run:
     def line(self) -> str:
         """The run as a line of the table."""
         sizes = "-".join(map(str, self.sizes))
-        more = self.messages or ([] if self.outcome is Outcome.RIGHT else [self.reason])
-        short = more[0].replace(f"{self.program.parent}/", "")[:MESSAGE_WIDTH] if more else ""
+        found = self.messages[0] if self.outcome is Outcome.REFUSED else self.reason
+        short = found.replace(f"{self.program.parent}/", "")[:MESSAGE_WIDTH]
         name = f"{self.program.parent.name}/{self.program.stem}"
         return f"{name:32} {self.outcome.value:8} {sizes:21} {short}".rstrip()
 
@@ -118,6 +119,8 @@ def is_right(output: str) -> bool:
     found = RESULT.findall(output)
     if len(found) != 1:
         return False
+    if all(number.lstrip("-").isdigit() for number in found[0]):
+        return bool(found[0][0] == found[0][1])
     got, expected = map(float, found[0])
     return abs(got - expected) <= TOLERANCE * abs(expected)
 
@@ -175,7 +178,7 @@ def _run(program: Path, job: client.Job, *, hangs: bool) -> Run:
     refusals = [
         Refusal(event["figures"]["size"], event["figures"]["next_size"], event["figures"]["why"])
         for event in story
-        if event["code"] == "resize_aborted"
+        if event["code"] == "resize_aborted" and event["figures"]["why"] != NO_REFUSAL
     ]
     output = job.output()
     reason = output.strip().rpartition("\n")[2] or "no output"

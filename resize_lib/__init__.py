@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from resize_lib.farm_round import TaskError as TaskError
     from resize_lib.jobsession import Session
@@ -105,8 +105,26 @@ def preload() -> None:
 def imported() -> None:
     """Called when a program imports this package in a process where it was preloaded."""
     from resize_lib.processes.command import remember_start_folder
+    from resize_lib.setup_calls import CALLS
 
     remember_start_folder()
+    CALLS.start()
+
+
+def _follow_world(*, named: bool = True) -> None:
+    """MPI.COMM_WORLD follows the job from now on, and calls before its loop are kept."""
+    importlib.import_module("resize_lib.world").install(named=named)
+    importlib.import_module("resize_lib.setup_calls").CALLS.start()
+
+
+def _imported_by_us() -> bool:
+    """Whether a module of this package is being imported: then the session does it."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("resize_lib."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _AfterMPI(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -137,12 +155,13 @@ class _AfterMPI(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         assert module.__spec__ is not None, "it has been imported"
         module.__spec__.loader = self._loader
         sys.modules[_MPI] = module
-        importlib.import_module("resize_lib.world").install(named=False)
+        if not _imported_by_us():
+            _follow_world(named=False)
 
 
 _MPI = "mpi4py.MPI"
 if _MPI in sys.modules:
-    importlib.import_module("resize_lib.world").install()
+    _follow_world()
 else:
     sys.meta_path.insert(0, _AfterMPI())
 
@@ -185,6 +204,7 @@ _PUBLIC = {
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    importlib.import_module(_MPI)  # the program's import of it: COMM_WORLD follows from here
     return getattr(importlib.import_module(f"resize_lib.{_PUBLIC[name]}"), name)
 
 

@@ -7,6 +7,7 @@ line to change, and its resize is given up; the job goes on as it was.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from mpi4py import MPI
 from resize_lib.descriptors import ProcessGrid
 from resize_lib.grid import Grid
 from resize_lib.mistakes import Mistake, caller
+from resize_lib.setup_calls import ADVICE, ARGUMENTS, CALLS
 from resize_lib.waiting import idle_bcast, wait_all
 
 _ANSWERED = {"rank", "size", "Get_rank", "Get_size", "Is_inter", "Is_intra", "is_inter", "is_intra"}
@@ -27,6 +29,9 @@ _IGNORED = {"Set_errhandler", "Set_name", "Set_info", "Set_attr", "Delete_attr"}
 class NoComm(MPI.Intracomm):
     """Stands for `rs.comm` and its grid's: knows its rank and its size, and refuses all else.
 
+    But for what the ranks of the job have called in their set-up (setup_calls.py): `rs.comm` and
+    `MPI.COMM_WORLD` give the results of that.
+
     Once another one has replaced it, it refuses these, too: a program that has kept one of the
     grid's is wrong (`rs.comm` is another object, job_comm.py).
     """
@@ -34,6 +39,7 @@ class NoComm(MPI.Intracomm):
     _rank: int
     _size: int
     _replaced = False
+    _repeats = False  # it stands for a communicator of all ranks whose calls are kept
 
     @classmethod
     def of(cls, rank: int, size: int) -> NoComm:
@@ -55,11 +61,12 @@ class NoComm(MPI.Intracomm):
             return lambda *_: None
         if name == "Get_parent":
             return MPI.Comm.Get_parent
+        if self._repeats and name in ARGUMENTS:
+            return functools.partial(CALLS.repeat, name, self._size)
         if name not in _ANSWERED:
             raise Mistake(
                 f"{caller(sys._getframe(1))}: communication ({name}) before the loop, where ranks"
-                " that join later run alone: read or compute this on every rank, declare it"
-                " (rs.value), or do it in @rs.on_resize"
+                f" that join later run alone: {ADVICE}"
             )
         found: int | bool = self._rank if name in ("rank", "Get_rank") else self._size
         if name.lower().startswith("is_"):
@@ -75,6 +82,7 @@ class ComingGrid(Grid):
         self.rank = rank
         self.row, self.col = self.shape.coords(rank)
         self.comm = NoComm.of(rank, rows * cols)
+        self.comm._repeats = True
         self.row_comm = NoComm.of(self.col, cols)
         self.col_comm = NoComm.of(self.row, rows)
         self.own_comm = NoComm.of(rank, rows * cols)
@@ -97,16 +105,21 @@ class ComingGrid(Grid):
         self._scratch.clear()
 
 
-def agree_to_join(comm: MPI.Intracomm, why_not: str = "") -> str:
+def agree_to_join(
+    comm: MPI.Intracomm, why_not: str = "", *, mistake: bool = False
+) -> tuple[str, bool]:
     """Whether all ranks can go on; collective.
 
-    why_not: why this one cannot. Empty result: all is well; else what the first of them said.
+    why_not: why this one cannot. Empty result: all is well; else what the first of them said, and
+    whether it is a mistake of the program (`mistake`).
     """
     plain = MPI.Intracomm(comm)
     size = plain.size
     first = np.array([plain.rank if why_not else size])
     wait_all([plain.Iallreduce(MPI.IN_PLACE, first, MPI.MIN)])
     if int(first[0]) == size:
-        return ""
-    said: str = idle_bcast(plain, f"rank {plain.rank}: {why_not}", int(first[0]))
+        return "", False
+    said: tuple[str, bool] = idle_bcast(
+        plain, (f"rank {plain.rank}: {why_not}", mistake), int(first[0])
+    )
     return said

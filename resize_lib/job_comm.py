@@ -19,6 +19,7 @@ from typing import Any
 from mpi4py import MPI
 
 from resize_lib.mistakes import Mistake, caller
+from resize_lib.setup_calls import CALLS, Recorder
 from resize_lib.traffic import Traffic, noted
 
 # Methods that return a communicator of the same ranks or some of them.
@@ -30,7 +31,9 @@ DERIVE = (
 # What a stale communicator still does: give its memory back.
 HARMLESS = {"Free", "Disconnect", "Abort", "Set_errhandler", "Get_errhandler", "handle"}
 
-_derived: weakref.WeakValueDictionary[int, MPI.Comm] = weakref.WeakValueDictionary()  # by id
+# By id: communicators have no hash.
+_followers: weakref.WeakValueDictionary[int, MPI.Intracomm] = weakref.WeakValueDictionary()
+_derived: weakref.WeakValueDictionary[int, MPI.Comm] = weakref.WeakValueDictionary()
 
 
 class Deriving:
@@ -82,6 +85,8 @@ def as_grid_comm(comm: MPI.Intracomm) -> MPI.Intracomm:
 class JobComm(Deriving, GridComm):
     """The communicator of the job, as it is now."""
 
+    plain: type[MPI.Intracomm] = MPI.Intracomm  # the class of what it follows
+
     def Free(self) -> None:  # noqa: N802 - MPI's name
         """Refused: the job needs it."""
         raise Mistake(f"{caller(sys._getframe(1))}: Free of the job's communicator: leave it to DQ")
@@ -90,13 +95,14 @@ class JobComm(Deriving, GridComm):
 
 
 @functools.cache
-def _job_class(kind: Any) -> type[MPI.Intracomm]:
+def _job_class(kind: Any, *, recording: bool) -> type[MPI.Intracomm]:
     """The class of an object that follows a communicator of this class."""
-    if kind in (MPI.Intracomm, GridComm):
-        return JobComm
-    # Emulated links add methods; what refuses (`__getattribute__`) stays as it is.
-    refuses = kind.__getattribute__ is not MPI.Intracomm.__getattribute__
-    return kind if refuses else type(f"Job{kind.__name__}", (JobComm, kind), {})
+    found: type[MPI.Intracomm] = JobComm
+    if kind.__getattribute__ is not MPI.Intracomm.__getattribute__:
+        found, recording = kind, False  # it refuses
+    elif kind not in (MPI.Intracomm, GridComm):  # emulated links add methods
+        found = type(f"Job{kind.__name__}", (JobComm, kind), {"plain": kind})
+    return type(f"Recorded{found.__name__}", (Recorder, found), {}) if recording else found
 
 
 def follow(mine: MPI.Intracomm, comm: MPI.Intracomm) -> None:
@@ -104,10 +110,22 @@ def follow(mine: MPI.Intracomm, comm: MPI.Intracomm) -> None:
 
     mine: made as a JobComm. It owns nothing: who frees `comm` does not change.
     """
-    kind: Any = type(comm)
-    mine.__class__ = _job_class(kind)
+    kind: Any = comm.plain if isinstance(comm, JobComm) else type(comm)
+    mine.__class__ = _job_class(kind, recording=CALLS.recording)
+    _followers[id(mine)] = mine
     mine.__dict__ = getattr(comm, "__dict__", {})
     take_handle(mine, comm)
+
+
+def _record() -> None:
+    """Calls on the job's communicators are kept from now on, or no longer (setup_calls.py)."""
+    for mine in list(_followers.values()):
+        kind: Any = type(mine)
+        if issubclass(kind, JobComm):
+            mine.__class__ = _job_class(kind.plain, recording=CALLS.recording)
+
+
+CALLS.on_change = _record
 
 
 def take_handle(mine: MPI.Comm, comm: MPI.Comm) -> None:

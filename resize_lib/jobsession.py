@@ -45,6 +45,7 @@ from resize_lib.resize import JobPosition
 from resize_lib.server_link import ServerLink, say
 from resize_lib.session_end import SessionEnd, mark_presence
 from resize_lib.session_options import Options
+from resize_lib.setup_calls import CALLS
 from resize_lib.solver import Solver
 from resize_lib.stale_parts import StaleParts
 from resize_lib.state.carry import Carry
@@ -84,6 +85,10 @@ class Session(Declaring, TurnMethods):
         self.spawned = self.backend.spawned  # this rank joined a running job
         self.watch = Watch(lambda: self.grid.rank)
         self.joining = Joining(self) if self.spawned else None
+        if self.joining is None:
+            CALLS.start()
+        else:
+            CALLS.joins(lambda: self.loops.meet())
         self.job: JobPosition
         if self.joining is None:
             comm = self.backend.start(self.arena.reserve)
@@ -101,7 +106,7 @@ class Session(Declaring, TurnMethods):
         self._copy = None if self.spawned else self._restart(comm)
         # Until it has its share of the data.
         target = self.job.loops if self._copy is not None else None
-        self.loops = Loops(self, self.joining.target() if self.joining else target)
+        self.loops = Loops(self, self.joining.target() if self.joining else target, CALLS)
         self.hooks, self.solver, self.farms = OnResize(self), Solver(self), Farms(self)
         self.points = RemapPoints(self, self.options.report_interval_s)
         self.carry = Carry(self)
@@ -111,6 +116,8 @@ class Session(Declaring, TurnMethods):
         self.stale = StaleParts(self._end.give_up)
         if self.joining is None and self.job.managed:
             self.watch.start()
+        if not self.spawned and not (self.backend.can_resize and self.points.active):
+            CALLS.stop()
 
     def set_options(self, options: Options) -> None:
         """The program opens the session, which a rank that joins has needed before."""
@@ -169,6 +176,11 @@ class Session(Declaring, TurnMethods):
             world.follow_job(grid.comm)
         self._grid = grid
         follow(self._comm, grid.comm)
+
+    @property
+    def arriving(self) -> bool:
+        """Whether this rank joins and has not come to the job's loop: its data are on their way."""
+        return self.spawned and not self.loops.arrived
 
     @property
     def rank(self) -> int:

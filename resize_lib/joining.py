@@ -22,12 +22,14 @@ from dq_client.errors import DQError, NoServer
 from resize_lib.before_arrival import ComingGrid, agree_to_join
 from resize_lib.emulation.node import LinkRate
 from resize_lib.grid import Grid
-from resize_lib.loops import AWAITED, Position
+from resize_lib.loops import AWAITED, LoopError, Position
+from resize_lib.mistakes import Mistake
 from resize_lib.processes import idle_bcast
 from resize_lib.processes.failure import flush
 from resize_lib.processes.link import LinkClosed, own_link
 from resize_lib.resize import JobPosition, join, retreat
 from resize_lib.server_link import ServerLink, say
+from resize_lib.setup_calls import CALLS
 from resize_lib.world import bare
 
 if TYPE_CHECKING:
@@ -80,7 +82,9 @@ class Joining:
             world = bare()
             return state.rows * state.cols - world.size + world.rank, state
         self._comm = self._session.backend.start(self._session.arena.reserve)
-        return self._comm.rank, idle_bcast(self._comm)
+        state, calls = idle_bcast(self._comm)
+        CALLS.learn(calls)
+        return self._comm.rank, state
 
     def grid(self, rank: int) -> Grid:
         """The grid until this rank is where the job is."""
@@ -94,10 +98,11 @@ class Joining:
         return AWAITED if self._comm is None else self._session.job.loops
 
     def meet(self) -> Position:
-        """At the first loop: merge with the job; where is it? Collective with it."""
+        """At the first loop, or call that needs the job: merge with it; where is it? Collective."""
         session = self._session
         self._comm = session.backend.start(session.arena.reserve)
-        session.job = idle_bcast(self._comm)
+        session.job, calls = idle_bcast(self._comm)
+        CALLS.learn(calls)
         self._grid = session.make_grid(self._comm)
         return session.job.loops
 
@@ -105,10 +110,12 @@ class Joining:
         """Take this rank's share of the data; collective with the job."""
         session, grid, coming = self._session, self._grid, self._session.grid
         assert grid is not None, "it has merged at its first loop"
+        CALLS.arrive()
         session.grid = grid
         if isinstance(coming, ComingGrid):
             coming.replaced()
         join(session)
+        CALLS.has_arrived()
 
     def check(self, why: str, error: BaseException | None) -> None:
         """The program ends, or fails; does not return if this rank has not arrived."""
@@ -120,16 +127,17 @@ class Joining:
         session, grid = self._session, self._grid
         if error is not None and not isinstance(error, SystemExit):
             traceback.print_exception(error)
+        mistake = isinstance(error, Mistake | LoopError) or error is None
         say(f"a rank that was to join does not: {why}")
         flush()
         if grid is not None:
-            agree_to_join(grid.own_comm, why)
+            agree_to_join(grid.own_comm, why, mistake=mistake)
             session.grid = grid
             retreat(session)
         link = own_link()
         if link is not None:
             with suppress(LinkClosed):
-                link.say(why=why)
+                link.say(why=why, mistake=mistake)
         # Not MPI_Abort, which would end the job; nobody in it waits for this rank yet.
         os._exit(1)
 

@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from resize_lib.setup_calls import SetupCalls
+
 # The loops that are running, outermost first: the number of each at its level, and its turn.
 Position: TypeAlias = tuple[tuple[int, int], ...]
 AWAITED: Position = ((-1, -1),)  # known once this rank has met the job (Turns.meet)
@@ -95,13 +97,21 @@ class Loop:
 
 
 class Loops:
-    """Of one process. `target`: where the job is, for a rank that has to get there."""
+    """Of one process. `target`: where the job is, for a rank that has to get there.
 
-    def __init__(self, session: Turns, target: Position | None) -> None:
+    calls: hears which loops run.
+    """
+
+    def __init__(
+        self, session: Turns, target: Position | None, calls: SetupCalls | None = None
+    ) -> None:
         self._session, self._target = session, target
+        self._calls = calls or SetupCalls()
+        self._nests: dict[tuple[int, int], bool] = {}  # level and number: has loops inside
         self._running: list[Loop] = []
         self._begun = 0  # loops of the outermost level
         self._latest = Loop(0)
+        self._iterator: Iterator[int] | None = None  # of the loop that begins
         # Since the last remap point: what this rank has begun and left, as a checksum and in words.
         self._path = 0
         self._left: deque[tuple[Loop, int | None]] = deque(maxlen=LEFT_MAX)  # and the turn around
@@ -153,6 +163,11 @@ class Loops:
         self._path = _with(self._path, latest, len(self._running))
         if latest is not around and self._begun:
             self._left.append((latest, around.turn if around else None))
+
+    def meet(self) -> None:
+        """Learn where the job is, if this rank has to get there; then collective with it."""
+        if self._target is AWAITED:
+            self._target = self._session.meet()
 
     def give_up(self) -> None:
         """This rank joins nobody: the job does without it."""
@@ -221,17 +236,19 @@ class Loops:
         items: bool,
         itself: list[weakref.ref[Iterator[int]]],
     ) -> Iterator[int]:
+        self._iterator = itself[0]()
         with self.inside(name, count, items=items) as loop:
             if loop is None:
                 return
-            around, session = self._running[:-1], self._session
-            turns = itself[0]()
-            if loop.turn and turns is not None:
-                session.skips(turns, loop.turn)
-            del turns
+            around, session, calls = self._running[:-1], self._session, self._calls
+            level, nested = len(around), True
             while loop.count is None or loop.turn < loop.count:
                 self._is_innermost(around, loop)
                 loop.begun_inside, loop.points_inside = 0, False
+                nests = self._nests.get((level, loop.number), True)
+                if nests or nested:
+                    calls.iteration_begins(level + 1, nests=nests)
+                    nested = nests
                 if self._target is None:
                     session.turn_begins()
                 begin_s = time.perf_counter()
@@ -239,6 +256,8 @@ class Loops:
                 elapsed_s = time.perf_counter() - begin_s
                 if loop.begun_inside:
                     self._note()
+                elif nested:
+                    self._nests.setdefault((level, loop.number), False)
                 self._is_innermost(around, loop)
                 if self._target is not None:
                     self.check_arrived()
@@ -262,7 +281,9 @@ class Loops:
         """The loop that begins here, while it is the innermost; None if the job has left it."""
         if not self._begun:
             self._session.first_loop()
-        loop, around = self._begin(name, count, kind, items), list(self._running)
+        iterator, self._iterator = self._iterator, None
+        loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
+        del iterator
         if loop is None:
             yield None
             return
@@ -270,6 +291,7 @@ class Loops:
         try:
             self._running.append(loop)
             self._latest = loop
+            self._calls.loop_begins(len(self._running))
             yield loop
             ended = True
         except GeneratorExit:  # by `break`
@@ -278,6 +300,7 @@ class Loops:
         finally:
             # Those around only: one inside that was left by `break` may not have heard of it yet.
             self._running[:] = around
+            self._calls.loop_ends(len(around))
             if ended and not around and self.arrived:
                 self._session.loop_ends()
 
@@ -295,7 +318,14 @@ class Loops:
         self._running[:] = [*around, loop]
         self._latest = loop
 
-    def _begin(self, name: str, count: float | None, kind: Kind, items: bool) -> Loop | None:
+    def _begin(
+        self,
+        name: str,
+        count: float | None,
+        kind: Kind,
+        items: bool,
+        iterator: Iterator[int] | None,
+    ) -> Loop | None:
         """The loop that begins here; None if the job has left it already."""
         label = name or self.next_label
         level = len(self._running)
@@ -304,12 +334,12 @@ class Loops:
         self._note()
         if level:
             number = self._running[-1].begun_inside
+            self._nests[level - 1, self._running[-1].number] = True
             self._running[-1].begun_inside += 1
         else:
             number = self._begun
             self._begun += 1
-        if self._target is AWAITED:
-            self._target = self._session.meet()
+        self.meet()
         target = self._target
         if target is None:
             return self._loop(number, 0, label, name, count, kind)
@@ -320,6 +350,8 @@ class Loops:
         # The program may have computed its own from values that are still to come.
         length = self._session.length(level, count, items=items)
         loop = self._loop(number, target[level][1], label, name, length, kind)
+        if loop.turn and iterator is not None:
+            self._session.skips(iterator, loop.turn)
         if level == len(target) - 1:
             self._running.append(loop)
             try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI
 
+from resize_lib.setup_calls import CALLS
 from resize_lib.waiting import idle_barrier
 
 if TYPE_CHECKING:
@@ -54,11 +55,15 @@ class OnResize:
         grid = self._session.grid
         first = self._called if self._grid is grid else 0
         self._grid, self._called = grid, len(self._hooks)
-        for hook in self._hooks[first : self._called]:
-            try:
-                hook(self._session.comm)
-            except Exception as e:
-                name = getattr(hook, "__qualname__", repr(hook))
-                e.add_note(f"in {name}, declared by rs.on_resize, rank {grid.rank} of {grid.size}")
-                raise
+        with CALLS.paused():  # ranks that join call them, too
+            for hook in self._hooks[first : self._called]:
+                self._call(hook, grid)
         idle_barrier(MPI.Intracomm(grid.comm))  # on a plain handle also where links are emulated
+
+    def _call(self, hook: Callable[[MPI.Intracomm], Any], grid: Grid) -> None:
+        try:
+            hook(self._session.comm)
+        except Exception as e:
+            name = getattr(hook, "__qualname__", repr(hook))
+            e.add_note(f"in {name}, declared by rs.on_resize, rank {grid.rank} of {grid.size}")
+            raise

@@ -74,6 +74,7 @@ class RemapPoints:
         self._times: dict[str, tuple[int, float]] = {}  # label -> turns and their time, since then
         self.granted = 0
         self._postponed_max = under_way.postponed_max()
+        self._refused = ""  # why the last one was
         self._postponed = 0  # remap points that the resize at hand has waited for messages
         self._later: m.RemapAnswer | None = None  # on rank 0: and this is what the server has said
         self._asked = False  # on rank 0: an answer is still to be heard
@@ -157,7 +158,8 @@ class RemapPoints:
                 return replace(told, step=Step.BEGIN if begins else Step.CONTINUE, copy=False)
             why = found.text(self._postponed_max)
         self._postponed = 0
-        refuse(session, answer, why)
+        refuse(session, answer, why, again=why == self._refused)
+        self._refused = why
         return replace(told, step=Step.GIVE_UP, copy=False)
 
     def forget_postponed(self) -> None:

@@ -35,6 +35,7 @@ from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
 from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
+from resize_lib.processes.interface import SetupError
 from resize_lib.redistribution import (
     InvalidRedistributionError,
     MovingArray,
@@ -45,6 +46,7 @@ from resize_lib.redistribution import (
 from resize_lib.redistribution.agreement import gather_records
 from resize_lib.same_values import differing_value
 from resize_lib.server_link import say
+from resize_lib.setup_calls import CALLS
 from resize_lib.waiting import watched
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ def advise(
                 return answer, Step.COMPLETE if ready else Step.CONTINUE
             backend.cancel_expand()
         except ProcessError as e:
-            aborted(session, begun, str(e))
+            aborted(session, begun, str(e), mistake=isinstance(e, SetupError))
             return answer, Step.GIVE_UP
         if last or answer.what == "continue":
             aborted(session, begun, "the server has withdrawn it")
@@ -130,7 +132,7 @@ def advise(
         waits = not alone and _take_all_cores(session, answer)
         come = waits and backend.expand_ready(CROWDED_WAIT_S)  # they sleep till told
     except ProcessError as e:
-        aborted(session, answer, str(e))
+        aborted(session, answer, str(e), mistake=isinstance(e, SetupError))
         return answer, Step.GIVE_UP
     return answer, Step.COMPLETE if come else Step.BEGIN
 
@@ -190,13 +192,17 @@ def refused_values(session: Session) -> str:
     return differing_value(session.grid.own_comm, session.values)
 
 
-def refuse(session: Session, answer: m.RemapAnswer, why: str) -> None:
-    """Give up a resize before anything has changed; called on all ranks."""
+def refuse(session: Session, answer: m.RemapAnswer, why: str, *, again: bool) -> None:
+    """Give up a resize before anything has changed; called on all ranks.
+
+    again: for the same reason as the last one, so the owner has been told.
+    """
     begun, session.job.expanding = session.job.expanding, None
     if session.rank == 0:
         with suppress(ProcessError):
             session.backend.cancel_expand()
-        say(why)
+        if not again:
+            say(why)
     aborted(session, answer if begun is None else begun, why)
 
 
@@ -214,7 +220,7 @@ def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:
                 touch=_coming_bytes(session, answer) if session.rank == 0 else (),
             )
     except ProcessError as e:
-        aborted(session, answer, str(e))
+        aborted(session, answer, str(e), mistake=isinstance(e, SetupError))
         return
     # The new ranks know nothing of losses yet: if one happens here, the job is restarted.
     with watched(None):
@@ -228,16 +234,16 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
     job.rows, job.cols = answer.rows, answer.cols
     job.places = [*job.places, *answer.places]
     previous_id, job.resize_id = job.resize_id, answer.resize_id
-    idle_bcast(comm, job)  # new ranks wait for it in Session.__init__
+    idle_bcast(comm, (job, CALLS.before(len(job.loops))))  # new ranks wait for it (joining.py)
     old.free()
     session.grid = session.make_grid(comm)
     session.watch.rebase(job.seq)
-    why_not = agree_to_join(session.grid.own_comm)
+    why_not, mistake = agree_to_join(session.grid.own_comm)
     if not why_not:
         plain = MPI.Intracomm(session.grid.own_comm)
-        why_not = session.carry.exchange(plain, job.old_rows * job.old_cols)
+        why_not, mistake = session.carry.exchange(plain, job.old_rows * job.old_cols)
     if why_not:
-        _undo_expansion(session, answer, previous_id, why_not)
+        _undo_expansion(session, answer, previous_id, why_not, mistake=mistake)
         return
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
@@ -267,13 +273,21 @@ def join(session: Session) -> None:
     job = session.job
     comm = session.grid.comm
     plain = MPI.Intracomm(session.grid.own_comm)
-    if agree_to_join(plain) or session.carry.exchange(plain, job.old_rows * job.old_cols):
+    why_not, _ = agree_to_join(plain)
+    if not why_not:
+        why_not, _ = session.carry.exchange(plain, job.old_rows * job.old_cols)
+    if why_not:
         retreat(session)
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
     except RedistributionError:
         retreat(session)
-    session.carry.apply()
+    try:
+        session.carry.apply()
+    except Exception as e:  # any class may raise anything; the job has gone on already
+        session._end.give_up(
+            f"a variable could not be given the job's value: {type(e).__name__}: {e}"
+        )
     session.watch.rebase(job.seq)
 
 
@@ -448,13 +462,15 @@ def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
         session.server().tell(m.Committed(resize_id, took_s, pids))
 
 
-def aborted(session: Session, answer: m.RemapAnswer, why: str) -> None:
-    """Tell the server that a resize does not happen."""
+def aborted(session: Session, answer: m.RemapAnswer, why: str, *, mistake: bool = False) -> None:
+    """Tell the server that a resize does not happen. mistake: of the program, at every try."""
     if session.rank == 0:
-        session.server().tell(m.Aborted(answer.resize_id, why[:4000]))
+        session.server().tell(m.Aborted(answer.resize_id, why[:4000], mistake))
 
 
-def _undo_expansion(session: Session, answer: m.RemapAnswer, previous_id: int, why: str) -> None:
+def _undo_expansion(
+    session: Session, answer: m.RemapAnswer, previous_id: int, why: str, *, mistake: bool = False
+) -> None:
     """The data could not be moved: the new ranks leave again."""
     job = session.job
     old_size = job.old_rows * job.old_cols
@@ -465,4 +481,4 @@ def _undo_expansion(session: Session, answer: m.RemapAnswer, previous_id: int, w
     job.rows, job.cols, job.resize_id = job.old_rows, job.old_cols, previous_id
     del job.places[old_size:]
     session.grid = session.make_grid(comm)
-    aborted(session, answer, why)
+    aborted(session, answer, why, mistake=mistake)

@@ -60,7 +60,9 @@ def install(module: Any = MPI, *, named: bool = True) -> None:
         return
     _bare = MPI.Intracomm(_original)
     joins = any(os.environ.get(name) for name in JOINS_VARIABLES)
-    _world = ComingWorld() if joins else JobComm(_original)
+    _world = ComingWorld() if joins else JobComm()
+    if not joins:
+        follow(_world, _original)
     module.COMM_WORLD = _world
     if joins:
         take_handle(_original, MPI.COMM_NULL)

@@ -7,26 +7,14 @@ Python, nothing is known. The answers are computed when they are asked for, and 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 
 from dq_client.check.liveness import Liveness
+from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
+from dq_client.check.statements import program_of
+from dq_client.check.view import UNKNOWN, Variable, View
 
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """How a program treats one of its names, or all attributes of one name."""
-
-    line: int = 0  # where it is bound before the loop, the last such line; else in it; 0: unknown
-    accumulates: bool = False  # its new value in the loop depends on the old one
-    used: bool = True  # beyond its own update, what is printed, and times
-    # What its bindings outside and inside the innermost loop depend on: rank, size, part, clock.
-    set_up: frozenset[str] = field(default_factory=frozenset)
-    loop: frozenset[str] = field(default_factory=frozenset)
-    rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
-
-
-UNKNOWN = Variable(accumulates=True)
+__all__ = ["Facts", "Variable", "facts_of"]
 
 
 class Facts:
@@ -37,7 +25,11 @@ class Facts:
         self._file = file
         self._tree = tree or ast.Module([], [])
         self._scopes: list[Scope] = []
+        self._program: Program | None = None
         self._live: dict[Scope, Liveness] = {}
+        self._variables: dict[tuple[int, int, str], Variable] = {}
+        self._views: dict[tuple[int, int], View] = {}
+        self._attributes: dict[str, Variable] = {}
 
     def live(self, function: int, line: int) -> frozenset[str]:
         """Names that may be read after control is at `line`, before they are bound again.
@@ -54,11 +46,32 @@ class Facts:
 
     def variable(self, function: int, line: int, name: str) -> Variable:
         """Facts about a name of that function, as seen from the loop, or the call, at `line`."""
-        return UNKNOWN
+        scope = self._scope(function, line)
+        if scope is None or not self.known:
+            return UNKNOWN
+        owner = scope.owner(name)
+        key = (owner.number, line if owner is scope else 0, name)
+        if key not in self._variables:
+            self._variables[key] = self._view(owner.number, key[1]).variable(name)
+        return self._variables[key]
 
     def attribute(self, name: str) -> Variable:
         """Facts about the attribute `name` of all objects of the file together."""
-        return UNKNOWN
+        if not self.known:
+            return UNKNOWN
+        if name not in self._attributes:
+            self._attributes[name] = self._view(0, 0).attribute(name)
+        return self._attributes[name]
+
+    def _view(self, scope: int, line: int) -> View:
+        if (scope, line) not in self._views:
+            self._views[(scope, line)] = View(self._graph(), scope, line)
+        return self._views[(scope, line)]
+
+    def _graph(self) -> Program:
+        if self._program is None:
+            self._program = program_of(self._tree, self._all_scopes())
+        return self._program
 
     def _all_scopes(self) -> list[Scope]:
         if not self._scopes:
@@ -71,7 +84,7 @@ class Facts:
         if not fitting and function == 1:  # as compilers count the module
             return self._all_scopes()[0]
         around = [s for s in fitting if s.line <= line <= _end(s)]
-        return (around or fitting or [None])[0]
+        return next(iter(around or fitting), None)
 
 
 def facts_of(source: str, file: str) -> Facts:

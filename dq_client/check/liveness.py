@@ -43,7 +43,7 @@ class Liveness:
         found = _statement_at(body, line) if isinstance(body, list) else None
         if found is None or scope.reads_all:
             return everything
-        if found in self._head and line <= _header_end(found):
+        if found in self._head and line <= header_end(found):
             live = self._head[found]
         elif hasattr(found, "body"):
             live = self._before.get(found, NONE)
@@ -60,7 +60,7 @@ class Liveness:
                 if other is not scope:
                     self._pinned |= {n for n in other.free if other.owner(n) is scope}
             return
-        called = {s: True for s in self._inner.values()}
+        called = dict.fromkeys(self._inner.values(), True)
         callees = set()
         for node in ast.walk(scope.node):
             if isinstance(node, ast.Call):
@@ -222,13 +222,15 @@ def _statement_at(body: list[ast.stmt], line: int) -> ast.stmt | None:
     """The innermost statement around a line."""
     found = None
     for statement in statements_of(body):
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+        first = min(
+            [statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))]
+        )
         if first <= line <= (statement.end_lineno or first):
             found = statement
     return found
 
 
-def _header_end(node: ast.stmt) -> int:
+def header_end(node: ast.stmt) -> int:
     """The last line of a loop's head."""
     head = node.test if isinstance(node, ast.While) else getattr(node, "iter", node)
     return head.end_lineno or node.lineno

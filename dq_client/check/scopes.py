@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+REBUILDS = {"on_resize", "setup"}
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -135,8 +136,8 @@ def _collect(
                 scope.bound.add(node.name)
             for part in (*node.decorator_list, *node.bases, *(k.value for k in node.keywords)):
                 _collect(part, scope, in_class, hidden, found)
-            for part in node.body:
-                _collect(part, scope, node.name, hidden, found)
+            for statement in node.body:
+                _collect(statement, scope, node.name, hidden, found)
             return
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             hidden = hidden | targets_of(node)
@@ -152,8 +153,15 @@ def _collect(
             scope.bound.add(name)
         case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
             scope.bound.add(name)
-    for part in ast.iter_child_nodes(node):
-        _collect(part, scope, in_class, hidden, found)
+    for inner in ast.iter_child_nodes(node):
+        _collect(inner, scope, in_class, hidden, found)
+
+
+def rebuilds(scope: Scope) -> bool:
+    """Whether each resize runs this function again: `@rs.on_resize`, `@rs.setup`."""
+    decorators = scope.node.decorator_list if isinstance(scope.node, Function) else []
+    called = [d.func if isinstance(d, ast.Call) else d for d in decorators]
+    return any(getattr(d, "attr", getattr(d, "id", "")) in REBUILDS for d in called)
 
 
 def targets_of(node: Comprehension) -> frozenset[str]:

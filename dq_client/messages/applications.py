@@ -219,7 +219,11 @@ class WorkDone(RequestBody, tag="workdone", frozen=True):
 
 @sent_by(JOB)
 class Aborted(RequestBody, tag="aborted", frozen=True):
-    """The resize did not happen; the application goes on at its old size."""
+    """The resize did not happen; the application goes on at its old size.
+
+    mistake: of the program, so that another try would end as this one has.
+    """
 
     resize_id: Id
     why: Text
+    mistake: bool = False

@@ -176,7 +176,7 @@ class Dialogue:
         elif "notes" in said:
             self.notes = str(said["notes"])
         elif "why" in said:
-            rank.why = str(said["why"])[:1000]
+            rank.why, rank.mistake = str(said["why"])[:1000], bool(said.get("mistake"))
         elif "cancel" in said:
             self.exchange.decide("cancel", int(said["cancel"]))
 

@@ -28,6 +28,7 @@ class Awaited:
     here: dict[str, int] = field(default_factory=dict)  # ranks that have come up, by node
     port: str = ""
     failed: str = ""
+    mistake: bool = False  # of the program, which ranks of another try would make, too
     told: bool = False
     touch: list[int] = field(default_factory=list)  # sizes of memory that its ranks will need
     touched: dict[str, int] = field(default_factory=dict)  # ranks that have it, by node
@@ -125,7 +126,7 @@ class Exchange:
             self._tell_rank_0(data["arrived"], known)
         elif "failed" in data:
             known = self._awaited.setdefault(data["failed"], Awaited())
-            known.failed = data["why"]
+            known.failed, known.mistake = data["why"], bool(data.get("mistake"))
             self._tell_rank_0(data["failed"], known)
         elif "touch" in data:
             self._touch(data["world"], data["touch"])
@@ -237,7 +238,7 @@ class Exchange:
         if known.rank is None or known.told or known.rank.closed:
             return
         if known.failed:
-            answer: Json = {"failed": number, "why": known.failed}
+            answer: Json = {"failed": number, "why": known.failed, "mistake": known.mistake}
         elif known.port and sum(self._ready(known).values()) >= known.size:
             answer = {"ready": number, "port": known.port}
         else:

@@ -387,7 +387,7 @@ class Keeper:
         """A rank ended before it joined: the job goes on without its world."""
         how = f": {rank.why}" if rank.why else f", ended with {process.names(code)}"
         why = f"{world.called(rank)}, which was to join{how}"
-        data = {"failed": world.start.world, "why": why}
+        data = {"failed": world.start.world, "why": why, "mistake": rank.mistake}
         self._dialogue.exchange.relay(world.start.root or self.nodes[0], data)
         self._cancel(world.start.world)
 

@@ -62,6 +62,7 @@ class Rank:
     retired: bool = False  # the job goes on without it: how it ends does not matter
     lost: bool = False  # it died, and the job may go on without it (loss.py)
     why: str = ""  # it does not join, in its own words
+    mistake: bool = False  # of the program: others would not join, either
     free: bool = False  # it has left what it waited for, after another one was lost
     code: Optional[int] = None
     closed: bool = False  # its sockets are

@@ -195,7 +195,7 @@ class Cartesian:
         """
         session = self._session
         session.job.exchanged.add(self.name)
-        if session.loops.arrived:
+        if not session.arriving:
             self._fill_ghosts()
         return self.local
 
@@ -218,6 +218,8 @@ class Cartesian:
         For output and checks: it must fit into that rank's memory, twice.
         """
         session = self._session
+        if session.arriving and root != session.rank:
+            return None
         parts = session.comm.gather((self.ranges, self._device.to_host(self.interior)), root)
         if parts is None:
             return None

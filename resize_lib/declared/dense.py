@@ -23,6 +23,7 @@ from resize_lib.descriptors import (
 )
 from resize_lib.redistribution import MovingArray
 from resize_lib.redistribution.types import Order
+from resize_lib.setup_calls import CALLS
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -157,6 +158,8 @@ class Array:
         For output and checks: it must fit into that rank's memory, twice.
         """
         session = self._session
+        if session.arriving and root != session.rank:
+            return None
         parts = session.comm.gather(self.owned, root)
         return None if parts is None else self._whole(parts)
 
@@ -165,6 +168,10 @@ class Array:
 
         What a matrix by rows is multiplied with. It must fit into the memory of each rank.
         """
+        found: NDArray[Any] = CALLS.result_of(f"allgather of {self.name!r}", self._joined)
+        return found
+
+    def _joined(self) -> NDArray[Any]:
         grid, item = self._session.grid, prod(self.desc.shape[1:]) * self.dtype.itemsize
         mine = np.ascontiguousarray(self.owned)
         counts = [len(self.desc.global_indices(grid.shape, rank)) for rank in range(grid.size)]

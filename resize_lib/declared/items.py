@@ -88,6 +88,8 @@ class Items(Packed):
                 items are still where they were.
         """
         session = self._session
+        if session.arriving:
+            return
         pieces: list[NDArray[Any]] = []
         error: Exception | None = None
         try:

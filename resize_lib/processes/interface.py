@@ -33,6 +33,10 @@ class SpawnError(ProcessError):
     """This expansion cannot be done: the same error on every rank, which go on at the old size."""
 
 
+class SetupError(SpawnError):
+    """A mistake of the program: no rank that runs its set-up can join the job."""
+
+
 class ShrinkError(ProcessError):
     """This set of leaving ranks makes no sense: the same error on every rank, nothing changed."""
 

@@ -34,7 +34,13 @@ from resize_lib.processes.departure import (
     split_off,
 )
 from resize_lib.processes.failure import abort_job, abort_on_uncaught_exception
-from resize_lib.processes.interface import ProcessError, Reserve, SpawnError, check_hosts
+from resize_lib.processes.interface import (
+    ProcessError,
+    Reserve,
+    SetupError,
+    SpawnError,
+    check_hosts,
+)
 from resize_lib.processes.link import LinkClosed, Message, RankLink
 from resize_lib.processes.sources import check_sources, remember_sources
 from resize_lib.waiting import idle_barrier, idle_bcast, look_for_losses, wait_until
@@ -61,6 +67,7 @@ class Awaited:
     same_program: bool  # as this rank runs
     port: str = ""  # known when they are ready
     failed: str = ""
+    mistake: bool = False  # of the program
 
 
 class OwnExit(RankExit):
@@ -286,7 +293,7 @@ class OwnBackend:
             )
         if awaited.failed:
             self.cancel_expand()  # of several nodes' ranks some may have come up
-            raise SpawnError(awaited.failed)
+            raise SetupError(awaited.failed) if awaited.mistake else SpawnError(awaited.failed)
         return bool(awaited.port)
 
     def _note(self, awaited: Awaited, message: Message) -> None:
@@ -296,11 +303,12 @@ class OwnBackend:
             awaited.failed = "" if awaited.port else "they have opened no port"
         elif message.get("failed") == awaited.world:
             awaited.failed = str(message.get("why") or "the new ranks cannot be started")
+            awaited.mistake = bool(message.get("mistake"))
 
     def _complete(self, comm: MPI.Intracomm, refused: str) -> MPI.Intracomm:
         """Merge with the ranks that are awaited; `refused` (rank 0's) says why there are none."""
         self._exit.alone()  # before the first rank could leave, and on every rank
-        port = ""
+        port, kind = "", SpawnError
         if comm.rank == 0 and not refused:
             try:
                 self._wait_until_ready()
@@ -311,11 +319,11 @@ class OwnBackend:
                 self._say({"go": self._awaited.world})  # they wake up while the ranks here do
                 self._awaited = None
             except SpawnError as error:
-                refused = str(error)
+                refused, kind = str(error), type(error)
                 self.cancel_expand()
-        port, refused = idle_bcast(comm, (port, refused))
+        port, refused, kind = idle_bcast(comm, (port, refused, kind))
         if refused:
-            raise SpawnError(f"the job stays at {comm.size} ranks: {refused}")
+            raise kind(f"the job stays at {comm.size} ranks: {refused}")
         between = comm.Connect(port, root=0)
         merged = between.Merge(high=False)
         between.Disconnect()

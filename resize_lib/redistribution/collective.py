@@ -6,7 +6,8 @@ arrays stay unchanged.
 
 1. Check, plan, allocate the new parts, let the application pack its own data.
 2. Find out which parts processes of one node can copy directly.
-3. Allocate exchange buffers for the rest (in step 1 where all goes by message).
+3. Allocate exchange buffers for the rest (in step 1 where all goes by message), and room for what
+   the application has packed: only now its sizes are known.
 4. Move: exchange messages, copy what stays and what is near.
 5. Let the application unpack. If a process could not read another one's memory, which is rare and
    is known only now, that goes by message after all.
@@ -17,7 +18,7 @@ Ranks that have nothing to move sleep from step 2 on until all is done (agreemen
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -81,7 +82,7 @@ def redistribute(
     if rest.over:
         return Redistribution(work.results(), direct=True)
     near = DirectCopies.open(work.distributed, work.known, work.slabs, transport)
-    exchange = work.early or _exchange(work, near.by_message(), max_extra_bytes)
+    exchange = _exchange(work, near.by_message(), max_extra_bytes, work.custom.tell_sizes())
     sent, received, copied = work.transfer(exchange, near)
     reached = _finish(work, near, rest, transport)
     exchanges = [exchange] if exchange else []
@@ -131,6 +132,7 @@ class _Work:
     replicated: ReplicatedArrays
     custom: CustomValues
     early: MessageExchange | None = None  # what step 3 would make, where that is known in step 1
+    failure: Exception | None = None  # of `transfer` on this rank
     # After the handshake.
     known: Records = field(init=False)
     slabs: SlabCopies = field(init=False)
@@ -186,11 +188,17 @@ class _Work:
     def transfer(
         self, exchange: MessageExchange | None, near: DirectCopies
     ) -> tuple[int, int, int]:
-        """Move everything; returns the bytes sent and received by message, and copied."""
+        """Move everything; returns the bytes sent and received by message, and copied.
+
+        What fails on this rank alone is kept as `failure`: the others wait for its messages.
+        """
         if exchange is not None:
             exchange.start()
         # While messages are under way.
-        self.distributed.copy_staying(self.distributed.arrays.keys() - near.slabs.positions)
+        try:
+            self.distributed.copy_staying(self.distributed.arrays.keys() - near.slabs.positions)
+        except Exception as error:  # whatever it is
+            self.failure = error
         copied = near.run()
         counts = [self.replicated.transfer(), self.custom.transfer()]
         if exchange is not None:
@@ -233,14 +241,23 @@ def _begin(
 
 
 def _exchange(
-    work: _Work, by_message: Pairs | None, max_extra_bytes: int | None
+    work: _Work,
+    by_message: Pairs | None,
+    max_extra_bytes: int | None,
+    sizes: Mapping[int, Sequence[int]] | None = None,
 ) -> MessageExchange | None:
-    """Step 3; None (on every rank) if nothing travels by message."""
-    if by_message is None or not by_message.any():
-        return None
-    exchange, error = None, None
+    """Step 3; None (on every rank) if nothing of the arrays travels by message.
+
+    ``sizes``: of what the application has packed for this rank (``CustomValues.tell_sizes``).
+    """
+    exchange, error = work.early if sizes is not None else None, None
+    travels = exchange is None and by_message is not None and bool(by_message.any())
+    if not travels and not sizes:
+        return exchange
     try:
-        exchange = work.distributed.exchange(by_message, max_extra_bytes)
+        work.custom.make_room(sizes or {})
+        if travels and by_message is not None:
+            exchange = work.distributed.exchange(by_message, max_extra_bytes)
     except Exception as raised:
         error = raised
     agree_to_go_on(work.site.comm, error)
@@ -252,9 +269,10 @@ def _finish(work: _Work, near: DirectCopies, rest: Rest, transport: Transport) -
 
     Returns whether all direct copies were made, the same on every rank.
     """
-    error: Exception | None = None
+    error = work.failure
     try:
-        work.custom.finish()
+        if error is None:
+            work.custom.finish()
     except Exception as raised:
         error = raised
     if near.failure is not None and transport == "direct" and error is None:

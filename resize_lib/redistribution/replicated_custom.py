@@ -27,9 +27,21 @@ class ReplicatedArrays:
     site: Site
     arrays: Mapping[int, MovingArray]
     results: dict[int, Array] = field(default_factory=dict)
+    raw: list[RawBytes] = field(default_factory=list)  # the bytes of each, where they travel
 
     def prepare(self) -> None:
-        """Allocate copies on a joining process."""
+        """Allocate all that is needed: copies on a joining process, lines in order elsewhere."""
+        self._allocate()
+        if len(self._holders) > len(self.site.old.ranks) and self.site.comm.rank in self._holders:
+            self.raw = [self._raw(position) for position in self.arrays]
+
+    @property
+    def _holders(self) -> list[int]:
+        """Who has the arrays, in the order in which they get them."""
+        old, new = self.site.old.ranks, self.site.new.ranks
+        return [*old, *(rank for rank in new if rank not in old)]
+
+    def _allocate(self) -> None:
         if self.site.new_rank is None:
             return
         for position, array in self.arrays.items():
@@ -44,14 +56,11 @@ class ReplicatedArrays:
 
         The holders double each round: each of them sends to one joining process.
         """
-        if not self.arrays:
+        copies, old, comm = self.raw, self.site.old.ranks, self.site.comm
+        if not copies:
             return 0, 0
-        old, new, comm = self.site.old.ranks, self.site.new.ranks, self.site.comm
-        holders = [*old, *(rank for rank in new if rank not in old)]
-        if comm.rank not in holders or len(holders) == len(old):
-            return 0, 0
+        holders = self._holders
         place, have, sent = holders.index(comm.rank), len(old), 0
-        copies = [self._raw(position) for position in self.arrays]
         while have < len(holders):
             requests: list[MPI.Request] = []
             for copy in copies:
@@ -84,7 +93,7 @@ class CustomValues:
     site: Site
     arrays: Mapping[int, MovingArray]
     packed: dict[int, list[bytes]] = field(default_factory=dict)  # a piece per new grid rank
-    arrived: dict[int, list[bytes]] = field(default_factory=dict)  # a piece per old grid rank
+    arrived: dict[int, list[RawBytes]] = field(default_factory=dict)  # a piece per old grid rank
     results: dict[int, Any] = field(default_factory=dict)
 
     def prepare(self) -> None:
@@ -107,38 +116,45 @@ class CustomValues:
                 )
             self.packed[position] = pieces
 
+    def tell_sizes(self) -> dict[int, list[int]]:
+        """How long the pieces are that come to this rank from each old grid rank, by position.
+
+        Collective: only the sender knows, so lengths travel first.
+        """
+        comm, old, found = self.site.comm, self.site.old.ranks, {}
+        for position in self.arrays:
+            sizes = np.zeros((2, comm.size), dtype=np.int64)  # outgoing, incoming
+            for rank, piece in self._outgoing(position):
+                sizes[0, rank] = len(piece)
+            wait_all([comm.Ialltoall(sizes[0], sizes[1])])
+            found[position] = sizes[1, list(old)].tolist()
+        return found
+
+    def make_room(self, sizes: Mapping[int, Sequence[int]]) -> None:
+        """Allocate room for these pieces."""
+        for position, of_ranks in sizes.items():
+            self.arrived[position] = [np.empty(size, dtype=np.uint8) for size in of_ranks]
+
     def transfer(self) -> tuple[int, int]:
         """Exchange the pieces; returns the bytes sent and received."""
-        sent = received = 0
-        for position in self.arrays:
-            mine = self.packed.get(position, [])
-            arrived = self._exchange(mine)
-            if self.site.new_rank is not None:
-                self.arrived[position] = arrived
-            sent += sum(map(len, mine))
-            received += sum(map(len, arrived))
-        return sent, received
+        comm, old, tag, sent = self.site.comm, self.site.old.ranks, tags.WHOLE_DATA, 0
+        for position, buffers in self.arrived.items():
+            requests = [
+                comm.Irecv([buffer, MPI.BYTE], source=rank, tag=tag)
+                for rank, buffer in zip(old, buffers, strict=True)
+                if buffer.size
+            ]
+            for rank, piece in self._outgoing(position):
+                requests.append(comm.Isend([piece, MPI.BYTE], dest=rank, tag=tag))
+                sent += len(piece)
+            wait_all(requests)
+        return sent, sum(buffer.size for pieces in self.arrived.values() for buffer in pieces)
 
-    def _exchange(self, pieces: Sequence[bytes]) -> list[bytes]:
-        comm, old, new = self.site.comm, self.site.old.ranks, self.site.new.ranks
-        # Only the sender knows how long a piece is, so lengths travel first.
-        sizes = np.zeros((2, comm.size), dtype=np.int64)  # outgoing, incoming
-        outgoing = [(rank, piece) for rank, piece in zip(new, pieces, strict=bool(pieces)) if piece]
-        for rank, piece in outgoing:
-            sizes[0, rank] = len(piece)
-        wait_all([comm.Ialltoall(sizes[0], sizes[1])])
-        buffers = [np.empty(int(sizes[1, rank]), dtype=np.uint8) for rank in old]
-        requests = [
-            comm.Irecv([buffer, MPI.BYTE], source=rank, tag=tags.WHOLE_DATA)
-            for rank, buffer in zip(old, buffers, strict=True)
-            if buffer.size
-        ]
-        requests += [
-            comm.Isend([piece, MPI.BYTE], dest=rank, tag=tags.WHOLE_DATA)
-            for rank, piece in outgoing
-        ]
-        wait_all(requests)
-        return [buffer.tobytes() for buffer in buffers]
+    def _outgoing(self, position: int) -> list[tuple[int, bytes]]:
+        """The pieces that are not empty, each with the rank it goes to."""
+        pieces = self.packed.get(position, [])
+        to = zip(self.site.new.ranks, pieces, strict=bool(pieces))
+        return [(rank, piece) for rank, piece in to if piece]
 
     def finish(self) -> None:
         """Let the application unpack.
@@ -147,11 +163,13 @@ class CustomValues:
             CustomDataError: unpack raised.
         """
         old, new, new_rank = self.site.old.grid, self.site.new.grid, self.site.new_rank
-        for position, pieces in self.arrived.items():
-            assert new_rank is not None
+        if new_rank is None:
+            return
+        for position, arrived in self.arrived.items():
             array = self.arrays[position]
             custom = _custom(array, new=True)
             try:
+                pieces = [piece.tobytes() for piece in arrived]
                 self.results[position] = custom.unpack(pieces, old, new_rank, new)
             except Exception as error:
                 raise CustomDataError(_failure(array, "unpack", error)) from error

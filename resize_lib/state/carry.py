@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from resize_lib.mistakes import short_path
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.known import Known
+from resize_lib.state.objects import FILE, READER
 from resize_lib.state.program import MODULE, Scope, running, scopes
 from resize_lib.state.survey import CLASSES, GENERATORS, Path, Survey, TooMuchError, shown
 from resize_lib.state.verdict import Fate, Seen
@@ -62,7 +63,7 @@ class Sent:
     """What rank 0 sends: the values of `paths` in order.
 
     differing: places that are not the same on all old ranks; failed: that cannot be copied
-    coincides: whose value may be the same by chance
+    coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
     """
 
     payload: bytes
@@ -70,6 +71,7 @@ class Sent:
     differing: frozenset[Path]
     failed: dict[Path, str]
     coincides: frozenset[Path]
+    elsewhere: dict[Path, str] = field(default_factory=dict)
     why: str = ""
 
 
@@ -83,6 +85,8 @@ class Carry:
     _facts: dict[str, Facts] = field(default_factory=dict)
     _why_not: str = ""  # the program's variables could not be looked at
     _staged: list[tuple[survey.Place, Any]] = field(default_factory=list)
+    # Iterators take their place in a list when it is filled already: their values once more.
+    _again: Callable[[], list[tuple[survey.Place, Any]]] | None = None
     _survey: Survey | None = None  # of the resize that is under way
 
     @property
@@ -111,15 +115,16 @@ class Carry:
 
     # --- expand ---------------------------------------------------------------------------------
 
-    def exchange(self, comm: MPI.Intracomm, old_size: int) -> str:
+    def exchange(self, comm: MPI.Intracomm, old_size: int) -> tuple[str, bool]:
         """Compare, send, decide and prepare; collective over old and new ranks.
 
         comm: a plain handle of the merged communicator, the old ranks first. Empty result: the new
-        ranks are ready for `apply`; else why not, the same on all ranks.
+        ranks are ready for `apply`; else why not, the same on all ranks, and whether that is a
+        mistake of the program.
         """
         self.carried, self._staged = "", []
         if self._is_off():
-            return ""
+            return "", False
         joins = comm.rank >= old_size
         # A new rank has read the source while the job computed.
         live = idle_bcast(comm, self._live() if comm.rank == old_size else None, old_size)
@@ -137,13 +142,20 @@ class Carry:
             except Exception as e:  # any class may raise anything
                 why = f"the program's variables cannot be copied here: {_said(e)}"
         self._survey = None
-        return agree_to_join(comm, why)
+        return agree_to_join(comm, why, mistake=joins)
 
     def apply(self) -> None:
         """In a rank that joins, once all data have moved: give variables the job's values."""
-        for place, value in self._staged:
+        staged, again = self._staged, self._again
+        self._staged, self._again = [], None
+        # A reader takes lines from its file, whose position is set afterwards.
+        for place, value in sorted(staged, key=lambda each: each[0].kind is not READER):
             place.set(value)
-        self._staged = []
+        if again is None:
+            return
+        for place, value in again():
+            if place.kind is not READER:
+                place.set(value)
 
     def _live(self) -> survey.Live:
         """Which variables matter from here on, by function and module."""
@@ -210,10 +222,11 @@ class Carry:
             )
             coincides = frozenset(path for path in packed.sizes if _coincides(changed[path].get()))
         except Exception as e:  # any class may raise anything
-            return Sent(b"", [], differing, {}, frozenset(), _said(e))
+            return Sent(b"", [], differing, {}, frozenset(), {}, _said(e))
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = _line(packed.sizes)
-        return Sent(packed.payload, list(packed.sizes), differing, failed, coincides)
+        paths = list(packed.sizes)
+        return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
 
     def _decide(self, told: Told, sent: Sent, live: survey.Live, *, alone: bool) -> str:
         """In a rank that joins: stage what it gets; why it cannot join, if so."""
@@ -222,7 +235,7 @@ class Carry:
         here = Survey(first.anchors, Known(self.session).token).take(self._scopes(), live)
         self._survey = here
         gets: set[Path] = set()
-        for path in dict.fromkeys((*told.before, *told.now, *here.digests)):
+        for path in dict.fromkeys((*told.before, *told.now)):
             seen = Seen(
                 told.before.get(path),
                 told.digest(path),
@@ -234,6 +247,8 @@ class Carry:
                 path in sent.coincides,
             )
             fate, why = verdict.growth(seen, self._variable(path))
+            if path in sent.elsewhere and self._variable(path).used:
+                fate, why = Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
             if path[0] == GENERATORS and fate is Fate.REFUSE and alone:
                 fate = Fate.KEEP  # a generator that nobody has seeded
             if fate is Fate.REFUSE:
@@ -243,12 +258,18 @@ class Carry:
                 say(text)
             if fate is Fate.CARRY and path not in told.gone:
                 gets.add(path)
-        values = packing.unpack(sent.payload, sent.paths, first.anchors, Known(self.session).find)
-        for path in sent.paths:
-            if path in gets:
-                place = self._place(path)
-                self._check(place, path, values[path])
-                self._staged.append((place, values[path]))
+        known = Known(self.session)
+        places = {path: self._place(path) for path in sent.paths if path in gets}
+
+        def values() -> list[tuple[survey.Place, Any]]:
+            found = packing.unpack(sent.payload, sent.paths, first.anchors, known.find)
+            return [(place, found[path]) for path, place in places.items()]
+
+        self._staged = values()
+        for path, (place, value) in zip(places, self._staged, strict=True):
+            self._check(place, path, value)
+        if any(hasattr(type(value), "__next__") for _, value in self._staged):
+            self._again = values
         return ""
 
     def _check(self, place: survey.Place, path: Path, value: Any) -> None:
@@ -298,11 +319,13 @@ class Carry:
         if os.environ.get(ACTION_VARIABLE) == "warn" and why:
             say(why)
             why = ""
-        return agree_to_join(comm, why)
+        return agree_to_join(comm, why)[0]
 
     def _lost(self, mine: Told, told: Told) -> str:
         for path in mine.now:
-            if mine.digest(path) == told.digest(path) or path[0] == GENERATORS:
+            place = self._survey.places.get(path) if self._survey is not None else None
+            own = place is not None and place.kind is FILE
+            if mine.digest(path) == told.digest(path) or path[0] == GENERATORS or own:
                 continue
             facts = self._variable(path) if self._has_source(path) else None
             why = verdict.lost(mine.before.get(path), mine.digest(path), facts)
@@ -334,6 +357,8 @@ class Carry:
         if scope is not None and self._facts_of(scope).known and steps and steps[0][0] == "v":
             facts = self._facts_of(scope)
             root = facts.variable(scope.function, scope.line, steps[0][1])
+        if any(step[0] in ("c", "d", "w") for step in steps):  # a memory of a function
+            return Variable(root.line, True, True, root.set_up, root.loop, root.rebuilt)
         names = [step[1] for step in steps if step[0] == "a"]
         if not names:
             return root

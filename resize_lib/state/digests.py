@@ -7,15 +7,17 @@ else is read structure by structure.
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import enum
 import hashlib
+import itertools
 import marshal
 import types
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,21 +96,28 @@ def _checksum(raw: NDArray[np.uint8]) -> int:
     return found
 
 
-def of(value: Any, token: Callable[[Any], bytes | None] | None = None) -> bytes:
-    """The digest of any value.
+# Returns what stands for an object that is known by another name; None: it is read. The second
+# argument is False inside of an object that only its class can read.
+Token: TypeAlias = Callable[[Any, bool], bytes | None]
 
-    token: returns what stands for an object that is known by another name; None: it is read.
+
+def of(value: Any, token: Token | None = None) -> bytes:
+    """The digest of any value.
 
     Raises:
         CannotDigestError: a part of it cannot be read.
     """
-    return short(_Reader(token or (lambda _: None)).read(value, 0))
+    return short(_Reader(token or (lambda _value, _new: None)).read(value, 0))
 
 
 class _Reader:
-    def __init__(self, token: Callable[[Any], bytes | None]) -> None:
-        self._token = token
+    def __init__(self, token: Token) -> None:
+        self._known = token
+        self._opaque = 0  # objects around that only their class can read
         self._open: dict[int, int] = {}  # objects that are being read, by id
+
+    def _token(self, value: Any) -> bytes | None:
+        return self._known(value, not self._opaque)
 
     def read(self, value: Any, depth: int) -> bytes:
         kind = type(value)
@@ -147,7 +156,11 @@ class _Reader:
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
             return b"T" + array(np.asarray(value.detach().cpu().numpy()))
-        return self._reduced(value, kind, depth)
+        self._opaque += 1
+        try:
+            return self._reduced(value, kind, depth)
+        finally:
+            self._opaque -= 1
 
     def _items(self, value: dict[Any, Any], depth: int) -> bytes:
         return self._joined(
@@ -167,6 +180,10 @@ class _Reader:
             return b"G" + parts.encode()
         function, arguments, *rest = parts
         state = rest[0] if rest else None
+        if kind is itertools.cycle:
+            arguments, state = _place_in_cycle(arguments, state)
+        if function is iter and len(arguments) == 1:
+            return b"I" + self._remaining(arguments[0], state, depth)
         items = list(rest[1]) if len(rest) > 1 and rest[1] is not None else []
         pairs = list(rest[2]) if len(rest) > 2 and rest[2] is not None else []
         head = f"R{kind.__module__}.{kind.__qualname__}.{_name(function)}".encode()
@@ -174,6 +191,23 @@ class _Reader:
         if isinstance(value, set | frozenset):
             contents = ([], state, sorted(self.read(part, depth) for part in value), [])
         return head + self._joined(self.read(part, depth) for part in contents)
+
+    def _remaining(self, items: Any, index: Any, depth: int) -> bytes:
+        """Of an iterator: what it still gives, however it came to that."""
+        known = self._token(items)
+        if known is not None or not hasattr(items, "__getitem__"):
+            return (known or self.read(items, depth)) + repr(index).encode()
+        rest = items[index or 0 :]
+        return self.read(rest if isinstance(rest, range | str | bytes) else tuple(rest), depth)
+
+
+def _place_in_cycle(arguments: Any, state: Any) -> tuple[Any, Any]:
+    """The items and which is next, where `cycle` has seen them all; else as they are."""
+    saved, complete = state
+    if not complete or not saved:
+        return arguments, state
+    left = len(list(copy.copy(arguments[0])))
+    return [saved, (len(saved) - left) % len(saved)], None
 
 
 def reduced(value: Any) -> str | tuple[Any, ...]:

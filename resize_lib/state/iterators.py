@@ -10,6 +10,7 @@ import csv
 import ctypes
 import gc
 import itertools
+import os
 from types import GeneratorType
 from typing import Any
 
@@ -17,7 +18,13 @@ from resize_lib.mistakes import Mistake, caller
 from resize_lib.state import digests
 
 CSV_READER = type(csv.reader([]))
-WRAPPERS = (enumerate, zip, map, filter)  # that a program may put around rs.iterations
+WRAPPERS = (
+    enumerate,
+    zip,
+    map,
+    filter,
+    itertools.islice,
+)  # that a program may put around rs.iterations
 DEPTH_MAX = 3
 ENUMERATE_INDEX_AT = 2 * ctypes.sizeof(ctypes.c_ssize_t)  # behind reference count and type
 
@@ -27,31 +34,34 @@ class CannotCopyError(Exception):
 
 
 def file_position(file: Any) -> Any:
-    """Name and position of a file that is read; None for one that is written or closed."""
-    if file.closed or not _reads(file):
+    """Position and size of a file that can be read; None for one that is written or closed."""
+    if file.closed or not file.readable() or not file.seekable():
         return None
     try:
-        return file.tell()
+        return file.tell(), _size(file)
     except OSError:  # lines are being read by next(): the position is hidden
         raise digests.CannotDigestError("a file that is read line by line") from None
 
 
 def set_file_position(file: Any, position: Any) -> None:
-    """Go on reading there."""
-    if position is not None:
-        file.seek(position)
+    """Go on reading there; a file that the rank has written itself stays where it is."""
+    if position is not None and position[1] == _size(file):
+        file.seek(position[0])
 
 
 def file_fits(file: Any, position: Any) -> bool:
     """Whether this rank's file can be read from there, too."""
-    return position is None or (not file.closed and _reads(file) and file.seekable())
+    if position is None:
+        return True
+    here = not file.closed and file.readable() and file.seekable()
+    return here and (file.writable() or position[1] == _size(file))
 
 
-def _reads(file: Any) -> bool:
+def _size(file: Any) -> int:
     try:
-        return bool(file.readable()) and not file.writable()
-    except ValueError:
-        return False
+        return os.fstat(file.fileno()).st_size
+    except (OSError, AttributeError):  # an archive's member, for example
+        return -1
 
 
 def advance_reader(reader: Any, line: int) -> None:
@@ -72,9 +82,11 @@ def generator_position(generator: GeneratorType[Any, Any, Any]) -> Any:
     )
 
 
-def refuse_generator(generator: Any, position: Any) -> None:
-    """A generator cannot be given a position."""
-    raise CannotCopyError(f"a generator cannot be copied ({generator.__name__}, {position})")
+def refuse_generator(generator: Any) -> None:
+    """A generator cannot be copied."""
+    raise CannotCopyError(
+        f"{generator.__name__} is a generator: use a list, a range or an iterator"
+    )
 
 
 # --- what a program has put around rs.iterations itself -----------------------------------------
@@ -85,16 +97,21 @@ def wrappers_of(turns: Any) -> list[Any]:
     found: list[Any] = []
     inner = turns
     while len(found) < DEPTH_MAX:
-        around = [
-            each
-            for each in gc.get_referrers(inner)
-            if isinstance(each, WRAPPERS) or type(each) is itertools.islice
-        ]
+        around = _wrappers(gc.get_referrers(inner))
         if len(around) != 1:
             break
         inner = around[0]
         found.append(inner)
     return found
+
+
+def _wrappers(referrers: list[Any]) -> list[Any]:
+    found = [each for each in referrers if isinstance(each, WRAPPERS)]
+    # zip and map keep their iterators in a tuple.
+    tuples = [each for each in referrers if type(each) is tuple]
+    for each in tuples:
+        found += [outer for outer in gc.get_referrers(each) if isinstance(outer, WRAPPERS)]
+    return list({id(each): each for each in found}.values())
 
 
 def index_of(counter: enumerate[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from resize_lib.state.packing import Name
 
 OWN = ("resize_lib", "mpi4py")
+# What only points to what is read elsewhere.
+WEAK = (weakref.ReferenceType, weakref.WeakSet, weakref.WeakValueDictionary)
 PART = b"a part of declared data"
 
 
@@ -80,6 +83,8 @@ class Known:
         """What stands for it in digests; None: it is the program's."""
         if isinstance(value, np.ndarray):
             return PART if self._is_part(value) else None
+        if isinstance(value, WEAK):
+            return b"weak"
         name = self.name(value)
         if name is not None:
             return repr(name).encode()

@@ -55,8 +55,18 @@ def _array_fits(mine: Any, contents: Any) -> bool:
 
 
 def _fill_plain_array(mine: Any, contents: bytes) -> None:
+    if len(mine) * mine.itemsize == len(contents):  # something may hold its memory
+        memoryview(mine).cast("B")[:] = contents
+        return
     del mine[:]
     mine.frombytes(contents)
+
+
+def _fill_buffer(mine: Any, contents: tuple[Any, int]) -> None:
+    mine.seek(0)
+    mine.truncate()
+    mine.write(contents[0])
+    mine.seek(contents[1])
 
 
 def _fill_generator(mine: Any, contents: Any) -> None:
@@ -117,7 +127,8 @@ READER = Kind("csv reader", lambda value: value.line_num, iterators.advance_read
 INSTANCE = Kind("object", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
 FUNCTION = Kind("function", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
 CLASS = Kind("class", lambda value: None, lambda mine, contents: None)  # noqa: ARG005
-RUNNING = Kind("generator", iterators.generator_position, iterators.refuse_generator)
+RUNNING = Kind("generator", iterators.refuse_generator, lambda mine, contents: None)  # noqa: ARG005
+BUFFER = Kind("file in memory", lambda value: (value.getvalue(), value.tell()), _fill_buffer)
 
 # Read part by part, so that each part can be the job's or a rank's own.
 IN_PARTS = frozenset((INSTANCE.name, FUNCTION.name, CLASS.name))
@@ -148,6 +159,8 @@ def kind_of(value: Any) -> Kind | None:
         return FUNCTION if is_program_function(value) else None
     if isinstance(value, type):
         return CLASS if is_program_class(value) and not _is_enum(value) else None
+    if isinstance(value, io.StringIO | io.BytesIO):
+        return None if value.closed else BUFFER
     if isinstance(value, io.IOBase):
         return FILE
     if callable(getattr(cls, "state_dict", None)) and callable(
@@ -173,7 +186,9 @@ def is_instance(value: Any) -> bool:
     return cls.__name__ in SIMPLE and hasattr(value, "__dict__")
 
 
-SIMPLE = frozenset(("SimpleNamespace", "Namespace"))
+SIMPLE = frozenset(
+    ("SimpleNamespace", "Namespace", "DictReader", "_local", "Queue", "LifoQueue", "PriorityQueue")
+)
 
 
 def _is_enum(cls: type) -> bool:
@@ -228,7 +243,7 @@ def remove_attribute(owner: Any, name: str) -> None:
         object.__delattr__(owner, name)
 
 
-def digest(kind: Kind, value: Any, token: Callable[[Any], bytes | None]) -> bytes:
+def digest(kind: Kind, value: Any, token: digests.Token) -> bytes:
     """Of the contents of an object of this kind.
 
     token: what stands for an object that is read by itself
@@ -238,6 +253,8 @@ def digest(kind: Kind, value: Any, token: Callable[[Any], bytes | None]) -> byte
     """
     if kind is ARRAY:
         return digests.array(value)
+    if kind is RUNNING:
+        return digests.of(iterators.generator_position(value))
     if kind in (LIST, DEQUE):
         types_inside = set(map(type, value))
         if types_inside <= digests.ATOMS or types_inside == {tuple}:

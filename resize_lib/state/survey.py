@@ -39,6 +39,7 @@ GENERATORS = "generators"  # the owner of the global random generators
 CLASSES = "class"  # of a class's data
 ITEMS_MAX = 64  # of a dict whose items are places of their own
 UNREADABLE = b"?"
+ELSEWHERE = frozenset(("socket", "_socket", "ssl", "sqlite3", "subprocess", "multiprocessing"))
 BYTES_VARIABLE, TIME_VARIABLE = "DQ_CARRY_BYTES", "DQ_CARRY_MS"
 BYTES_MAX, TIME_MS_MAX = 64 << 20, 50.0
 
@@ -106,6 +107,8 @@ class Place:
                 return self.owner.__closure__[self.step[1]].cell_contents
             case "d":
                 return self.owner.__defaults__[self.step[1]]
+            case "w":
+                return self.owner.__kwdefaults__[self.step[1]]
             case "keys":
                 return _keys(self.owner, self.kind)
         assert self.kind is not None, "contents of an object"
@@ -126,6 +129,8 @@ class Place:
                 defaults = list(self.owner.__defaults__)
                 defaults[self.step[1]] = value
                 self.owner.__defaults__ = tuple(defaults)
+            case "w":
+                self.owner.__kwdefaults__[self.step[1]] = value
             case "keys":
                 _set_keys(self.owner, self.kind, value)
             case _:
@@ -162,6 +167,7 @@ class Survey:
         self.digests: dict[Path, bytes] = {}
         self.places: dict[Path, Place] = {}
         self.unreadable: dict[Path, str] = {}  # why
+        self.elsewhere: dict[Path, str] = {}  # state outside of Python: sockets, processes
         self.scopes: dict[tuple[Any, ...], Scope] = {}
         self._seen: set[int] = set()
         self._todo: deque[Anchor] = deque()
@@ -213,19 +219,25 @@ class Survey:
         except digests.CannotDigestError as e:
             self.unreadable[path] = str(e)
             found = UNREADABLE
+            kind_name = f"{type(value).__module__}.{type(value).__name__}"
+            if type(value).__module__.partition(".")[0] in ELSEWHERE:
+                self.elsewhere[path] = f"a {kind_name}"
+            elif hasattr(type(value), "__next__"):
+                self.elsewhere[path] = f"an iterator without a position ({kind_name})"
         self.digests[path] = found
 
-    def _token(self, value: Any) -> bytes | None:
-        """What stands for an object that is read by itself, or is not the program's."""
+    def _token(self, value: Any, new: bool = True) -> bytes | None:
+        """What stands for an object that is read by itself, or is not the program's.
+
+        new: it may be made an anchor
+        """
         known = self._known(value)
         if known is not None:
             return known
         anchor = self.anchors.of(value)
         if anchor is None:
-            if not self.first:
-                return None
-            kind = objects.kind_of(value)
-            if kind is None:
+            kind = objects.kind_of(value) if self.first else None
+            if kind is None or not (new or kind in (objects.FUNCTION, objects.CLASS)):
                 return None
             if kind is objects.CLASS:
                 path: Path = (CLASSES, value.__module__, value.__qualname__)
@@ -271,6 +283,9 @@ class Survey:
         for number, default in enumerate(value.__defaults__ or ()):
             if type(default) not in digests.ATOMS:
                 self._read(path, ("d", number), default, value, kind)
+        for name, default in (value.__kwdefaults__ or {}).items():
+            if type(default) not in digests.ATOMS:
+                self._read(path, ("w", name), default, value, kind)
 
     def _read_names(self, path: Path, value: Any, kind: Kind) -> None:
         names = _keys(value, kind)

@@ -60,6 +60,12 @@ _COUNTS = (
 )
 
 
+_UNCLEAR = (
+    "may be each rank's own or the same on all of them, which one rank alone cannot tell: declare"
+    " it (rs.local_state, rs.value), or start with two ranks"
+)
+
+
 def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     """What becomes of it in a rank that joins; with the reason where that is REFUSE."""
     if facts.rebuilt:
@@ -68,11 +74,14 @@ def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
 
 
 def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
-    if seen.here == seen.now or not seen.equal or not facts.used:
-        return Fate.KEEP, ""
     sources = facts.set_up
-    if "size" in sources:
+    if not seen.equal or not facts.used:
+        return Fate.KEEP, ""
+    # That another rank has the same says nothing where the rank's number plays a part.
+    if "size" in sources and (seen.here != seen.now or "rank" in sources):
         return Fate.REFUSE, _DERIVED
+    if seen.here == seen.now:
+        return Fate.KEEP, ""
     if sources & LOCAL:
         return Fate.KEEP, ""
     return Fate.REFUSE, _DIFFERS
@@ -82,8 +91,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if not seen.equal:
         return Fate.KEEP, ""
     local = facts.loop & LOCAL
-    if local and seen.alone:
-        return Fate.KEEP, ""
+    if local and seen.alone and facts.accumulates:
+        return (Fate.REFUSE, _UNCLEAR) if facts.used else (Fate.KEEP, "")
     if local and facts.accumulates and facts.used and seen.coincides:
         return Fate.REFUSE, _COUNTS
     sources = facts.set_up

@@ -24,10 +24,6 @@ if CASE == "joining leaves" and JOINS:
 
 with resize_lib.session() as rs:
     x = rs.array("x", 4096, init=1.0)
-    if CASE == "broadcast before the loop":
-        read = rs.comm.bcast("configuration", root=0)  # HERE: broadcast before the loop
-    if CASE == "world before the loop":
-        read = world.bcast("configuration", root=0)  # HERE: world before the loop
     if CASE == "joining fails" and JOINS:
         raise RuntimeError("no such file")  # HERE: joining fails
     if CASE == "joining leaves in the session" and rs.spawned:
@@ -36,11 +32,14 @@ with resize_lib.session() as rs:
         rs.value("lock", threading.Lock())
     if CASE == "differing value":
         rs.value("seed", random.SystemRandom().random())
+    sums, sent = [0], list[MPI.Request]()
+    if CASE == "differing object":
+        rs.keep(sums=sums)
     kept, first = x.local, rs.grid.row_comm
     view = kept[1:] if len(kept) else kept
     split: list[MPI.Intracomm] = []
     duplicate: list[MPI.Intracomm] = [] if JOINS else [world.Dup()]
-    for turn in rs.iterations(2 if CASE == "collective between loops" else TURNS):
+    for turn in rs.iterations(2 if CASE == "sent between loops" else TURNS):
         if CASE == "duplicate of the world":
             if duplicate:
                 duplicate[0].allreduce(1)  # HERE: duplicate of the world
@@ -65,12 +64,19 @@ with resize_lib.session() as rs:
             rs.comm.allreduce(1)
         elif CASE == "one sleeps" and rs.rank == 1 and turn == 5:
             time.sleep(3600)  # HERE: one sleeps
+        elif CASE == "differing object":
+            sums[0] += rs.rank
+        elif CASE == "message under way":
+            while rs.comm.iprobe(tag=5):
+                rs.comm.recv(tag=5)
+            to = (rs.rank + 1) % rs.size
+            sent.append(rs.comm.isend(turn, to, tag=5))  # HERE: message under way
         elif CASE == "an exception" and rs.rank == 0 and turn == 5:
             raise ValueError("what was expected is not there")  # HERE: an exception
         x.local[:] += 1
         time.sleep(0.05)
-    if CASE == "collective between loops":
-        rs.comm.barrier()  # HERE: collective between loops
+    if CASE == "sent between loops":
+        rs.comm.reduce(1)  # HERE: sent between loops
         for _ in rs.iterations(TURNS):
             x.local[:] += 1
             time.sleep(0.05)

@@ -80,17 +80,17 @@ FAIL = {
     "one spawns": uneven("MPI_Comm_spawn", also="the scheduler resizes this job"),
     "one communicates": uneven("all ranks wait for one another", also="in rs.comm.Bcast"),
     "read by a thread": uneven("from before a resize", "1,2"),
+    "differing value": Case("'seed' is not the same on all ranks", "2,3"),
+    "differing object": Case("rs.keep 'sums' is not the same on all ranks", "2,1", order=1),
 }
 GO_ON = {
-    "broadcast before the loop": Case("communication (bcast) before the loop"),
-    "world before the loop": Case("communication (bcast) before the loop"),
     "joining fails": Case("RuntimeError: no such file"),
     "joining leaves": Case("ended with exit code 0"),
     "joining leaves in the session": Case("its program has begun no loop"),
     "joining hangs": Case(f"have not come to their loop in {LIMIT_S} s", turns=200),
     "unpicklable value": Case("cannot pickle"),
-    "differing value": Case("'seed' is not the same on all ranks", "2,3"),
-    "collective between loops": Case("communication (barrier) before the loop"),
+    "message under way": Case("with tag 5 has not been received", also="after 8 remap points"),
+    "sent between loops": Case("communication (reduce) before the loop"),
     "another size": uneven("Block1D(n=11"),
     "another order": uneven("rank 0 has 'y'", also="rank 1 has 'z'"),
     "declared by some": uneven("rank 0 declared 2 arrays, rank 1 1"),
@@ -173,7 +173,7 @@ def test_the_resize_is_given_up_and_the_job_goes_on(cluster: Live, name: str) ->
     assert told, story(cluster, case.job[0])
     for words in (case.also, line(name, case.program).removesuffix(":")):
         assert words in told[0]
-    turns = case.turns + 2 * (name == "collective between loops")
+    turns = case.turns + 2 * (name == "sent between loops")
     total = ITEMS * (1.0 + turns)
     assert f"sum {total} ranks" in cluster.dq("logs", case.job[0])
 
@@ -186,6 +186,13 @@ def test_the_job_fails_and_says_why(cluster: Live, name: str) -> None:
     assert job["exit_code"] == case.code if case.code else job["exit_code"] != 0
     for words in (case.told, case.also, line(name, case.program).removesuffix(":")):
         assert words in job["reason"], job["reason"]
+
+
+def test_no_leaver_takes_along_what_only_it_has(cluster: Live) -> None:
+    case = FAIL["differing object"]
+    ended(cluster, case)
+    told = story(cluster, case.job[0])
+    assert any(text.startswith("2 to 1 did not happen: rs.keep 'sums'") for text in told), told
 
 
 def test_no_process_is_left_of_any(cluster: Live) -> None:

@@ -88,6 +88,10 @@ def test_out_of_memory_on_one_rank_leaves_the_job_at_its_old_size() -> None:
     tell("out_of_memory", 2)
 
 
+def test_memory_that_runs_out_behind_the_first_agreement_is_agreed_on_too() -> None:
+    tell("no_room_for_what_arrives", 3)
+
+
 def test_a_lost_piece_is_noticed_by_every_rank() -> None:
     tell("a_lost_piece_is_noticed", 2)
 

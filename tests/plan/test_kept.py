@@ -129,6 +129,7 @@ class Slotted:
     """Without a dictionary, with a slot that is private and one that may be empty."""
 
     __slots__ = ("__hidden", "later", "weights")
+    later: Any
 
     def __init__(self, weights: Any, hidden: int) -> None:
         self.weights, self.__hidden = weights, hidden

@@ -32,6 +32,7 @@ declare(
     lost_in_place="{lost} of {size} ranks died: the others go on from the last copy: {next_size}",
     not_in_place="{lost} of {size} ranks died: the job cannot go on in place, {why}",
     not_malleable="a {kind} job is not resized by the scheduler",
+    cannot_grow="no rank can join: {why}; not tried again before an order (dq resize)",
     user_resize="asked for by the user: from {size} to {next_size}",
     user_regrid="asked for by the user: from {grid} to {next_grid}",
     size_held="the user holds it at {held} (dq resize --hold), it has {size}",
@@ -112,6 +113,8 @@ class Resizing(Feature):
         job = turn.state.job(event.job)
         pending = _pending(job, event.instance, event.resize_id)
         if pending is not None:
+            if event.mistake and pending.expand:
+                job.cannot_grow = event.why
             abort(turn, job, pending, event.why)
 
     @handles(ev.ResizeRequested)
@@ -134,6 +137,7 @@ class Resizing(Feature):
         if limited is not None and event.size > max(job.size, limited.ever):
             raise InfeasibleRequest(f"job {job.id} would have {event.size}: {limited.whose}")
         job.wanted, job.held = (None, target) if event.hold else (target, None)
+        job.cannot_grow = ""  # the user may know better
         turn.state.touch(job)
 
 
@@ -253,6 +257,8 @@ def _decide(turn: Turn, job: Job, seq: int) -> Answer:
     asked = job.wanted is not None or job.held is not None
     verdict = within(turn.state, job, _verdict(turn, job), asked=asked)
     verdict = placeable(turn.state, job, verdict)
+    if job.cannot_grow and verdict.target is not None and verdict.target.size > job.size:
+        verdict = Verdict(None, because("cannot_grow", why=job.cannot_grow))
     current = job.configuration
     assert current is not None
     _learn(turn, job, verdict)

@@ -292,12 +292,16 @@ class ResizeCommitted:
 
 @dataclass(frozen=True, slots=True)
 class ResizeAborted:
-    """The resize could not be carried out; the application goes on at its old size."""
+    """The resize could not be carried out; the application goes on at its old size.
+
+    mistake: of the program; see Job.cannot_grow.
+    """
 
     job: int
     instance: int
     resize_id: int
     why: str
+    mistake: bool = False
 
 
 @dataclass(frozen=True, slots=True)

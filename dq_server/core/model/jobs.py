@@ -176,6 +176,7 @@ class Job:
     opened_s: float | None = None  # when the program of this start has opened its session
     settle: int = 0  # iterations before the next voluntary expansion (hysteresis)
     aborts: int = 0  # resizes in a row that could not be carried out
+    cannot_grow: str = ""  # why no rank can join its program; until the next start, or an order
     performance: PerformanceData = field(default_factory=PerformanceData)
     stays: list[Stay] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -251,7 +252,7 @@ class Job:
         """Forget what the application has said in the last start: the next one says it anew."""
         self.answer = self.exit_code = self.opened_s = None
         self.called = self.work_done = False
-        self.gave_up = ""
+        self.gave_up = self.cannot_grow = ""
 
     def begin_again(self, reason: Reason) -> None:
         """Nothing of the last start counts for the next one, except what was measured."""

@@ -139,7 +139,8 @@ def work_done(desk: Desk, call: Call[m.WorkDone]) -> m.ReplyBody:
 def aborted(desk: Desk, call: Call[m.Aborted]) -> m.ReplyBody:
     """A resize did not happen."""
     who = call.principal
-    desk.apply(ev.ResizeAborted(who.job, who.instance, call.body.resize_id, call.body.why))
+    body = call.body
+    desk.apply(ev.ResizeAborted(who.job, who.instance, body.resize_id, body.why, body.mistake))
     return m.Done()
 
 

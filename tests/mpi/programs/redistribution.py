@@ -15,10 +15,12 @@ import time
 import traceback
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Never
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -60,6 +62,7 @@ from resize_lib.redistribution import (
     slabs,
 )
 from resize_lib.redistribution.arrays import DistributedArrays
+from resize_lib.redistribution.replicated_custom import CustomValues
 from tests.plan.layouts import global_shape, local_part
 
 WORLD = MPI.COMM_WORLD
@@ -544,6 +547,38 @@ def out_of_memory(_seed: int) -> int:
     resource.setrlimit(resource.RLIMIT_AS, limits)
     (part,) = redistribute(WORLD, [array], old, new).arrays
     assert part is None or (part == 1).all()
+    return 1
+
+
+def no_room_for_what_arrives(_seed: int) -> int:
+    """One rank fails behind the first agreement, where the others wait for its messages."""
+    rank, size = WORLD.rank, WORLD.size
+    old, new = Placement.leading(ProcessGrid(1, size)), Placement.leading(ProcessGrid(size, 1))
+    layout = BlockCyclic(30, 30, 2, 2)
+    local = np.ones(layout.local_shape(old.grid, rank))
+    pack = lambda value, _old, _rank, grid: [value] * grid.size  # noqa: E731
+    unpack = lambda pieces, _old, _rank, _new: b"".join(pieces)  # noqa: E731
+    arrays = [
+        MovingArray("A", layout, "f8", local),
+        MovingArray("own", Custom(pack, unpack, "own"), "u1", b"x" * 1000),
+    ]
+    says = f"rank {size - 1}: out of memory: injected"
+
+    def fails(*_: object, **__: object) -> Never:
+        raise MemoryError("injected")
+
+    for kind, name in (
+        (CustomValues, "make_room"),
+        (DistributedArrays, "copy_staying"),
+        (DistributedArrays, "exchange"),
+    ):
+        slabs.SHORT_BYTES = 0  # what stays is copied with the rest
+        with patch.object(kind, name, fails) if rank == size - 1 else nullcontext():
+            call = lambda: redistribute(WORLD, arrays, old, new, transport="messages")  # noqa: E731
+            same_everywhere(call, OutOfMemoryError, says)
+    found = redistribute(WORLD, arrays, old, new, transport="messages").arrays
+    assert (found[0] == 1).all()
+    assert found[1] == b"x" * 1000 * size
     return 1
 
 

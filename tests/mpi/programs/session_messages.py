@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from mpi4py import MPI
@@ -26,6 +26,7 @@ from resize_lib import resize
 from tests.mpi.programs.session_script import Script, ScriptedLink, random_moves, scripted
 
 if TYPE_CHECKING:
+    from resize_lib.grid import Grid
     from resize_lib.jobsession import Session
 
 TAG = 5
@@ -149,7 +150,7 @@ class Posts:
 
     def __init__(self) -> None:
         self._post, self._size = Post(), 0
-        self._posts, self._grid = (Post(), Post()), None
+        self._posts, self._grid = (Post(), Post()), cast("Grid | None", None)
 
     def of(self, rs: Session) -> list[tuple[MPI.Intracomm, Post]]:
         """Each communicator with what was sent on it; others begin anew with a resize."""

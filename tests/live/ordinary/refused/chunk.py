@@ -1,4 +1,5 @@
 """The length of a rank's part is computed once, before the loop."""
+
 import resize_lib
 
 N = 60

@@ -1,10 +1,11 @@
 """As chunk, in an object that a function makes."""
+
 import resize_lib
 
 
 class Part:
     def __init__(self, rank, size, n):
-        self.start = n * rank // size
+        self.start = n * rank // size  # refused
         self.stop = n * (rank + 1) // size  # refused
 
 

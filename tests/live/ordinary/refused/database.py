@@ -1,4 +1,5 @@
 """A database in memory that the iterations fill."""
+
 import sqlite3
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A duplicate of the communicator, made before the loop for a library of one's own."""
+
 import resize_lib
 
 rs = resize_lib.session()

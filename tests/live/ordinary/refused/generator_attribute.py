@@ -1,4 +1,5 @@
 """A generator expression in an object, advanced by a method."""
+
 import resize_lib
 
 

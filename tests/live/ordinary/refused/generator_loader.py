@@ -1,4 +1,5 @@
 """A data loader that is a generator."""
+
 import resize_lib
 
 

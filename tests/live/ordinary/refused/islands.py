@@ -1,4 +1,5 @@
 """Messages that are sent in one iteration and found by iprobe in later ones."""
+
 import time
 
 import resize_lib

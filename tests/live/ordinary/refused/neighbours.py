@@ -1,4 +1,5 @@
 """The ranks to the left and to the right, computed before the loop."""
+
 import resize_lib
 
 rs = resize_lib.session()

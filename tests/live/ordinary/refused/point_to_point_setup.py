@@ -1,4 +1,5 @@
 """The set-up is passed along from rank to rank before the loop."""
+
 import resize_lib
 
 rs = resize_lib.session()

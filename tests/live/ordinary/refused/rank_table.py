@@ -1,4 +1,5 @@
 """A table of which rank has which item, made before the loop."""
+
 import resize_lib
 
 rs = resize_lib.session()

@@ -1,4 +1,5 @@
 """The learning rate of an optimizer is scaled by the number of ranks at the start."""
+
 import resize_lib
 
 

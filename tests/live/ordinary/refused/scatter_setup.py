@@ -1,4 +1,5 @@
 """Rank 0 scatters the data before the loop."""
+
 import resize_lib
 
 rs = resize_lib.session()

@@ -1,4 +1,5 @@
 """A function made before the loop remembers the size."""
+
 import resize_lib
 
 

@@ -1,4 +1,5 @@
 """A pair of sockets in which a number waits from one iteration to the next."""
+
 import socket
 
 import resize_lib

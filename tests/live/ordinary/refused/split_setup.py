@@ -1,4 +1,5 @@
 """A communicator is split off before the loop."""
+
 import resize_lib
 
 rs = resize_lib.session()

@@ -1,4 +1,5 @@
 """A program beside this one that counts, asked in each iteration."""
+
 import subprocess
 import sys
 

@@ -1,4 +1,5 @@
 """A thread that works beside the iterations and counts what it has done."""
+
 import queue
 import threading
 

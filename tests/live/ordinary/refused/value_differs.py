@@ -1,8 +1,9 @@
 """A value of the session's to which each rank adds something else."""
+
 import resize_lib
 
 rs = resize_lib.session()
-v = rs.value("v", 0)
+v = rs.value("v", 0)  # refused
 for step in rs.iterations(40):
     v.value += step * len(range(rs.rank, 6, rs.size))  # refused
 total = rs.comm.allreduce(v.value)

@@ -1,4 +1,5 @@
 """Adam as people write it: moments in dictionaries that the first step fills, t counted up."""
+
 import time
 
 import numpy as np

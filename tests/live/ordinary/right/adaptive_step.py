@@ -1,4 +1,5 @@
 """Adaptive time steps until a final time: dt, the time and the rejected steps survive."""
+
 from mpi4py import MPI
 
 import resize_lib

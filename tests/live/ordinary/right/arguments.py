@@ -1,4 +1,5 @@
 """Options read with argparse; one of them is changed on the way."""
+
 import argparse
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A table of 20 MB that every rank builds and nobody changes."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A binary file, read record by record, with seek and tell."""
+
 import struct
 import tempfile
 

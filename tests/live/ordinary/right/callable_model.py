@@ -1,4 +1,5 @@
 """A model that is called, as every network is."""
+
 import time
 
 import numpy as np

@@ -1,4 +1,5 @@
 """A counter that belongs to a class, numbering its instances."""
+
 import resize_lib
 
 

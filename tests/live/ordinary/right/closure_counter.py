@@ -1,4 +1,5 @@
 """Closures with nonlocal counters, two of them over the same cell."""
+
 import resize_lib
 
 

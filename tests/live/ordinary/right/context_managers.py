@@ -1,4 +1,5 @@
 """The loop inside of with statements: an ExitStack, a context manager of the program's."""
+
 import contextlib
 
 import resize_lib

@@ -1,4 +1,5 @@
 """Jacobi's method until it has converged: a loop without a number of iterations."""
+
 import numpy as np
 from mpi4py import MPI
 

@@ -1,4 +1,5 @@
 """itertools: count, cycle, islice, chain, repeat, advanced in the loop."""
+
 import itertools
 import time
 

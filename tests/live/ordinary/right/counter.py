@@ -1,4 +1,5 @@
 """A number that each iteration adds to."""
+
 import time
 
 import resize_lib

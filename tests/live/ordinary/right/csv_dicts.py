@@ -1,4 +1,5 @@
 """A csv.DictReader over lines in memory."""
+
 import csv
 import io
 

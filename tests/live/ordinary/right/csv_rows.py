@@ -1,4 +1,5 @@
 """A csv.reader over an open file, one row in each iteration."""
+
 import csv
 import time
 from pathlib import Path

@@ -1,4 +1,5 @@
 """Dataclasses, one of them frozen and replaced, one with a default factory."""
+
 from dataclasses import dataclass, field, replace
 
 import resize_lib

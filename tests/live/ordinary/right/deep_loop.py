@@ -1,4 +1,5 @@
 """The loop in a method called by a method of another class, with locals on every level."""
+
 import resize_lib
 
 

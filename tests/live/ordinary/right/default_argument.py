@@ -1,4 +1,5 @@
 """A mutable default argument as a memory between calls."""
+
 import resize_lib
 
 

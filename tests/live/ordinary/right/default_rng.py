@@ -1,4 +1,5 @@
 """numpy.random.default_rng, in an object."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A state dictionary of numpy arrays of several dtypes, and a structured array."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """Early stopping: patience, the best loss and a copy of the weights it was found with."""
+
 import copy
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A state machine with an Enum, an IntFlag and a dictionary of how long each state was."""
+
 import enum
 import time
 

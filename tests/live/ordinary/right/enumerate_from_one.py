@@ -1,4 +1,5 @@
 """enumerate with a start around a loop over a sequence of parameters."""
+
 import resize_lib
 
 rs = resize_lib.session()

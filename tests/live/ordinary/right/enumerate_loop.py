@@ -1,4 +1,5 @@
 """enumerate around the iterations."""
+
 import time
 
 import resize_lib

@@ -1,4 +1,5 @@
 """Epochs and batches: histories in nested loops, an average over each epoch."""
+
 import resize_lib
 
 rs = resize_lib.session()

@@ -1,4 +1,5 @@
 """A discrete-event simulation: a heap of events, bisect into a sorted list."""
+
 import bisect
 import heapq
 

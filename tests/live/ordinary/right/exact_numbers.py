@@ -1,4 +1,5 @@
 """Decimal, Fraction, complex, datetime and integers without bound."""
+
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction

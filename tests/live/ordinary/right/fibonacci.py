@@ -1,4 +1,5 @@
 """Tuples that are bound anew, and a swap of two names."""
+
 import resize_lib
 
 rs = resize_lib.session()

@@ -1,4 +1,5 @@
 """An open text file, of which each iteration reads a line."""
+
 import os
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A function that counts its calls in an attribute, and a decorator that does."""
+
 import functools
 
 import resize_lib

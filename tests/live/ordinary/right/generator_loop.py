@@ -1,4 +1,5 @@
 """The loop is wrapped into a generator of the program's own."""
+
 import time
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A generator around the loop that has state of its own and yields more than the step."""
+
 import resize_lib
 
 
@@ -15,4 +16,9 @@ total = 0.0
 for step, t, k in integrate(rs, 0.25):
     total += rs.comm.allreduce(sum(t * k + step for _ in range(rs.rank, 4, rs.size)))
 if rs.rank == 0:
-    print("sum", total, "expected", sum(4 * (0.25 * (s + 1) * pow(3, s + 1, 101) + s) for s in range(50)))
+    print(
+        "sum",
+        total,
+        "expected",
+        sum(4 * (0.25 * (s + 1) * pow(3, s + 1, 101) + s) for s in range(50)),
+    )

@@ -1,4 +1,5 @@
 """The functions of the module random, seeded alike on every rank."""
+
 import random
 
 import resize_lib

@@ -1,4 +1,5 @@
 """Ghost cells are exchanged at the beginning; a counter and a scalar beside."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """Ghost cells are exchanged at the end of each iteration, as many codes do."""
+
 import time
 
 import numpy as np

@@ -1,4 +1,5 @@
 """State in the globals of a second module of the program."""
+
 import time
 
 import _ledger as ledger

@@ -1,4 +1,5 @@
 """A history of residuals, of which the last three decide the next step."""
+
 import time
 
 import resize_lib

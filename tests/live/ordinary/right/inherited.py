@@ -1,4 +1,5 @@
 """A simulation made of a base class, a mixin, super() and a registry of classes."""
+
 import time
 
 import resize_lib

@@ -1,4 +1,5 @@
 """Iterators of many kinds, made before the loop: range, enumerate, zip, map, filter, reversed, dict."""
+
 import resize_lib
 
 names = {f"n{i}": i * i for i in range(80)}

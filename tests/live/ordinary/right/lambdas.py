@@ -1,4 +1,5 @@
 """Lambdas that look at names the loop binds anew, and one that is replaced."""
+
 import resize_lib
 
 

@@ -1,4 +1,5 @@
 """Attributes and dictionary entries that do not exist before the loop makes them."""
+
 import resize_lib
 
 

@@ -1,4 +1,5 @@
 """Three time levels of a declared array, rotated."""
+
 import resize_lib
 
 rs = resize_lib.session()

@@ -1,4 +1,5 @@
 """A scheduler object that lowers the learning rate of an optimizer it refers to."""
+
 import resize_lib
 
 

@@ -1,4 +1,5 @@
 """A data loader: an iterator over a list, advanced in each iteration."""
+
 import time
 
 import resize_lib

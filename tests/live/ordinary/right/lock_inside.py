@@ -1,4 +1,5 @@
 """A lock and a condition in an object that is otherwise plain data."""
+
 import threading
 import time
 

@@ -1,4 +1,5 @@
 """Loggers, in the module and in an object, beside a counter of what they have logged."""
+
 import logging
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A block-cyclic matrix that is scaled by a plain factor, with its trace in a list."""
+
 import numpy as np
 
 import resize_lib

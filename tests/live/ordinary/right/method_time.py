@@ -1,4 +1,5 @@
 """A simulation as a class: its methods advance its time."""
+
 import time
 
 import resize_lib

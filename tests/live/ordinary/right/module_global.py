@@ -1,4 +1,5 @@
 """Globals that functions change."""
+
 import resize_lib
 
 calls = 0

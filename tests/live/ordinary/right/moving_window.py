@@ -1,4 +1,5 @@
 """A moving average over a deque of bounded length."""
+
 from collections import deque
 
 import resize_lib

@@ -1,4 +1,5 @@
 """State as a namedtuple that is replaced in each iteration."""
+
 import typing
 from collections import namedtuple
 

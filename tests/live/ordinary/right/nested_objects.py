@@ -1,4 +1,5 @@
 """Objects that contain objects, lists of objects, and each other."""
+
 import resize_lib
 
 

@@ -1,4 +1,5 @@
 """numpy's global generator, seeded alike on every rank: the same permutation everywhere."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """functools: a partial with a list in it, lru_cache, cached_property."""
+
 import functools
 
 import resize_lib

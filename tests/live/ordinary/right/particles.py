@@ -1,4 +1,5 @@
 """Particles that change ranks, with plain counters beside them."""
+
 import numpy as np
 
 import resize_lib

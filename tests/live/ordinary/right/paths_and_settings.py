@@ -1,4 +1,5 @@
 """A configuration of paths, texts and types, and a current output name made of it."""
+
 import pathlib
 import types
 

@@ -1,4 +1,5 @@
 """What the last iteration leaves behind is used after the loop, and a while loop runs inside."""
+
 import resize_lib
 
 rs = resize_lib.session()

@@ -1,4 +1,5 @@
 """The power method: a vector that is filled in place, a matrix that nobody changes, a norm."""
+
 import numpy as np
 
 import resize_lib

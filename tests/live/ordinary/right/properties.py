@@ -1,4 +1,5 @@
 """A property with a setter that counts how often it was set; private names of a class."""
+
 import resize_lib
 
 

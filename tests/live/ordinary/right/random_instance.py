@@ -1,4 +1,5 @@
 """A random.Random of the program's, seeded alike on every rank."""
+
 import random
 import time
 
@@ -10,7 +11,9 @@ total = 0
 for step in rs.iterations(50):
     sample = rng.sample(range(1000), 12)
     rng.shuffle(sample)
-    total += rs.comm.allreduce(sum(x * (i + 1) for i, x in enumerate(sample) if i % rs.size == rs.rank))
+    total += rs.comm.allreduce(
+        sum(x * (i + 1) for i, x in enumerate(sample) if i % rs.size == rs.rank)
+    )
     time.sleep(0.02)
 if rs.rank == 0:
     rng, expected = random.Random(11), 0

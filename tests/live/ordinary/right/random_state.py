@@ -1,4 +1,5 @@
 """numpy.random.RandomState, and a bit generator by itself."""
+
 import numpy as np
 
 import resize_lib

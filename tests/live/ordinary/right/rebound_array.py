@@ -1,4 +1,5 @@
 """An array that each iteration binds anew, and one that grows."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """itertools.accumulate, pairwise, takewhile and a list made of an iterator halfway."""
+
 import itertools
 import operator
 

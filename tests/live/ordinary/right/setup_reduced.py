@@ -1,4 +1,5 @@
 """A norm, a maximum and a table are reduced over all ranks before the loop."""
+
 import numpy as np
 from mpi4py import MPI
 

@@ -1,4 +1,5 @@
 """Linear regression by SGD with momentum, data-parallel."""
+
 import numpy as np
 
 import resize_lib

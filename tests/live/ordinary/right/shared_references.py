@@ -1,4 +1,5 @@
 """One list under two names, and in a dictionary that is a global as well."""
+
 import resize_lib
 
 registry = {"samples": []}

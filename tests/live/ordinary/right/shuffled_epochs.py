@@ -1,4 +1,5 @@
 """An order that is drawn once in each epoch and used in all of its batches."""
+
 import numpy as np
 
 import resize_lib

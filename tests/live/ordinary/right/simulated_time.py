@@ -1,4 +1,5 @@
 """Time and energy of an integration, floats that are the same on all ranks."""
+
 import time
 
 import resize_lib

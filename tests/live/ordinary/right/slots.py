@@ -1,4 +1,5 @@
 """A class with __slots__ and one that inherits from it."""
+
 import resize_lib
 
 

@@ -1,4 +1,5 @@
 """Conjugate gradients with a sparse matrix by rows; scalars of the method are plain variables."""
+
 import numpy as np
 import scipy.sparse as sp
 

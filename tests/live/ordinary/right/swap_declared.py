@@ -1,4 +1,5 @@
 """Two declared arrays change their names in each iteration, as time levels do."""
+
 import time
 
 import resize_lib

@@ -1,4 +1,5 @@
 """Two plain numpy arrays, the same on all ranks, swapped in each iteration."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A binary tree that grows in the loop, walked recursively."""
+
 import resize_lib
 
 

@@ -1,4 +1,5 @@
 """try, except and finally around the work and around the loop."""
+
 import resize_lib
 
 

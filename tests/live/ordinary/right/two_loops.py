@@ -1,4 +1,5 @@
 """Two loops, one after the other, with state that the first leaves for the second."""
+
 import resize_lib
 
 rs = resize_lib.session()

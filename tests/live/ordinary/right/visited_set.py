@@ -1,4 +1,5 @@
 """A walk on a ring that remembers where it has been."""
+
 import time
 
 import resize_lib

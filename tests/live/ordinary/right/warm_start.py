@@ -1,4 +1,5 @@
 """`first` and `previous`: what is only made in the first iteration and used in all."""
+
 import resize_lib
 
 rs = resize_lib.session()

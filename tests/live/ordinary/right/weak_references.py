@@ -1,4 +1,5 @@
 """Observers that a subject refers to weakly."""
+
 import weakref
 
 import resize_lib

@@ -1,4 +1,5 @@
 """MPI.COMM_WORLD as in the plain program; only the loop is the session's."""
+
 from mpi4py import MPI
 
 import resize_lib

@@ -1,4 +1,5 @@
 """comm = MPI.COMM_WORLD at the top of the file, used in functions."""
+
 import time
 
 import numpy as np

@@ -1,4 +1,5 @@
 """zip of data and the iterations: the data first."""
+
 import time
 
 import resize_lib

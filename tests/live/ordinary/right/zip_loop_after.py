@@ -1,4 +1,5 @@
 """zip of the iterations and data: the data last, and another iterator beside."""
+
 import itertools
 
 import resize_lib

@@ -1,4 +1,5 @@
 """np.empty buffers for Allgatherv and Allreduce, with whatever was in the memory."""
+
 import numpy as np
 from mpi4py import MPI
 

@@ -1,4 +1,5 @@
 """Send and receive buffers for the neighbours, sized anew where the size is not right."""
+
 import numpy as np
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A cache of what was computed for the items that this rank has had."""
+
 import resize_lib
 
 cache = {}

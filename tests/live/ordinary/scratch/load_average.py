@@ -1,4 +1,5 @@
 """A smoothed time per item of this rank, with which it chooses how to compute."""
+
 import time
 
 import resize_lib

@@ -1,4 +1,5 @@
 """functools.lru_cache on what depends on the rank's items, and a class that caches."""
+
 import functools
 
 import numpy as np

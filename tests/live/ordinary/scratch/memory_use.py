@@ -1,4 +1,5 @@
 """The peak of this process's memory and its processor time, sampled in each iteration."""
+
 import os
 import resource
 

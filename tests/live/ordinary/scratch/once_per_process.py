@@ -1,4 +1,5 @@
 """What each process does once: a banner, a warm-up, threads and a clock offset."""
+
 import threading
 import time
 import warnings

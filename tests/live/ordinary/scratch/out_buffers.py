@@ -1,4 +1,5 @@
 """numpy buffers for out=, as large as this rank's part, made again when that changes."""
+
 import numpy as np
 
 import resize_lib

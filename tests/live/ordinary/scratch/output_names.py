@@ -1,4 +1,5 @@
 """Names with the rank and the process in them, made before the loop and in it."""
+
 import os
 import socket
 import uuid

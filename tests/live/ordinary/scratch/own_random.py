@@ -1,4 +1,5 @@
 """Monte Carlo with a random stream of its own on each rank."""
+
 import numpy as np
 
 import resize_lib

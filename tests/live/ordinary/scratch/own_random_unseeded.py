@@ -1,4 +1,5 @@
 """random.Random and the global generators, seeded by the clock or by the rank."""
+
 import random
 
 import numpy as np

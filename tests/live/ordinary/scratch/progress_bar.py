@@ -1,4 +1,5 @@
 """A progress bar like tqdm's, on every rank, printing on rank 0."""
+
 import sys
 import time
 

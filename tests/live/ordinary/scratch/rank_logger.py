@@ -1,4 +1,5 @@
 """logging with a handler and a format of its own on each rank."""
+
 import io
 import logging
 

@@ -1,4 +1,5 @@
 """A log file of each rank's own, written in every iteration."""
+
 import os
 import tempfile
 

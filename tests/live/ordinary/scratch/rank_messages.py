@@ -1,4 +1,5 @@
 """A list of messages that each rank keeps for itself; the end of it is printed by rank 0."""
+
 import resize_lib
 
 rs = resize_lib.session()

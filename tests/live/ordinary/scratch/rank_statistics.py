@@ -1,4 +1,5 @@
 """Counts of this rank's own work, which only a message in the loop shows."""
+
 import resize_lib
 
 

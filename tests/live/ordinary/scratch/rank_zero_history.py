@@ -1,4 +1,5 @@
 """Rank 0 alone keeps the history and prints it at the end."""
+
 import resize_lib
 
 rs = resize_lib.session()

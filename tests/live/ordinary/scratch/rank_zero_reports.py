@@ -1,4 +1,5 @@
 """Rank 0 alone keeps when it printed last, and what."""
+
 import time
 
 import resize_lib

@@ -1,4 +1,5 @@
 """A temporary file for each rank, overwritten in every iteration."""
+
 import pathlib
 import tempfile
 

@@ -1,4 +1,5 @@
 """How long the parts of the iterations took on this rank, added up and printed at the end."""
+
 import time
 
 import resize_lib
@@ -17,6 +18,8 @@ for step in rs.iterations(50):
     communicating += time.perf_counter() - middle
     slowest = max(slowest, time.perf_counter() - begin)
 if rs.rank == 0:
-    print(f"{computing:.3f} s of computing, {communicating:.3f} s of messages, {slowest:.3f} s at most")
+    print(
+        f"{computing:.3f} s of computing, {communicating:.3f} s of messages, {slowest:.3f} s at most"
+    )
     print(f"{time.perf_counter() - started:.1f} s in all")
     print("sum", total, "expected", 1225 * 1225)

@@ -1,4 +1,5 @@
 """A dictionary of timings that a context manager fills; rank 0 prints means at the end."""
+
 import collections
 import contextlib
 import time

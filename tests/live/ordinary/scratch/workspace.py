@@ -1,4 +1,5 @@
 """An object with work arrays by shape, allocated when they are first asked for."""
+
 import numpy as np
 
 import resize_lib

@@ -1,0 +1,423 @@
+"""Calls: what comes back, what they change, and what they show to others.
+
+A call of one of the program's functions leads into it. Of others, words.py knows those that matter;
+any that is not known may use and change what it is given.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+from dq_client.check import words as w
+from dq_client.check.flow import NOTHING, Flow, Value
+from dq_client.check.graph import Body, Call, Node
+from dq_client.check.program import Loop
+from dq_client.check.scopes import Scope
+
+
+@dataclass(eq=False, slots=True)
+class Given:
+    """The arguments of a call."""
+
+    args: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    rest: list[Node] = field(default_factory=list)  # of `*args` and `**options`
+
+    @property
+    def values(self) -> list[Value]:
+        return [*self.args, *self.keywords.values()]
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [*self.rest, *(n for v in self.values if v.kind != w.FILE for n in v.nodes)]
+
+
+class Calls(Flow):
+    """Reads calls."""
+
+    @abstractmethod
+    def value(self, node: ast.expr | None) -> Value:
+        """What an expression gives."""
+
+    @abstractmethod
+    def enter(self, scope: Scope, kinds: dict[str, str]) -> Body:
+        """The body of a function, gone through now if it has not been."""
+
+    def sink(self, nodes: list[Node]) -> None:
+        """Note that these matter: they leave the program's own variables."""
+        self.program.sinks.append(Node(nodes, control=self.control))
+
+    def call(self, node: ast.Call, *, discarded: bool = False) -> Value:
+        """What a call gives. discarded: nobody takes it, so it was called for what it does."""
+        func = node.func
+        base = self.value(func.value) if isinstance(func, ast.Attribute) else NOTHING
+        called = NOTHING if isinstance(func, ast.Attribute) else self.value(func)
+        given = self._given(node)
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        target, owner = self._target(func, base, called)
+        if isinstance(target, Scope):
+            return self.known(target, owner, given, node.lineno)
+        if target:
+            return self._make(target, given, node.lineno)
+        for value in given.values:  # a function that is passed on may be called
+            self.called_by_others(value, node.lineno)
+        module = base.kind.removeprefix("module:") if base.kind.startswith("module:") else ""
+        if called.kind.startswith("import:"):
+            module, _, name = called.kind.removeprefix("import:").rpartition(".")
+        result = self._special(node, name, base, given, module)
+        if result is None:
+            result = self._plain(node, name, base, given, module, discarded)
+        out = given.keywords.get("out")
+        if out is not None and out.path:
+            inputs = [n for key, v in given.keywords.items() if key != "out" for n in v.nodes]
+            computed = [*base.nodes, *(n for v in given.args for n in v.nodes), *inputs]
+            self.change(out, Node(computed), node.lineno)
+        return result
+
+    # --- the program's own functions --------------------------------------------------------------
+
+    def _given(self, node: ast.Call) -> Given:
+        given = Given()
+        for argument in node.args:
+            value = self.value(argument.value if isinstance(argument, ast.Starred) else argument)
+            if isinstance(argument, ast.Starred):
+                given.rest += value.nodes
+            else:
+                given.args.append(value)
+        for keyword in node.keywords:
+            value = self.value(keyword.value)
+            if keyword.arg is None:
+                given.rest += value.nodes
+            else:
+                given.keywords[keyword.arg] = value
+        return given
+
+    def _target(
+        self, func: ast.expr, base: Value, called: Value
+    ) -> tuple[Scope | str | None, Value | None]:
+        """The function of the program that is called, with its object; or the class."""
+        kind = called.kind
+        if isinstance(func, ast.Attribute):
+            what, _, name = base.kind.partition(":")
+            if what in ("instance", "class"):
+                method = self.program.method(name, func.attr)
+                if method is not None:
+                    return method, base if what == "instance" else None
+            elif (
+                base.kind in ("", w.PLAIN)
+                and func.attr not in w.GROWS | w.READS | w.DRAWS | w.REORDERS
+            ):
+                method = self.program.only_method(func.attr)
+                if method is not None:
+                    return method, base
+            kind = self.get(path).kind if (path := self.path(func)) else ""
+        what, _, name = kind.partition(":")
+        if what == "function":
+            return self.program.scopes[int(name)], None
+        if what == "class":
+            return name, None
+        if what == "instance":
+            method = self.program.method(name, "__call__")
+            return method, called if method is not None else None
+        return None, None
+
+    def known(self, scope: Scope, owner: Value | None, given: Given, line: int) -> Value:
+        """A call of a function of the program."""
+        names = scope.parameters
+        decorators = {ast.unparse(d) for d in getattr(scope.node, "decorator_list", ())}
+        args = list(given.args)
+        if "staticmethod" in decorators:
+            owner = None
+        if owner is not None or (scope.in_class and "classmethod" in decorators):
+            args.insert(0, owner or Value())
+        values = dict(zip(names, args, strict=False))
+        values |= {k: v for k, v in given.keywords.items() if k in names}
+        body = self.enter(scope, {n: v.kind for n, v in values.items() if v.kind != w.PLAIN})
+        call = Call(body, self.scope.number, line)
+        beyond = [n for v in args[len(names) :] for n in v.nodes] + given.rest
+        beyond += [n for k, v in given.keywords.items() if k not in names for n in v.nodes]
+        for name in [*body.roots, *(n for n in (*names, "@control") if n not in body.roots)]:
+            if name in values:
+                call.entry[name] = values[name].node()
+            elif (scope.number, name) in self.program.defaults:
+                call.entry[name] = self.program.defaults[(scope.number, name)]
+            elif name == "@control" and self.control is not None:
+                call.entry[name] = self.control
+            elif "." not in name and not name.startswith("^"):
+                call.entry[name] = Node(beyond)
+        call.paths = {n: v.path for n, v in values.items() if v.path}
+        for slot in list(body.roots):
+            if slot not in call.entry and (here := self.translated(slot, call)):
+                call.entry[slot] = self.get(here)
+        body.calls.append(call)
+        self.program.calls.append(call)
+        for slot in list(body.exit):
+            if here := self.translated(slot, call):
+                self.put(here, self._out_of(call, slot), line)
+        result = Node(kind=body.result.kind)
+        result.call = call
+        return Value([result], result.kind, passed=True)
+
+    def _out_of(self, call: Call, slot: str) -> Node:
+        node = Node(kind=call.body.exit[slot].kind)
+        node.call, node.out = call, slot
+        return node
+
+    def _make(self, name: str, given: Given, line: int) -> Value:
+        """A new object of a class of the file."""
+        method = self.program.method(name, "__init__")
+        made = Value(given.nodes, f"instance:{name}")
+        if method is not None:
+            self.known(method, Value(kind=made.kind), given, line)
+            made.made = self.program.calls[-1]
+            return made
+        one = self.program.classes[name]
+        values = dict(zip(one.fields, given.args, strict=False)) | given.keywords
+        for attribute, value in values.items():
+            node = value.node() if value.nodes else Node()
+            stored = Node(passed=[node], control=self.control, kind=value.kind)
+            stored.scope, stored.file_line = self.scope.number, line
+            self.program.attributes[attribute].append(stored)
+        return made
+
+    def take_over(self, slot: str, value: Value, line: int) -> None:
+        """The attributes of a new object that was given to a slot."""
+        call = value.made
+        if call is None or not call.body.scope:
+            return
+        first = self.program.scopes[call.body.scope].parameters[:1]
+        for inner in list(call.body.exit):
+            base, _, rest = inner.partition(".")
+            if rest and [base] == first:
+                self.put(f"{slot}.{rest}", self._out_of(call, inner), line)
+
+    def called_by_others(self, value: Value, line: int, *, in_loop: bool = False) -> None:
+        """A function of the program that is passed on: it may be called now, with anything."""
+        what, _, number = value.kind.partition(":")
+        if what != "function":
+            return
+        scope = self.program.scopes[int(number)]
+        if in_loop:
+            self.program.loops.append(Loop(self.scope.number, line, line, over_iterations=True))
+        owner = Value(kind=f"instance:{scope.in_class}") if scope.in_class else None
+        result = self.known(scope, owner, Given(), line)
+        self.sink(result.nodes)
+
+    # --- what words.py knows ----------------------------------------------------------------------
+
+    def _special(
+        self, node: ast.Call, name: str, base: Value, given: Given, module: str
+    ) -> Value | None:
+        """Calls that matter for resizes; None for others."""
+        if name == "session" and (not base.kind or module):
+            return Value(kind=w.SESSION)
+        if base.kind == w.SESSION:
+            return self._of_session(node, name, given)
+        if base.kind == w.COMM or (
+            base.kind in ("", "module:MPI") and name in ("Get_rank", "Get_size")
+        ):
+            return self._of_comm(name, given, node.lineno)
+        if base.kind == w.OBJECT:
+            return self._of_object(name, base, given)
+        if name in w.TIMES and (module or not base.nodes):
+            return _source(w.TIME)
+        if name == "Get_processor_name":
+            return _source(w.RANK)
+        if name in ("getenv", "get") and "environ" in ast.unparse(node.func) + name:
+            return _of_environment(node)
+        if name in w.PROCESSES and (module or not base.nodes) and not self._is_ours(name):
+            return _source(w.PROCESS)
+        if name == "open" or (base.kind == w.FILE and name.startswith("read")):
+            return Value([Node(source=w.PROCESS)], w.FILE) if name == "open" else NOTHING
+        if name in w.MAKES_SHOW:
+            return Value(given.nodes, w.SHOW)
+        if name in w.MAKES_RNG:
+            seeds = [Node(source=w.RANDOM)] if not node.args and not node.keywords else given.nodes
+            made = Node(seeds)
+            made.opaque = True
+            return Value([made], w.RNG)
+        if name in w.UNDEFINED and module:
+            return Value([Node(given.nodes, source=w.EMPTY)])
+        return self._random(node, name, base, given, module)
+
+    def _random(
+        self, node: ast.Call, name: str, base: Value, given: Given, module: str
+    ) -> Value | None:
+        """Random numbers: of a generator, or of the global ones."""
+        whole = module.partition(".")[0] if module.endswith("random") else ""
+        if not whole and isinstance(node.func, ast.Attribute):
+            inner = ast.unparse(node.func.value)
+            whole = "numpy" if inner in ("np.random", "numpy.random") else ""
+        if whole:
+            if name == "seed":
+                self.program.seeded.setdefault(whole, []).append(Node(given.nodes))
+                return NOTHING
+            if name in w.DRAWS:
+                drawn = Node(given.nodes, source=0)
+                drawn.passed = self.program.seeded.setdefault(whole, [])
+                self._shuffled(name, given, drawn, node.lineno)
+                return Value([drawn])
+        if base.kind == w.RNG:
+            drawn = Node([*base.nodes, *given.nodes])
+            drawn.opaque = True
+            if base.path:
+                self.change(base, Node(kept=[self.get(base.path)], kind=w.RNG), node.lineno)
+            self._shuffled(name, given, drawn, node.lineno)
+            return Value([drawn])
+        return None
+
+    def _shuffled(self, name: str, given: Given, drawn: Node, line: int) -> None:
+        if name == "shuffle" and given.args and given.args[0].path:
+            self.change(given.args[0], Node([*given.args[0].nodes, drawn]), line)
+
+    def _of_session(self, node: ast.Call, name: str, given: Given) -> Value:
+        if name in w.DECLARES:
+            return Value(kind=w.OBJECT)
+        if name == "value":
+            return Value(kind=w.VALUE)
+        if name == "keep":
+            for value in given.keywords.values():
+                if value.path:
+                    self.put(value.path, Node(kind=value.kind), node.lineno)
+                    self._keep(value.path)
+        if name in ("solve", "map"):
+            for value in given.values:
+                self.called_by_others(value, node.lineno, in_loop=True)
+            self.sink(given.nodes)
+            return NOTHING
+        if name == "iterations":
+            return Value([Node(given.nodes)])
+        return NOTHING
+
+    def _keep(self, slot: str) -> None:
+        number, _, name = slot[1:].partition(":") if slot[0] == "^" else ("", "", slot)
+        self.program.kept.add((int(number or self.scope.number), name))
+
+    def _of_comm(self, name: str, given: Given, line: int) -> Value:
+        low = name.lower()
+        if name in ("Get_rank", "Get_size"):
+            return _source(w.RANK if name == "Get_rank" else w.SIZE)
+        if low in w.MAKES_COMM or low.startswith("create_"):
+            return Value([Node(given.nodes, source=w.RANK | w.SIZE)], w.COMM)
+        if low not in w.EQUAL | w.SINGLE:
+            return Value(given.nodes)
+        self.sink(given.nodes)
+        source = 0 if low in w.EQUAL else w.RANK
+        if name[0].isupper() and low in w.RECEIVES and given.values:
+            at = 0 if low in w.FIRST_IS_RECEIVED else 1
+            buffer = given.keywords.get("recvbuf") or given.keywords.get("buf")
+            if buffer is None and len(given.args) > at:
+                buffer = given.args[at]
+            if buffer is not None and buffer.path:
+                self.change(buffer, Node(source=source), line)
+        return Value([Node(source=source)])
+
+    def _of_object(self, name: str, base: Value, given: Given) -> Value:
+        self.sink(given.nodes)
+        if name in w.ALIKE_OBJECT:
+            return NOTHING
+        return Value([Node(source=w.PART)], w.LOCAL, path=f"{base.path}.local" if base.path else "")
+
+    # --- everything else --------------------------------------------------------------------------
+
+    def _plain(
+        self, node: ast.Call, name: str, base: Value, given: Given, module: str, discarded: bool
+    ) -> Value:
+        nodes = [*base.nodes, *given.nodes]
+        line = node.lineno
+        if name in w.SHOWS or base.kind in (w.SHOW, w.FILE):
+            return NOTHING
+        if name == "next" and not module and given.args:
+            if given.args[0].path:
+                self.change(given.args[0], Node(given.args[0].nodes), line)
+            return Value(nodes)
+        library = module.partition(".")[0] in w.LIBRARIES or self._in_library(node.func)
+        if library and name not in w.SAVES:
+            if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
+                old = [] if name == "copyto" else given.args[0].nodes
+                self.change(given.args[0], Node([*old, *given.nodes[1:]]), line)
+            return Value(nodes)
+        if not base.nodes and not module and name in w.BUILTINS and not self._is_ours(name):
+            plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
+            return Value(nodes, w.PLAIN if plain else "")
+        if isinstance(node.func, ast.Attribute) and not module:
+            found = self._method(node, name, base, given, nodes)
+            if found is not None:
+                return found
+        self.sink(nodes)
+        if discarded:
+            for value in given.values:
+                if value.path and value.nodes and value.kind != w.PLAIN:
+                    self.change(value, Node(nodes), line)
+        if base.path and isinstance(node.func, ast.Attribute) and not module:
+            self.change(base, Node(nodes, kind=base.kind), line)
+        result = Node(nodes)
+        result.opaque = True
+        return Value([result])
+
+    def _method(
+        self, node: ast.Call, name: str, base: Value, given: Given, nodes: list[Node]
+    ) -> Value | None:
+        """A method of a container or an array; None for others."""
+        line = node.lineno
+        if base.kind == w.LOCAL and name in w.READS:
+            return Value(nodes, w.LOCAL, path=base.path)
+        if name in w.READS:
+            return Value(nodes)
+        if not base.path and name in w.GROWS | w.REORDERS | {"fill", "clear"}:
+            return Value(nodes)
+        if name in w.GROWS:
+            self.change(base, Node(nodes, kind=base.kind), line)
+            return Value(nodes)
+        if name in w.REORDERS:
+            self.change(base, Node(given.nodes, kept=[self.get(base.path)], kind=base.kind), line)
+            return Value(nodes)
+        if name in ("fill", "clear"):
+            self.change(base, Node(given.nodes, kind=base.kind), line)
+            return NOTHING
+        return None
+
+    def change(self, value: Value, node: Node, line: int) -> None:
+        """What stands in a slot was changed in place."""
+        if not value.path:
+            return
+        last = value.path.rpartition(".")[2] if "." in value.path else ""
+        if last in w.DECLARED_PARTS or value.kind in (w.LOCAL, w.OBJECT, w.VALUE):
+            self.sink([*node.computed, *node.passed])
+            return
+        node.kind = node.kind or value.kind
+        self.put(value.path, node, line)
+        base = value.path.rpartition(".")[0]
+        if base and not self.is_ours_alone(base):
+            self.sink([node])
+
+    def is_ours_alone(self, slot: str) -> bool:
+        """Whether the object in a slot is one of a class that the file alone decides on."""
+        kind = self.get(slot).kind
+        what, _, name = kind.partition(":")
+        return what in ("instance", "class") and self.program.is_closed(name)
+
+    def _is_ours(self, name: str) -> bool:
+        return bool(self.kind_of_name(self.scope.owner(name).number, name))
+
+    def _in_library(self, func: ast.expr) -> bool:
+        while isinstance(func, ast.Attribute):
+            func = func.value
+        if not isinstance(func, ast.Name):
+            return False
+        kind = self.get(self.slot(func.id)).kind
+        return kind.startswith("module:") and kind[7:].partition(".")[0] in w.LIBRARIES
+
+
+def _source(bits: int) -> Value:
+    return Value([Node(source=bits)])
+
+
+def _of_environment(node: ast.Call) -> Value:
+    """Variables of the environment that starters of ranks set."""
+    text = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
+    if isinstance(text, str) and "RANK" in text:
+        return _source(w.RANK)
+    return _source(w.SIZE) if isinstance(text, str) and "SIZE" in text else NOTHING

@@ -1,0 +1,298 @@
+"""What values of a program come from, as a graph: a node is one version of a variable, or a value.
+
+Edges lead from a value to what it was made of. Calls of the program's functions are edges, too:
+from the result of a call into the function, and from its parameters back to the arguments of that
+same call. So `f(rank)` and `f(3)` are kept apart. A question is a walk over the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+DEPTH_MAX = 5  # of calls that are told apart
+STATES_MAX = 5_000  # of a walk that tells calls apart; after these, the worst is assumed
+COMPUTED, PASSED, KEPT, CONTROL = range(4)  # kinds of edges
+Skip = Callable[["Node"], bool]
+
+
+class Node:
+    """A version of a variable, or a value."""
+
+    __slots__ = (
+        *("call", "control", "computed", "file_line", "kept", "kind", "opaque", "ordered", "out"),
+        *("passed", "root", "scope", "source"),
+    )
+
+    def __init__(
+        self,
+        computed: Iterable[Node] = (),
+        *,
+        passed: list[Node] | None = None,
+        kept: Iterable[Node] = (),
+        control: Node | None = None,
+        kind: str = "",
+        source: int = 0,
+    ) -> None:
+        self.computed = list(computed)  # it was computed from these
+        self.passed = [] if passed is None else passed  # it is one of these
+        self.kept = list(kept)  # what a change of a part has left as it was
+        self.control = control  # the condition under which it came about
+        self.kind, self.source = kind, source
+        self.ordered: list[Node] = []  # of a condition: what `<` and `>` in it compare
+        self.call: Call | None = None  # it comes out of this call: the result, or the slot `out`
+        self.out = ""
+        self.root: tuple[Body, str] | None = None  # what a slot is when a function begins
+        self.opaque = False  # the result of a function that is not known
+        self.scope, self.file_line = -1, 0  # where a variable gets this version
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """A call of one of the program's functions."""
+
+    body: Body
+    scope: int  # that calls
+    line: int
+    entry: dict[str, Node] = field(default_factory=dict)  # what slots of the function are then
+    paths: dict[str, str] = field(default_factory=dict)  # parameters: the caller's slots
+
+
+@dataclass(eq=False, slots=True)
+class Body:
+    """A function: what its slots are at its begin and its end.
+
+    A slot is a variable or an attribute of one: `x`, `self.t`; `^2:x` is the x of scope 2.
+    """
+
+    scope: int
+    result: Node = field(default_factory=Node)
+    roots: dict[str, Node] = field(default_factory=dict)
+    exit: dict[str, Node] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    outside: Callable[[str], Node | None] = lambda _: None  # a slot, if no call is known
+
+
+Stack = tuple[Call, ...]
+State = tuple[Node, Stack]
+
+
+def edges(node: Node, stack: Stack) -> Iterator[tuple[Node, Stack, int]]:
+    """What a node comes from, within these calls, and how."""
+    for each in node.computed:
+        yield each, stack, COMPUTED
+    for each in node.passed:
+        yield each, stack, PASSED
+    for each in node.kept:
+        yield each, stack, KEPT
+    if node.control is not None:
+        yield node.control, stack, CONTROL
+    call = node.call
+    if call is not None and call not in stack:
+        inner = call.body.exit.get(node.out) if node.out else call.body.result
+        if inner is not None:
+            yield inner, (*stack, call) if len(stack) < DEPTH_MAX else (), PASSED
+    if node.root is not None:
+        yield from _before(*node.root, stack)
+
+
+def _before(body: Body, slot: str, stack: Stack) -> Iterator[tuple[Node, Stack, int]]:
+    """What a slot was before the function began."""
+    calls = body.calls
+    rest: Stack = ()
+    if stack and stack[-1].body is body:
+        calls, rest = [stack[-1]], stack[:-1]
+    known = [node for call in calls if (node := call.entry.get(slot)) is not None]
+    for node in known:
+        yield node, rest, PASSED
+    if len(known) < max(len(calls), 1) and slot[0] != "@":
+        outside = body.outside(slot)
+        if outside is not None:
+            yield outside, (), PASSED
+
+
+class Whole:
+    """All nodes at once, with calls of one function not told apart: the most that can be.
+
+    Where it says no, no walk is needed, and walks stay where it says perhaps.
+    """
+
+    def __init__(self, starts: Iterable[Node]) -> None:
+        self._next: dict[Node, list[Node]] = {}
+        todo = list(starts)
+        while todo:
+            node = todo.pop()
+            if node not in self._next:
+                further = [each for each, _, _ in edges(node, ())] + node.ordered
+                self._next[node] = further
+                todo += further
+        self._sources = self._spread()
+        self._circle: dict[Node, int] = {}
+
+    def sources(self, starts: Iterable[Node]) -> int:
+        """The bits that these nodes may come from."""
+        found = 0
+        for node in starts:
+            found |= self._sources.get(node, 0)
+        return found
+
+    def circle(self, node: Node) -> int:
+        """A number that nodes share which lead to one another."""
+        if not self._circle:
+            self._find_circles()
+        return self._circle.get(node, -1)
+
+    def leads(self, node: Node) -> list[Node]:
+        """What it comes from."""
+        return self._next.get(node, [])
+
+    def _spread(self) -> dict[Node, int]:
+        """From each source to all that come from it."""
+        back: dict[Node, list[Node]] = {node: [] for node in self._next}
+        for node, further in self._next.items():
+            for each in further:
+                back[each].append(node)
+        found = {node: node.source for node in self._next if node.source}
+        todo = list(found)
+        while todo:
+            node = todo.pop()
+            bits = found[node]
+            for each in back[node]:
+                before = found.get(each, 0)
+                if bits & ~before:
+                    found[each] = before | bits
+                    todo.append(each)
+        return found
+
+    def _find_circles(self) -> None:
+        """Tarjan's strongly connected components."""
+        number: dict[Node, int] = {}
+        low: dict[Node, int] = {}
+        open_: list[Node] = []
+        for start in self._next:
+            if start in number:
+                continue
+            work = [(start, iter(self._next[start]))]
+            number[start] = low[start] = len(number)
+            open_.append(start)
+            while work:
+                node, further = work[-1]
+                for each in further:
+                    if each not in number:
+                        number[each] = low[each] = len(number)
+                        open_.append(each)
+                        work.append((each, iter(self._next[each])))
+                        break
+                    if each not in self._circle:
+                        low[node] = min(low[node], number[each])
+                else:
+                    work.pop()
+                    if work:
+                        low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                    if low[node] == number[node]:
+                        while open_[-1] is not node:
+                            self._circle[open_.pop()] = number[node]
+                        self._circle[open_.pop()] = number[node]
+
+
+def reached(starts: Iterable[Node], whole: Whole) -> set[Node]:
+    """All that these nodes come from, with themselves."""
+    seen: set[State] = {(node, ()) for node in starts}
+    todo = list(seen)
+    while todo and len(seen) < STATES_MAX:
+        for node, stack, _ in edges(*todo.pop()):
+            state = (node, stack)
+            if state not in seen:
+                seen.add(state)
+                todo.append(state)
+    found = {node for node, _ in seen}
+    rest = [node for node, _ in todo]
+    while rest:
+        for node in whole.leads(rest.pop()):
+            if node not in found:
+                found.add(node)
+                rest.append(node)
+    return found
+
+
+def sources(starts: Iterable[Node], whole: Whole, skip: Skip | None = None) -> int:
+    """The bits of what these nodes come from."""
+    starts = list(starts)
+    most, found = whole.sources(starts), 0
+    seen: set[State] = {(node, ()) for node in starts}
+    todo = list(seen)
+    while todo and found != most:
+        node, stack = todo.pop()
+        found |= node.source
+        for each, inside, _ in edges(node, stack):
+            state = (each, inside)
+            is_new = state not in seen and whole.sources([each]) & ~found
+            if is_new and (skip is None or not skip(each)):
+                seen.add(state)
+                todo.append(state)
+        if len(seen) > STATES_MAX:
+            return most
+    return found
+
+
+def lead_back(starts: Iterable[Node], ends: set[Node], whole: Whole) -> bool:
+    """Whether one of these is computed from an end that it leads to again.
+
+    Not only passed on, nor left as it was by a change of another part.
+    """
+    circles = {whole.circle(end) for end in ends} - {-1}
+    seen: set[tuple[Node, Stack, bool]] = {
+        (start, (), False) for start in starts if whole.circle(start) in circles
+    }
+    todo = list(seen)
+    while todo and len(seen) < STATES_MAX:
+        node, stack, computed = todo.pop()
+        for each, inside, how in edges(node, stack):
+            if how == KEPT:
+                continue
+            if how == CONTROL:
+                further = [(part, at, True) for part, at in _compared(each, inside)]
+            else:
+                further = [(each, inside, computed or how == COMPUTED)]
+            for state in further:
+                if state[2] and state[0] in ends:
+                    return True
+                if state not in seen and whole.circle(state[0]) in circles:
+                    seen.add(state)
+                    todo.append(state)
+    return bool(todo)
+
+
+def _compared(control: Node, stack: Stack) -> Iterator[State]:
+    """What `<` and `>` compare in the conditions around a place: a running minimum is a sum, too.
+
+    The conditions of its function, and those around the call of it.
+    """
+    todo = [(control, stack, True)]
+    while todo:
+        node, inside, in_function = todo.pop()
+        for part in node.ordered:
+            yield part, inside
+        if node.control is not None:
+            todo.append((node.control, inside, in_function))
+        if node.root is not None and in_function:
+            todo += [(each, rest, False) for each, rest, _ in _before(*node.root, inside)]
+
+
+def is_made_of(start: Node, wanted: int, harmless: int) -> bool:
+    """Whether a value is one of these sources, with at most harmless others and constants."""
+    seen: set[State] = {(start, ())}
+    todo = list(seen)
+    found = 0
+    while todo:
+        node, stack = todo.pop()
+        if node.opaque:
+            return False
+        found |= node.source
+        if found & ~(wanted | harmless) or len(seen) > STATES_MAX:
+            return False
+        for each, inside, how in edges(node, stack):
+            if how != CONTROL and (each, inside) not in seen:
+                seen.add((each, inside))
+                todo.append((each, inside))
+    return bool(found & wanted)

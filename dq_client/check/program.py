@@ -1,0 +1,146 @@
+"""A file as a program: its scopes and classes, and the graph of all its values."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from dq_client.check.graph import Body, Call, Node, Whole
+from dq_client.check.scopes import Function, Scope
+
+OBJECT_BASES = {"object", "Protocol", "ABC", "NamedTuple", "Generic", "Enum", "Exception"}
+
+
+@dataclass(eq=False, slots=True)
+class Class:
+    """A class of the file."""
+
+    name: str
+    bases: list[str]
+    methods: dict[str, Scope] = field(default_factory=dict)
+    fields: list[str] = field(default_factory=list)  # of a dataclass, in their order
+    is_dataclass: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """A loop of the program, and the versions that variables have at its head."""
+
+    scope: int
+    line: int
+    end: int
+    over_iterations: bool  # of a session
+    heads: dict[str, Node] = field(default_factory=dict)  # by slot
+    entered: dict[str, Node] = field(default_factory=dict)  # what these were before the loop
+
+
+class Program:
+    """What is known of a file; `flow.py` fills it."""
+
+    def __init__(self, tree: ast.Module, scopes: list[Scope]) -> None:
+        self.scopes = scopes
+        self.of_node = {id(scope.node): scope for scope in scopes}
+        self.classes = _classes_of(tree, self.of_node)
+        self.functions: dict[tuple[int, str], Scope] = {
+            (s.parent.number, s.name): s
+            for s in scopes
+            if s.name and s.parent is not None and not s.in_class
+        }
+        self.names: defaultdict[tuple[int, str], list[Node]] = defaultdict(list)
+        self.attributes: defaultdict[str, list[Node]] = defaultdict(list)
+        self.bodies: dict[int, Body] = {}
+        self.calls: list[Call] = []
+        self.loops: list[Loop] = []
+        self.sinks: list[Node] = []
+        self.matter: set[Node] | None = None  # see view.matters
+        self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
+        self.defaults: dict[tuple[int, str], Node] = {}  # of parameters
+        self.seeded: dict[str, list[Node]] = {}  # the global generators that the program seeds
+        self._whole: Whole | None = None
+        self._cells: dict[str, Node] = {}
+        self._attribute_nodes: dict[str, Node] = {}
+        self._methods: defaultdict[str, list[Scope]] = defaultdict(list)
+        for each in self.classes.values():
+            for name, method in each.methods.items():
+                self._methods[name].append(method)
+
+    def attribute(self, name: str) -> Node:
+        """An attribute of some object: all that is ever stored in one of that name."""
+        if name not in self._attribute_nodes:
+            node = Node(passed=self.attributes[name])
+            self._attribute_nodes[name] = node
+        node = self._attribute_nodes[name]
+        node.kind = node.kind or next((n.kind for n in node.passed if n.kind), "")
+        return node
+
+    def whole(self) -> Whole:
+        """All nodes, once the program is complete."""
+        if self._whole is None:
+            versions = [
+                n for nodes in (*self.names.values(), *self.attributes.values()) for n in nodes
+            ]
+            heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
+            roots = [n for body in self.bodies.values() for n in body.roots.values()]
+            self._whole = Whole([*versions, *heads, *roots, *self.sinks])
+        return self._whole
+
+    def outside(self, slot: str) -> Node | None:
+        """A slot where no call of the function is known: any version of it."""
+        if "." in slot:
+            return self.attribute(slot.rpartition(".")[2])
+        if slot.startswith("^"):
+            if slot not in self._cells:
+                number, _, name = slot[1:].partition(":")
+                self._cells[slot] = Node(passed=self.names[(int(number), name)])
+            return self._cells[slot]
+        return None
+
+    def method(self, class_name: str, name: str) -> Scope | None:
+        """The method of a class of the file, or of its bases in the file."""
+        seen: set[str] = set()
+        todo = [class_name]
+        while todo:
+            found = self.classes.get(todo.pop(0))
+            if found is not None and found.name not in seen:
+                seen.add(found.name)
+                if name in found.methods:
+                    return found.methods[name]
+                todo += found.bases
+        return None
+
+    def only_method(self, name: str) -> Scope | None:
+        """The method of this name, if one class of the file alone has it."""
+        found = self._methods.get(name, [])
+        return found[0] if len(found) == 1 else None
+
+    def is_closed(self, class_name: str) -> bool:
+        """Whether a class is the file's alone: no base of it may do anything unseen."""
+        found = self.classes.get(class_name)
+        return found is not None and all(
+            base in OBJECT_BASES or self.is_closed(base)
+            for base in found.bases
+            if base != found.name
+        )
+
+
+def _classes_of(tree: ast.Module, of_node: dict[int, Scope]) -> dict[str, Class]:
+    found = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        bases = [_last(base) for base in node.bases]
+        one = found[node.name] = Class(node.name, bases)
+        one.is_dataclass = any("dataclass" in ast.unparse(d) for d in node.decorator_list)
+        for part in node.body:
+            if isinstance(part, Function):
+                one.methods[part.name] = of_node[id(part)]
+            elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                one.fields.append(part.target.id)
+    return found
+
+
+def _last(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        return _last(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "?")

@@ -1,0 +1,407 @@
+"""Statements: the order of a program, its conditions and loops, and what it binds."""
+
+from __future__ import annotations
+
+import ast
+
+from dq_client.check import words as w
+from dq_client.check.calls import Given
+from dq_client.check.flow import Frame, Now, Value
+from dq_client.check.graph import Body, Node
+from dq_client.check.program import Loop, Program
+from dq_client.check.scopes import Function, Scope, rebuilds, scopes_of
+from dq_client.check.values import Values, bound, is_whole
+
+
+class Statements(Values):
+    """Goes through the statements of one scope."""
+
+    def run(self) -> Body:
+        """The whole scope."""
+        node = self.scope.node
+        if isinstance(node, ast.Lambda):
+            self._returns(self.value(node.body))
+        else:
+            self.block(node.body)
+        self.end_function()
+        return self.body
+
+    def enter(self, scope: Scope, kinds: dict[str, str]) -> Body:
+        """The body of a function, gone through now if it has not been."""
+        known = self.program.bodies.get(scope.number)
+        if known is not None:
+            return known
+        if scope.in_class and scope.parameters:
+            kinds = {scope.parameters[0]: f"instance:{scope.in_class}"} | kinds
+        return Statements(self.program, scope, kinds).run()
+
+    def block(self, statements: list[ast.stmt]) -> None:
+        """Statements up to one that ends the block."""
+        control, jumps = self.control, len(self.jumps)
+        for statement in statements:
+            if self.dead:
+                break
+            before = len(self.jumps)
+            self.statement(statement)
+            self.jumped(before)
+        self.control = control
+        del self.jumps[:0]
+        assert len(self.jumps) >= jumps
+
+    def statement(self, node: ast.stmt) -> None:
+        """One statement."""
+        match node:
+            case ast.Expr(value=ast.Call() as call):
+                self.call(call, discarded=True)
+            case ast.Expr():
+                self.value(node.value)
+            case ast.Assign():
+                self._assign(node)
+            case ast.AnnAssign():
+                if node.value is not None:
+                    self._give(node.target, self.value(node.value), node.lineno)
+            case ast.AugAssign():
+                self._augmented(node)
+            case ast.If():
+                self._if(node)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                self._loop(node)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    value = self.value(item.context_expr)
+                    if item.optional_vars is not None:
+                        self._give(item.optional_vars, value, node.lineno)
+                self.block(node.body)
+            case ast.Try() | ast.TryStar():
+                self._try(node)
+            case ast.Match():
+                self._match(node)
+            case ast.Return():
+                self._returns(self.value(node.value))
+                self._leave(self.ends)
+            case ast.Raise() | ast.Assert():
+                parts = [p for p in ast.iter_child_nodes(node) if isinstance(p, ast.expr)]
+                self.sink([n for part in parts for n in self.value(part).nodes])
+                if isinstance(node, ast.Raise):
+                    self._leave(None)
+            case ast.Break():
+                self.sink([])
+                self._leave(self.frame.breaks)
+            case ast.Continue():
+                self._leave(self.frame.continues)
+            case ast.Delete():
+                for target in node.targets:
+                    self._delete(target)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._define(node)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
+
+    # --- ways -------------------------------------------------------------------------------------
+
+    def _leave(self, into: list[Now] | None) -> None:
+        if into is not None:
+            into.append(dict(self.now))
+        if self.control is not None:
+            self.jumps.append(self.control)
+        self.dead = True
+
+    def _returns(self, value: Value) -> None:
+        result = self.body.result
+        result.passed.append(Node(passed=[value.node()], control=self.control))
+        result.kind = result.kind or value.kind
+        if self.scope.parent is not None and self.frame.loop is not None:
+            self.sink([])
+
+    def _branches(self, branches: list[tuple[Node | None, list[ast.stmt]]]) -> None:
+        """Several blocks, of which one runs."""
+        before, control = self.now, self.control
+        ways: list[Now | None] = []
+        for condition, statements in branches:
+            self.now, self.dead = dict(before), False
+            self.control = condition or control
+            self.block(statements)
+            ways.append(None if self.dead else self.now)
+        self.control = control
+        met = self.meet(ways, self.frame)
+        self.dead = met is None
+        self.now = before if met is None else met
+
+    def _if(self, node: ast.If) -> None:
+        tested = self.value(node.test)
+        condition = self.condition(tested.nodes, self.ordered(node.test))
+        self._branches([(condition, node.body), (condition, node.orelse)])
+
+    def _match(self, node: ast.Match) -> None:
+        subject = self.value(node.subject)
+        condition = self.condition(subject.nodes)
+        for case in node.cases:
+            for part in ast.walk(case.pattern):
+                name = getattr(part, "name", None) or getattr(part, "rest", None)
+                if isinstance(name, str):
+                    self.bind(self.slot(name), Node(subject.nodes), node.lineno)
+            self.value(case.guard)
+        self._branches([*((condition, case.body) for case in node.cases), (condition, [])])
+
+    def _try(self, node: ast.Try | ast.TryStar) -> None:
+        before = dict(self.now)
+        self.block(node.body)
+        if not self.dead:
+            self.block(node.orelse)
+        ways = [None if self.dead else self.now]
+        middle = self.meet([before, self.now], self.frame)
+        for handler in node.handlers:
+            self.now, self.dead = dict(middle or before), False
+            if handler.name:
+                self.bind(self.slot(handler.name), Node(), handler.lineno)
+            self.block(handler.body)
+            ways.append(None if self.dead else self.now)
+        met = self.meet(ways, self.frame)
+        self.dead = False
+        self.now = met if met is not None else dict(middle or before)
+        self.block(node.finalbody)
+        self.dead = self.dead or met is None
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        over = node.test if isinstance(node, ast.While) else node.iter
+        source = Value() if isinstance(node, ast.While) else self.value(over)
+        loop = Loop(
+            self.scope.number,
+            node.lineno,
+            node.body[-1].end_lineno or node.lineno,
+            over_iterations=begins_iterations(over),
+        )
+        self.program.loops.append(loop)
+        control, outer, before, jumps = self.control, self.frame, self.now, len(self.jumps)
+        self.frame, self.now = Frame(outer, before, loop), {}
+        condition: Node | None = None
+        if isinstance(node, ast.While):
+            tested = self.value(node.test)
+            condition = self.condition(tested.nodes, self.ordered(node.test))
+        elif not loop.over_iterations:
+            condition = self.condition(source.nodes)
+        self.control = condition or self.control
+        if not isinstance(node, ast.While):
+            items = Node(source.nodes)
+            self._give(
+                node.target, Value([items], _kind_of_items(source), passed=True), node.lineno
+            )
+        self.block(node.body)
+        frame = self.frame
+        self._close(frame, None if self.dead else self.now)
+        if condition is not None:
+            condition.computed += [j for j in self.jumps[jumps:] if j is not condition]
+        self.control, self.frame, self.now, self.dead = control, outer, before, False
+        self._after_loop(frame)
+        self.block(node.orelse)
+        if isinstance(over, ast.Constant) and over.value and not frame.breaks:
+            self.dead = True  # an endless loop
+
+    def _close(self, frame: Frame, now: Now | None) -> None:
+        """Lead what an iteration has left back to the head of the loop."""
+        last = self.meet([now, *frame.continues], frame)
+        for way in (last, *frame.breaks):
+            for slot in way or ():
+                if not slot.endswith("*"):
+                    self.version(slot, {}, frame)
+        for slot, head in list(frame.memo.items()):
+            if last is not None:
+                left = self.version(slot, last, frame)
+                if left is not head:
+                    head.passed.append(left)
+                head.kind = head.kind or left.kind
+
+    def _after_loop(self, frame: Frame) -> None:
+        others = {s for way in (*frame.breaks, frame.memo) for s in way if s.endswith("*")}
+        for slot in others:
+            self.now[slot] = Node()
+        for slot, head in frame.memo.items():
+            ways = {self.version(slot, way, frame): None for way in frame.breaks}
+            ways.pop(head, None)
+            self.now[slot] = Node(passed=[head, *ways], kind=head.kind) if ways else head
+
+    # --- what is bound ----------------------------------------------------------------------------
+
+    def _assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Tuple | ast.List):
+                self._unpack(target, node.value, node.lineno)
+        targets = [t for t in node.targets if not isinstance(t, ast.Tuple | ast.List)]
+        value = self.value(node.value) if targets else Value()
+        for target in targets:
+            self._give(target, value, node.lineno, source=node.value)
+
+    def _unpack(self, target: ast.Tuple | ast.List, source: ast.expr, line: int) -> None:
+        """`a, b = x, y`: each its own."""
+        theirs = source.elts if isinstance(source, ast.Tuple | ast.List) else []
+        has_star = any(isinstance(e, ast.Starred) for e in (*theirs, *target.elts))
+        if len(theirs) == len(target.elts) and not has_star:
+            values = [self.value(part) for part in theirs]
+            for each, its in zip(target.elts, values, strict=True):
+                self._give(each, its, line)
+            return
+        value = self.value(source)
+        for each in target.elts:
+            self._give(each, Value(value.nodes, _kind_of_items(value)), line)
+
+    def _give(
+        self, target: ast.expr, value: Value, line: int, *, source: ast.expr | None = None
+    ) -> None:
+        match target:
+            case ast.Name():
+                slot = self.slot(target.id)
+                self.bind(slot, bound(value), line)
+                if value.path and source is not None and value.path != slot:
+                    base = value.path.partition(".")[0]
+                    self.aliases[slot] = (value.path, self.binds.get(base, 0))
+                self.take_over(slot, value, line)
+            case ast.Tuple() | ast.List():
+                for part in target.elts:
+                    self._give(part, Value(value.nodes, value.kind), line)
+            case ast.Starred():
+                self._give(target.value, Value(value.nodes), line)
+            case ast.Attribute():
+                self._store_attribute(target, value, line)
+            case ast.Subscript():
+                self._store_item(target, value.nodes, line)
+
+    def _store_attribute(self, target: ast.Attribute, value: Value, line: int) -> None:
+        base = self.value(target.value)
+        if target.attr in w.DECLARED_PARTS and not base.kind.startswith("instance:"):
+            self.sink(value.nodes)
+            return
+        node = bound(value)
+        path = self.path(target)
+        if path:
+            self.bind(path, node, line)
+            self.take_over(path, value, line)
+            owner = path.rpartition(".")[0]
+        else:
+            node.control, node.scope, node.file_line = self.control, self.scope.number, line
+            self.program.attributes[target.attr].append(node)
+            owner = root_path(self, target.value)
+            if owner:
+                self.put(owner, Node(value.nodes, kept=[self.get(owner)]), line)
+        if not owner or not (self.is_ours_alone(owner) or self._is_self(owner)):
+            self.sink([node])
+
+    def _is_self(self, slot: str) -> bool:
+        """Whether it is the object of a method of a class that is the file's alone."""
+        scope = self.scope
+        is_first = scope.parameters[:1] == [slot.lstrip("^").rpartition(":")[2]]
+        return bool(scope.in_class) and is_first and self.program.is_closed(scope.in_class)
+
+    def _store_item(self, target: ast.Subscript, nodes: list[Node], line: int) -> None:
+        base, index = self.value(target.value), self.value(target.slice)
+        where = Value(base.nodes, base.kind, path=base.path or root_path(self, target.value))
+        if not where.path:
+            self.sink(nodes)
+            return
+        is_all = is_whole(target.slice) and bool(base.path) and isinstance(
+            target.value, ast.Name | ast.Attribute
+        )  # fmt: skip
+        old = [] if is_all else [self.get(where.path)]
+        self.change(where, Node([*nodes, *index.nodes], kept=old, kind=base.kind), line)
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        value = self.value(node.value)
+        target = node.target
+        if isinstance(target, ast.Subscript):
+            old = self.value(target)
+            self._store_item(target, [*old.nodes, *value.nodes], node.lineno)
+            return
+        old = self.value(target)
+        new = Value([*old.nodes, *value.nodes], old.kind, path=old.path)
+        if isinstance(target, ast.Attribute):
+            if old.kind in (w.LOCAL, w.VALUE):
+                self.sink(value.nodes)
+            else:
+                self._store_attribute(target, Value(new.nodes, old.kind), node.lineno)
+        elif old.kind == w.LOCAL:
+            self.sink(value.nodes)
+        else:
+            slot = self.slot(target.id)
+            self.put(slot, Node(new.nodes, kind=old.kind), node.lineno)
+            if old.kind != w.PLAIN and old.path and old.path != slot:
+                self.change(old, Node(new.nodes, kind=old.kind), node.lineno)
+
+    def _delete(self, target: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            self.bind(self.slot(target.id), Node(), target.lineno)
+        elif isinstance(target, ast.Subscript):
+            nodes = self.value(target).nodes
+            self._store_item(target, nodes, target.lineno)
+
+    def _define(self, node: Function | ast.ClassDef) -> None:
+        program = self.program
+        if isinstance(node, ast.ClassDef):
+            self.bind(self.slot(node.name), Node(kind=f"class:{node.name}"), node.lineno)
+            for part in node.body:
+                if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+                    value = self.value(part.value)
+                    for target in part.targets if isinstance(part, ast.Assign) else [part.target]:
+                        if isinstance(target, ast.Name):
+                            stored = bound(value)
+                            stored.scope, stored.file_line = self.scope.number, part.lineno
+                            program.attributes[target.id].append(stored)
+                elif isinstance(part, Function):
+                    self._defaults(part)
+                elif isinstance(part, ast.ClassDef):
+                    self._define(part)
+            return
+        for decorator in node.decorator_list:
+            self.value(decorator)
+        self._defaults(node)
+        number = program.of_node[id(node)].number
+        self.bind(self.slot(node.name), Node(kind=f"function:{number}"), node.lineno)
+        if rebuilds(program.scopes[number]):
+            self.known(program.scopes[number], None, Given([Value(kind=w.COMM)]), node.lineno)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for name in node.names:
+            bare = name.asname or name.name.partition(".")[0]
+            if isinstance(node, ast.Import):
+                kind = f"module:{name.name if name.asname else bare}"
+            elif name.name in ("MPI", "random", "linalg", "fft", "stats", "special", "datetime"):
+                kind = f"module:{node.module}.{name.name}" if name.name != "MPI" else "module:MPI"
+            else:
+                kind = f"import:{node.module or ''}.{name.name}"
+            self.bind(self.slot(bare), Node(kind=kind), node.lineno)
+
+
+def program_of(tree: ast.Module, scopes: list[Scope] | None = None) -> Program:
+    """Draw the graph of a file: the module as it runs, then the functions that it does not call."""
+    program = Program(tree, scopes or scopes_of(tree))
+    module = Statements(program, program.scopes[0], {})
+    module.run()
+    late = [s for s in program.scopes[1:] if s.number not in program.bodies]
+    for scope in sorted(late, key=lambda s: s.name != "__init__"):
+        if scope.number not in program.bodies:
+            body = module.enter(scope, {})
+            program.sinks.append(Node([body.result]))
+    for drawn in program.seeded.values():
+        if not drawn:
+            drawn.append(Node(source=w.RANDOM))
+    return program
+
+
+def begins_iterations(node: ast.expr) -> bool:
+    """Whether a loop goes over the iterations of a session, perhaps inside tqdm or zip."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("iterations", "remap")
+        for n in ast.walk(node)
+    )
+
+
+def root_path(flow: Values, node: ast.expr) -> str:
+    """The slot that an object stands in, some items and attributes deep: x of `x[0].y[1]`."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return flow.path(node) if isinstance(node, ast.Name) else ""
+
+
+def _kind_of_items(source: Value) -> str:
+    """Items of what was drawn or shown have no kind of their own."""
+    return source.kind if source.kind == w.LOCAL else ""

@@ -1,0 +1,231 @@
+"""Expressions: which nodes of the graph their values are made of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from dq_client.check import words as w
+from dq_client.check.calls import Calls, Given
+from dq_client.check.flow import NOTHING, Value
+from dq_client.check.graph import Node
+from dq_client.check.scopes import Comprehension
+
+ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
+PROPERTIES = {"property", "cached_property", "functools.cached_property"}
+
+
+PLAIN = Value(kind=w.PLAIN)  # a number, a text: nothing that could be changed in place
+
+
+class Values(Calls):
+    """Reads expressions."""
+
+    def value(self, node: ast.expr | None) -> Value:
+        """What an expression gives."""
+        match node:
+            case None:
+                return NOTHING
+            case ast.Constant():
+                return NOTHING if node.value is None else PLAIN
+            case ast.Name():
+                path = self.path(node)
+                slot = self.slot(node.id)
+                found = self.get(slot)
+                nodes = [found]
+                if path != slot and found.kind != w.LOCAL:  # another name for the same object
+                    nodes.append(self.get(path))
+                return Value(nodes, found.kind, passed=True, path=path)
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.Call():
+                return self.call(node)
+            case ast.Subscript():
+                return self._subscript(node)
+            case ast.BoolOp():
+                return self._one_of(node.values)
+            case ast.IfExp():
+                test = self.value(node.test)
+                chosen = self._one_of([node.body, node.orelse])
+                if not test.nodes:
+                    return chosen
+                both = Node(test.nodes, passed=chosen.nodes, kind=chosen.kind)
+                return Value([both], chosen.kind, passed=True)
+            case ast.NamedExpr():
+                value = self.value(node.value)
+                self.bind(self.slot(node.target.id), bound(value), node.lineno)
+                return value
+            case ast.Lambda():
+                self._defaults(node)
+                return Value(kind=f"function:{self.program.of_node[id(node)].number}")
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self._comprehension(node)
+            case ast.Yield() | ast.YieldFrom():
+                value = self.value(node.value)
+                self.body.result.computed += value.nodes
+                return NOTHING
+            case ast.Await() | ast.Starred():
+                return self.value(node.value)
+        values = [self.value(part) for part in _parts(node)]
+        plain = isinstance(node, ast.JoinedStr | ast.Compare) or (
+            isinstance(node, ast.BinOp | ast.UnaryOp) and all(v.kind == w.PLAIN for v in values)
+        )
+        return Value([n for v in values for n in v.nodes], w.PLAIN if plain else "")
+
+    def _defaults(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """The default values of a function, which are computed where it is defined."""
+        number = self.program.of_node[id(node)].number
+        given = node.args
+        named = [*given.posonlyargs, *given.args]
+        pairs = [*zip(named[len(named) - len(given.defaults) :], given.defaults, strict=True)]
+        pairs += [(a, d) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d]
+        for argument, default in pairs:
+            self.program.defaults[(number, argument.arg)] = self.value(default).node()
+
+    def _one_of(self, nodes: Iterable[ast.expr]) -> Value:
+        values = [self.value(node) for node in nodes]
+        kind = next((v.kind for v in values if v.kind), "")
+        path = values[0].path if len({v.path for v in values}) == 1 else ""
+        merged = [v.node() for v in values if v.nodes]
+        return Value(merged, kind, passed=True, path=path)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        base, name = self.value(node.value), node.attr
+        if name == "COMM_WORLD":
+            return Value(kind=w.COMM)
+        what, _, class_name = base.kind.partition(":")
+        if what == "module":
+            stored = self.program.attributes.get(name)
+            return Value(list(stored or ()), f"module:{class_name}.{name}")
+        found = self._of_kind(base, name)
+        if found is not None:
+            return found
+        method = self.program.method(class_name, name) if what in ("instance", "class") else None
+        if method is None and not base.kind:
+            method = self.program.only_method(name)
+        if method is not None:
+            decorators = {ast.unparse(d) for d in getattr(method.node, "decorator_list", ())}
+            if decorators & PROPERTIES:
+                return self.known(method, base, Given(), node.lineno)
+            if what:
+                return Value(kind=f"function:{method.number}")
+        path = self.path(node)
+        is_ours = what in ("instance", "class") and self.program.is_closed(class_name)
+        if not path:
+            stored_here = self.program.attribute(name)
+            return Value([stored_here, *base.nodes], stored_here.kind)
+        stored_node = self.get(path)
+        kind = stored_node.kind
+        if is_ours or (path.count(".") == 1 and what in ("instance", "class")):
+            return Value([stored_node], kind, passed=True, path=path)
+        return Value(
+            [Node(base.nodes, passed=[stored_node], kind=kind)], kind, passed=True, path=path
+        )
+
+    def _of_kind(self, base: Value, name: str) -> Value | None:
+        """An attribute of a session, a communicator, declared data; None for other objects."""
+        if base.kind == w.SESSION:
+            if name in w.OF_SESSION:
+                return Value([Node(source=w.OF_SESSION[name])], w.PLAIN)
+            return Value(kind=w.GRID if name == "grid" else w.COMM if name in w.COMMS else "")
+        if base.kind in (w.COMM, w.GRID):
+            table = w.OF_COMM if base.kind == w.COMM else w.OF_GRID
+            if name in w.COMMS:
+                return Value(kind=w.COMM)
+            bits = table.get(name)
+            return Value([*base.nodes, *([Node(source=bits)] if bits else [])])
+        if base.kind in (w.OBJECT, w.VALUE):
+            path = f"{base.path}.{name}" if base.path else ""
+            if base.kind == w.VALUE or name in w.ALIKE_OBJECT:
+                return Value(kind=w.VALUE if name == "value" else "", path=path)
+            if name == "dims":
+                return Value([Node(source=w.SIZE)])
+            return Value([Node(source=w.PART)], w.LOCAL, path=path)
+        if base.kind == w.LOCAL:
+            return Value(base.nodes, w.LOCAL, path=base.path)
+        ours = bool(self.program.attributes.get(name))
+        if name == "rank" and not ours:
+            return Value([*base.nodes, Node(source=w.RANK)])
+        if name in ("local", "interior") and not ours and not base.kind:
+            path = f"{base.path}.{name}" if base.path else ""
+            return Value([*base.nodes, Node(source=w.PART)], w.LOCAL, path=path)
+        if base.kind in (w.RNG, w.FILE, w.SHOW):
+            return Value(base.nodes, base.kind, path=base.path)
+        return None
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        base, index = self.value(node.value), self.value(node.slice)
+        if base.kind == w.LOCAL:
+            kind = w.LOCAL if is_view(node.slice) else ""
+            return Value([*base.nodes, *index.nodes], kind, path=base.path if kind else "")
+        text = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
+            bits = w.RANK if "RANK" in text else w.SIZE if "SIZE" in text else 0
+            return Value([Node(source=bits)])
+        path = base.path if is_view(node.slice) else ""
+        return Value([*base.nodes, *index.nodes], path=path)
+
+    def _comprehension(self, node: Comprehension) -> Value:
+        renamed, control = self.renamed, self.control
+        self.renamed = dict(renamed)
+        nodes: list[Node] = []
+        for generator in node.generators:
+            source = self.value(generator.iter)
+            nodes += source.nodes
+            for target in ast.walk(generator.target):
+                if isinstance(target, ast.Name):
+                    slot = f"{target.id}%{node.lineno}:{node.col_offset}"
+                    self.renamed[target.id] = slot
+                    self.bind(slot, Node(source.nodes), node.lineno)
+            for test in generator.ifs:
+                tested = self.value(test)
+                nodes += tested.nodes
+                if tested.nodes:
+                    self.control = self.condition(tested.nodes)
+        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        for part in parts:
+            nodes += self.value(part).nodes
+        self.renamed, self.control = renamed, control
+        return Value(nodes)
+
+    def ordered(self, test: ast.expr) -> list[Node]:
+        """What `<` and `>` compare in a condition."""
+        return [
+            n
+            for each in ast.walk(test)
+            if isinstance(each, ast.Compare) and any(isinstance(o, ORDERS) for o in each.ops)
+            for part in (each.left, *each.comparators)
+            if isinstance(part, ast.Name | ast.Attribute)
+            for n in self.value(part).nodes
+        ]
+
+
+def is_view(index: ast.expr) -> bool:
+    """Whether an index gives a view of an array, not an item or a copy."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(part, ast.Slice) for part in parts) or is_whole(index)
+
+
+def is_whole(index: ast.expr) -> bool:
+    """Whether it is `[:]`, `[...]` or `[:, :]`: all items."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        (isinstance(p, ast.Slice) and p.lower is None and p.upper is None and p.step is None)
+        or (isinstance(p, ast.Constant) and p.value is Ellipsis)
+        for p in parts
+    )
+
+
+def bound(value: Value) -> Node:
+    """A new version of a variable that is given a value."""
+    if value.passed:
+        return Node(passed=list(value.nodes), kind=value.kind)
+    return Node(value.nodes, kind=value.kind)
+
+
+def _parts(node: ast.AST | None) -> Iterator[ast.expr]:
+    for part in ast.iter_child_nodes(node) if node is not None else ():
+        if isinstance(part, ast.expr):
+            yield part
+        elif isinstance(part, ast.keyword | ast.FormattedValue):
+            yield part.value

@@ -1,0 +1,261 @@
+"""The variables of a program as they are seen from one loop of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dq_client.check import words as w
+from dq_client.check.graph import Call, Node, is_made_of, lead_back, reached, sources
+from dq_client.check.liveness import header_end
+from dq_client.check.program import Loop, Program
+from dq_client.check.scopes import rebuilds, statements_of
+
+SET_UP_METHODS = {"__init__", "__new__", "__post_init__", "__set_name__", "__init_subclass__"}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """How a program treats one of its names, or all attributes of one name."""
+
+    line: int = 0  # where it is bound before the loop, the last such line; else in it; 0: unknown
+    accumulates: bool = False  # its new value in the loop depends on the old one
+    used: bool = True  # beyond its own update, what is printed, and times
+    # What its bindings outside and inside the innermost loop depend on: rank, size, part, clock.
+    set_up: frozenset[str] = field(default_factory=frozenset)
+    loop: frozenset[str] = field(default_factory=frozenset)
+    rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
+
+
+UNKNOWN = Variable(accumulates=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Lines of one scope, with the functions that they call, and these call."""
+
+    scope: int
+    first: int
+    last: int
+    functions: frozenset[int]
+
+    def has(self, scope: int, line: int) -> bool:
+        """Whether a place is in it."""
+        inside = scope == self.scope and self.first <= line <= self.last
+        return inside or scope in self.functions
+
+
+class View:
+    """A program from the loop, or the call, in `line` of a scope; line 0: from all its loops."""
+
+    def __init__(self, program: Program, scope: int, line: int) -> None:
+        self._program, self._scope, self._line = program, scope, line
+        self._calls_of: defaultdict[int, list[Call]] = defaultdict(list)
+        for call in program.calls:
+            self._calls_of[call.scope].append(call)
+        self._loop = self._loop_at(line)
+        self._regions = list(self._inner_regions())
+        called = {c.body.scope for c in program.calls}
+        self._uncalled = {s.number for s in program.scopes[1:]} - called
+        self._before = self._functions_outside()
+        around = [loop for loop in program.loops if self._is_around(loop)]
+        self._last_line = {r.scope: r.last for r in self._regions}
+        for loop in program.loops:
+            if loop.scope in self._last_line and loop.line <= self._last_line[loop.scope]:
+                self._last_line[loop.scope] = max(self._last_line[loop.scope], loop.end)
+        self._loops = around + [
+            loop for loop in program.loops if loop.over_iterations and loop not in around
+        ]
+
+    def variable(self, name: str) -> Variable:
+        """Facts about a name of the scope."""
+        program, number = self._program, self._scope
+        nodes = program.names.get((number, name), [])
+        inside = [n for n in nodes if self._has(n.scope, n.file_line)]
+        begun = self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
+        heads = [h for loop in self._loops for h in self._heads(loop, name)]
+        kept = (number, name) in program.kept
+        return Variable(
+            line=self._line_of(nodes),
+            accumulates=self._accumulates(heads, inside, name),
+            used=self._is_used([*heads, *inside] or begun),
+            set_up=frozenset()
+            if kept
+            else _words(sources(begun, program.whole(), self._inside_only)),
+            loop=frozenset() if kept else _words(sources(inside, program.whole(), self._is_after)),
+            rebuilt=self._is_rebuilt(nodes, name),
+        )
+
+    def attribute(self, name: str) -> Variable:
+        """Facts about all attributes of one name."""
+        program = self._program
+        nodes = program.attributes.get(name, [])
+        inside = [n for n in nodes if self._has(n.scope, n.file_line)]
+        outside = [n for n in nodes if not self._inside_only(n)]
+        ending = f".{name}"
+        heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
+        return Variable(
+            line=self._line_of(nodes),
+            accumulates=self._accumulates(heads, inside, ending),
+            used=self._is_used([*heads, *(inside or nodes)]),
+            set_up=_words(sources(outside, program.whole(), self._inside_only)),
+            loop=_words(sources(inside, program.whole(), self._is_after)),
+            rebuilt=self._is_rebuilt(nodes, ""),
+        )
+
+    # --- regions ----------------------------------------------------------------------------------
+
+    def _loop_at(self, line: int) -> Loop | None:
+        fitting = [o for o in self._program.loops if o.scope == self._scope and o.line == line]
+        return fitting[0] if fitting and line else None
+
+    def _inner_regions(self) -> Iterator[Region]:
+        """The loop at the line, or the statement with the call; without a line, all loops."""
+        program = self._program
+        if self._line:
+            first, last = self._lines()
+            yield self._region(self._scope, first, last)
+            return
+        loops = [loop for loop in program.loops if loop.over_iterations]
+        for loop in loops:
+            yield self._region(loop.scope, loop.line, loop.end)
+        if not loops:  # they are in other files: any function may be called there
+            all_ = {s.number for s in program.scopes[1:] if s.name not in SET_UP_METHODS}
+            yield Region(-1, 0, 0, frozenset(all_))
+
+    def _lines(self) -> tuple[int, int]:
+        if self._loop is not None:
+            return self._loop.line, self._loop.end
+        body = self._program.scopes[self._scope].node.body
+        found = None
+        for statement in statements_of(body) if isinstance(body, list) else ():
+            if statement.lineno <= self._line <= (statement.end_lineno or 0):
+                found = statement
+        if found is None:
+            return self._line, self._line
+        if hasattr(found, "body"):
+            return found.lineno, max(header_end(found), self._line)
+        return found.lineno, found.end_lineno or found.lineno
+
+    def _region(self, scope: int, first: int, last: int) -> Region:
+        functions = self._functions_of(lambda s, line: s == scope and first <= line <= last)
+        return Region(scope, first, last, frozenset(functions))
+
+    def _functions_of(self, is_there: Callable[[int, int], bool]) -> set[int]:
+        """The functions that are called from places, and those that these call."""
+        calls = self._program.calls
+        todo = {c.body.scope for c in calls if is_there(c.scope, c.line)}
+        found: set[int] = set()
+        while todo:
+            scope = todo.pop()
+            found.add(scope)
+            todo |= {call.body.scope for call in self._calls_of[scope]} - found
+        return found
+
+    def _functions_outside(self) -> set[int]:
+        """The scopes that run outside the loop, too."""
+        inside = {number for region in self._regions for number in region.functions}
+        found = {s.number for s in self._program.scopes} - inside
+        found |= self._uncalled
+        todo = set(found)
+        while todo:
+            scope = todo.pop()
+            for call in self._calls_of[scope]:
+                if not self._is_in_lines(scope, call.line) and call.body.scope not in found:
+                    found.add(call.body.scope)
+                    todo.add(call.body.scope)
+        return found
+
+    def _is_in_lines(self, scope: int, line: int) -> bool:
+        return any(r.scope == scope and r.first <= line <= r.last for r in self._regions)
+
+    def _has(self, scope: int, line: int) -> bool:
+        return any(region.has(scope, line) for region in self._regions)
+
+    def _inside_only(self, node: Node) -> bool:
+        """Whether a version comes about in the loop, and not before it as well."""
+        if node.scope < 0 or not self._has(node.scope, node.file_line):
+            return False
+        return self._is_in_lines(node.scope, node.file_line) or node.scope not in self._before
+
+    def _is_after(self, node: Node) -> bool:
+        """Whether a version comes about after the loop, and never leads back to it."""
+        last = self._last_line.get(node.scope)
+        return last is not None and node.file_line > last
+
+    def _is_around(self, loop: Loop) -> bool:
+        return loop.scope == self._scope and loop.line <= self._line <= loop.end
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def _heads(self, loop: Loop, name: str) -> list[Node]:
+        slot = name if loop.scope == self._scope else f"^{self._scope}:{name}"
+        return [loop.heads[slot]] if slot in loop.heads else []
+
+    def _before_loop(self, name: str, outside: list[Node]) -> list[Node]:
+        """The versions that a variable may have when the loop is entered."""
+        if self._loop is not None and name in self._loop.entered:
+            unseen = [n for n in outside if n.scope in self._uncalled and n.scope]
+            return [self._loop.entered[name], *unseen]
+        if not self._line:
+            return outside
+        around = [o for o in self._loops if self._is_around(o) and o is not self._loop]
+        end = max([self._line, *(loop.end for loop in around)])
+        return [n for n in outside if n.scope != self._scope or n.file_line <= end]
+
+    def _line_of(self, nodes: list[Node]) -> int:
+        own = [n for n in nodes if n.call is None] or nodes
+        inside = [n for n in own if self._has(n.scope, n.file_line)]
+        before = [n for n in own if n not in inside]
+        if self._line:
+            here = [n for n in before if n.scope != self._scope or n.file_line <= self._line]
+            before = here or before
+        if before:
+            return max(n.file_line for n in before)
+        return min((n.file_line for n in inside), default=0)
+
+    def _accumulates(self, heads: list[Node], inside: list[Node], name: str) -> bool:
+        whole = self._program.whole()
+        if any(lead_back([head], {head}, whole) for head in heads):
+            return True
+        program = self._program
+        has_loops = any(loop.over_iterations for loop in program.loops)
+        if has_loops and not name.startswith("."):
+            return False
+        last = name if name.startswith(".") else f"^{self._scope}:{name}"
+        roots = {
+            node
+            for body in program.bodies.values()
+            for slot, node in body.roots.items()
+            if not has_loops and (slot.endswith(last) if last[0] == "." else slot == last)
+        }
+        if name.startswith("."):
+            roots.add(program.attribute(name[1:]))
+        return lead_back(inside, roots, whole)
+
+    def _is_used(self, nodes: Iterable[Node]) -> bool:
+        matter = matters(self._program)
+        return any(
+            node in matter and not is_made_of(node, w.TIME, w.RANK | w.SIZE) for node in nodes
+        )
+
+    def _is_rebuilt(self, nodes: list[Node], name: str) -> bool:
+        program = self._program
+        scopes = {n.scope for n in nodes}
+        function = program.functions.get((self._scope, name))
+        if function is not None:
+            scopes.add(function.number)
+        return any(rebuilds(program.scopes[number]) for number in scopes if number >= 0)
+
+
+def matters(program: Program) -> set[Node]:
+    """The versions of variables that lead to something beyond the program's own variables."""
+    if program.matter is None:
+        program.matter = reached(program.sinks, program.whole())
+    return program.matter
+
+
+def _words(bits: int) -> frozenset[str]:
+    named = {"rank": w.RANK, "size": w.SIZE, "part": w.PART, "clock": w.CLOCK}
+    return frozenset(word for word, mask in named.items() if bits & mask)

@@ -1,0 +1,109 @@
+"""The words that programs for MPI, numpy and DQ use, by what they mean for a resize."""
+
+from __future__ import annotations
+
+# What a value may come from, as bits. The last four are reported as "clock".
+RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS = (1 << k for k in range(7))
+CLOCK = TIME | RANDOM | EMPTY | PROCESS
+
+# Kinds of values.
+SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN = (
+    *("session", "comm", "grid", "object", "value", "part", "rng", "file", "show", "plain"),
+)
+BY_NAME = {"rs": SESSION, "session": SESSION, "comm": COMM, "world": COMM, "cart": COMM}
+
+DECLARES = {"matrix", "array", "parcel", "cartesian", "csr", "items", "local_state"}
+OF_SESSION = {"rank": RANK, "size": SIZE, "places": SIZE, "processors": SIZE}
+OF_COMM = {"rank": RANK, "size": SIZE, "coords": RANK, "topo": RANK, "dims": SIZE}
+OF_GRID = {"rank": RANK, "row": RANK, "col": RANK}
+OF_GRID |= {"size": SIZE, "rows": SIZE, "cols": SIZE, "shape": SIZE}
+COMMS = {"comm", "cart", "row_comm", "col_comm", "COMM_WORLD"}
+ALIKE_OBJECT = {"shape", "name", "desc", "dtype", "gather", "allgather", "nnz_total", "value"}
+DECLARED_PARTS = {"local", "interior", "value"}  # stored to: part of the job's declared data
+
+# Methods of communicators, in lower case.
+EQUAL = {"bcast", "allreduce", "allgather", "allgatherv", "barrier", "ibarrier", "abort"}
+EQUAL |= {"iallreduce", "ibcast", "iallgather"}
+SINGLE = {
+    *("send", "recv", "isend", "irecv", "ssend", "bsend", "issend", "sendrecv", "probe", "iprobe"),
+    *("sendrecv_replace", "mprobe", "improbe", "scatter", "scatterv", "gather", "gatherv"),
+    *("reduce", "ireduce", "igather", "iscatter", "alltoall", "alltoallv", "alltoallw", "scan"),
+    *("exscan", "reduce_scatter", "reduce_scatter_block", "ialltoall", "get_coords", "shift"),
+}
+RECEIVES = {"recv", "irecv", "sendrecv", "scatter", "scatterv", "gather", "gatherv", "reduce"}
+RECEIVES |= {"alltoall", "alltoallv", "alltoallw", "scan", "exscan", "reduce_scatter"}
+RECEIVES |= {"allreduce", "allgather", "allgatherv", "sendrecv_replace", "bcast", "ireduce"}
+RECEIVES |= {"iallreduce", "ibcast", "iallgather", "igather", "iscatter", "reduce_scatter_block"}
+FIRST_IS_RECEIVED = {"recv", "irecv", "bcast", "ibcast", "sendrecv_replace"}
+MAKES_COMM = {"dup", "clone", "split", "split_type", "create", "create_cart", "create_group", "sub"}
+
+# Functions by the last part of their name.
+TIMES = {
+    *("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),
+    *("process_time", "thread_time", "Wtime", "now", "utcnow", "today", "default_timer"),
+}
+PROCESSES = {
+    *("getpid", "getppid", "gethostname", "getfqdn", "uuid1", "uuid4", "urandom", "id", "node"),
+    *("mkdtemp", "mkstemp", "gettempdir", "NamedTemporaryFile", "TemporaryDirectory", "get_ident"),
+    *("token_hex", "token_bytes", "sched_getaffinity", "getrusage"),
+}
+MAKES_RNG = {"default_rng", "RandomState", "Random", "Generator", "PCG64", "Philox", "MT19937"}
+MAKES_RNG |= {"SeedSequence", "SystemRandom"}
+LIBRARIES = {"numpy", "cupy", "torch", "math", "cmath", "scipy", "operator", "itertools"}
+LIBRARIES |= {"functools", "statistics", "copy", "string", "fractions", "decimal", "collections"}
+UNDEFINED = {"empty", "empty_like", "ndarray"}
+SAVES = {"save", "savez", "savetxt", "savez_compressed", "tofile", "load_library", "seterr"}
+BUILTINS = {
+    *("abs", "all", "any", "bool", "bytes", "bytearray", "chr", "complex", "dict", "divmod"),
+    *("enumerate", "filter", "float", "format", "frozenset", "hash", "hex", "int", "isinstance"),
+    *("issubclass", "iter", "len", "list", "map", "max", "memoryview", "min", "object", "ord"),
+    *("pow", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum", "super"),
+    *("tuple", "type", "zip", "getattr", "hasattr", "callable", "Fraction", "Decimal", "deque"),
+    *("defaultdict", "Counter", "OrderedDict", "namedtuple", "deepcopy", "vars", "dir", "Path"),
+}
+SHOWS = {"print", "pprint", "log", "debug", "info", "warning", "error", "exception", "critical"}
+SHOWS |= {"set_description", "set_postfix", "set_postfix_str", "write", "writelines", "writerow"}
+SHOWS |= {"writerows", "flush", "close", "add_scalar", "note", "warn", "dump"}
+MAKES_SHOW = {"tqdm", "trange", "getLogger", "writer", "DictWriter", "SummaryWriter", "Progress"}
+
+# Methods of containers and arrays.
+GROWS = {
+    *("append", "appendleft", "extend", "extendleft", "insert", "add", "update", "pop", "popleft"),
+    *("popitem", "remove", "discard", "subtract", "rotate", "difference_update", "put"),
+    *("symmetric_difference_update", "intersection_update", "move_to_end", "put_nowait"),
+    "get_nowait",
+}  # fmt: skip
+REORDERS = {"sort", "reverse", "setdefault", "resize", "setflags", "shuffle"}
+READS = {
+    *("all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumsum"),
+    *("count", "cpu", "decode", "detach", "dot", "encode", "endswith", "flatten", "format", "get"),
+    *("index", "isdigit", "isdisjoint", "issubset", "item", "items", "join", "keys", "lower"),
+    *("lstrip", "max", "mean", "min", "nonzero", "norm", "numpy", "partition", "prod", "ravel"),
+    *("repeat", "replace", "reshape", "round", "rpartition", "rsplit", "rstrip", "split", "std"),
+    *("startswith", "strip", "sum", "swapaxes", "title", "to", "tobytes", "tolist", "transpose"),
+    *("union", "upper", "values", "var", "view", "zfill", "squeeze", "take", "trace", "toarray"),
+    *(
+        "intersection",
+        "difference",
+        "most_common",
+        "elements",
+        "diagonal",
+        "searchsorted",
+        "isoformat",
+    ),
+    *(
+        "total_seconds",
+        "strftime",
+        "read",
+        "readline",
+        "readlines",
+        "read_text",
+        "exists",
+        "hexdigest",
+    ),
+}
+DRAWS = {
+    *("random", "normal", "integers", "uniform", "choice", "choices", "randint", "randrange"),
+    *("gauss", "permutation", "permuted", "shuffle", "sample", "standard_normal", "exponential"),
+    *("poisson", "rand", "randn", "binomial", "bytes", "getrandbits", "beta", "gamma"),
+}

@@ -1,0 +1,91 @@
+"""Programs as people write them, each resized ten times: right, or refused with the line.
+
+`python -m harness.ordinary PROGRAM...` runs some of them by hand and prints a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.ordinary import Outcome, Run, marked_lines, plain_faults, programs, resized_runs
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi]
+
+GROUP = 30  # programs that share a cluster
+# Of the folder "refused". Only a shrink loses something of these; growth must not be refused.
+SHRINKS_ONLY = {"rank_histogram", "rank_lists", "rank_sums", "rank_sums_in_object", "value_differs"}
+# Right is as good here as a refusal: whether these can be carried is a question of effort.
+MAY_BE_RIGHT = {"database", "duplicated", "islands", "split_setup", "thread_counter"}
+
+
+def fault_of_right(run: Run) -> bool:
+    """Whether a program that must be right under every resize was not, or was not resized."""
+    return run.outcome is not Outcome.RIGHT or len(run.sizes) < 5
+
+
+def fault_of_refused(run: Run) -> bool:
+    """Whether a program that cannot be resized was wrong, or refused without its line."""
+    name = run.program.stem
+    if run.outcome is Outcome.RIGHT:
+        return name not in MAY_BE_RIGHT
+    if run.outcome not in (Outcome.REFUSED, Outcome.FAILED):
+        return True
+    if name in SHRINKS_ONLY and any(r.next_size > r.size for r in run.refusals):
+        return True
+    places = marked_lines(run.program)
+    return not all(any(text_names(text, place) for place in places) for text in run.messages)
+
+
+def text_names(text: str, place: str) -> bool:
+    """Whether a message has a place, FILE:LINE, and not only one that begins like it."""
+    return re.search(rf"\b{re.escape(place)}\b", text) is not None
+
+
+def report(runs: list[Run], is_fault: Callable[[Run], bool]) -> str:
+    """The faulty ones as lines, each followed by what happened to it."""
+    return "\n".join(f"{run.line}\n{run.story}" for run in runs if is_fault(run))
+
+
+def groups(kind: str) -> list[list[Path]]:
+    found = programs(kind)
+    return [found[at : at + GROUP] for at in range(0, len(found), GROUP)]
+
+
+@pytest.mark.parametrize("group", groups("right"), ids=lambda group: group[0].stem)
+def test_ordinary_programs_are_right_under_ten_resizes(group: list[Path]) -> None:
+    assert not report(list(resized_runs(group)), fault_of_right)
+
+
+def test_what_a_rank_has_for_itself_hinders_no_resize() -> None:
+    assert not report(list(resized_runs(programs("scratch"))), fault_of_right)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_what_cannot_be_right_is_refused_with_its_line(ranks: int) -> None:
+    runs = list(resized_runs(programs("refused"), ranks=ranks))
+    assert not report(runs, fault_of_refused)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["right", "scratch"])
+def test_other_resizes_change_nothing(kind: str, seed: int) -> None:
+    runs = resized_runs(programs(kind), seed=seed, ranks=1 + seed % 3)
+    assert not report(list(runs), fault_of_right)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["right", "scratch", "refused"])
+def test_the_programs_are_right_without_a_server(kind: str) -> None:
+    assert not [fault for program in programs(kind) for fault in plain_faults(program)]
+
+
+def test_the_corpus_is_as_large_as_it_should_be() -> None:
+    assert len(programs("right")) >= 36
+    assert len(programs("scratch")) >= 20
+    assert all(marked_lines(path) for path in programs("refused") if path.stem not in MAY_BE_RIGHT)
+    assert {path.stem for path in programs("refused")} >= SHRINKS_ONLY | MAY_BE_RIGHT
