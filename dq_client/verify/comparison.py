@@ -293,10 +293,8 @@ def part_texts(a: Fingerprint | None, b: Fingerprint | None) -> tuple[str, str]:
     return f"{where} {a[NUMBERS][at]!r}", f"{where} {b[NUMBERS][at]!r}"
 
 
-def _vector(fingerprint: Fingerprint | None) -> list[float] | None:
+def _vector(fingerprint: Fingerprint) -> list[float] | None:
     """The numbers of a value that can be added up; None: it is none."""
-    if fingerprint is None:
-        return None
     numbers: list[float] = fingerprint[NUMBERS]
     if numbers:
         return numbers
@@ -307,9 +305,9 @@ def _vector(fingerprint: Fingerprint | None) -> list[float] | None:
 
 
 def _summed(key: str, moment: Moment) -> list[float] | None:
-    vectors = [_vector(state.get(key)) for state in moment.ranks.values()]
+    vectors = [_vector(state[key]) for state in moment.ranks.values() if key in state]
     known = [vector for vector in vectors if vector is not None]
-    if not known or len({len(vector) for vector in known}) > 1:
+    if len(known) < max(len(vectors), 1) or len({len(vector) for vector in known}) > 1:
         return None
     return [math.fsum(each) for each in zip(*known, strict=True)]
 

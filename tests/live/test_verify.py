@@ -17,7 +17,9 @@ from harness.commands import run_dq
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
-HEAD = "import random, sys, time\nimport numpy as np\nimport resize_lib\nrs = resize_lib.session()\n"
+HEAD = (
+    "import random, sys, time\nimport numpy as np\nimport resize_lib\nrs = resize_lib.session()\n"
+)
 
 RIGHT = """\
 x = rs.array("x", 20, init=lambda i: i * 1.0)
@@ -27,10 +29,23 @@ for i in rs.iterations(24):
     x.local[:] = x.local * 1.01 + history.count(0)
     norm.value = rs.comm.allreduce(float((x.local**2).sum()))
     history.append(i)
-    mine, took = rs.rank * i, time.perf_counter()
-print("hello from", rs.rank, "at", took)
+print("hello from", rs.rank, "at", time.perf_counter())
 if rs.rank == 0:
     print("norm", norm.value, len(history))
+"""
+
+# Clocks, numbers of a rank, random numbers that nobody has seeded, what depends on the size: none
+# of it is compared, or all programs would differ.
+OF_EACH_RANK = """\
+began, mine, noise = time.time(), [], random.random()
+x, total = rs.array("x", 20), rs.value("total", 0)
+for i in rs.iterations(24):
+    mine.append(rs.rank)
+    noise, took = random.random(), time.time() - began
+    share = 20 // rs.size
+    x.local[:] += 1
+    total.value += 1
+print(rs.rank, mine, noise, took, share)
 """
 
 # What is wrong if nothing travels, in a line marked HERE, and the variable that shows it.
@@ -115,7 +130,7 @@ if rs.rank == 0:
 """,
     ),
     "size from before the loop": (
-        "u",
+        "step",
         """\
 step, u = 1.0 / rs.size, rs.array("u", 10)  # HERE
 for i in rs.iterations(24):
@@ -151,6 +166,13 @@ def test_a_right_program_is_equal(tmp_path: Path) -> None:
         assert (found[run]["exit_code"], found[run]["iterations"]) == (0, 24)
 
 
+def test_what_belongs_to_a_rank_or_a_clock_is_not_compared(tmp_path: Path) -> None:
+    code, found, notes = verify(
+        tmp_path, OF_EACH_RANK, "--sizes", "1,2", "--resizes", 4, carry=False
+    )
+    assert (code, len(found["resizes"]), found["first"]) == (0, 4, None), notes
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_with_iteration_variable_and_line(tmp_path: Path, fault: str) -> None:
     variable, program = FAULTS[fault]
@@ -158,8 +180,8 @@ def test_a_fault_is_found_with_iteration_variable_and_line(tmp_path: Path, fault
     assert (code, found["equal"]) == (1, False), notes
     first, resizes = found["first"], found["resizes"]
     assert first["variable"] == variable, found
-    grown, shrunk = (next(r["iteration"] for r in resizes if r["to"] == to) for to in (2, 1))
-    assert first["iteration"] == (shrunk if fault == "sum of each rank" else grown)
+    to = 1 if fault == "sum of each rank" else 2
+    assert first["iteration"] == next(r["iteration"] for r in resizes if r["to"] == to)
     assert first["plain"] != first["resized"]
     assert Path(first["file"]).name == "program.py"
     assert (HEAD + program).splitlines()[first["line"] - 1].endswith("# HERE")
@@ -175,23 +197,21 @@ for i in rs.iterations(24):
     code, found, notes = verify(tmp_path, program, "--sizes", "1,2", "--resizes", 3)
     assert (code, found["equal"], found["resizes"]) == (0, True, []), (found, notes)
     assert found["refused"]
-    assert all("batches" in each["reason"] for each in found["refused"])
-    assert [each["iteration"] for each in found["refused"]] == sorted(
-        {each["iteration"] for each in found["refused"]}
-    )
+    for each in found["refused"]:
+        assert 0 < each["iteration"] < 24
+        assert "program.py:6: batches cannot be copied" in each["reason"]
 
 
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        ("for i in rs.iterations(9):\n    1 / (4 - i)\n", "on 1 without resizes it fails"),
         ("for i in rs.iterations(9):\n    1 / (2 - rs.size)\n", "on 2 without resizes it fails"),
         (
             "begun = rs.size\nfor i in rs.iterations(9):\n    1 / (begun == rs.size)\n",
             "with resizes the program fails",
         ),
     ],
-    ids=["always", "on two ranks", "after a resize"],
+    ids=["on two ranks", "after a resize"],
 )
 def test_a_program_that_fails_is_different_and_says_where(
     tmp_path: Path, program: str, told: str
@@ -216,19 +236,10 @@ print("resized" if rs.job.resize_id else "plain") if rs.rank == 0 else None
     assert (first["plain"], first["resized"]) == ("plain", "no such line")
 
 
-@pytest.mark.parametrize(
-    ("program", "told"),
-    [
-        ("import os\nos._exit(0)\n", ""),
-        ("for i in range(3):\n    pass\n", "the program ends no iteration"),
-    ],
-    ids=["no iteration is ended", "no loop"],
-)
-def test_a_program_without_iterations_cannot_be_resized(
-    tmp_path: Path, program: str, told: str
-) -> None:
-    code, _, notes = verify(tmp_path, program)
-    assert code == (2 if told else 1) and told in notes
+def test_a_program_without_iterations_cannot_be_resized(tmp_path: Path) -> None:
+    code, found, notes = verify(tmp_path, "for i in range(3):\n    pass\n")
+    assert (code, found) == (2, {})
+    assert "program.py: the program ends no iteration" in notes and "rs.iterations" in notes
 
 
 def test_a_program_without_a_session_cannot_be_resized(tmp_path: Path) -> None:
