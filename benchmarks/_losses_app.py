@@ -62,7 +62,7 @@ class Death:
 def main() -> None:
     folder, turns = Path(sys.argv[1]), int(sys.argv[2])
     death = Death(sys.argv[1:])
-    move, write_part = resize._move, partfile.write_part
+    move, write_part = resize.move, partfile.write_part
     with resize_lib.session() as rs:
 
         def dying_move(*args: Any) -> None:

@@ -21,12 +21,12 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
+from resize_lib.data_move import all_pids
 from resize_lib.job_comm import retire
 from resize_lib.processes.interface import Survivor
 from resize_lib.processes.link import LinkClosed, RankLink, own_link
 from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution import Arena
-from resize_lib.resize import all_pids
 from resize_lib.server_link import say
 from resize_lib.session_end import LOST_THE_OTHERS
 from resize_lib.waiting import RankLost, idle_barrier, idle_bcast, wait_all, watched

@@ -81,7 +81,7 @@ def checksum(rs: Session, arrays: list[Any], rest: list[Any]) -> str:
 def main() -> None:
     keeps = "keep" in sys.argv
     deaths = Deaths(Path(sys.argv[1]), [text for text in sys.argv[3:] if text != "keep"])
-    move, write_part = resize._move, partfile.write_part
+    move, write_part = resize.move, partfile.write_part
     with resize_lib.session() as rs:
 
         def dying_move(*args: Any) -> None:

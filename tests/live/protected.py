@@ -105,14 +105,14 @@ def main() -> int:
     o = parser.parse_args()
     first_life = os.environ["DQ_JOB_INSTANCE"] == "1"
     if o.die_in_resize and first_life:
-        move = resize._move
+        move = resize.move
 
         def die(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
             if session.rank == (session.size - 1 if o.die_in_resize == "last" else 0):
                 os.kill(os.getpid(), signal.SIGKILL)
             move(session, old, new, comm)
 
-        resize._move = die
+        resize.move = die
     with resize_lib.session() as rs:
         M = rs.matrix("M", 70, 50, block=8, init=row_and_column)
         B = rs.array("B", 41, (3,), init=lambda i: np.outer(i, [1.0, 2.0, 3.0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +25,15 @@ class Session:
         self.arrivals = 0
         self.made: list[tuple[int, ...]] = []  # innermost turns, by `run`
         self.made_before: list[int] = []  # each remap point
+
+    def first_loop(self) -> None:
+        pass
+
+    def functions_around(self) -> int:
+        return 0
+
+    def skips(self, turns: Iterator[int], count: int) -> None:
+        pass
 
     def meet(self) -> Position:
         raise AssertionError("where the job is is known")

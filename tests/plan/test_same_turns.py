@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import assume, given
@@ -21,6 +22,15 @@ class Rank:
         self.loops = Loops(self, target)
         self._share, self._turns = share, 0
         self.points: list[tuple[Position, int]] = []
+
+    def first_loop(self) -> None:
+        pass
+
+    def functions_around(self) -> int:
+        return 0
+
+    def skips(self, turns: Iterator[int], count: int) -> None:
+        pass
 
     def meet(self) -> Position:
         raise AssertionError("where the job is is known")

@@ -22,6 +22,12 @@ class Session:
         self.made = 0
         self.solver = Solver(cast("Any", self))
 
+    def first_loop(self) -> None:
+        pass
+
+    def functions_around(self) -> int:
+        return 0
+
     def turn_begins(self) -> None:
         pass
 

@@ -1,0 +1,133 @@
+"""The data of a resize: all that is declared, moved in one redistribution."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.declared.base import Move
+from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
+from resize_lib.processes import idle_barrier
+from resize_lib.redistribution import (
+    InvalidRedistributionError,
+    MovingArray,
+    Placement,
+    redistribute,
+)
+from resize_lib.redistribution.agreement import gather_records
+
+if TYPE_CHECKING:
+    from resize_lib.jobsession import Session
+
+
+def all_pids(comm: MPI.Intracomm) -> list[int]:
+    """The process of each rank of this job's; collective."""
+    mine = np.array([os.getpid()], np.int64).view(np.uint8)
+    pids: list[int] = gather_records(MPI.Intracomm(comm), mine).view(np.int64).ravel().tolist()
+    return pids
+
+
+def everyone(rows: int, cols: int) -> Placement:
+    return Placement.leading(ProcessGrid(rows, cols))
+
+
+def move(session: Session, old: Placement, new: Placement, comm: MPI.Intracomm) -> None:
+    """Redistribute everything declared; the session's data is untouched if that fails."""
+    try:
+        with session.stale.moving():
+            session.stale.retire_all(_move_data(session, old, new, comm))
+    finally:  # after an error the arena holds the new parts that were given up
+        session.arena.trim()
+
+
+def _move_data(
+    session: Session, old: Placement, new: Placement, comm: MPI.Intracomm
+) -> list[tuple[str, Any, Any]]:
+    """The names of what has moved, each with its old and its new part."""
+    begin = time.perf_counter()
+    # Joining ranks have the communicator of an emulated grid already, old ones not yet. On a plain
+    # copy of the handle all make the same MPI calls.
+    comm = MPI.Intracomm(comm)
+    joining = comm.rank not in old.ranks
+    items = list(session.declared.values())
+    link = session.emulation.link if session.emulation is not None else None
+    places = session.places
+    move = Move(
+        before=[places[r] for r in old.ranks],
+        after=[places[r] for r in new.ranks],
+        joining=joining,
+        old_ranks=old.ranks,
+        new_ranks=new.ranks,
+    )
+    try:
+        moving = [item.moving(move) for item in items]
+    except DescriptorError as e:  # the same on every rank
+        raise InvalidRedistributionError(str(e)) from e
+    values = _moving_values(session, old, new, joining=joining)
+    outcome = redistribute(
+        comm,
+        [*moving, *values],
+        old,
+        new,
+        transport="auto" if link is None else "messages",
+        max_extra_bytes=session.options.max_extra_bytes,
+        checksums=session.options.checksums,
+        arena=session.arena,
+    )
+    if link is not None:
+        sent, received = outcome.bytes_sent, outcome.bytes_received
+        if link.duplex == "shared":
+            idle_barrier(comm)
+            sent, received = comm.allreduce(sent), 0
+        nodes_s = link.bulk_s(sent, received, outcome.panels)
+        time.sleep(max(0.0, begin + nodes_s - time.perf_counter()))
+        idle_barrier(comm)  # rank 0 reports the time of the slowest
+    replaced: list[tuple[str, Any, Any]] = []
+    if comm.rank in new.ranks:
+        for item, part in zip(items, outcome.arrays, strict=False):  # the values come last
+            before = getattr(item, "local", None)
+            item.take(part)
+            # With ghosts, which may be all that there is here.
+            replaced.append((item.name, before, getattr(item, "local", None)))
+            del before  # whether anybody else holds it is counted
+        if joining and values:
+            for name, value in outcome.arrays[-1].items():
+                session.values[name].restore(value)
+    session.job.redistribution_s = time.perf_counter() - begin
+    return replaced
+
+
+def _moving_values(
+    session: Session, old: Placement, new: Placement, *, joining: bool
+) -> list[MovingArray]:
+    """The values of `Session.value` as one item of the redistribution; none if nobody joins.
+
+    Part of the redistribution, so that a value that cannot be pickled (or not be unpickled in a
+    joining rank) aborts the resize on every rank alike, like any other error of the application.
+    """
+    starts = [rank not in old.ranks for rank in new.ranks]
+    if not any(starts) or not session.values:
+        return []
+
+    def pack(values: Any, _old: ProcessGrid, rank: int, _new: ProcessGrid) -> list[bytes]:
+        payload = bytes(MPI.pickle.dumps(values)) if rank == 0 else b""
+        return [payload if start else b"" for start in starts]
+
+    def unpack(pieces: Sequence[bytes], _old: ProcessGrid, _rank: int, _new: ProcessGrid) -> Any:
+        if not pieces[0]:
+            return None
+        found = MPI.pickle.loads(pieces[0])
+        for each, value in found.items():
+            session.values[each].check(value)
+        return found
+
+    held = None if joining else {name: value.value for name, value in session.values.items()}
+    name = "values of rs.value"
+    while name in session.declared:  # declared alike on all ranks, so this is the same on all
+        name += "'"
+    return [MovingArray(name, Custom(pack, unpack, name), np.uint8, held)]
