@@ -215,9 +215,8 @@ def _differences(
                 yield Difference(iteration, named, *texts, rank, size, counts=counts, place=place)
                 break
         else:
-            if limits.any_rank(key) == NOTHING and (
-                _sums_deviation(key, before, now) > limits.sums(key)
-            ):
+            local = limits.any_rank(key) == NOTHING and _summed(key, now) is not None
+            if local and _sums_deviation(key, before, now) > limits.sums(key):
                 texts = _sum_text(key, before), _sum_text(key, now)
                 place = 1 if now.resized else 4
                 yield Difference(iteration, named, *texts, -1, size, counts=False, place=place)

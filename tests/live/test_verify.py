@@ -199,7 +199,7 @@ for i in rs.iterations(24):
     assert found["refused"]
     for each in found["refused"]:
         assert 0 < each["iteration"] < 24
-        assert "program.py:6: batches cannot be copied" in each["reason"]
+        assert "program.py:5: batches cannot be copied" in each["reason"]
 
 
 @pytest.mark.parametrize(
