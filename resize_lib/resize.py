@@ -25,7 +25,8 @@ from mpi4py import MPI
 
 from dq_client import messages as m
 from resize_lib.before_arrival import agree_to_join
-from resize_lib.data_move import all_pids, everyone, move
+from resize_lib.data_move import all_pids, everyone
+from resize_lib.data_move import move as move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition

@@ -20,7 +20,7 @@ from resize_lib.state.program import (
     running,
     scopes,
 )
-from resize_lib.state.settings import of_process
+from resize_lib.state.settings import ENVIRONMENT, of_process
 
 DEPTH_MAX = 3  # of attributes of attributes
 NO_DATA = (types.ModuleType, types.BuiltinFunctionType, MPI.Comm, MPI.Request, MPI.File, MPI.Win)
@@ -69,6 +69,8 @@ class Variables:
                 if (live is None or name in live) and not name.startswith("__"):
                     yield from _of(f"{prefix}{name}", value, scope.file, function, seen, 0)
         for name, setting in of_process().items():
+            if name.startswith(ENVIRONMENT):
+                continue
             yield Variable(name, "", GENERATOR, setting.read())
 
     def _live(self, scope: Scope) -> frozenset[str] | None:

@@ -23,7 +23,7 @@ from mpi4py import MPI
 
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.server_link import say
-from resize_lib.state import iterators, packing, survey, verdict
+from resize_lib.state import iterators, packing, settings, survey, verdict
 from resize_lib.state.comparison import Told, differences, told_of
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
@@ -314,6 +314,8 @@ def _place(here: Survey, path: Path) -> Place:
     if path in here.places:
         return here.places[path]
     owner_path, step = path
+    if is_setting(path):
+        return Place(settings.named(owner_path[1]), step, settings.KIND)
     if owner_path in here.scopes:
         return Place(here.scopes[owner_path], step)
     anchor = here.anchors.by_key.get(owner_path)

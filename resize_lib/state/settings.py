@@ -33,7 +33,6 @@ def of_process() -> dict[str, Setting]:
     found = {
         "random": Setting(random.getstate, random.setstate),
         "numpy.random": Setting(np.random.get_state, np.random.set_state),
-        "os.environ": Setting(_environment, _set_environment),
         "the working folder": Setting(os.getcwd, os.chdir),
     }
     decimal: Any = sys.modules.get("decimal")
@@ -48,9 +47,21 @@ def of_process() -> dict[str, Setting]:
             lambda: torch.get_rng_state().numpy().copy(),
             lambda state: torch.set_rng_state(torch.from_numpy(state)),
         )
+    for name in os.environ:
+        if not name.startswith(OWN_NAMES):
+            found[f"{ENVIRONMENT}{name}"] = named(f"{ENVIRONMENT}{name}")
     return found
 
 
+def named(name: str) -> Setting:
+    """A variable of the environment, which need not be there yet; KeyError: it is none."""
+    if not name.startswith(ENVIRONMENT):
+        raise KeyError(name)
+    key = name.removeprefix(ENVIRONMENT)
+    return Setting(lambda: os.environ.get(key), lambda value: _set_variable(key, value))
+
+
+ENVIRONMENT = "os.environ: "
 DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 
@@ -59,11 +70,8 @@ def _set_decimal(context: Any, state: dict[str, Any]) -> None:
         setattr(context, name, value)
 
 
-def _environment() -> dict[str, str]:
-    return {k: v for k, v in sorted(os.environ.items()) if not k.startswith(OWN_NAMES)}
-
-
-def _set_environment(state: dict[str, str]) -> None:
-    for name in set(_environment()) - set(state):
-        del os.environ[name]
-    os.environ.update(state)
+def _set_variable(key: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(key, None)
+    else:
+        os.environ[key] = value

@@ -19,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from resize_lib.state import digests, objects, settings
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import Kind
@@ -211,6 +213,7 @@ class Survey:
         self._todo: deque[Anchor] = deque()
         self._inside: Path = ((), ())  # the value that is being read
         self._number = 0  # of objects in it
+        self._saw_opaque = False  # in it
         self._until_s = 0.0
 
     def take(self, scopes: Iterable[Scope], live: Live | None = None) -> Survey:
@@ -254,8 +257,6 @@ class Survey:
                 assert found is not None, "marshal takes these"
             else:
                 found = self._token(value) or digests.of(value, self._token)
-                if not _is_plain(type(value)):
-                    self.opaque.add(path)
         except digests.CannotDigestError as e:
             self.unreadable[path] = str(e)
             found = UNREADABLE
@@ -265,6 +266,12 @@ class Survey:
             elif hasattr(type(value), "__next__"):
                 self.elsewhere[path] = f"an iterator without a position ({kind_name})"
         self.digests[path] = found
+        self._note_opaque(path)
+
+    def _note_opaque(self, path: Path) -> None:
+        if self._saw_opaque:
+            self.opaque.add(path)
+            self._saw_opaque = False
 
     def _token(self, value: Any, new: bool = True) -> bytes | None:
         """What stands for an object that is read by itself, or is not the program's.
@@ -278,6 +285,7 @@ class Survey:
         if anchor is None:
             kind = objects.kind_of(value) if self.first else None
             if kind is None or not (new or kind in (objects.FUNCTION, objects.CLASS)):
+                self._saw_opaque = self._saw_opaque or not _is_plain(type(value))
                 return None
             if kind is objects.CLASS:
                 owner = (CLASSES, value.__module__, value.__qualname__)
@@ -345,6 +353,7 @@ class Survey:
             self.unreadable[place] = str(e)
             found = UNREADABLE
         self.digests[place] = found
+        self._note_opaque(place)
 
     def _read_settings(self) -> None:
         for name, setting in settings.of_process().items():
@@ -354,8 +363,8 @@ class Survey:
 
 
 def _is_plain(cls: type) -> bool:
-    top = cls.__module__.partition(".")[0]
-    return top in ("builtins", "numpy") or is_program_class(cls)
+    plain = cls.__module__ == "builtins" or cls is np.ndarray or issubclass(cls, np.generic)
+    return plain or is_program_class(cls)
 
 
 def _has_places(value: Any) -> bool:

@@ -61,7 +61,8 @@ def travelled(
             place = fresh.places.get(path)
             if place is None:
                 anchor = fresh.anchors.by_key.get(path[0])
-                place = Place(anchor.get() if anchor else new, path[1], anchor and anchor.kind)
+                owner = anchor.get() if anchor is not None else new
+                place = Place(owner, path[1], anchor.kind if anchor is not None else None)
             place.set(values[path])
     again = Survey(fresh.anchors, nothing).take([new])  # type: ignore[list-item]
     differing = [
