@@ -246,7 +246,7 @@ class View:
         return [n for n in outside if n.scope != self._scope or n.file_line <= end]
 
     def _line_of(self, nodes: list[Node]) -> int:
-        own = [n for n in nodes if n.call is None] or nodes
+        own = [n for n in nodes if n.rebound] or nodes
         inside = [n for n in own if self.has(n.scope, n.file_line)]
         before = [n for n in own if n not in inside]
         if self._line:
