@@ -20,7 +20,7 @@ from resize_lib.state.program import (
     running,
     scopes,
 )
-from resize_lib.state.survey import global_generators
+from resize_lib.state.settings import of_process
 
 DEPTH_MAX = 3  # of attributes of attributes
 NO_DATA = (types.ModuleType, types.BuiltinFunctionType, MPI.Comm, MPI.Request, MPI.File, MPI.Win)
@@ -68,8 +68,8 @@ class Variables:
             for name, value in scope.variables().items():
                 if (live is None or name in live) and not name.startswith("__"):
                     yield from _of(f"{prefix}{name}", value, scope.file, function, seen, 0)
-        for name, generator in global_generators().items():
-            yield Variable(name, "", GENERATOR, generator.read())
+        for name, setting in of_process().items():
+            yield Variable(name, "", GENERATOR, setting.read())
 
     def _live(self, scope: Scope) -> frozenset[str] | None:
         """None: all of them."""

@@ -1,0 +1,69 @@
+"""What a process has once, and a program may change: random generators, the environment."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from resize_lib.state.objects import Kind
+
+# Of the environment: what belongs to one process.
+OWN_NAMES = ("DQ_", "PMI_", "PMIX_", "MPI_", "MPICH_", "UCX_", "OMPI_")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How one is read and written."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], None]
+
+
+KIND = Kind("setting", lambda value: value.read(), lambda value, state: value.write(state))
+
+
+def of_process() -> dict[str, Setting]:
+    """Those that there are: of modules that are imported."""
+    found = {
+        "random": Setting(random.getstate, random.setstate),
+        "numpy.random": Setting(np.random.get_state, np.random.set_state),
+        "os.environ": Setting(_environment, _set_environment),
+        "the working folder": Setting(os.getcwd, os.chdir),
+    }
+    decimal: Any = sys.modules.get("decimal")
+    if decimal is not None:
+        found["decimal"] = Setting(
+            lambda: {name: getattr(decimal.getcontext(), name) for name in DECIMAL},
+            lambda state: _set_decimal(decimal.getcontext(), state),
+        )
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_rng_state"):
+        found["torch"] = Setting(
+            lambda: torch.get_rng_state().numpy().copy(),
+            lambda state: torch.set_rng_state(torch.from_numpy(state)),
+        )
+    return found
+
+
+DECIMAL = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+
+
+def _set_decimal(context: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        setattr(context, name, value)
+
+
+def _environment() -> dict[str, str]:
+    return {k: v for k, v in sorted(os.environ.items()) if not k.startswith(OWN_NAMES)}
+
+
+def _set_environment(state: dict[str, str]) -> None:
+    for name in set(_environment()) - set(state):
+        del os.environ[name]
+    os.environ.update(state)
