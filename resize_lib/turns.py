@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resize_lib.joining import Joining
     from resize_lib.protection.generations import Copy
     from resize_lib.protection.protector import Protector
+    from resize_lib.recording.recorder import Recorder
     from resize_lib.recovery_in_place import InPlace
     from resize_lib.session_end import SessionEnd
     from resize_lib.state.carry import Carry
@@ -53,6 +54,7 @@ class TurnMethods:
     _copy: Copy | None
     _end: SessionEnd
     joining: Joining | None
+    recorder: Recorder | None
     watch: Watch
     carry: Carry
 
@@ -214,6 +216,8 @@ class TurnMethods:
         """A turn is done. Retired in ranks that leave the job."""
         if self._pacer is not None:
             self._pacer.end_iteration()
+        if self.recorder is not None:
+            self.recorder.iteration_ends()
         points = self.points
         self.watch.remap_begins()
         if not points.due(elapsed_s, last=last):
@@ -242,6 +246,8 @@ class TurnMethods:
         self.watch.remap_ends()
         self.renew_ghosts()
         self.call_hooks()
+        if self.recorder is not None:
+            self.recorder.remap_ends()
         self.points.go_on()
 
     def renew_ghosts(self) -> None:
