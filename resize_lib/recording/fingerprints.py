@@ -159,8 +159,10 @@ def _stand(iterator: Any) -> str:
     if isinstance(iterator, types.GeneratorType):
         at = iterator.gi_frame
         return f"{kind} {iterator.__name__} {'ended' if at is None else f'at line {at.f_lineno}'}"
-    inside = [each for each in _contents(iterator) if isinstance(each, int)]
-    return f"{kind} at {inside[0]}" if inside else kind
+    parts = list(_contents(iterator))
+    inside = [*parts, *(each for part in parts if isinstance(part, tuple) for each in part)]
+    numbers = [each for each in inside if isinstance(each, int)]
+    return f"{kind} at {numbers[0]}" if numbers else kind
 
 
 def _hash_sums(
