@@ -65,10 +65,11 @@ class Facts:
 
     def _view(self, scope: int, line: int) -> View:
         if (scope, line) not in self._views:
-            self._views[(scope, line)] = View(self._graph(), scope, line)
+            self._views[(scope, line)] = View(self.program(), scope, line)
         return self._views[(scope, line)]
 
-    def _graph(self) -> Program:
+    def program(self) -> Program:
+        """The graph that the answers come from."""
         if self._program is None:
             self._program = program_of(self._tree, self._all_scopes())
         return self._program
