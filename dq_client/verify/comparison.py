@@ -1,21 +1,23 @@
 """The first iteration and variable in which a resized run differs from plain ones.
 
 Which variables can be compared at all, the plain runs on several sizes show. One that is not the
-same in all of them is a clock, a random number, or depends on the number of ranks; one that ranks
-have otherwise than rank 0 is local to a rank. Differences by rounding set the tolerance.
+same in all of them is a clock, a random number, or depends on the number of ranks. One that is the
+same on rank 0 alone is compared there, and on the other ranks in sum, where it is a number. What
+all ranks have alike in the plain runs, all must have alike in the resized one. Differences by
+rounding set the tolerance.
 
-A difference *counts* if somebody can see it: in declared data, in a declared value on any rank, in
-a variable of rank 0. It may have its cause in a rank that has joined, where a variable of the
-program has another value from the start. So other ranks are compared, too, right after each resize
-and after each iteration, and the earliest such difference before one that counts is the answer. A
-variable that differs right after a resize and no more after the next iteration is a temporary.
+Right after a resize a rank that has joined may have another value of a variable. If the next
+iteration makes it the same again, it was a temporary.
+
+A difference of sums alone counts only as the cause of another one: a rank that leaves may take a
+count along that nobody needs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dq_client.verify.records import Fingerprint, Moment, Named, Record, State
 
@@ -24,6 +26,8 @@ ROUNDING = 100.0  # so much more than the plain runs a resized one may differ fr
 UNSTABLE = 1e-4  # plain runs that differ by more do not differ by rounding
 FLOOR = 1e-6  # of the mean: numbers below it are as good as 0
 NOTHING = math.inf
+# Places: a rank that has joined, or left with its part, is the cause of what other ranks have then.
+JOINED, LOST, OTHERS, SEEN, SUMS = range(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Difference:
 
     iteration  the one that has changed it; after a resize the first one on the new size
     rank, size of the resized run; rank -1: all ranks together
-    counts     somebody can see it
+    counts     it is one by itself, and not only as the cause of another one
     place      among the differences of one iteration: the smallest is most likely the cause
     """
 
@@ -94,24 +98,24 @@ def compare(plain: list[Record], resized: Record, tolerance: float) -> Compariso
         iteration = before.order + moment.resized
         seen = list(_differences(resized.named, before, moment, iteration, tolerances))
         if moment.resized:
-            pending = seen
-            seen = [each for each in seen if each.counts]
+            counting = [each for each in seen if each.counts and each.place == SEEN]
+            pending = [each for each in seen if each.place != SEEN]
         else:
             still = {(each.named, each.rank) for each in seen}
-            found.causes += [p for p in pending if (p.named, p.rank) in still]
+            lasting = [each for each in pending if (each.named, each.rank) in still]
             pending = []
-            found.causes += [each for each in seen if not each.counts]
-        counting = [each for each in seen if each.counts]
+            counting = [each for each in (*lasting, *seen) if each.counts]
+            found.causes += [each for each in (*lasting, *seen) if not each.counts]
         if counting:
             found.first = min(counting, key=lambda each: each.place)
             break
-    found.causes += [each for each in pending if not each.counts]
+    found.causes += pending  # the run has ended before it was clear
     if found.first is not None:
         cause = found.cause_of(found.first.iteration)
         if cause is not None and (cause.iteration, cause.place) < (
             found.first.iteration, found.first.place
         ):  # fmt: skip
-            found.first = replace(cause, counts=True)
+            found.first = cause
     return found
 
 
@@ -199,26 +203,26 @@ def _differences(
             mine, theirs = _total(key, before), _total(key, now)
             if _part_deviation(mine, theirs) > limits.leading(key):
                 texts = part_texts(mine, theirs)
-                yield Difference(iteration, named, *texts, -1, size, counts=True, place=3)
+                yield Difference(iteration, named, *texts, -1, size, counts=True, place=SEEN)
             continue
         mine = leading.get(key)
         if mine is None:
             continue
         for rank, state in sorted(now.ranks.items()):
-            counts = named.kind == "value" or rank == 0
-            limit = limits.leading(key) if counts else limits.any_rank(key)
+            leads = named.kind == "value" or rank == 0
+            limit = limits.leading(key) if leads else limits.any_rank(key)
             theirs = state.get(key)
             # Not bound yet: a temporary, which the iteration binds before it uses it.
             if theirs is not None and deviation(mine, theirs) > limit:
-                place = 3 if counts else 0 if now.resized else 2
+                place = SEEN if leads else JOINED if now.resized else OTHERS
                 texts = shown(mine), shown(theirs)
-                yield Difference(iteration, named, *texts, rank, size, counts=counts, place=place)
+                yield Difference(iteration, named, *texts, rank, size, counts=True, place=place)
                 break
         else:
             local = limits.any_rank(key) == NOTHING and _summed(key, now) is not None
             if local and _sums_deviation(key, before, now) > limits.sums(key):
                 texts = _sum_text(key, before), _sum_text(key, now)
-                place = 1 if now.resized else 4
+                place = LOST if now.resized else SUMS
                 yield Difference(iteration, named, *texts, -1, size, counts=False, place=place)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
 import reprlib
 import types
 import warnings
@@ -36,7 +35,6 @@ EXACT = (bool, int, str, bytes, type(None))
 FOREIGN = ("resize_lib", "mpi4py")  # packages whose objects belong to no program
 SHOWN = 4  # items of a value in a text
 BRACKETS: dict[type, str] = {list: "[]", dict: "{}", set: "{}"}
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 Barred: TypeAlias = Callable[[NDArray[Any]], bool]
 
@@ -117,7 +115,7 @@ def records(items: NDArray[Any]) -> Part:
 def text(value: Any, barred: Barred) -> str:
     """A value for people, short."""
     try:
-        said = _ADDRESS.sub("", " ".join(_said(value, barred, 0).split()))
+        said = " ".join(_said(value, barred, 0).split())
     except Exception:  # any class may raise anything
         said = f"a {type(value).__name__}"
     return said if len(said) <= TEXT_MAX else f"{said[: TEXT_MAX - 1]}…"
@@ -131,7 +129,7 @@ def _said(value: Any, barred: Barred, depth: int) -> str:
         return f"array {value.shape}: {_listed(map(str, value.flat[:SHOWN].tolist()), value.size)}"
     if isinstance(value, np.generic):
         return str(value)
-    if depth >= 2 and not isinstance(value, EXACT | float | complex):
+    if depth >= 2 and not isinstance(value, (*EXACT, float, complex)):
         return "…"
     if isinstance(value, dict | list | tuple | set | frozenset | deque):
         some = itertools.islice(value, SHOWN)
@@ -147,7 +145,8 @@ def _said(value: Any, barred: Barred, depth: int) -> str:
         inside = itertools.islice(vars(value).items(), SHOWN)
         said = [f"{name}={_said(held, barred, depth + 1)}" for name, held in inside]
         return f"{kind.__name__}({_listed(said, len(vars(value)))})"
-    return reprlib.repr(value)
+    plain: Any = kind.__repr__
+    return f"<{kind.__name__}>" if plain is object.__repr__ else reprlib.repr(value)
 
 
 def _listed(some: Iterable[str], count: int) -> str:
@@ -160,8 +159,10 @@ def _stand(iterator: Any) -> str:
     if isinstance(iterator, types.GeneratorType):
         at = iterator.gi_frame
         return f"{kind} {iterator.__name__} {'ended' if at is None else f'at line {at.f_lineno}'}"
-    inside = [each for each in _contents(iterator) if isinstance(each, int)]
-    return f"{kind} at {inside[0]}" if inside else kind
+    parts = list(_contents(iterator))
+    inside = [*parts, *(each for part in parts if isinstance(part, tuple) for each in part)]
+    numbers = [each for each in inside if isinstance(each, int)]
+    return f"{kind} at {numbers[0]}" if numbers else kind
 
 
 def _hash_sums(

@@ -59,7 +59,8 @@ class Variables:
         """
         seen: set[int] = set()
         for scope in list(scopes(running())):
-            live = self._live(scope)
+            facts = self._of_file(scope)
+            live = facts.live(scope.function, scope.line) if facts.known else None
             function, prefix = "", ""
             if scope.module is None:
                 function = str(scope.owner[3])
@@ -67,27 +68,23 @@ class Variables:
                 prefix = f"{scope.module.__name__}."
             for name, value in scope.variables().items():
                 if (live is None or name in live) and not name.startswith("__"):
-                    yield from _of(f"{prefix}{name}", value, scope.file, function, seen, 0)
+                    yield from _parts(f"{prefix}{name}", value, scope.file, function, seen, 0)
         for name, setting in of_process().items():
-            if name.startswith(ENVIRONMENT):
-                continue
-            yield Variable(name, "", GENERATOR, setting.read())
+            if not name.startswith(ENVIRONMENT):
+                yield Variable(name, "", GENERATOR, setting.read())
 
-    def _live(self, scope: Scope) -> frozenset[str] | None:
-        """None: all of them."""
-        file = scope.file
-        if file not in self._facts:
+    def _of_file(self, scope: Scope) -> Facts:
+        if scope.file not in self._facts:
             names = scope.frame.f_globals if scope.frame is not None else None
-            source = "".join(linecache.getlines(file, names))
-            self._facts[file] = facts_of(source, file) if source else Facts(None, "")
-        facts = self._facts[file]
-        return facts.live(scope.function, scope.line) if facts.known else None
+            source = "".join(linecache.getlines(scope.file, names))
+            self._facts[scope.file] = facts_of(source, scope.file) if source else Facts(None, "")
+        return self._facts[scope.file]
 
 
-def _of(
+def _parts(
     name: str, value: Any, file: str, function: str, seen: set[int], depth: int
 ) -> Iterator[Variable]:
-    """The variable itself, or those in it, where it is an object or a class of the program."""
+    """The variable itself, or those in it, where it is an object or class of the program."""
     kind = type(value)
     if isinstance(value, NO_DATA) or kind.__module__.startswith(("resize_lib", "mpi4py")):
         return
@@ -107,7 +104,7 @@ def _of(
         return
     seen.add(id(value))
     for part, held in inside.items():
-        yield from _of(f"{name}.{part}", held, file, "", seen, depth + 1)
+        yield from _parts(f"{name}.{part}", held, file, "", seen, depth + 1)
 
 
 def _file_of(kind: type) -> str:

@@ -114,15 +114,17 @@ def test_a_variable_of_a_rank_that_joins_is_the_cause(tmp_path: Path) -> None:
     assert (found.first.plain, found.first.resized, found.first.rank) == ("2", "0", 1)
 
 
-def test_a_variable_of_a_rank_that_joins_alone_is_no_difference(tmp_path: Path) -> None:
-    """A cache, for example: nothing that anybody sees depends on it."""
+def test_a_variable_that_all_ranks_have_alike_counts_also_where_nothing_follows(
+    tmp_path: Path,
+) -> None:
+    """Rank 0 may leave next, and then the result is that of the rank that has joined."""
     found = compared(
         tmp_path,
         Total=lambda i, r, s, joined: exact(i),
-        cache=lambda i, r, s, joined: exact(0 if joined else i),
+        best=lambda i, r, s, joined: exact(0 if joined else i),
     )
-    assert found.first is None
-    assert {each.named.name for each in found.causes} == {"cache"}
+    assert found.first is not None
+    assert (found.first.named.name, found.first.iteration) == ("best", RESIZED)
 
 
 def test_a_variable_that_is_right_again_after_an_iteration_is_a_temporary(tmp_path: Path) -> None:
