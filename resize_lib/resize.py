@@ -34,8 +34,7 @@ from resize_lib.descriptors import Custom, DescriptorError, ProcessGrid
 from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
-from resize_lib.processes import ProcessError, idle_barrier, idle_bcast
-from resize_lib.processes.interface import SetupError
+from resize_lib.processes import ProcessError, SetupError, idle_barrier, idle_bcast
 from resize_lib.redistribution import (
     InvalidRedistributionError,
     MovingArray,
@@ -253,8 +252,7 @@ def join(session: Session, carried: list[Found]) -> None:
     """A new rank's half of `expand`: receive its share. It has the grid and the job's state."""
     job = session.job
     comm = session.grid.comm
-    why_not, _ = agree_to_join(session.grid.own_comm, carried=carried)
-    if why_not:
+    if agree_to_join(session.grid.own_comm, carried=carried)[0]:
         retreat(session)
     try:
         _move(session, _everyone(job.old_rows, job.old_cols), _everyone(job.rows, job.cols), comm)
