@@ -21,6 +21,7 @@ from mpi4py import MPI
 
 from dq_client import messages as m
 from resize_lib import same_turns
+from resize_lib.early_failure import EARLY
 from resize_lib.grid import Grid
 from resize_lib.loops import LoopError
 from resize_lib.mistakes import caller, described, place_of
@@ -110,6 +111,7 @@ class SessionEnd:
         self._mark = mark
         self._told = False  # the server has been told why this rank ends
         self._caught: int | None = None  # how often `Retired` was; None: this rank has not left
+        EARLY.opened()
         self._show = sys.excepthook
         sys.excepthook = self._uncaught
         atexit.register(self._without_block)
@@ -197,7 +199,8 @@ class SessionEnd:
         s = self._session
         resized = s.job.resize_id > 0
         if error is not None and not isinstance(error, SystemExit):
-            return described(error, resized=resized)
+            hint = "" if s.loops.arrived else s.hooks.unbound(error)
+            return described(error, resized=resized) + hint
         if error is None:
             where, how = caller(), "its program left the session"
         else:

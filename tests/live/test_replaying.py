@@ -23,6 +23,7 @@ RIGHT = [
     "gathered",
     "own calls",
     "between loops",
+    "set up",
     "nested",
 ]
 TOLD = {
