@@ -80,7 +80,7 @@ def between_loops(rs: Any) -> int:
 
 
 def set_up(rs: Any) -> int:
-    @rs.setup
+    @rs.setup  # type: ignore[untyped-decorator]
     def part(comm: MPI.Intracomm) -> None:
         global whole
         whole = comm.Split(0)
