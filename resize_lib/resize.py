@@ -32,8 +32,7 @@ from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
-from resize_lib.processes import ProcessError, idle_bcast
-from resize_lib.processes.interface import SetupError
+from resize_lib.processes import ProcessError, SetupError, idle_bcast
 from resize_lib.redistribution import (
     Placement,
     RedistributionError,
