@@ -105,7 +105,9 @@ def scopes(frames: list[FrameType]) -> Iterator[Scope]:
     for module in modules():
         body = bodies.get(id(vars(module)))
         line = body.f_lineno if body is not None else 0
-        file = body.f_code.co_filename if body is not None else str(module.__file__ or "")
+        # Without a file: __main__ inside a program in C.
+        written = str(getattr(module, "__file__", None) or "")
+        file = body.f_code.co_filename if body is not None else written
         yield Scope((MODULE, module.__name__), file, 0, line, body, module)
 
 
