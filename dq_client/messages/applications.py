@@ -143,11 +143,16 @@ class RemapAnswer(ReplyBody, tag="remapanswer", frozen=True):
 
 @sent_by(JOB)
 class Committed(RequestBody, tag="committed", frozen=True):
-    """The resize is done. `pids`: the processes that leave, one per released processor."""
+    """The resize is done.
+
+    pids: the processes that leave, one per released processor. carried: which of the program's own
+    variables travelled to ranks that joined, for people
+    """
 
     resize_id: Id
     redistribution_time_s: Seconds = 0.0
     pids: Annotated[list[Id], Meta(max_length=100_000)] = []
+    carried: Annotated[str, Meta(max_length=1000)] = ""
 
 
 @sent_by(JOB)

@@ -261,7 +261,7 @@ class Carry:
 
         comm: a plain handle of the job's communicator
         """
-        leavers = set(leaving)
+        leavers, self.carried = set(leaving), ""
         if self._is_off():
             return ""
         live = idle_bcast(comm, self._live() if comm.rank == 0 else None)
@@ -361,7 +361,7 @@ def _line(sizes: Mapping[str, int]) -> str:
     largest = sorted(sizes, key=lambda name: -sizes[name])
     named = [f"{name} ({_bytes(sizes[name])})" for name in largest[:NAMED_MAX]]
     more = f" and {len(largest) - NAMED_MAX} more" if len(largest) > NAMED_MAX else ""
-    return f"carried {_bytes(sum(sizes.values()))}: {', '.join(named)}{more}"
+    return f"{_bytes(sum(sizes.values()))} in all, {', '.join(named)}{more}"
 
 
 def _said(error: Exception) -> str:

@@ -33,6 +33,7 @@ declare(
     not_in_place="{lost} of {size} ranks died: the job cannot go on in place, {why}",
     not_malleable="a {kind} job is not resized by the scheduler",
     cannot_grow="no rank can join: {why}; not tried again before an order (dq resize)",
+    carried="variables that travelled to the ranks that joined: {what}",
     user_resize="asked for by the user: from {size} to {next_size}",
     user_regrid="asked for by the user: from {grid} to {next_grid}",
     size_held="the user holds it at {held} (dq resize --hold), it has {size}",
@@ -103,6 +104,8 @@ class Resizing(Feature):
         pending = _pending(job, event.instance, event.resize_id)
         if pending is not None:
             commit(turn, job, pending, event.redistribution_time_s)
+            if event.carried:
+                job.note(turn.now, "carried", because("carried", what=event.carried))
         elif job.instance == event.instance and job.id in turn.state.active:
             for feature in turn.features["carried_out"]:
                 feature.carried_out(turn, job, event.resize_id)

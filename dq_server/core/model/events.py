@@ -282,12 +282,14 @@ class ResizeCommitted:
     """The application runs on its new size.
 
     On what it gave up ranks may still be ending: ProcessorsVacated says when they have.
+    carried: which variables of the program travelled to ranks that joined, for people
     """
 
     job: int
     instance: int
     resize_id: int
     redistribution_time_s: float = 0.0
+    carried: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def committed(desk: Desk, call: Call[m.Committed]) -> m.ReplyBody:
             {(who.job, p): pid for p, pid in zip(pending.processors, body.pids, strict=False)}
         )
     took_s = body.redistribution_time_s
-    desk.apply(ev.ResizeCommitted(who.job, who.instance, body.resize_id, took_s))
+    desk.apply(ev.ResizeCommitted(who.job, who.instance, body.resize_id, took_s, body.carried))
     return m.Done()
 
 
