@@ -193,6 +193,8 @@ WHOLE = [
      "ps = [P(), P()]", "for p in ps:\n    p.move()", "save([p.w for p in ps])", ".w", "accumulates used"),
     ("from m import Model\nmodel = Model()", "model.t += 1\nmodel.step(x)", "pass", ".t",
      "accumulates used"),
+    ("class Trace(list):\n    n = 0\n    def append(self, x):\n        self.n += 1\ndef add(to, x):\n    to.append(x)\n"
+     "s = [Trace()]", "add(*s, t)\nx.local[0] = s[0].n", "pass", ".n", "accumulates used"),
     ("class Sum:\n    def __init__(self):\n        self.v = 0\n    def take(self, a):\n        self.v += a\n"
      "mine = Sum()", "mine.take(x.local.sum())", "print(comm.allreduce(mine.v))", ".v",
      "accumulates used loop=part"),
