@@ -295,6 +295,31 @@ def test_what_happens_after_the_loop_does_not_count_for_it() -> None:
     assert answer(ask(AFTERWARDS, ".v")) == "accumulates used"
 
 
+MADE_AGAIN = """
+import resize_lib
+class Node:
+    def __init__(self, value):
+        self.value = value
+def made():
+    return Node(0)
+def advance(node, t):
+    node.value += t
+    return Node(node.value)
+rs = resize_lib.session()
+head = made()
+for t in rs.iterations(9):
+    head = advance(head, t)
+save(head.value)
+if rs.rank == 0:
+    other = advance(made(), 3)
+    save(other.value)
+"""
+
+
+def test_set_up_that_is_called_again_after_the_loop_is_as_it_was_before() -> None:
+    assert answer(ask(MADE_AGAIN, ".value")) == "accumulates used"
+
+
 def test_lines_where_variables_are_bound() -> None:
     source = program("n = 0\nn = 1\nn.add(3)", "n += 1\nnew = n\nprint(n, new)")
     bound = [i for i, text in enumerate(source.splitlines(), 1) if text.strip().startswith("n")]
