@@ -68,6 +68,10 @@ class Calls(Flow):
         module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
+        if isinstance(func, ast.Attribute) and base.kind in ("", w.PLAIN):
+            perhaps = self.program.only_method(name)  # of a class of the file, or of a list
+            if perhaps is not None:
+                self.known(perhaps, base, given, node.lineno)
         result = self._special(node, name, base, given, module)
         if result is None:
             result = self._plain(node, name, base, given, module, discarded)

@@ -122,6 +122,9 @@ class View:
 
     def _is_before(self, call: Call) -> bool:
         """Whether a call may run before the loop."""
+        return call.scope in self._before and self._stands_before(call)
+
+    def _stands_before(self, call: Call) -> bool:
         last = self._last_line.get(call.scope)
         is_after = last is not None and call.line > last
         return not is_after and not self._is_in_lines(call.scope, call.line)
@@ -197,7 +200,7 @@ class View:
         while todo:
             scope = todo.pop()
             for call in self._calls_of[scope]:
-                if self._is_before(call) and call.body.scope not in found:
+                if self._stands_before(call) and call.body.scope not in found:
                     found.add(call.body.scope)
                     todo.add(call.body.scope)
         return found

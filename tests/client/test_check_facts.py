@@ -193,6 +193,8 @@ WHOLE = [
      "ps = [P(), P()]", "for p in ps:\n    p.move()", "save([p.w for p in ps])", ".w", "accumulates used"),
     ("from m import Model\nmodel = Model()", "model.t += 1\nmodel.step(x)", "pass", ".t",
      "accumulates used"),
+    ("class Trace(list):\n    n = 0\n    def append(self, x):\n        self.n += 1\ndef add(to, x):\n    to.append(x)\n"
+     "s = [Trace()]", "add(*s, t)\nx.local[0] = s[0].n", "pass", ".n", "accumulates used"),
     ("class Sum:\n    def __init__(self):\n        self.v = 0\n    def take(self, a):\n        self.v += a\n"
      "mine = Sum()", "mine.take(x.local.sum())", "print(comm.allreduce(mine.v))", ".v",
      "accumulates used loop=part"),
@@ -291,6 +293,31 @@ if rs.rank == 0:
 
 def test_what_happens_after_the_loop_does_not_count_for_it() -> None:
     assert answer(ask(AFTERWARDS, ".v")) == "accumulates used"
+
+
+MADE_AGAIN = """
+import resize_lib
+class Node:
+    def __init__(self, value):
+        self.value = value
+def made():
+    return Node(0)
+def advance(node, t):
+    node.value += t
+    return Node(node.value)
+rs = resize_lib.session()
+head = made()
+for t in rs.iterations(9):
+    head = advance(head, t)
+save(head.value)
+if rs.rank == 0:
+    other = advance(made(), 3)
+    save(other.value)
+"""
+
+
+def test_set_up_that_is_called_again_after_the_loop_is_as_it_was_before() -> None:
+    assert answer(ask(MADE_AGAIN, ".value")) == "accumulates used"
 
 
 def test_lines_where_variables_are_bound() -> None:
