@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from dq_client.check.hidden import hides_loop
+from dq_client.check.hidden import hides_loop, names_held
 from dq_client.check.liveness import Liveness
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
@@ -35,6 +35,10 @@ class Facts:
     def hides_loop(self, line: int) -> bool:
         """Whether the loop that runs at `line` is inside of an expression, not of a `for`."""
         return hides_loop(self._tree, line)
+
+    def held(self, line: int, callee: str) -> frozenset[str]:
+        """Names that the statement at `line` has read before its call of `callee`, which runs."""
+        return names_held(self._tree, line, callee)
 
     def live(self, function: int, line: int) -> frozenset[str]:
         """Names that may be read after control is at `line`, before they are bound again.

@@ -42,3 +42,31 @@ def _name(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
+
+
+def names_held(tree: ast.Module, line: int, callee: str) -> frozenset[str]:
+    """Names whose value the statement at `line` has read before its call of `callee`, which runs.
+
+    In `total += train()` Python has read `total` before: a new value of the variable has no effect.
+    """
+    statement = _innermost(tree, line)
+    if statement is None:
+        return frozenset()
+    held = set()
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        held.add(statement.target.id)
+    calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
+    running = [call for call in calls if _name(call.func) == callee] or calls[:1]
+    if isinstance(statement, ast.For | ast.While | ast.With | ast.If | ast.Try) or not running:
+        return frozenset(held)
+    begins = min((call.lineno, call.col_offset) for call in running)
+    return frozenset(
+        held
+        | {
+            part.id
+            for part in ast.walk(statement)
+            if isinstance(part, ast.Name)
+            and isinstance(part.ctx, ast.Load)
+            and (part.lineno, part.col_offset) < begins
+        }
+    )

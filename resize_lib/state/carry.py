@@ -42,6 +42,12 @@ SWITCH_VARIABLE = "DQ_CARRY"
 NAMED_MAX = 6  # variables in the line of `dq why`
 
 
+_HELD = (
+    "is read before the call that runs the loop, as in total += run(): take the result into another"
+    " variable first"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """What rank 0 sends: the values of `paths` in order.
@@ -197,8 +203,11 @@ class Carry:
         known = Known(self.session)
         here = Survey(first.anchors, known.token).take(self._scopes(), live)
         gets: set[Path] = set()
+        held = self._sources.held(self._scopes())
         for path in dict.fromkeys((*told.before, *told.now)):
             fate, why = self._fate(path, told, sent, here, alone=alone)
+            if fate is Fate.CARRY and path in held:
+                fate, why = Fate.REFUSE, _HELD
             if fate is Fate.REFUSE:
                 line = self._sources.line_of(here, path)
                 text = f"{line}: {shown(here, path)} {why}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from dq_client.check.facts import Facts, Variable, facts_of
 from resize_lib.mistakes import short_path
@@ -35,6 +36,17 @@ class Sources:
             for scope in scopes
             if (facts := self.facts_of(scope)).known
         }
+
+    def held(self, scopes: list[Scope]) -> set[Path]:
+        """Variables that a caller has read before the call that runs: it would not see others."""
+        frames = [scope for scope in scopes if scope.frame is not None and scope.module is None]
+        bodies = [scope for scope in scopes if scope.module is not None and scope.line]
+        found: set[Path] = set()
+        for caller, callee in pairwise([*bodies, *frames]):
+            assert callee.frame is not None, "it runs"
+            names = self.facts_of(caller).held(caller.line, callee.frame.f_code.co_name)
+            found |= {(caller.owner, ("v", name)) for name in names}
+        return found
 
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
