@@ -10,9 +10,7 @@ from dq_client.check.facts import Facts, Variable, facts_of
 from resize_lib.mistakes import short_path
 from resize_lib.state import verdict
 from resize_lib.state.program import MODULE, Owner, Scope
-from resize_lib.state.survey import CLASSES, SETTINGS, Path, Survey
-
-MEMORIES = frozenset(("c", "d", "w"))  # steps to what a function keeps: cells and defaults
+from resize_lib.state.survey import CLASSES, SETTINGS, Origin, Path, Survey
 
 
 @dataclass(slots=True)
@@ -20,6 +18,7 @@ class Sources:
     """Of one process: files are read once."""
 
     _facts: dict[str, Facts] = field(default_factory=dict)
+    _variables: dict[tuple[Origin, int], Variable] = field(default_factory=dict)
 
     def facts_of(self, scope: Scope) -> Facts:
         """About the file of a function or module."""
@@ -51,16 +50,21 @@ class Sources:
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
         scope = self._scope(survey, path)
-        _, steps = survey.anchors.root(path)
+        key = survey.anchors.origin(path), scope.line if scope is not None else 0
+        if key not in self._variables:
+            self._variables[key] = self._read(scope, key[0])
+        return self._variables[key]
+
+    def _read(self, scope: Scope | None, origin: Origin) -> Variable:
         root = verdict.NOT_KNOWN
-        if scope is not None and steps[0][0] == "v" and self.facts_of(scope).known:
-            root = self.facts_of(scope).variable(scope.function, scope.line, steps[0][1])
-        if any(step[0] in MEMORIES for step in steps):
+        if scope is not None and origin.first[0] == "v" and self.facts_of(scope).known:
+            root = self.facts_of(scope).variable(scope.function, scope.line, origin.first[1])
+        if origin.memory:
             return replace(root, accumulates=True, used=True)
-        names = [step[1] for step in steps if step[0] == "a"]
-        if not names:
+        if not origin.attribute:
             return root
-        found = [facts.attribute(names[-1]) for facts in self._facts.values() if facts.known]
+        name = origin.attribute
+        found = [facts.attribute(name) for facts in self._facts.values() if facts.known]
         return _together(root, [each for each in found if each.line])
 
     def is_known(self, survey: Survey, path: Path) -> bool:
@@ -76,7 +80,7 @@ class Sources:
         return f"{short_path(scope.file)}:{line or self.variable(survey, path).line or scope.line}"
 
     def _scope(self, survey: Survey, path: Path) -> Scope | None:
-        owner, _ = survey.anchors.root(path)
+        owner = survey.anchors.origin(path).owner
         if owner[0] == CLASSES:
             owner = (MODULE, owner[1])
         return survey.scopes.get(owner)

@@ -37,6 +37,7 @@ KEYS: tuple[str] = ("keys",)
 SETTINGS = "setting"  # the owner of what a process has once: random generators, environment
 CLASSES = "class"  # of a class's data
 STEPS_SHOWN = 6
+MEMORIES = frozenset(("c", "d", "w"))
 ITEMS_MAX = 64  # of a dict whose items are places of their own
 UNREADABLE = b"?"
 ELSEWHERE = frozenset(("socket", "_socket", "ssl", "sqlite3", "subprocess", "multiprocessing"))
@@ -48,15 +49,30 @@ class TooMuchError(Exception):
     """The program's variables are more than can be looked at."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a path begins: a scope and its first step; the last attribute on the way, if any.
+
+    memory: it goes through what a function keeps: a cell of a closure, a default argument
+    """
+
+    owner: Owner
+    first: tuple[Any, ...]
+    attribute: str
+    memory: bool
+
+
 @dataclass(slots=True)
 class Anchor:
     """An object that was there at the first survey.
 
-    key: stands for it on every rank. parent: where it was found; held: it, or a weak reference
+    key: stands for it on every rank. parent: where it was found, origin: by which way
+    held: the object, or a weak reference to it
     """
 
     key: bytes
     parent: Path
+    origin: Origin
     kind: Kind
     held: Any
 
@@ -86,29 +102,33 @@ class Anchors:
             except TypeError:
                 held = value
         key = digests.digest_of(repr((parent, number)).encode())
-        made = Anchor(key, parent, kind, held)
+        made = Anchor(key, parent, self.origin(parent), kind, held)
         self.by_key[key] = self.by_id[id(value)] = made
         return made
 
-    def root(self, path: Path) -> tuple[Owner, list[tuple[Any, ...]]]:
-        """The scope that a path begins at, and the steps from there; of long ones the last."""
-        steps = [path[1]]
-        owner = path[0]
-        while isinstance(owner, bytes):
-            anchor = self.by_key.get(owner)
-            if anchor is None:  # of another rank only
-                return ("?",), steps[::-1]
-            owner, step = anchor.parent
-            steps.append(step)
-        return owner, steps[::-1]
+    def origin(self, path: Path) -> Origin:
+        """Where a path begins, and what it goes through."""
+        owner, step = path
+        if not isinstance(owner, bytes):
+            return Origin(owner, step, "", memory=False)
+        anchor = self.by_key.get(owner)
+        if anchor is None:  # of another rank only
+            return Origin(("?",), step, "", memory=False)
+        base = anchor.origin
+        name = step[1] if step[0] == "a" else base.attribute
+        return Origin(base.owner, base.first, name, memory=base.memory or step[0] in MEMORIES)
 
     def shown(self, path: Path) -> str:
         """A path as a programmer writes it: `solver.t`, `TABLE['t']`."""
-        owner, steps = self.root(path)
-        text = owner[2] if owner[0] == CLASSES else ""
-        if len(steps) > STEPS_SHOWN:
-            text, steps = "…", steps[-STEPS_SHOWN:]
-        for step in steps:
+        owner, step = path
+        steps = [step]
+        while isinstance(owner, bytes) and owner in self.by_key and len(steps) <= STEPS_SHOWN:
+            owner, step = self.by_key[owner].parent
+            steps.append(step)
+        text = "" if not isinstance(owner, bytes) else "…"
+        if owner[0] == CLASSES:
+            text = owner[2]
+        for step in reversed(steps):
             match step:
                 case ("v", name):
                     text = str(name)
