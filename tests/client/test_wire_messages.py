@@ -45,7 +45,7 @@ BYTES = {
     "JobHello": ("632ee2bdb714df1e", "f91f3f1bc4f49c7a"),
     "RemapPoint": ("3b965bcbbdd422af", "db49f9a888378b14"),
     "Committed": ("de18ff7edebe7e98", "7337edfa934f5c4a"),
-    "Aborted": ("fb8edcbf7727f612", "fb8edcbf7727f612"),
+    "Aborted": ("f28e6205d3c05c5b", "483e0bb28bcc2795"),
     "CopyMade": ("bb765d95e722f130", "e9529584b6b76ec5"),
     "RestartReady": ("0aa70ec06387a660", "0aa70ec06387a660"),
     "ResizesByRestart": ("7c768ec025e6a352", "7c768ec025e6a352"),
