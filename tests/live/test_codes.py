@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from harness import walks
 from harness.commands import ROOT
 from harness.live import Live
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi, pytest.mark.full]
 
 CODES = ROOT / "docs" / "examples" / "codes"
-GATED = Path(__file__).with_name("gated.py")
-SIZES = (3, 2)
-GATES = (8, 24)  # the iterations after which the job is resized
+GATES = {8: 3, 24: 2}
 
 
 @dataclass(frozen=True)
@@ -57,24 +56,9 @@ def test_a_code_finds_the_same_resized_or_not(live: Live, tmp_path: Path, code: 
         why = f"{code.name}.py: no {code.package} here: make test-codes"
         warnings.warn(why, stacklevel=1)
         pytest.skip(why)
-    config = tmp_path / "config.toml"
-    config.write_text('[scheduler]\nresize = "none"\n')
-    live.up(4, "--config", config)
-    live.env["DQ_REPORT_INTERVAL"] = "0"  # every iteration is a remap point
+    walks.up(live, 4, tmp_path)
     program = [CODES / f"{code.name}.py", *code.words]
-    gate = [GATED, tmp_path, ",".join(map(str, GATES))]
-    resized = live.submit("-n", 1, "--sizes", "1,2,3", "--", "python", *gate, *program)
-    for iteration, size in zip(GATES, SIZES, strict=True):
-        there = tmp_path / f"at-{iteration}"
-        live.wait(resized, lambda job, there=there: there.exists(), 120)  # type: ignore[misc]
-        live.dq("resize", resized, size)
-        (tmp_path / f"go-{iteration}").touch()
-    end = live.wait_end(resized, 180)
-    assert end["state"] == "done", (end["reason"], live.dq("logs", resized, "--err"))
-    assert [s["processors"] for s in end["sizes"]] == [1, *SIZES]
-    plain = live.submit("-n", 1, "--sizes", "1", "--", "python", *program)
-    end = live.wait_end(plain, 180)
-    assert end["state"] == "done", (end["reason"], live.dq("logs", plain, "--err"))
-    found, wanted = numbers(live.dq("logs", resized)), numbers(live.dq("logs", plain))
+    found = numbers(walks.resized(live, tmp_path, program, GATES))
+    wanted = numbers(walks.plain(live, program))
     assert found == pytest.approx(wanted, rel=code.tolerance)
     assert wanted

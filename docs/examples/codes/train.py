@@ -1,7 +1,7 @@
-"""A network trained with torch (`pip install torch`), data-parallel: each rank its part of a batch.
+"""A network trained with torch (`pip install torch`): each rank takes its part of every batch.
 
-Model, optimizer, schedule, random generator and history are ordinary variables. They are the same on
-all ranks, and a rank that joins gets them from the job.
+Model, optimizer, schedule, random generator and history are ordinary variables. They are the same
+on all ranks, and a rank that joins gets them from the job.
 
     dq submit --sizes 1,2,4 -- python train.py [SAMPLES EPOCHS]
 """
