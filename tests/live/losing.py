@@ -92,7 +92,7 @@ def main() -> None:
             deaths.at(rs, "copy")
             return write_part(*args, **more)
 
-        patch.object(resize, "_move", dying_move).start()
+        patch.object(resize, "move", dying_move).start()
         patch.object(partfile, "write_part", dying_write).start()
         M = rs.matrix("M", 70, 50, block=8, init=row_and_column)
         B = rs.array("B", 41, (3,), init=lambda i: np.outer(i, [1.0, 2.0, 3.0]))
