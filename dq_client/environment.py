@@ -18,7 +18,7 @@ from dq_client.messages.base import NAME_MAX
 RESERVED = ("DQ_", "PMI_", "PMIX_", "HYDRA_", "MPIEXEC_", "HYDI_")
 FOR_USERS = frozenset(  # but these
     {
-        *("DQ_REPORT_INTERVAL", "DQ_WAIT_FOR_RANKS", "DQ_POSTPONE_POINTS"),
+        *("DQ_REPORT_INTERVAL", "DQ_VERIFY_DIR", "DQ_WAIT_FOR_RANKS", "DQ_POSTPONE_POINTS"),
         *("DQ_CARRY", "DQ_CARRY_BYTES", "DQ_CARRY_MS", "DQ_SETUP_BYTES"),
     }
 )

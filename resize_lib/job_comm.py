@@ -57,9 +57,8 @@ for _name in DERIVE:
     setattr(Deriving, _name, _deriving(_name))
 
 
-@noted
-class GridComm(MPI.Intracomm):
-    """A communicator of the job's grid: notes what is begun on it."""
+class Noting:
+    """Mixed into a communicator whose methods note what they begin (traffic.py)."""
 
     @functools.cached_property
     def traffic(self) -> Traffic:
@@ -68,13 +67,13 @@ class GridComm(MPI.Intracomm):
 
 
 @noted
-class GridCart(MPI.Cartcomm):
-    """A Cartesian communicator of the job's."""
+class GridComm(Noting, MPI.Intracomm):
+    """A communicator of the job's grid."""
 
-    @functools.cached_property
-    def traffic(self) -> Traffic:
-        """What the program has begun on it."""
-        return Traffic()
+
+@noted
+class GridCart(Noting, MPI.Cartcomm):
+    """A Cartesian communicator of the job's."""
 
 
 def as_grid_comm(comm: MPI.Intracomm) -> MPI.Intracomm:
@@ -134,6 +133,14 @@ def take_handle(mine: MPI.Comm, comm: MPI.Comm) -> None:
     ctypes.memmove(MPI._addressof(mine), MPI._addressof(comm), MPI._sizeof(comm))
 
 
+def derived() -> list[MPI.Comm]:
+    """What programs have derived from the job's communicators since the last resize.
+
+    On this rank: others may hold other ones, in another order.
+    """
+    return [comm for comm in list(_derived.values()) if comm != MPI.COMM_NULL]
+
+
 def retire() -> None:
     """The job has been resized: what programs have derived from its communicators is stale."""
     for comm in list(_derived.values()):
@@ -163,7 +170,7 @@ def _plain(kind: type[MPI.Comm]) -> Any:
 
 @functools.cache
 def _derived_class(kind: Any) -> type[MPI.Comm]:
-    return type(f"Derived{kind.__name__}", (Deriving, kind), {})
+    return noted(type(f"Derived{kind.__name__}", (Deriving, Noting, kind), {}))
 
 
 @functools.cache

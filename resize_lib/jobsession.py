@@ -37,6 +37,7 @@ from resize_lib.on_resize import OnResize
 from resize_lib.processes import choose_backend, idle_barrier, idle_bcast
 from resize_lib.protection import protector_of, recovery_of
 from resize_lib.protection.state import ProtectionError
+from resize_lib.recording import recorder_of
 from resize_lib.redistribution import Arena
 from resize_lib.redistribution.handshake import know_this_process
 from resize_lib.remap_point import RemapPoints
@@ -110,6 +111,7 @@ class Session(Declaring, TurnMethods):
         self.points = RemapPoints(self, self.options.report_interval_s)
         self.carry = Carry(self)
         self.in_place = recovery_of(self)
+        self.recorder = recorder_of(self)
         self._end = SessionEnd(self, mark)
         self.stale = StaleParts(self._end.give_up)
         if self.joining is None and self.job.managed:

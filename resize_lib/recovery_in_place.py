@@ -139,7 +139,7 @@ class InPlace:
         # What was asked for is settled by the resize that follows.
         job.asked = asked if asked is not None and asked.what == "rejected" else None
         job.expanding = None
-        self._session.points.forget_postponed()
+        self._session.points.postponement.forget()
         return granted if granted != job.resize_id else 0
 
     def _ask(self, dead: list[int], unfinished: int, *, was_first: bool) -> m.RemapAnswer:

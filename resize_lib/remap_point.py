@@ -7,9 +7,7 @@ rank. So turns of loops that have nothing in common are never averaged.
 The server's answer takes some milliseconds. Where turns are short, nobody waits for it: rank 0
 asks, all go on, and the answer is heard at the next remap point; one that resizes the job makes the
 next check (pace.py) a remap point. While anything changes no question is open.
-
-A resize that finds messages under way (under_way.py) is tried again at the next remap points, each
-the end of one turn, and refused after some of them. The server sees a resize that takes long.
+A resize that would lose something waits, or is refused (postponement.py).
 """
 
 from __future__ import annotations
@@ -22,9 +20,10 @@ import numpy as np
 from mpi4py import MPI
 
 from dq_client import messages as m
-from resize_lib import same_turns, under_way
+from resize_lib import same_turns
 from resize_lib.pace import CHECK_S, CHECK_SOON_S, Allowance, Countdown, Plan, plan_for
-from resize_lib.resize import Step, advise, carry_out, refuse, refused_values
+from resize_lib.postponement import Postponement
+from resize_lib.resize import Step, advise, carry_out
 from resize_lib.waiting import idle_bcast, wait_all
 
 if TYPE_CHECKING:
@@ -73,10 +72,7 @@ class RemapPoints:
         self._turns = 0  # since the last report
         self._times: dict[str, tuple[int, float]] = {}  # label -> turns and their time, since then
         self.granted = 0
-        self._postponed_max = under_way.postponed_max()
-        self._refused = ""  # why the last one was
-        self._postponed = 0  # remap points that the resize at hand has waited for messages
-        self._later: m.RemapAnswer | None = None  # on rank 0: and this is what the server has said
+        self.postponement = Postponement(session)
         self._asked = False  # on rank 0: an answer is still to be heard
         self._word = ""  # and this is what it says, once it has come
 
@@ -139,32 +135,13 @@ class RemapPoints:
         return carry_out(session, answer, step)
 
     def _unless_in_the_way(self, told: Told) -> Told:
-        """What to do instead, where a resize would lose something; collective, before it begins."""
-        session, answer, step = self._session, told.answer, told.step
-        if step not in MOVES:
-            self._postponed = 0 if step is Step.GIVE_UP else self._postponed
+        """What to do instead where a resize would lose something; collective, before it begins."""
+        if told.step not in MOVES:
+            if told.step is Step.GIVE_UP:
+                self.postponement.forget()
             return told
-        why = refused_values(session)
-        if not why:
-            found = under_way.obstacle(session.grid, stays=step is Step.REGRID)
-            if found is None:
-                self._postponed = 0
-                return told
-            self._postponed += 1
-            if self._postponed <= self._postponed_max:
-                # Ranks that were begun and are ready at once are no expansion under way yet.
-                begins = step is Step.COMPLETE and session.job.expanding is None
-                self._later = answer if session.rank == 0 and not begins else None
-                return replace(told, step=Step.BEGIN if begins else Step.CONTINUE, copy=False)
-            why = found.text(self._postponed_max)
-        self._postponed = 0
-        refuse(session, answer, why, again=why == self._refused)
-        self._refused = why
-        return replace(told, step=Step.GIVE_UP, copy=False)
-
-    def forget_postponed(self) -> None:
-        """A rank was lost: the server orders anew what it still wants."""
-        self._postponed, self._later = 0, None
+        step = self.postponement.step_instead(told.answer, told.step)
+        return told if step is told.step else replace(told, step=step, copy=False)
 
     def _account(self, told: Told) -> None:
         """Keep what the answer says."""
@@ -198,7 +175,7 @@ class RemapPoints:
 
     def end(self) -> None:
         """On rank 0, after the last turn of all: a resize granted meanwhile is given up."""
-        later, self._later = self._later, None
+        later = self.postponement.take()
         if later is not None:
             advise(self._session, later, 0.0, last=True)
         if self._asked:
@@ -238,7 +215,7 @@ class RemapPoints:
         waits: for the answer, however short turns are: the others are busy meanwhile
         """
         session, protector = self._session, self._session.protector
-        later, self._later = self._later, None
+        later = self.postponement.take()
         answer, answers = self._heard(wait=last or waits)
         if later is not None:
             answer = later

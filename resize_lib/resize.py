@@ -25,20 +25,18 @@ from mpi4py import MPI
 
 from dq_client import messages as m
 from resize_lib.before_arrival import agree_to_join
-from resize_lib.data_move import all_pids, everyone, move
+from resize_lib.data_move import all_pids, everyone
+from resize_lib.data_move import move as move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
-from resize_lib.processes import ProcessError, idle_bcast
-from resize_lib.processes.interface import SetupError
+from resize_lib.processes import ProcessError, SetupError, idle_bcast
 from resize_lib.redistribution import (
     Placement,
     RedistributionError,
 )
-from resize_lib.same_values import differing_value
-from resize_lib.server_link import say
 from resize_lib.setup_calls import CALLS
 from resize_lib.waiting import watched
 
@@ -173,30 +171,6 @@ def carry_out(session: Session, answer: m.RemapAnswer, step: Step) -> bool:
         case _:
             assert_never(step)
     return True
-
-
-def refused_values(session: Session) -> str:
-    """Which value of `rs.value` or `rs.keep` is not the same on all ranks; empty: all are.
-
-    Collective. The job would go on with the one that rank 0 has, or lose a leaver's.
-    """
-    if not session.values:
-        return ""
-    return differing_value(session.grid.own_comm, session.values)
-
-
-def refuse(session: Session, answer: m.RemapAnswer, why: str, *, again: bool) -> None:
-    """Give up a resize before anything has changed; called on all ranks.
-
-    again: for the same reason as the last one, so the owner has been told.
-    """
-    begun, session.job.expanding = session.job.expanding, None
-    if session.rank == 0:
-        with suppress(ProcessError):
-            session.backend.cancel_expand()
-        if not again:
-            say(why)
-    aborted(session, answer if begun is None else begun, why)
 
 
 def expand(session: Session, answer: m.RemapAnswer, *, begun: bool) -> None:

@@ -97,6 +97,13 @@ class StaleParts:
         # Called before the arena's own: the latest finalizer comes first.
         weakref.finalize(old, self._release, address, nbytes).atexit = False
 
+    def bars(self, array: NDArray[Any]) -> bool:
+        """Whether an array lies in memory that must not be touched any more."""
+        if not self._ranges:
+            return False
+        low, high = np.lib.array_utils.byte_bounds(array)
+        return any(at < high and low < at + nbytes for at, (nbytes, _) in self._ranges.items())
+
     def _release(self, address: int, nbytes: int) -> None:
         """Nobody holds the part any more: its memory may be used again."""
         if self._ranges.pop(address, None) is not None:

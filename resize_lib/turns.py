@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resize_lib.joining import Joining
     from resize_lib.protection.generations import Copy
     from resize_lib.protection.protector import Protector
+    from resize_lib.recording.recorder import Recorder
     from resize_lib.recovery_in_place import InPlace
     from resize_lib.session_end import SessionEnd
     from resize_lib.state.carry import Carry
@@ -53,6 +54,7 @@ class TurnMethods:
     _copy: Copy | None
     _end: SessionEnd
     joining: Joining | None
+    recorder: Recorder | None
     watch: Watch
     carry: Carry
 
@@ -135,7 +137,17 @@ class TurnMethods:
         first turn, and after every resize, on ranks that have joined as well. It may communicate.
         It is not timed. Declare it before the loop; call nothing of it yourself.
         """
-        return self.hooks.declare(function)
+        return self.hooks.declare(function, "on_resize")
+
+    def setup(self, function: Hook) -> Hook:
+        """Declare a part of the set-up that is made again for each communicator; a decorator.
+
+        `function(comm)` is called at once, and on all ranks after every resize, in the order of the
+        declarations; a rank that joins calls it when it comes to the job's iteration, not before.
+        It may communicate in any way. What it binds by `global` or `nonlocal`, or stores in
+        objects, is the program's; what it returns is of no meaning. It is not timed.
+        """
+        return self.hooks.declare(function, "setup")
 
     @property
     def rank(self) -> int:
@@ -214,6 +226,8 @@ class TurnMethods:
         """A turn is done. Retired in ranks that leave the job."""
         if self._pacer is not None:
             self._pacer.end_iteration()
+        if self.recorder is not None:
+            self.recorder.iteration_ends()
         points = self.points
         self.watch.remap_begins()
         if not points.due(elapsed_s, last=last):
@@ -242,6 +256,8 @@ class TurnMethods:
         self.watch.remap_ends()
         self.renew_ghosts()
         self.call_hooks()
+        if self.recorder is not None:
+            self.recorder.remap_ends()
         self.points.go_on()
 
     def renew_ghosts(self) -> None:

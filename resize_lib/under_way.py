@@ -28,7 +28,7 @@ from mpi4py import MPI
 
 from resize_lib import tags
 from resize_lib.grid import Grid
-from resize_lib.job_comm import GridCart, GridComm
+from resize_lib.job_comm import Noting, derived
 from resize_lib.mistakes import caller
 from resize_lib.traffic import ANY, Opened
 from resize_lib.waiting import idle_bcast, wait_all
@@ -64,32 +64,37 @@ def postponed_max() -> int:
 
 
 def obstacle(grid: Grid, *, stays: bool = False) -> Obstacle | None:
-    """What is under way on the grid's communicators; collective, the same on every rank.
+    """What is under way on the job's communicators; collective, the same on every rank.
 
-    stays: the first of them, that of the job, is not replaced.
+    stays: that of the job is not replaced. What the program has derived from it is, in its
+    functions for `rs.on_resize`.
     """
-    comms, own = grid.comms[1 if stays else 0 :], grid.own_comm
+    own, of_grid = grid.own_comm, grid.comms[1 if stays else 0 :]
+    comms: Sequence[MPI.Comm] = [*of_grid, *derived()]
     _pass_markers(own)
-    found = _on_this_rank(comms, own)
+    found = _on_this_rank(comms, own, len(of_grid))
     first = np.array([own.size if found is None else own.rank])
     wait_all([own.Iallreduce(MPI.IN_PLACE, first, MPI.MIN)])
     if first[0] == own.size:
         return None
     told: str = idle_bcast(own, None if found is None else json.dumps(found), int(first[0]))
     there = Found(*json.loads(told))
+    noted = [comm.traffic if isinstance(comm, Noting) else None for comm in comms]
+    for traffic in filter(None, noted):
+        traffic.trace()
     if there.line or there.source < 0:
         return there.obstacle(there.line)
-    # The line is the sender's to tell.
-    line = ""
-    if own.rank == there.source and isinstance(comm := comms[there.comm], GridComm | GridCart):
-        line = comm.traffic.line_sent(there.dest, there.tag)
+    # The line is the sender's to tell. What programs derive has no number that all ranks know.
+    there_too = noted[there.comm : there.comm + 1] if there.comm >= 0 else noted[len(of_grid) :]
+    lines = {traffic.line_sent(there.dest, there.tag) for traffic in filter(None, there_too)} - {""}
+    line = lines.pop() if len(lines) == 1 else ""
     return there.obstacle(idle_bcast(own, line, there.source))
 
 
 class Found(NamedTuple):
     """What one rank has found. Ranks are the job's, but for `dest`, that of the communicator."""
 
-    comm: int  # its place among the grid's
+    comm: int  # its place among those of the grid; -1: the program has derived it
     rank: int
     source: int
     dest: int
@@ -100,9 +105,10 @@ class Found(NamedTuple):
     def obstacle(self, line: str) -> Obstacle:
         """What to say of it."""
         if not self.name:
+            who = f"rank {self.source}" if self.source >= 0 else "outside of the job"
             return Obstacle(
                 line,
-                f"a message from rank {self.source} to rank {self.rank} with tag {self.tag} has"
+                f"a message from {who} to rank {self.rank} with tag {self.tag} has"
                 " not been received",
                 "receive it before the end of the iteration, or send it after the resize"
                 " (docs/programs.md)",
@@ -129,20 +135,19 @@ def _pass_markers(own: MPI.Intracomm) -> None:
     wait_all(requests)
 
 
-def _on_this_rank(comms: Sequence[MPI.Intracomm], own: MPI.Intracomm) -> Found | None:
-    for number, comm in enumerate(comms):
-        status = MPI.Status()
-        if MPI.Intracomm(comm).Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+def _on_this_rank(comms: Sequence[MPI.Comm], own: MPI.Intracomm, of_grid: int) -> Found | None:
+    for at, comm in enumerate(comms):
+        number, status = at if at < of_grid else -1, MPI.Status()
+        if MPI.Comm.Iprobe(comm, MPI.ANY_SOURCE, MPI.ANY_TAG, status):
             source = _rank_of(comm, status.Get_source(), own)
             return Found(number, own.rank, source, comm.rank, status.Get_tag())
-        if isinstance(comm, GridComm | GridCart):
-            opened = comm.traffic.first_open()
-            if opened is not None:
-                return _found(opened, number, comm, own)
+        opened = comm.traffic.first_open() if isinstance(comm, Noting) else None
+        if opened is not None:
+            return _found(opened, number, comm, own)
     return None
 
 
-def _found(opened: Opened, number: int, comm: MPI.Intracomm, own: MPI.Intracomm) -> Found:
+def _found(opened: Opened, number: int, comm: MPI.Comm, own: MPI.Intracomm) -> Found:
     source = opened.source
     if source >= 0:
         source = _rank_of(comm, source, own)
@@ -150,9 +155,10 @@ def _found(opened: Opened, number: int, comm: MPI.Intracomm, own: MPI.Intracomm)
     return Found(number, own.rank, source, comm.rank, opened.tag, opened.name, line)
 
 
-def _rank_of(comm: MPI.Intracomm, rank: int, own: MPI.Intracomm) -> int:
-    """The job's number of a rank of one of its communicators."""
-    group, job = comm.Get_group(), own.Get_group()
+def _rank_of(comm: MPI.Comm, rank: int, own: MPI.Intracomm) -> int:
+    """The job's number of a rank of one of its communicators; negative: it has none."""
+    group = comm.Get_remote_group() if isinstance(comm, MPI.Intercomm) else comm.Get_group()
+    job = own.Get_group()
     found = group.Translate_ranks([rank], job)[0]
     group.Free()
     job.Free()

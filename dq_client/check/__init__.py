@@ -1,11 +1,15 @@
 """`dq check`: finds habits of MPI programs that go wrong when ranks join and leave.
 
-It reads the source and runs nothing: names.py knows what expressions stand for, walk.py goes
-through a program as it would run, each loop twice, findings.py says what is found. It follows calls
-of functions of the same file, and knows nothing of others. docs/mistakes.md explains the findings.
+It reads the source and runs nothing. facts.py answers questions about variables: which are live at
+the head of a loop (liveness.py), and what their values come from, a graph (graph.py) that
+statements.py, values.py and calls.py draw from the source and view.py looks at from one loop.
+Findings about variables are in variables.py. walk.py goes through a program as it would run and
+finds calls, and parts of data, in the wrong place. port.py lists what a program without a session
+has to change. Calls of functions of the same file are followed; nothing is known of others.
+docs/mistakes.md explains the findings.
 """
 
 from dq_client.check.findings import CODES, Finding
-from dq_client.check.source import check_source, undeclared
+from dq_client.check.source import check_source
 
-__all__ = ["CODES", "Finding", "check_source", "undeclared"]
+__all__ = ["CODES", "Finding", "check_source"]

@@ -58,12 +58,14 @@ class Calls(Flow):
         name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
         target, owner = self._target(func, base, called)
         if isinstance(target, Scope):
-            return self.known(target, owner, given, node.lineno)
+            back = self.known(target, owner, given, node.lineno)
+            back.nodes[0].computed += called.nodes  # what a function remembers
+            return back
         if target:
             return self._make(target, given, node.lineno)
         for value in given.values:  # a function that is passed on may be called
             self.called_by_others(value, node.lineno)
-        module = base.kind.removeprefix("module:") if base.kind.startswith("module:") else ""
+        module = base.kind.partition(":")[2] if base.kind.startswith(("module:", "import:")) else ""
         if called.kind.startswith("import:"):
             module, _, name = called.kind.removeprefix("import:").rpartition(".")
         result = self._special(node, name, base, given, module)
@@ -147,6 +149,8 @@ class Calls(Flow):
                 call.entry[name] = self.control
             elif "." not in name and not name.startswith("^"):
                 call.entry[name] = Node(beyond)
+        if scope.yields:
+            body.result.kind = w.GENERATOR
         call.paths = {n: v.path for n, v in values.items() if v.path}
         for slot in list(body.roots):
             if slot not in call.entry and (here := self.translated(slot, call)):
@@ -300,10 +304,13 @@ class Calls(Flow):
         if name in ("Get_rank", "Get_size"):
             return _source(w.RANK if name == "Get_rank" else w.SIZE)
         if low in w.MAKES_COMM or low.startswith("create_"):
-            return Value([Node(given.nodes, source=w.RANK | w.SIZE)], w.COMM)
+            return Value(kind=w.COMM)
+        if low in ("get_coords", "get_topo", "get_cart_rank", "shift"):
+            return _source(w.RANK)
         if low not in w.EQUAL | w.SINGLE:
             return Value(given.nodes)
         self.sink(given.nodes)
+        self.program.communication.append((self.scope.number, line))
         source = 0 if low in w.EQUAL else w.RANK
         if name[0].isupper() and low in w.RECEIVES and given.values:
             at = 0 if low in w.FIRST_IS_RECEIVED else 1
@@ -334,7 +341,10 @@ class Calls(Flow):
                 self.change(given.args[0], Node(given.args[0].nodes), line)
             return Value(nodes)
         library = module.partition(".")[0] in w.LIBRARIES or self._in_library(node.func)
-        if library and name not in w.SAVES:
+        if library and name in w.SAVES:
+            self.sink(nodes)
+            return NOTHING
+        if library:
             if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
                 old = [] if name == "copyto" else given.args[0].nodes
                 self.change(given.args[0], Node([*old, *given.nodes[1:]]), line)
@@ -412,7 +422,7 @@ class Calls(Flow):
 
 
 def _source(bits: int) -> Value:
-    return Value([Node(source=bits)])
+    return Value([Node(source=bits)], w.PLAIN)
 
 
 def _of_environment(node: ast.Call) -> Value:

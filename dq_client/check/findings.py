@@ -6,32 +6,37 @@ from dataclasses import dataclass
 
 CODES = {
     "syntax": "the file is no Python: {what}",
-    "communicates-early": "{what} communicates before a loop: ranks that join later run this alone;"
-    " compute it on every rank, declare it (rs.value), or do it in @rs.on_resize",
-    "comm-world": "{what}: COMM_WORLD is only the ranks that began together, in a job that grows"
-    " another group than the job; use rs.comm, rs.rank and rs.size",
+    "communicates-early": "{what} before a loop cannot be repeated for ranks that join later, which"
+    " run this alone: use bcast, allreduce or allgather, whose results they get, or do it in"
+    " @rs.setup",
     "kept-part": "{what} is kept over a remap point (used in {used}): after a resize the data are"
-    " elsewhere; fetch it again in every turn",
+    " elsewhere; fetch it again in every iteration",
     "kept-communicator": "{what} is kept over a remap point (used in {used}): after a resize it is"
-    " another one (only rs.comm may be kept); make it in @rs.on_resize, or in every turn",
-    "kept-number": "{what} is kept over a remap point (used in {used}): after a resize it is"
-    " another number; ask for it again in every turn",
-    "carried": "{what} is left by one turn for the next: in a rank that joins it is what it was"
-    " before the first; declare it (rs.value, rs.keep), or compute it from the turn",
-    "swapped": "{what} is declared, and turns give it to another name: a rank that joins has it"
-    " under its first one; swap the data, or choose by the turn:"
-    " `u, v = (a, b) if turn % 2 == 0 else (b, a)`",
+    " another one (only rs.comm may be kept); make it in @rs.on_resize, or in every iteration",
+    "kept-number": "{what} is computed from the rank or the number of ranks before the loop: after"
+    " a resize it is another number; compute it in every iteration",
+    "lost-at-shrink": "{what} is added up by each rank for itself: a rank that leaves takes its"
+    " part with it; add it up over all ranks in the iteration, or declare it with rs.local_state",
+    "cannot-travel": "{what} is a generator that the loop advances: it cannot be copied to a rank"
+    " that joins; use a list, an iterator over one, or compute from the iteration's number",
     "one-rank-leaves": "{what} where only some ranks come: the others wait for these for ever; all"
     " ranks must decide alike (broadcast the decision)",
-    "uneven-loop": "{what}: all ranks must make the same turns, this number depends on the rank",
+    "uneven-loop": "{what}: all ranks must make the same iterations, and this number depends on the"
+    " rank",
     "value-differs": "rs.value with {what}: a value must be the same on every rank; seed it, or"
     " let rank 0 draw it in the loop and broadcast it",
     "value-not-picklable": "rs.value with {what} cannot travel to ranks that join (pickle): build"
     " it on every rank instead",
-    "declared-late": "{what} inside a loop over turns: declare before the loop, where ranks that"
-    " join make the same declarations",
+    "declared-late": "{what} inside a loop over iterations: declare before the loop, where ranks"
+    " that join make the same declarations",
     "declared-by-some": "{what} on some ranks only: every rank must make the same declarations",
     "no-remap-point": "the session has no loop over rs.iterations: the job can never be resized",
+    "port-session": "an MPI program without a session is a job of fixed size; to port it: import"
+    " resize_lib, and before the loop: rs = resize_lib.session()",
+    "port-loop": "iterations of this loop communicate: loop over rs.iterations(...), and the end of"
+    " each is a remap point",
+    "port-array": "{what} is this rank's part of something: declare the whole (rs.array,"
+    " rs.cartesian, rs.csr, rs.items) and take its .local in every iteration",
 }
 
 

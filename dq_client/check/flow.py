@@ -144,6 +144,7 @@ class Flow:
     def bind(self, slot: str, node: Node, line: int) -> None:
         """Give a slot another object: what was known of its attributes counts no longer."""
         self.put(slot, node, line)
+        node.rebound = True
         self.binds[slot] = self.binds.get(slot, 0) + 1
         self.aliases.pop(slot, None)
         for known in [k for k in self.now if k.startswith(slot + ".")]:
@@ -163,12 +164,18 @@ class Flow:
         return node
 
     def _root(self, slot: str) -> Node:
-        node = self.body.roots.get(slot)
-        if node is None:
-            node = self.body.roots[slot] = Node()
-            node.root = (self.body, slot)
+        is_new = slot not in self.body.roots
+        node = self.body.root(slot)
+        if is_new:
             node.kind = self._kind_at_begin(slot)
         return node
+
+    def captured(self, scope: Scope) -> list[Node]:
+        """What a function that is defined here remembers of the functions around it."""
+        if self.scope.parent is None:
+            return []
+        slots = [self.slot(name) for name in sorted(scope.free)]
+        return [self.get(slot) for slot in slots if not slot.startswith("^0:")]
 
     def _kind_at_begin(self, slot: str) -> str:
         if "." in slot:
@@ -230,7 +237,7 @@ class Flow:
             rebound = slot in self.parameters and self.binds.get(slot, 0)
             other = not slot.startswith("^") and _is_other(_base(slot), last) and "." in slot
             is_left = ours and not rebound and not other and not slot.endswith("*")
-            if is_left and node is not self.body.roots.get(slot):
+            if is_left and _is_changed(node, self.body.roots.get(slot)):
                 self.body.exit[slot] = node
 
     def translated(self, slot: str, call: Call) -> str:
@@ -242,6 +249,20 @@ class Flow:
         path = call.paths.get(base, "")
         found = f"{path}{dot}{rest}" if path else ""
         return found if found.count(".") <= PATH_MAX else ""
+
+
+def _is_changed(node: Node, root: Node | None) -> bool:
+    """Whether a version is another one than the function began with, whichever way it went."""
+    todo, seen = [node], {root}
+    while todo:
+        each = todo.pop()
+        if each not in seen:
+            seen.add(each)
+            meets = not each.computed and not each.kept and each.call is None and each.root is None
+            if not meets or not each.passed or each.control is not None:
+                return True
+            todo += each.passed
+    return False
 
 
 def _base(slot: str) -> str:

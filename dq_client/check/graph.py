@@ -21,7 +21,7 @@ class Node:
 
     __slots__ = (
         *("call", "control", "computed", "file_line", "kept", "kind", "opaque", "ordered", "out"),
-        *("passed", "root", "scope", "source"),
+        *("passed", "rebound", "root", "scope", "source"),
     )
 
     def __init__(
@@ -45,6 +45,7 @@ class Node:
         self.root: tuple[Body, str] | None = None  # what a slot is when a function begins
         self.opaque = False  # the result of a function that is not known
         self.scope, self.file_line = -1, 0  # where a variable gets this version
+        self.rebound = False  # as another object, not by a change of the one it is
 
 
 @dataclass(eq=False, slots=True)
@@ -72,13 +73,25 @@ class Body:
     calls: list[Call] = field(default_factory=list)
     outside: Callable[[str], Node | None] = lambda _: None  # a slot, if no call is known
 
+    def root(self, slot: str) -> Node:
+        """A slot as the function finds it."""
+        if slot not in self.roots:
+            self.roots[slot] = Node()
+            self.roots[slot].root = (self, slot)
+        return self.roots[slot]
+
 
 Stack = tuple[Call, ...]
 State = tuple[Node, Stack]
 
 
-def edges(node: Node, stack: Stack) -> Iterator[tuple[Node, Stack, int]]:
-    """What a node comes from, within these calls, and how."""
+def edges(
+    node: Node, stack: Stack, counts: Callable[[Call], bool] | None = None
+) -> Iterator[tuple[Node, Stack, int]]:
+    """What a node comes from, within these calls, and how.
+
+    counts: where it is open which call a function was entered by: those that count
+    """
     for each in node.computed:
         yield each, stack, COMPUTED
     for each in node.passed:
@@ -93,12 +106,16 @@ def edges(node: Node, stack: Stack) -> Iterator[tuple[Node, Stack, int]]:
         if inner is not None:
             yield inner, (*stack, call) if len(stack) < DEPTH_MAX else (), PASSED
     if node.root is not None:
-        yield from _before(*node.root, stack)
+        yield from _before(*node.root, stack, counts)
 
 
-def _before(body: Body, slot: str, stack: Stack) -> Iterator[tuple[Node, Stack, int]]:
+def _before(
+    body: Body, slot: str, stack: Stack, counts: Callable[[Call], bool] | None = None
+) -> Iterator[tuple[Node, Stack, int]]:
     """What a slot was before the function began."""
     calls = body.calls
+    if counts is not None:
+        calls = [call for call in calls if counts(call)] or calls
     rest: Stack = ()
     if stack and stack[-1].body is body:
         calls, rest = [stack[-1]], stack[:-1]
@@ -215,8 +232,13 @@ def reached(starts: Iterable[Node], whole: Whole) -> set[Node]:
     return found
 
 
-def sources(starts: Iterable[Node], whole: Whole, skip: Skip | None = None) -> int:
-    """The bits of what these nodes come from."""
+def sources(
+    starts: Iterable[Node],
+    whole: Whole,
+    skip: Skip | None = None,
+    counts: Callable[[Call], bool] | None = None,
+) -> int:
+    """The bits of what these nodes come from; counts: as in `edges`."""
     starts = list(starts)
     most, found = whole.sources(starts), 0
     seen: set[State] = {(node, ()) for node in starts}
@@ -224,7 +246,7 @@ def sources(starts: Iterable[Node], whole: Whole, skip: Skip | None = None) -> i
     while todo and found != most:
         node, stack = todo.pop()
         found |= node.source
-        for each, inside, _ in edges(node, stack):
+        for each, inside, _ in edges(node, stack, counts):
             state = (each, inside)
             is_new = state not in seen and whole.sources([each]) & ~found
             if is_new and (skip is None or not skip(each)):

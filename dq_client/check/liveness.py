@@ -10,7 +10,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from dq_client.check.scopes import Comprehension, Function, Scope, statements_of, targets_of
+from dq_client.check.scopes import (
+    Comprehension,
+    Function,
+    Scope,
+    children,
+    statements_of,
+    targets_of,
+)
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -198,7 +205,7 @@ class Liveness:
             names.add(node.target.id)
         if isinstance(node, Comprehension):
             hidden = hidden | targets_of(node)
-        for part in ast.iter_child_nodes(node):
+        for part in children(node):
             self._expression(part, hidden, names)
 
     def _rest(self, node: ast.stmt) -> Names:

@@ -6,22 +6,21 @@ import ast
 from dataclasses import dataclass
 
 # Kinds of things.
-SESSION, WORLD, JOB, COMM, GRID, OBJECT, PART, RANK, SIZE = (
-    *("session", "world", "rs.comm", "communicator", "grid", "declared", "part", "rank", "size"),
+SESSION, JOB, COMM, GRID, OBJECT, PART, RANK, SIZE = (
+    *("session", "rs.comm", "communicator", "grid", "declared", "part", "rank", "size"),
 )
-COMMS = (JOB, COMM)  # rs.comm follows the job, others do not
+COMMS = (JOB, COMM)  # rs.comm and COMM_WORLD follow the job, others do not
 # Those that a resize makes others, and the code of a finding where one is kept.
 KEPT = {
     COMM: "kept-communicator",
     GRID: "kept-communicator",
     PART: "kept-part",
-    RANK: "kept-number",
-    SIZE: "kept-number",
 }
+# Calls that cannot be repeated for ranks that join; results of bcast, allreduce and allgather can.
 COMMUNICATES = frozenset(
     (
-        *("barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather"),
-        *("allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce", "allreduce"),
+        *("gather", "gatherv", "scatter", "scatterv", "allgatherv"),
+        *("alltoall", "alltoallv", "alltoallw", "reduce"),
         *("reduce_scatter", "reduce_scatter_block", "scan", "exscan", "send", "recv", "sendrecv"),
         *("sendrecv_replace", "probe", "mprobe", "ssend", "bsend", "isend", "irecv", "issend"),
         *("ibarrier", "ibcast", "igather", "iscatter", "iallgather", "ialltoall", "ireduce"),
@@ -133,7 +132,7 @@ class Names:
 
     def _attribute(self, node: ast.Attribute) -> str:
         if node.attr == "COMM_WORLD":
-            return WORLD
+            return JOB
         tables = {
             SESSION: OF_SESSION,
             GRID: OF_GRID,
@@ -148,6 +147,8 @@ class Names:
 
     def _call(self, node: ast.Call) -> str:
         called = node.func
+        if session_is_opened(node):
+            return SESSION
         if not isinstance(called, ast.Attribute):
             return ""
         base = self.kind(called.value)
@@ -184,6 +185,11 @@ def _is_view(index: ast.expr) -> bool:
     return any(isinstance(part, ast.Slice) for part in parts) or (
         isinstance(index, ast.Constant) and index.value is Ellipsis
     )
+
+
+def base_of(place: str) -> str:
+    """The plain name in `a.b`."""
+    return place.partition(".")[0]
 
 
 def session_is_opened(node: ast.AST) -> bool:

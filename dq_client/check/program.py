@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from dq_client.check.graph import Body, Call, Node, Whole
-from dq_client.check.scopes import Function, Scope
+from dq_client.check.scopes import Function, Scope, statements_of
 
 OBJECT_BASES = {"object", "Protocol", "ABC", "NamedTuple", "Generic", "Enum", "Exception"}
 
@@ -54,6 +54,8 @@ class Program:
         self.loops: list[Loop] = []
         self.sinks: list[Node] = []
         self.matter: set[Node] | None = None  # see view.matters
+        self.value_changes: list[Node] = []  # what is given to values of the session
+        self.communication: list[tuple[int, int]] = []  # scope and line of each call of MPI
         self.kept: set[tuple[int, str]] = set()  # variables given to rs.keep
         self.defaults: dict[tuple[int, str], Node] = {}  # of parameters
         self.seeded: dict[str, list[Node]] = {}  # the global generators that the program seeds
@@ -82,7 +84,7 @@ class Program:
             ]
             heads = [n for o in self.loops for n in (*o.heads.values(), *o.entered.values())]
             roots = [n for body in self.bodies.values() for n in body.roots.values()]
-            self._whole = Whole([*versions, *heads, *roots, *self.sinks])
+            self._whole = Whole([*versions, *heads, *roots, *self.sinks, *self.value_changes])
         return self._whole
 
     def outside(self, slot: str) -> Node | None:
@@ -91,8 +93,11 @@ class Program:
             return self.attribute(slot.rpartition(".")[2])
         if slot.startswith("^"):
             if slot not in self._cells:
-                number, _, name = slot[1:].partition(":")
-                self._cells[slot] = Node(passed=self.names[(int(number), name)])
+                text, _, name = slot[1:].partition(":")
+                number = int(text)
+                cell = self._cells[slot] = Node(passed=self.names[(number, name)])
+                if number in self.bodies and name in self.scopes[number].parameters:
+                    self._cells[slot] = Node(passed=[cell, self.bodies[number].root(name)])
             return self._cells[slot]
         return None
 
@@ -126,7 +131,7 @@ class Program:
 
 def _classes_of(tree: ast.Module, of_node: dict[int, Scope]) -> dict[str, Class]:
     found = {}
-    for node in ast.walk(tree):
+    for node in statements_of(tree.body, definitions=True):
         if not isinstance(node, ast.ClassDef):
             continue
         bases = [_last(base) for base in node.bases]

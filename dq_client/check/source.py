@@ -1,36 +1,37 @@
-"""A program's source: what is found in it, and what it should have declared."""
+"""All findings in the source of a program."""
 
 from __future__ import annotations
 
 import ast
 
-from dq_client.check.findings import Finding
+from dq_client.check.facts import Facts
+from dq_client.check.findings import CODES, Finding
 from dq_client.check.names import session_is_opened
-from dq_client.check.walk import Walk, makes_turns
+from dq_client.check.port import to_port
+from dq_client.check.statements import begins_iterations
+from dq_client.check.variables import kept_variables
+from dq_client.check.walk import Walk
 
 
 def check_source(source: str, file: str) -> list[Finding]:
-    """All findings in a program, by line."""
+    """Return all findings in a program, by line; without a session, what a port has to touch."""
     try:
-        return _walked(source, file, into_calls=True).findings
+        tree = ast.parse(source, file)
     except SyntaxError as error:
         return [Finding(file, error.lineno or 1, "syntax", f"the file is no Python: {error.msg}")]
-
-
-def undeclared(source: str, file: str) -> list[tuple[int, str, str]]:
-    """State in names, `obj.attribute` and `table["key"]`: the line, the name, how it came about.
-
-    How: "carried" from turn to turn, "swapped" declared data, or "kept" from before a resize.
-    """
-    try:
-        return list(dict.fromkeys(_walked(source, file, into_calls=False).state))
-    except SyntaxError:  # of a file that is no Python: nothing can be said
-        return []
-
-
-def _walked(source: str, file: str, *, into_calls: bool) -> Walk:
-    walk = Walk(file, ast.parse(source, file), into_calls=into_calls)
-    # A program without a session is not resized.
-    if any(session_is_opened(n) or makes_turns(n) for n in ast.walk(walk.tree)):
+    facts = Facts(tree, file)
+    opens = any(session_is_opened(n) or _is_loop_over_iterations(n) for n in ast.walk(tree))
+    if not opens:
+        troubles, found = to_port(tree, facts, facts.program()), []
+    else:
+        walk = Walk(file, tree)
         walk.program()
-    return walk
+        found = walk.findings
+        lines = {finding.line for finding in found}
+        troubles = [t for t in kept_variables(facts, facts.program()) if t.line not in lines]
+    found += [Finding(file, t.line, t.code, CODES[t.code].format(what=t.what)) for t in troubles]
+    return sorted(found)
+
+
+def _is_loop_over_iterations(node: ast.AST) -> bool:
+    return isinstance(node, ast.For) and begins_iterations(node.iter)

@@ -172,6 +172,8 @@ class Statements(Values):
             over_iterations=begins_iterations(over),
         )
         self.program.loops.append(loop)
+        if source.kind == w.GENERATOR and source.path:
+            self.change(source, Node(source.nodes), node.lineno)
         control, outer, before, jumps = self.control, self.frame, self.now, len(self.jumps)
         self.frame, self.now = Frame(outer, before, loop), {}
         condition: Node | None = None
@@ -218,7 +220,10 @@ class Statements(Values):
         for slot, head in frame.memo.items():
             ways = {self.version(slot, way, frame): None for way in frame.breaks}
             ways.pop(head, None)
-            self.now[slot] = Node(passed=[head, *ways], kind=head.kind) if ways else head
+            if ways:
+                self.now[slot] = Node(passed=[head, *ways], kind=head.kind)
+            elif len(head.passed) > 1:  # it was changed, not only read
+                self.now[slot] = head
 
     # --- what is bound ----------------------------------------------------------------------------
 
@@ -269,6 +274,8 @@ class Statements(Values):
         base = self.value(target.value)
         if target.attr in w.DECLARED_PARTS and not base.kind.startswith("instance:"):
             self.sink(value.nodes)
+            if base.kind == w.VALUE:
+                self._changes_value(value, line)
             return
         node = bound(value)
         path = self.path(target)
@@ -284,6 +291,12 @@ class Statements(Values):
                 self.put(owner, Node(value.nodes, kept=[self.get(owner)]), line)
         if not owner or not (self.is_ours_alone(owner) or self._is_self(owner)):
             self.sink([node])
+
+    def _changes_value(self, value: Value, line: int) -> None:
+        """A value of the session, which must be the same on all ranks, is given another one."""
+        node = Node(value.nodes, control=self.control)
+        node.scope, node.file_line = self.scope.number, line
+        self.program.value_changes.append(node)
 
     def _is_self(self, slot: str) -> bool:
         """Whether it is the object of a method of a class that is the file's alone."""
@@ -315,6 +328,8 @@ class Statements(Values):
         if isinstance(target, ast.Attribute):
             if old.kind in (w.LOCAL, w.VALUE):
                 self.sink(value.nodes)
+                if old.kind == w.VALUE:
+                    self._changes_value(value, node.lineno)
             else:
                 self._store_attribute(target, Value(new.nodes, old.kind), node.lineno)
         elif old.kind == w.LOCAL:
@@ -352,9 +367,11 @@ class Statements(Values):
         for decorator in node.decorator_list:
             self.value(decorator)
         self._defaults(node)
-        number = program.of_node[id(node)].number
-        self.bind(self.slot(node.name), Node(kind=f"function:{number}"), node.lineno)
-        if rebuilds(program.scopes[number]):
+        scope = program.of_node[id(node)]
+        number = scope.number
+        known = Node(self.captured(scope), kind=f"function:{number}")
+        self.bind(self.slot(node.name), known, node.lineno)
+        if rebuilds(node):
             self.known(program.scopes[number], None, Given([Value(kind=w.COMM)]), node.lineno)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:

@@ -9,7 +9,7 @@ from dq_client.check import words as w
 from dq_client.check.calls import Calls, Given
 from dq_client.check.flow import NOTHING, Value
 from dq_client.check.graph import Node
-from dq_client.check.scopes import Comprehension
+from dq_client.check.scopes import Comprehension, children
 
 ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 PROPERTIES = {"property", "cached_property", "functools.cached_property"}
@@ -57,7 +57,8 @@ class Values(Calls):
                 return value
             case ast.Lambda():
                 self._defaults(node)
-                return Value(kind=f"function:{self.program.of_node[id(node)].number}")
+                scope = self.program.of_node[id(node)]
+                return Value(self.captured(scope), f"function:{scope.number}")
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node)
             case ast.Yield() | ast.YieldFrom():
@@ -133,7 +134,9 @@ class Values(Calls):
             if name in w.COMMS:
                 return Value(kind=w.COMM)
             bits = table.get(name)
-            return Value([*base.nodes, *([Node(source=bits)] if bits else [])])
+            if not bits:
+                return Value(base.nodes)
+            return Value([*base.nodes, Node(source=bits)], w.PLAIN)
         if base.kind in (w.OBJECT, w.VALUE):
             path = f"{base.path}.{name}" if base.path else ""
             if base.kind == w.VALUE or name in w.ALIKE_OBJECT:
@@ -186,7 +189,7 @@ class Values(Calls):
         for part in parts:
             nodes += self.value(part).nodes
         self.renamed, self.control = renamed, control
-        return Value(nodes)
+        return Value(nodes, w.GENERATOR if isinstance(node, ast.GeneratorExp) else "")
 
     def ordered(self, test: ast.expr) -> list[Node]:
         """What `<` and `>` compare in a condition."""
@@ -224,7 +227,7 @@ def bound(value: Value) -> Node:
 
 
 def _parts(node: ast.AST | None) -> Iterator[ast.expr]:
-    for part in ast.iter_child_nodes(node) if node is not None else ():
+    for part in children(node) if node is not None else ():
         if isinstance(part, ast.expr):
             yield part
         elif isinstance(part, ast.keyword | ast.FormattedValue):

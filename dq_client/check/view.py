@@ -26,6 +26,7 @@ class Variable:
     set_up: frozenset[str] = field(default_factory=frozenset)
     loop: frozenset[str] = field(default_factory=frozenset)
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
+    changed_line: int = 0  # where the loop first binds or changes it; 0: it does not
 
 
 UNKNOWN = Variable(accumulates=True)
@@ -58,12 +59,12 @@ class View:
         self._regions = list(self._inner_regions())
         called = {c.body.scope for c in program.calls}
         self._uncalled = {s.number for s in program.scopes[1:]} - called
-        self._before = self._functions_outside()
         around = [loop for loop in program.loops if self._is_around(loop)]
         self._last_line = {r.scope: r.last for r in self._regions}
         for loop in program.loops:
             if loop.scope in self._last_line and loop.line <= self._last_line[loop.scope]:
                 self._last_line[loop.scope] = max(self._last_line[loop.scope], loop.end)
+        self._before = self._functions_before()
         self._loops = around + [
             loop for loop in program.loops if loop.over_iterations and loop not in around
         ]
@@ -72,7 +73,7 @@ class View:
         """Facts about a name of the scope."""
         program, number = self._program, self._scope
         nodes = program.names.get((number, name), [])
-        inside = [n for n in nodes if self._has(n.scope, n.file_line)]
+        inside = [n for n in nodes if self.has(n.scope, n.file_line)]
         begun = self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
         heads = [h for loop in self._loops for h in self._heads(loop, name)]
         kept = (number, name) in program.kept
@@ -80,10 +81,9 @@ class View:
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, name),
             used=self._is_used([*heads, *inside] or begun),
-            set_up=frozenset()
-            if kept
-            else _words(sources(begun, program.whole(), self._inside_only)),
-            loop=frozenset() if kept else _words(sources(inside, program.whole(), self._is_after)),
+            set_up=frozenset() if kept else _words(self._sources_before(begun)),
+            loop=frozenset() if kept else _words(self.sources_inside(inside)),
+            changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, name),
         )
 
@@ -91,18 +91,55 @@ class View:
         """Facts about all attributes of one name."""
         program = self._program
         nodes = program.attributes.get(name, [])
-        inside = [n for n in nodes if self._has(n.scope, n.file_line)]
-        outside = [n for n in nodes if not self._inside_only(n)]
+        inside = [n for n in nodes if self.has(n.scope, n.file_line)]
+        outside = [n for n in nodes if not self._is_later(n)]
         ending = f".{name}"
         heads = [h for loop in self._loops for s, h in loop.heads.items() if s.endswith(ending)]
         return Variable(
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, ending),
             used=self._is_used([*heads, *(inside or nodes)]),
-            set_up=_words(sources(outside, program.whole(), self._inside_only)),
-            loop=_words(sources(inside, program.whole(), self._is_after)),
+            set_up=_words(self._sources_before(outside)),
+            loop=_words(self.sources_inside(inside)),
+            changed_line=min((n.file_line for n in inside), default=0),
             rebuilt=self._is_rebuilt(nodes, ""),
         )
+
+    def sources_inside(self, nodes: Iterable[Node]) -> int:
+        """What versions that come about in the loop come from."""
+        whole = self._program.whole()
+        return sources(nodes, whole, self._is_after, self._is_entry)
+
+    def _is_entry(self, call: Call) -> bool:
+        """Whether a function is entered by this call in the loop; of others, before it."""
+        if self.calls(call.body.scope):
+            return self.has(call.scope, call.line)
+        return self._is_before(call)
+
+    def _sources_before(self, nodes: Iterable[Node]) -> int:
+        whole = self._program.whole()
+        return sources(nodes, whole, self._is_later, self._is_before)
+
+    def _is_before(self, call: Call) -> bool:
+        """Whether a call may run before the loop."""
+        last = self._last_line.get(call.scope)
+        is_after = last is not None and call.line > last
+        return not is_after and not self._is_in_lines(call.scope, call.line)
+
+    def kinds(self, name: str) -> set[str]:
+        """The kinds of values that a name of the scope may have when the loop is entered."""
+        nodes = self._program.names.get((self._scope, name), [])
+        return {
+            n.kind for n in self._before_loop(name, [n for n in nodes if not self._inside_only(n)])
+        }
+
+    def reads(self, slot: str) -> bool:
+        """Whether the loop reads or changes a variable; `.name`: an attribute of some object."""
+        program = self._program
+        slots = {s for loop in self._loops for s in loop.heads}
+        functions = {number for region in self._regions for number in region.functions}
+        slots |= {s for number in functions for s in program.bodies[number].roots}
+        return any(s.endswith(slot) for s in slots) if slot[0] == "." else slot in slots
 
     # --- regions ----------------------------------------------------------------------------------
 
@@ -153,16 +190,14 @@ class View:
             todo |= {call.body.scope for call in self._calls_of[scope]} - found
         return found
 
-    def _functions_outside(self) -> set[int]:
-        """The scopes that run outside the loop, too."""
-        inside = {number for region in self._regions for number in region.functions}
-        found = {s.number for s in self._program.scopes} - inside
-        found |= self._uncalled
+    def _functions_before(self) -> set[int]:
+        """The scopes that run before the loop, or may, since nothing in the file calls them."""
+        found = {0} | self._uncalled
         todo = set(found)
         while todo:
             scope = todo.pop()
             for call in self._calls_of[scope]:
-                if not self._is_in_lines(scope, call.line) and call.body.scope not in found:
+                if self._is_before(call) and call.body.scope not in found:
                     found.add(call.body.scope)
                     todo.add(call.body.scope)
         return found
@@ -170,14 +205,26 @@ class View:
     def _is_in_lines(self, scope: int, line: int) -> bool:
         return any(r.scope == scope and r.first <= line <= r.last for r in self._regions)
 
-    def _has(self, scope: int, line: int) -> bool:
+    def calls(self, scope: int) -> bool:
+        """Whether the loop calls a function, itself or by others."""
+        return any(scope in region.functions for region in self._regions)
+
+    def has(self, scope: int, line: int) -> bool:
+        """Whether the loop runs a line of a scope."""
         return any(region.has(scope, line) for region in self._regions)
 
     def _inside_only(self, node: Node) -> bool:
         """Whether a version comes about in the loop, and not before it as well."""
-        if node.scope < 0 or not self._has(node.scope, node.file_line):
-            return False
-        return self._is_in_lines(node.scope, node.file_line) or node.scope not in self._before
+        return self.has(node.scope, node.file_line) and not self._is_earlier(node)
+
+    def _is_later(self, node: Node) -> bool:
+        """Whether a version comes about in the loop or after it, and not before it as well."""
+        return node.scope >= 0 and (self._is_after(node) or not self._is_earlier(node))
+
+    def _is_earlier(self, node: Node) -> bool:
+        """Whether a version may come about before the loop."""
+        in_lines = self._is_in_lines(node.scope, node.file_line)
+        return not in_lines and node.scope in self._before
 
     def _is_after(self, node: Node) -> bool:
         """Whether a version comes about after the loop, and never leads back to it."""
@@ -205,8 +252,8 @@ class View:
         return [n for n in outside if n.scope != self._scope or n.file_line <= end]
 
     def _line_of(self, nodes: list[Node]) -> int:
-        own = [n for n in nodes if n.call is None] or nodes
-        inside = [n for n in own if self._has(n.scope, n.file_line)]
+        own = [n for n in nodes if n.rebound] or nodes
+        inside = [n for n in own if self.has(n.scope, n.file_line)]
         before = [n for n in own if n not in inside]
         if self._line:
             here = [n for n in before if n.scope != self._scope or n.file_line <= self._line]
@@ -246,7 +293,7 @@ class View:
         function = program.functions.get((self._scope, name))
         if function is not None:
             scopes.add(function.number)
-        return any(rebuilds(program.scopes[number]) for number in scopes if number >= 0)
+        return any(rebuilds(program.scopes[number].node) for number in scopes if number >= 0)
 
 
 def matters(program: Program) -> set[Node]:

@@ -1,9 +1,9 @@
 """Goes through a program as it would run, and notes what will not survive a resize.
 
-Every loop is gone through twice: what a name stands for in the second turn may come from the first,
-and between them lies a remap point. Each remap point begins a new *generation*; what was taken in
-an older one and is used now was kept. Of two branches the worse one counts. Calls of functions of
-the same file are followed, with what their arguments stand for.
+Every loop is gone through twice: what a name stands for in the second round may come from the
+first, and between them lies a remap point. Each remap point begins a new *generation*; what was
+taken in an older one and is used now was kept. Of two branches the worse one counts. Calls of
+functions of the same file are followed, with what their arguments stand for.
 """
 
 from __future__ import annotations
@@ -11,15 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from dq_client.check.carried import (
-    base_of,
-    carried,
-    computed_after_resizes,
-    feeds,
-    on_resize,
-)
 from dq_client.check.findings import CODES, Finding
-from dq_client.check.inside import changed_inside
 from dq_client.check.names import (
     COMMS,
     COMMUNICATES,
@@ -33,43 +25,40 @@ from dq_client.check.names import (
     SEEDED,
     SESSION,
     SIZE,
-    WORLD,
     Names,
     Origin,
+    base_of,
     dotted,
     session_is_opened,
 )
+from dq_client.check.scopes import rebuilds
 
 DEPTH_MAX = 6  # of calls that are followed
-TURNS = ("iterations", "remap", "map", "solve")
+REMAPS = ("iterations", "remap", "map", "solve")
 LEAVES = {"exit", "sys.exit", "quit", "os._exit"}
-HARMLESS_WORLD = {"Abort", "Set_errhandler", "Get_name", "Set_name", "py2f"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Walk:
     """Of one file."""
 
-    def __init__(self, file: str, tree: ast.Module, *, into_calls: bool) -> None:
-        self.file, self.tree, self._into_calls = file, tree, into_calls
+    def __init__(self, file: str, tree: ast.Module) -> None:
+        self.file, self.tree = file, tree
         self._found: dict[tuple[int, str], Finding] = {}
-        self.state: list[tuple[int, str, str]] = []  # see source.undeclared
-        self._sizes: dict[str, int] = {}  # those that are kept, and from which line
         self.names = Names()
         self.functions: dict[str, Function] = {
             n.name: n for n in ast.walk(tree) if isinstance(n, Function)
         }
-        self._anew = computed_after_resizes(tree)
         self._followed: set[str] = set()
         self._active: list[str] = []
-        self._loops = 0  # over turns, around this place
+        self._loops = 0  # over iterations, around this place
         self._plain_loops = 0  # others, inside the innermost of those
         self._by_rank = 0  # conditions around this place that depend on the rank
         self._excused = 0  # conditions that joining ranks do not meet
         self._loop_in: list[bool] = [False]  # whether this function call has such a loop around
         self._early: list[list[tuple[int, str]]] = [[]]  # communication, by level of loops
         self._sessions: list[int] = []
-        self._turns_seen = self._given_away = False
+        self._loop_seen = self._given_away = False
 
     # --- the program ----------------------------------------------------------------------------
 
@@ -78,9 +67,9 @@ class Walk:
         self.body(self.tree.body)
         sessions = {n: o for n, o in self.names.origins.items() if o.kind == SESSION}
         for function in list(self.functions.values()):
-            if function.name not in self._followed and not on_resize(function):
+            if function.name not in self._followed and not rebuilds(function):
                 self._alone(function, sessions)
-        if self._sessions and not self._turns_seen and not self._given_away:
+        if self._sessions and not self._loop_seen and not self._given_away:
             self.find(min(self._sessions), "no-remap-point")
 
     def _alone(self, function: Function, sessions: dict[str, Origin]) -> None:
@@ -92,12 +81,15 @@ class Walk:
         self._loops = self._plain_loops = self._by_rank = self._excused = 0
         arguments = function.args
         given = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-        if self._into_calls:
-            shared = {n: o for n, o in sessions.items() if base_of(n) not in given}
-            self.names.origins.update(shared)
+        shared = {n: o for n, o in sessions.items() if base_of(n) not in given}
+        self.names.origins.update(shared)
         for use in ast.walk(function):  # `rs.iterations`, `self.rs.iterations`
-            name = dotted(use.value) if isinstance(use, ast.Attribute) and makes_turns(use) else ""
-            if name in given or (self._into_calls and base_of(name) in given):
+            name = (
+                dotted(use.value)
+                if isinstance(use, ast.Attribute) and makes_iterations(use)
+                else ""
+            )
+            if base_of(name) in given:
                 self._bind(name, SESSION, function.lineno, name)
         self._enter(function)
 
@@ -194,73 +186,51 @@ class Walk:
         self.body(node.finalbody)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
-        turns = isinstance(node, ast.For) and self._is_turns(node.iter)
+        over = isinstance(node, ast.For) and self._is_over_iterations(node.iter)
         self.expression(node.test if isinstance(node, ast.While) else node.iter)
-        if turns:
-            self._enter_turns()
-        self._loops += turns
-        self._plain_loops, plain = (0, self._plain_loops) if turns else (
+        if over:
+            self._enter_iterations()
+        self._loops += over
+        self._plain_loops, plain = (0, self._plain_loops) if over else (
             self._plain_loops + 1, self._plain_loops)  # fmt: skip
-        self._loop_in[-1], around = self._loop_in[-1] or turns, self._loop_in[-1]
-        for turn in range(2):
-            if turn and turns:
+        self._loop_in[-1], around = self._loop_in[-1] or over, self._loop_in[-1]
+        for again in range(2):
+            if again and over:
                 self.names.generation += 1
-            if turns:
+            if over:
                 self._early[-1].clear()
             if isinstance(node, ast.While):
                 self.expression(node.test)
             else:
                 self._forget(node.target)
             self.body(node.body)
-        if turns:
-            assert isinstance(node, ast.For)
-            self._carried(node)
         self._loop_in[-1], self._plain_loops = around, plain
-        self._loops -= turns
-        if turns:
+        self._loops -= over
+        if over:
             self._early.pop()
         self.body(node.orelse)
 
-    def _carried(self, loop: ast.For) -> None:
-        """What its turns leave for one another in plain variables."""
-        around = self.functions[self._active[-1]] if self._active else self.tree
-        for name, line in carried(loop, around):
-            origin = self.names.origins.get(base_of(name))
-            swapped = origin is not None and origin.kind == OBJECT and base_of(name) == name
-            # What else belongs to the session has findings of its own.
-            known = name in self._anew or (origin is not None and not swapped)
-            if not known and not any(at == line for at, _ in self._found):
-                self.find(line, "swapped" if swapped else "carried", name)
-                if swapped or feeds(loop.body, name):
-                    self.state.append((line, name, "swapped" if swapped else "carried"))
-        inside = changed_inside(loop, around, self.tree) if self._into_calls else ()
-        for name, function, line in inside:
-            self.find(line, "carried", f"{name}, which {function} changes,")
-        self.state += [(n, k, "kept") for k, n in self._sizes.items() if feeds(loop.body, k)]
-        if isinstance(loop.iter, ast.Call) and dotted(loop.iter.func) in ("zip", "enumerate"):
-            self.find(loop.lineno, "carried", f"the place in {ast.unparse(loop.iter)}")
-
-    def _enter_turns(self) -> None:
-        """A loop over turns begins: what communicated up to here, joining ranks do alone."""
-        self._turns_seen = True
+    def _enter_iterations(self) -> None:
+        """A loop over iterations begins: what communicated up to here, joining ranks do alone."""
+        self._loop_seen = True
         for level in self._early:
             for line, what in level:
                 self.find(line, "communicates-early", what)
         self._early.append([])
 
-    def _is_turns(self, node: ast.expr) -> bool:
+    def _is_over_iterations(self, node: ast.expr) -> bool:
         """Whether it is `rs.iterations(...)`, perhaps inside enumerate, tqdm or zip."""
         if not isinstance(node, ast.Call):
             return False
         called = node.func
-        if isinstance(called, ast.Attribute) and self._begins_turns(called):
+        if isinstance(called, ast.Attribute) and self._begins_iterations(called):
             if any(self.names.mentions(a, RANK) for a in node.args):
                 self.find(node.lineno, "uneven-loop", ast.unparse(node))
             return True
-        return any(self._is_turns(argument) for argument in node.args)
+        return any(self._is_over_iterations(argument) for argument in node.args)
 
-    def _begins_turns(self, called: ast.Attribute) -> bool:
-        return makes_turns(called) and self.names.kind(called.value) == SESSION
+    def _begins_iterations(self, called: ast.Attribute) -> bool:
+        return makes_iterations(called) and self.names.kind(called.value) == SESSION
 
     def _leaves(self, node: ast.stmt) -> bool:
         for part in ast.iter_child_nodes(node):
@@ -312,7 +282,7 @@ class Walk:
             self.names.origins.pop(name, None)
 
     def _bind(self, name: str, kind: str, line: int, text: str) -> None:
-        if kind in KEPT or kind in (SESSION, WORLD, JOB, OBJECT):
+        if kind in KEPT or kind in (SESSION, JOB, OBJECT, RANK, SIZE):
             self.names.origins[name] = Origin(kind, line, self.names.generation, text)
 
     def _forget(self, target: ast.expr) -> None:
@@ -328,10 +298,6 @@ class Walk:
             return
         if isinstance(node, ast.Name | ast.Attribute):
             self._used(node)
-        if isinstance(node, ast.Attribute) and self.names.kind(node.value) == WORLD:
-            if node.attr not in HARMLESS_WORLD:
-                self.find(node.lineno, "comm-world", f"COMM_WORLD.{node.attr}")
-            return
         if isinstance(node, ast.Call):
             self._called(node)
             return
@@ -347,16 +313,12 @@ class Walk:
             return
         if origin.kind in KEPT and (written or isinstance(node.ctx, ast.Load)):
             self.find(origin.line, KEPT[origin.kind], origin.text, node.lineno)
-            if origin.kind == SIZE:
-                self._sizes[dotted(node)] = origin.line
 
     def _called(self, node: ast.Call) -> None:
         called, name = node.func, dotted(node.func)
         self.expression(called)
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             self.expression(argument)
-            if self.names.kind(argument) == WORLD:
-                self.find(argument.lineno, "comm-world", f"{name or 'a call'} is given COMM_WORLD")
         if name in LEAVES and self._loops and self._by_rank:
             self.find(node.lineno, "one-rank-leaves", ast.unparse(node))
         if isinstance(called, ast.Attribute):
@@ -373,8 +335,8 @@ class Walk:
             self._early[-1].append((node.lineno, ast.unparse(called)))
         if kind != SESSION:
             return
-        if called.attr in TURNS:
-            self._turns_seen = True
+        if called.attr in REMAPS:
+            self._loop_seen = True
             if called.attr != "iterations":
                 self.names.generation += 1
         if called.attr in DECLARES:
@@ -430,7 +392,7 @@ class Walk:
         self._plain_loops, self.names.origins = plain, outside
 
 
-def makes_turns(node: ast.AST) -> bool:
+def makes_iterations(node: ast.AST) -> bool:
     """Whether it is the `x.iterations` of some x."""
     return isinstance(node, ast.Attribute) and node.attr == "iterations"
 

@@ -7,8 +7,9 @@ RANK, SIZE, PART, TIME, RANDOM, EMPTY, PROCESS = (1 << k for k in range(7))
 CLOCK = TIME | RANDOM | EMPTY | PROCESS
 
 # Kinds of values.
-SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN = (
+SESSION, COMM, GRID, OBJECT, VALUE, LOCAL, RNG, FILE, SHOW, PLAIN, GENERATOR = (
     *("session", "comm", "grid", "object", "value", "part", "rng", "file", "show", "plain"),
+    "generator",
 )
 BY_NAME = {"rs": SESSION, "session": SESSION, "comm": COMM, "world": COMM, "cart": COMM}
 
@@ -28,7 +29,7 @@ SINGLE = {
     *("send", "recv", "isend", "irecv", "ssend", "bsend", "issend", "sendrecv", "probe", "iprobe"),
     *("sendrecv_replace", "mprobe", "improbe", "scatter", "scatterv", "gather", "gatherv"),
     *("reduce", "ireduce", "igather", "iscatter", "alltoall", "alltoallv", "alltoallw", "scan"),
-    *("exscan", "reduce_scatter", "reduce_scatter_block", "ialltoall", "get_coords", "shift"),
+    *("exscan", "reduce_scatter", "reduce_scatter_block", "ialltoall"),
 }
 RECEIVES = {"recv", "irecv", "sendrecv", "scatter", "scatterv", "gather", "gatherv", "reduce"}
 RECEIVES |= {"alltoall", "alltoallv", "alltoallw", "scan", "exscan", "reduce_scatter"}

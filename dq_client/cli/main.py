@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "doctor": ("doctor", "doctor", "Try what this machine and its MPI can do."),
     "submit": ("submit", "submit", "Submit a job."),
     "check": ("check", "check", "Find habits in a program that a resize would break."),
+    "verify": ("verify", "verify", "Run a program with and without resizes, and compare."),
     "jobs": ("job_views", "jobs", "List jobs."),
     "job": ("job_views", "job", "Show one job."),
     "nodes": ("node_commands", "nodes", "List nodes."),

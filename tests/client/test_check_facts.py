@@ -142,6 +142,8 @@ LOOPS = [
     ("import os\nme = int(os.environ['PMI_RANK'])", "x.local[me] = 0", "pass", "me", "used set_up=rank"),
     ("f = lambda n: n * 2\nk = f(rs.size)", "x.local[k] = 0", "pass", "k", "used set_up=size"),
     ("def f(n):\n    return n * 2\nr = f(rs.rank)\nk = f(3)", "x.local[k] = r", "pass", "k", "used"),
+    ("def f(n):\n    def g(a):\n        return a / n\n    return g\nk = f(rs.size)", "save(k(t))", "pass", "k",
+     "used set_up=size"),
     ("def f():\n    return x.local.sum()\nk = f()", "x.local[0] = k", "pass", "k", "used set_up=part"),
     # scratch arrays, caches, clocks, random streams, logs
     ("buf = np.empty(3)", "np.add(x.local, 1, out=buf)\nx.local[:] = buf", "pass", "buf",
@@ -268,11 +270,35 @@ def test_a_file_whose_functions_are_called_from_loops_in_other_files() -> None:
     assert answer(facts.attribute("n")) == "accumulates used"
 
 
+AFTERWARDS = """
+import resize_lib
+class Sum:
+    def __init__(self):
+        self.v = 0
+    def add(self, a):
+        self.v += a
+rs = resize_lib.session()
+s = Sum()
+for t in rs.iterations(9):
+    s.add(t)
+save(s.v)
+if rs.rank == 0:
+    other = Sum()
+    other.add(rs.size)
+    save(other.v)
+"""
+
+
+def test_what_happens_after_the_loop_does_not_count_for_it() -> None:
+    assert answer(ask(AFTERWARDS, ".v")) == "accumulates used"
+
+
 def test_lines_where_variables_are_bound() -> None:
-    source = program("n = 0\nn = 1", "n += 1\nnew = n\nprint(n, new)")
+    source = program("n = 0\nn = 1\nn.add(3)", "n += 1\nnew = n\nprint(n, new)")
     bound = [i for i, text in enumerate(source.splitlines(), 1) if text.strip().startswith("n")]
     assert ask(source, "n").line == bound[1]
-    assert ask(source, "new").line == bound[3]
+    assert ask(source, "n").changed_line == bound[3]
+    assert ask(source, "new").line == bound[4]
     assert ask(source, "never").line == 0
 
 

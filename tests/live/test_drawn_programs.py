@@ -46,7 +46,8 @@ def test_drawn_programs_are_right_under_drawn_resizes(
             for run in resized_runs(paths, seed=seed, ranks=ranks)
             if run.outcome is not Outcome.RIGHT or len(run.sizes) < 5
         ]
-    assert not faults, "\n".join(faults)
+    if faults:
+        pytest.fail("\n".join(faults), pytrace=False)
 
 
 @pytest.mark.parametrize("scope", SCOPES)

@@ -47,6 +47,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "standby.md": ("lab-standby",),
     "submitting.md": ("shell", "config", "shell"),
     "tutorial.md": ("page",) * 6,
+    "verify.md": ("shell",),
     "web.md": ("shell", "yaml"),
     "years.md": ("shell",),
 }  # fmt: skip

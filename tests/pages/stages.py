@@ -105,6 +105,7 @@ BEFORE: dict[str, dict[int, str]] = {
     "simulation.md": {0: LOG + LOCAL.format(2) + "dq submit --wait -n 1 -- true\ndq down\n"
                          "cp $DQ_HOME/journal.sqlite .\n" + PROFILES},
     "submitting.md": {0: LOCAL.format(8) + "mkdir out\n"},
+    "verify.md": {},
     "web.md": {0: LOCAL.format(2)},
     "years.md": {0: LOCAL.format(2)},
 }  # fmt: skip

@@ -146,34 +146,40 @@ class Post:
 
 
 class Posts:
-    """Of one rank: on the job's communicator, and on its grid's rows and columns."""
+    """Of one rank: on the job's communicator, its grid's rows and columns, and a derived one."""
 
     def __init__(self) -> None:
         self._post, self._size = Post(), 0
-        self._posts, self._grid = (Post(), Post()), cast("Grid | None", None)
+        self._posts, self._grid = (Post(), Post(), Post()), cast("Grid | None", None)
 
-    def of(self, rs: Session) -> list[tuple[MPI.Intracomm, Post]]:
+    def of(self, rs: Session, ring: MPI.Intracomm) -> list[tuple[MPI.Intracomm, Post]]:
         """Each communicator with what was sent on it; others begin anew with a resize."""
         if rs.size != self._size:
             self._post, self._size = Post(), rs.size
         if rs.grid is not self._grid:
-            self._posts, self._grid = (Post(), Post()), rs.grid
-        comms = (rs.comm, rs.grid.row_comm, rs.grid.col_comm)
+            self._posts, self._grid = (Post(), Post(), Post()), rs.grid
+        comms = (rs.comm, rs.grid.row_comm, rs.grid.col_comm, ring)
         return list(zip(comms, (self._post, *self._posts), strict=True))
 
 
 def drawn(rs: Session) -> None:
     """Every rank draws what it sends; all draw together which iterations leave nothing."""
     counts, posts = rs.value("counts", [0, 0]), rs.local_state("posts", Posts())
+    rings: list[MPI.Intracomm] = []
+
+    @rs.on_resize
+    def made_anew(comm: MPI.Intracomm) -> None:
+        rings[:] = [comm.Create_cart([comm.size], [True])]
+
     for turn in rs.iterations():
         mine, alike = random.Random(turn * 1000 + rs.rank), random.Random(turn)
-        for comm, post in posts.value.of(rs):
+        for comm, post in posts.value.of(rs, rings[0]):
             before = sum(post.sent.values()), sum(post.got.values())
             for _ in range(mine.randrange(4)):
                 post.send(comm, mine)
             for _ in range(mine.randrange(4)):
                 post.receive(comm)
-            if alike.random() < 0.7:
+            if alike.random() < 0.75:
                 post.receive_all(comm)
                 MPI.Request.waitall(post.requests)
                 post.requests.clear()
@@ -182,7 +188,7 @@ def drawn(rs: Session) -> None:
             counts.value = [a + int(b) for a, b in zip(counts.value, total, strict=True)]
         if finished(rs):
             break
-    for comm, post in posts.value.of(rs):
+    for comm, post in posts.value.of(rs, rings[0]):
         before_last = sum(post.got.values())
         post.receive_all(comm)
         counts.value[1] += rs.comm.allreduce(sum(post.got.values()) - before_last)

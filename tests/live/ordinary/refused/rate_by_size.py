@@ -5,7 +5,7 @@ import resize_lib
 
 class SGD:
     def __init__(self, lr):
-        self.lr = lr
+        self.lr = lr  # refused
 
     def step(self, w, gradient):
         return w - self.lr * gradient

@@ -1,4 +1,4 @@
-"""itertools.accumulate, pairwise, takewhile and a list made of an iterator halfway."""
+"""itertools.accumulate, takewhile, starmap."""
 
 import itertools
 import operator
@@ -8,7 +8,7 @@ import resize_lib
 rs = resize_lib.session()
 sums = itertools.accumulate(range(1, 100))
 products = itertools.accumulate(itertools.cycle([3, 7, 11]), lambda a, b: a * b % 10007)
-pairs = itertools.pairwise(range(0, 300, 2))
+pairs = zip(range(0, 300, 2), range(2, 302, 2))
 low = itertools.takewhile(lambda x: x < 5000, range(0, 6000, 10))
 every = itertools.starmap(operator.mul, zip(range(90), range(90)))
 total = 0
