@@ -48,12 +48,13 @@ test-mpi:
 	    env=.other-mpi/$$mpi; library=$$mpi; \
 	    if [ $$mpi = debian-mpich ]; then \
 	        command -v mpicc.mpich > /dev/null || { apt-get update -qq && apt-get install -y -qq \
-	            --no-install-recommends libmpich-dev mpich gcc > /dev/null; } || exit 1; \
-	        library="--no-cache-dir --no-binary mpi4py mpi4py"; export MPICC=mpicc.mpich; \
+	            --no-install-recommends libmpich-dev mpich gcc gfortran > /dev/null; } || exit 1; \
+	        library="--no-cache-dir --no-binary mpi4py mpi4py cffi"; export MPICC=mpicc.mpich; \
 	    fi; \
 	    test -x $$env/bin/pytest || { $(PYTHON) -m venv $$env && $$env/bin/pip install --quiet -e . $$library \
 	        "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100"; } || exit 1; \
 	    $$env/bin/pytest tests/live/test_restarted_apps.py || exit 1; \
+	    test $$mpi != debian-mpich || $$env/bin/pytest tests/mpi/test_c_interface.py -k mpi_f08 || exit 1; \
 	done
 
 # programs on packages that others wrote (docs/examples/codes) and programs on a GPU, in an environment

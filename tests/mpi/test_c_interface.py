@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -369,3 +370,30 @@ def test_the_fortran_example(workshop: Workshop) -> None:
     assert done.returncode == 0, done.stderr
     turns = done.stdout.splitlines()
     assert [line.split(" error ")[0] for line in turns] == [f"turn {k} grid 1x2" for k in range(3)]
+
+
+MODULES = sorted(Path("/usr/include").glob("*/mpich/mpi_f08.mod"))
+
+
+@pytest.mark.skipif(bool(no_fortran()), reason=no_fortran())
+@pytest.mark.skipif(not MODULES, reason="no mpi_f08 here: apt-get install libmpich-dev")
+def test_the_example_with_mpi_f08_compiles(workshop: Workshop) -> None:
+    """`make test-mpi MPIS=debian-mpich` runs it: the MPI of this environment has no Fortran."""
+    sources = [str(workshop.folder / "dq/dq.f90"), str(EXAMPLES / "sums.f90")]
+    words = ["gfortran", "-Wall", "-c", f"-I{MODULES[0].parent}", *sources]
+    done = subprocess.run(
+        words, cwd=workshop.folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(bool(no_fortran()), reason=no_fortran())
+def test_a_job_with_mpi_f08_adds_up(workshop: Workshop) -> None:
+    if "libmpich.so" not in str(mpi_here().file) or shutil.which("mpif90.mpich") is None:
+        pytest.skip("this environment's MPI is not Debian's MPICH: make test-mpi MPIS=debian-mpich")
+    made = workshop.folder / "sums"
+    sources = [str(workshop.folder / "dq/dq.f90"), str(EXAMPLES / "sums.f90")]
+    words = ["mpif90.mpich", "-o", str(made), *sources, *build.flags(workshop.folder / "dq")]
+    subprocess.run(words, cwd=workshop.folder, check=True, timeout=200)
+    done = run(sys.executable, "-m", "dq_client.ranks", "-n", 3, "--", made, 100, 20)
+    assert (done.returncode, done.stdout) == (0, "sum 7050 expected 7050\n"), done.stderr

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import petsc4py
+from mpi4py import MPI
 
 petsc4py.init()
 from petsc4py import PETSc  # noqa: E402
@@ -34,6 +35,7 @@ u = rs.array("u", N * N, init=start)
 def assemble(comm):
     """1 + STEP * (4 u - its neighbours): the matrix of an implicit step."""
     global solver, right, found
+    comm = MPI.Intracomm(comm)  # PETSc takes objects of mpi4py's own classes only
     while made:
         made.pop().destroy()
     rows = (len(u.local), None)
