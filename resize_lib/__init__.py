@@ -104,11 +104,13 @@ def preload() -> None:
 
 def imported() -> None:
     """Called when a program imports this package in a process where it was preloaded."""
+    from resize_lib.early_failure import EARLY
     from resize_lib.processes.command import remember_start_folder
     from resize_lib.setup_calls import CALLS
 
     remember_start_folder()
     CALLS.start()
+    EARLY.install()
 
 
 def _follow_world(*, named: bool = True) -> None:
@@ -159,6 +161,7 @@ class _AfterMPI(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             _follow_world(named=False)
 
 
+importlib.import_module("resize_lib.early_failure").EARLY.install()
 _MPI = "mpi4py.MPI"
 if _MPI in sys.modules:
     _follow_world()

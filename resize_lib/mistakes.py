@@ -11,8 +11,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import FrameType
-
-from mpi4py import MPI
+from typing import Any
 
 # Not resolved: frames have names as they were imported by.
 _OWN = tuple(
@@ -88,12 +87,24 @@ def place_of(error: BaseException) -> str:
 
 
 def _kind(error: BaseException) -> str:
-    return "MPI.Exception" if isinstance(error, MPI.Exception) else type(error).__name__
+    return "MPI.Exception" if _of_mpi(error) else type(error).__name__
+
+
+def _of_mpi(error: BaseException) -> bool:
+    """Whether MPI has raised it; a program that fails early may not have imported MPI."""
+    module = sys.modules.get("mpi4py.MPI")
+    return module is not None and isinstance(error, module.Exception)
+
+
+def _of_communicator(error: BaseException) -> bool:
+    """Whether MPI has raised it for a communicator that is none."""
+    found: Any = error
+    return _of_mpi(error) and found.Get_error_class() == sys.modules["mpi4py.MPI"].ERR_COMM
 
 
 def _hint(error: BaseException, *, resized: bool) -> str:
     """What an error of numpy or MPI means in a job that may be resized."""
-    if isinstance(error, MPI.Exception) and "MPI_Comm_spawn" in str(error):
+    if _of_mpi(error) and "MPI_Comm_spawn" in str(error):
         return " - the scheduler resizes this job: `dq why` says why it may not spawn ranks itself"
     if not resized:
         return ""
@@ -102,9 +113,9 @@ def _hint(error: BaseException, *, resized: bool) -> str:
             " - is this a part (x.local) from before a resize? Its data have moved: fetch x.local"
             " again in every turn"
         )
-    if isinstance(error, MPI.Exception) and error.Get_error_class() == MPI.ERR_COMM:
+    if _of_communicator(error):
         return (
-            " - is this a communicator from before a resize? Only rs.comm may be kept: make what is"
-            " derived from it in @rs.on_resize"
+            " - is this a communicator from before a resize? Only rs.comm and MPI.COMM_WORLD may be"
+            " kept: make what is derived from them in @rs.on_resize"
         )
     return ""

@@ -25,14 +25,14 @@ from mpi4py import MPI
 
 from dq_client import messages as m
 from resize_lib.before_arrival import agree_to_join
-from resize_lib.data_move import all_pids, everyone, move
+from resize_lib.data_move import all_pids, everyone
+from resize_lib.data_move import move as move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
 from resize_lib.job_comm import retire
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
-from resize_lib.processes import ProcessError, idle_bcast
-from resize_lib.processes.interface import SetupError
+from resize_lib.processes import ProcessError, SetupError, idle_bcast
 from resize_lib.redistribution import (
     Placement,
     RedistributionError,

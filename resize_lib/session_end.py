@@ -22,6 +22,7 @@ from mpi4py import MPI
 
 from dq_client import messages as m
 from resize_lib import same_turns, same_values
+from resize_lib.early_failure import EARLY
 from resize_lib.grid import Grid
 from resize_lib.loops import LoopError
 from resize_lib.mistakes import caller, described, place_of
@@ -112,6 +113,7 @@ class SessionEnd:
         self._told = False  # the server has been told why this rank ends
         self._caught: int | None = None  # how often `Retired` was; None: this rank has not left
         self._values = same_values.bounds(b"")  # as they were when the last loop ended
+        EARLY.opened()
         self._show = sys.excepthook
         sys.excepthook = self._uncaught
         atexit.register(self._without_block)
@@ -205,7 +207,8 @@ class SessionEnd:
         s = self._session
         resized = s.job.resize_id > 0
         if error is not None and not isinstance(error, SystemExit):
-            return described(error, resized=resized)
+            hint = "" if s.loops.arrived else s.hooks.unbound(error)
+            return described(error, resized=resized) + hint
         if error is None:
             where, how = caller(), "its program left the session"
         else:

@@ -137,7 +137,17 @@ class TurnMethods:
         first turn, and after every resize, on ranks that have joined as well. It may communicate.
         It is not timed. Declare it before the loop; call nothing of it yourself.
         """
-        return self.hooks.declare(function)
+        return self.hooks.declare(function, "on_resize")
+
+    def setup(self, function: Hook) -> Hook:
+        """Declare a part of the set-up that is made again for each communicator; a decorator.
+
+        `function(comm)` is called at once, and on all ranks after every resize, in the order of the
+        declarations; a rank that joins calls it when it comes to the job's iteration, not before.
+        It may communicate in any way. What it binds by `global` or `nonlocal`, or stores in
+        objects, is the program's; what it returns is of no meaning. It is not timed.
+        """
+        return self.hooks.declare(function, "setup")
 
     @property
     def rank(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 
+from dq_client.check.hidden import hides_loop
 from dq_client.check.liveness import Liveness
 from dq_client.check.program import Program
 from dq_client.check.scopes import Scope, scopes_of
@@ -30,6 +31,10 @@ class Facts:
         self._variables: dict[tuple[int, int, str], Variable] = {}
         self._views: dict[tuple[int, int], View] = {}
         self._attributes: dict[str, Variable] = {}
+
+    def hides_loop(self, line: int) -> bool:
+        """Whether the loop that runs at `line` is inside of an expression, not of a `for`."""
+        return hides_loop(self._tree, line)
 
     def live(self, function: int, line: int) -> frozenset[str]:
         """Names that may be read after control is at `line`, before they are bound again.

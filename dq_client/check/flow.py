@@ -144,6 +144,7 @@ class Flow:
     def bind(self, slot: str, node: Node, line: int) -> None:
         """Give a slot another object: what was known of its attributes counts no longer."""
         self.put(slot, node, line)
+        node.rebound = True
         self.binds[slot] = self.binds.get(slot, 0) + 1
         self.aliases.pop(slot, None)
         for known in [k for k in self.now if k.startswith(slot + ".")]:

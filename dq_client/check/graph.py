@@ -21,7 +21,7 @@ class Node:
 
     __slots__ = (
         *("call", "control", "computed", "file_line", "kept", "kind", "opaque", "ordered", "out"),
-        *("passed", "root", "scope", "source"),
+        *("passed", "rebound", "root", "scope", "source"),
     )
 
     def __init__(
@@ -45,6 +45,7 @@ class Node:
         self.root: tuple[Body, str] | None = None  # what a slot is when a function begins
         self.opaque = False  # the result of a function that is not known
         self.scope, self.file_line = -1, 0  # where a variable gets this version
+        self.rebound = False  # as another object, not by a change of the one it is
 
 
 @dataclass(eq=False, slots=True)

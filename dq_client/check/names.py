@@ -147,6 +147,8 @@ class Names:
 
     def _call(self, node: ast.Call) -> str:
         called = node.func
+        if session_is_opened(node):
+            return SESSION
         if not isinstance(called, ast.Attribute):
             return ""
         base = self.kind(called.value)

@@ -108,7 +108,13 @@ class View:
     def sources_inside(self, nodes: Iterable[Node]) -> int:
         """What versions that come about in the loop come from."""
         whole = self._program.whole()
-        return sources(nodes, whole, self._is_after, lambda c: self.has(c.scope, c.line))
+        return sources(nodes, whole, self._is_after, self._is_entry)
+
+    def _is_entry(self, call: Call) -> bool:
+        """Whether a function is entered by this call in the loop; of others, before it."""
+        if self.calls(call.body.scope):
+            return self.has(call.scope, call.line)
+        return self._is_before(call)
 
     def _sources_before(self, nodes: Iterable[Node]) -> int:
         whole = self._program.whole()
@@ -246,7 +252,7 @@ class View:
         return [n for n in outside if n.scope != self._scope or n.file_line <= end]
 
     def _line_of(self, nodes: list[Node]) -> int:
-        own = [n for n in nodes if n.call is None] or nodes
+        own = [n for n in nodes if n.rebound] or nodes
         inside = [n for n in own if self.has(n.scope, n.file_line)]
         before = [n for n in own if n not in inside]
         if self._line:

@@ -5,6 +5,7 @@ from resize_lib.processes.interface import (
     ProcessBackend,
     ProcessError,
     ResizeUnsupportedError,
+    SetupError,
     ShrinkError,
     SpawnError,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "ProcessBackend",
     "ProcessError",
     "ResizeUnsupportedError",
+    "SetupError",
     "ShrinkError",
     "SpawnError",
     "choose_backend",

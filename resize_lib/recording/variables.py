@@ -21,7 +21,7 @@ from resize_lib.state.program import (
     running,
     scopes,
 )
-from resize_lib.state.survey import global_generators
+from resize_lib.state.settings import ENVIRONMENT, of_process
 
 DEPTH_MAX = 3  # of attributes of attributes
 NO_DATA = (types.ModuleType, types.BuiltinFunctionType, MPI.Comm, MPI.Request, MPI.File, MPI.Win)
@@ -77,8 +77,9 @@ class Variables:
                 of_rank = said is not None and _is_of_rank(said)
                 whole = Variable(f"{prefix}{name}", scope.file, function, value, of_rank)
                 yield from self._parts(whole, seen, 0)
-        for name, generator in global_generators().items():
-            yield Variable(name, "", GENERATOR, generator.read())
+        for name, setting in of_process().items():
+            if not name.startswith(ENVIRONMENT):
+                yield Variable(name, "", GENERATOR, setting.read())
 
     def _of_file(self, scope: Scope) -> Facts:
         if scope.file not in self._facts:

@@ -45,6 +45,11 @@ def short(data: bytes) -> bytes:
     return data if len(data) <= SHORT_BYTES else _sha1(data).digest()[:DIGEST_BYTES]
 
 
+def digest_of(data: bytes) -> bytes:
+    """The digest of `data`, however short."""
+    return _sha1(data).digest()[:DIGEST_BYTES]
+
+
 def plain(value: Any) -> bytes | None:
     """The digest of a value made of Python's own plain types only, of an array too; else None."""
     if isinstance(value, np.ndarray):

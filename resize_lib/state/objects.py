@@ -169,7 +169,8 @@ def kind_of(value: Any) -> Kind | None:
         return STATE_DICT
     for base, kind in _EXACT.items():
         if isinstance(value, base):
-            return kind if base is not dict or not is_program_class(cls) else DICT
+            # Arrays of other packages are more than their numbers (masked ones, mapped files).
+            return kind if base is not np.ndarray or is_program_class(cls) else None
     top = cls.__module__.partition(".")[0]
     if top == "torch" and hasattr(value, "copy_"):
         return TENSOR
@@ -193,6 +194,11 @@ SIMPLE = frozenset(
 
 def _is_enum(cls: type) -> bool:
     return hasattr(cls, "__members__")
+
+
+def has_attributes(value: Any) -> bool:
+    """Whether an object with contents has attributes, too: a list of a class of the program."""
+    return is_program_class(type(value)) and not isinstance(value, type)
 
 
 def attributes(value: Any) -> dict[str, Any]:

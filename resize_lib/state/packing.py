@@ -48,7 +48,7 @@ class _Pickler(pickle.Pickler):
             return name
         anchor = self._anchors.of(value)
         if anchor is not None:
-            return ("at", anchor.path)
+            return ("at", anchor.key)
         return ("module", value.__name__) if isinstance(value, types.ModuleType) else None
 
 
@@ -61,7 +61,7 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, name: Any) -> Any:
         if name[0] == "at":
-            anchor = self._anchors.by_path.get(name[1])
+            anchor = self._anchors.by_key.get(name[1])
             found = anchor.get() if anchor is not None else None
             if found is None:
                 raise CannotCopyError("it refers to an object that the set-up here has not made")
@@ -75,11 +75,10 @@ def pack(
     places: Mapping[Path, Place],
     anchors: Anchors,
     name_of: Callable[[Any], Name | None],
-    shown: Callable[[Path], str],
 ) -> Packed:
     """The values of these places now.
 
-    name_of: what stands for an object of the session. shown: a place for people.
+    name_of: what stands for an object of the session
 
     Raises:
         TooMuchError: more bytes than may travel.
@@ -95,7 +94,7 @@ def pack(
             begin = buffer.tell()
             try:
                 value = place.get()
-                _check_size({**sizes, path: getattr(value, "nbytes", 0)}, shown)
+                _check_size({**sizes, path: getattr(value, "nbytes", 0)}, anchors)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
                     pickler.dump(value)
@@ -105,18 +104,18 @@ def pack(
                 failed[path] = " ".join(str(e).split()) or type(e).__name__
                 break
             sizes[path] = buffer.tell() - begin
-            _check_size(sizes, shown)
+            _check_size(sizes, anchors)
         else:
             return Packed(buffer.getvalue(), sizes, failed)
 
 
-def _check_size(sizes: dict[Path, int], shown: Callable[[Path], str]) -> None:
+def _check_size(sizes: dict[Path, int], anchors: Anchors) -> None:
     limit = int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
     if sum(sizes.values()) <= limit:
         return
     largest = max(sizes, key=lambda path: sizes[path])
     raise TooMuchError(
-        f"{shown(largest)} has {sizes[largest] / (1 << 20):.0f} MiB; at most"
+        f"{anchors.shown(largest)} has {sizes[largest] / (1 << 20):.0f} MiB; at most"
         f" {limit >> 20} MiB of plain variables travel to ranks that join: declare it (rs.array,"
         f" rs.keep), or raise {BYTES_VARIABLE}"
     )

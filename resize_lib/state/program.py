@@ -20,6 +20,10 @@ MODULE, FRAME = "module", "frame"
 GLOBALS_SKIPPED = frozenset(("__annotations__", "__builtins__", "__warningregistry__"))
 
 
+class CannotUnbindError(Exception):
+    """A variable of a function that runs cannot be deleted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A function of the program that runs now, or the globals of one of its modules.
@@ -51,6 +55,21 @@ class Scope:
         self.frame.f_locals[name] = value
         if sys.version_info < (3, 13):  # from then on f_locals writes through (PEP 667)
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
+
+    def unbind(self, name: str) -> None:
+        """Delete a variable.
+
+        Raises:
+            CannotUnbindError: this Python cannot do that from outside.
+        """
+        if self.module is not None:
+            vars(self.module).pop(name, None)
+            return
+        assert self.frame is not None, "a function that runs"
+        if sys.version_info >= (3, 13):
+            raise CannotUnbindError(f"{name} is deleted by the loop: bind it to None instead")
+        self.frame.f_locals.pop(name, None)
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(1))
 
 
 def running(outside: FrameType | None = None) -> list[FrameType]:
@@ -86,7 +105,9 @@ def scopes(frames: list[FrameType]) -> Iterator[Scope]:
     for module in modules():
         body = bodies.get(id(vars(module)))
         line = body.f_lineno if body is not None else 0
-        file = body.f_code.co_filename if body is not None else str(module.__file__ or "")
+        # Without a file: __main__ inside a program in C.
+        written = str(getattr(module, "__file__", None) or "")
+        file = body.f_code.co_filename if body is not None else written
         yield Scope((MODULE, module.__name__), file, 0, line, body, module)
 
 

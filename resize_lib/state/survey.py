@@ -10,8 +10,6 @@ made since then is read as a value.
 from __future__ import annotations
 
 import os
-import random
-import sys
 import time
 import types
 import weakref
@@ -23,20 +21,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resize_lib.state import digests, objects
+from resize_lib.state import digests, objects, settings
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import Kind
-from resize_lib.state.program import MODULE, Scope
+from resize_lib.state.program import Owner, Scope, is_program_class
 
-Path: TypeAlias = tuple[Any, ...]  # an owner (program.Owner), then steps
-Live: TypeAlias = Mapping[tuple[Any, ...], frozenset[str]]  # names by owner; others: all
+# Where a value is: its owner, which is a scope (program.Owner) or the key of an object, and a step.
+Path: TypeAlias = tuple[Any, tuple[Any, ...]]
+Live: TypeAlias = Mapping[Owner, frozenset[str]]  # names by owner; others: all
 
 # Steps. Of a scope: "v" a variable. Of an object: "a" attribute, "k" item, "c" cell, "d" default;
 # CONTENTS, KEYS: what is no part of its own. An object inside a value: its number there.
 CONTENTS: tuple[str] = ("*",)
 KEYS: tuple[str] = ("keys",)
-GENERATORS = "generators"  # the owner of the global random generators
+SETTINGS = "setting"  # the owner of what a process has once: random generators, environment
 CLASSES = "class"  # of a class's data
+STEPS_SHOWN = 6
 ITEMS_MAX = 64  # of a dict whose items are places of their own
 UNREADABLE = b"?"
 ELSEWHERE = frozenset(("socket", "_socket", "ssl", "sqlite3", "subprocess", "multiprocessing"))
@@ -50,11 +50,15 @@ class TooMuchError(Exception):
 
 @dataclass(slots=True)
 class Anchor:
-    """An object that was there at the first survey."""
+    """An object that was there at the first survey.
 
-    path: Path
+    key: stands for it on every rank. parent: where it was found; held: it, or a weak reference
+    """
+
+    key: bytes
+    parent: Path
     kind: Kind
-    held: Any  # the object, or a weak reference to it
+    held: Any
 
     def get(self) -> Any:
         """The object; None if it is gone."""
@@ -63,9 +67,9 @@ class Anchor:
 
 @dataclass(slots=True)
 class Anchors:
-    """All of them, by path and by id."""
+    """All of them, by key and by id."""
 
-    by_path: dict[Path, Anchor] = field(default_factory=dict)
+    by_key: dict[bytes, Anchor] = field(default_factory=dict)
     by_id: dict[int, Anchor] = field(default_factory=dict)
 
     def of(self, value: Any) -> Anchor | None:
@@ -73,17 +77,48 @@ class Anchors:
         found = self.by_id.get(id(value))
         return found if found is not None and found.get() is value else None
 
-    def add(self, path: Path, kind: Kind, value: Any) -> Anchor:
-        """Make one."""
+    def add(self, parent: Path, number: int, kind: Kind, value: Any) -> Anchor:
+        """Make one: the `number`-th object that was found there."""
         held: Any = value
         if kind.name not in ("list", "dict", "bytearray"):  # others may be large, and are dropped
             try:
                 held = weakref.ref(value)
             except TypeError:
                 held = value
-        made = Anchor(path, kind, held)
-        self.by_path[path] = self.by_id[id(value)] = made
+        key = digests.digest_of(repr((parent, number)).encode())
+        made = Anchor(key, parent, kind, held)
+        self.by_key[key] = self.by_id[id(value)] = made
         return made
+
+    def root(self, path: Path) -> tuple[Owner, list[tuple[Any, ...]]]:
+        """The scope that a path begins at, and the steps from there; of long ones the last."""
+        steps = [path[1]]
+        owner = path[0]
+        while isinstance(owner, bytes):
+            anchor = self.by_key.get(owner)
+            if anchor is None:  # of another rank only
+                return ("?",), steps[::-1]
+            owner, step = anchor.parent
+            steps.append(step)
+        return owner, steps[::-1]
+
+    def shown(self, path: Path) -> str:
+        """A path as a programmer writes it: `solver.t`, `TABLE['t']`."""
+        owner, steps = self.root(path)
+        text = owner[2] if owner[0] == CLASSES else ""
+        if len(steps) > STEPS_SHOWN:
+            text, steps = "…", steps[-STEPS_SHOWN:]
+        for step in steps:
+            match step:
+                case ("v", name):
+                    text = str(name)
+                case ("a", name):
+                    text = f"{text}.{name}"
+                case ("k", name):
+                    text = f"{text}[{name!r}]"
+                case ("c", _, name):
+                    text = f"{name} of {text}"
+        return text or "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +148,10 @@ class Place:
                 return _keys(self.owner, self.kind)
         assert self.kind is not None, "contents of an object"
         return self.kind.contents(self.owner)
+
+    def unbind(self) -> None:
+        """Delete the variable."""
+        self.owner.unbind(self.step[1])
 
     def set(self, value: Any) -> None:
         """Give it another one."""
@@ -167,12 +206,14 @@ class Survey:
         self.digests: dict[Path, bytes] = {}
         self.places: dict[Path, Place] = {}
         self.unreadable: dict[Path, str] = {}  # why
+        self.opaque: set[Path] = set()  # objects of packages, read as their classes say
         self.elsewhere: dict[Path, str] = {}  # state outside of Python: sockets, processes
         self.scopes: dict[tuple[Any, ...], Scope] = {}
         self._seen: set[int] = set()
         self._todo: deque[Anchor] = deque()
-        self._inside: Path = ()  # the value that is being read
+        self._inside: Path = ((), ())  # the value that is being read
         self._number = 0  # of objects in it
+        self._saw_opaque = False  # in it
         self._until_s = 0.0
 
     def take(self, scopes: Iterable[Scope], live: Live | None = None) -> Survey:
@@ -190,7 +231,7 @@ class Survey:
                 if _is_variable(name, value) and (names is None or name in names):
                     self._read(scope.owner, ("v", name), value, scope, None)
             self._finish(limit_ms)
-        self._read_generators()
+        self._read_settings()
         self._finish(limit_ms)
         return self
 
@@ -204,10 +245,10 @@ class Survey:
                 )
 
     def _read(
-        self, owner_path: Path, step: tuple[Any, ...], value: Any, owner: Any, kind: Kind | None
+        self, owner_path: Any, step: tuple[Any, ...], value: Any, owner: Any, kind: Kind | None
     ) -> None:
         """A place that holds a value."""
-        path = (*owner_path, step)
+        path = (owner_path, step)
         self.places[path] = Place(owner, step, kind)
         self._inside, self._number = path, 0
         try:
@@ -225,6 +266,12 @@ class Survey:
             elif hasattr(type(value), "__next__"):
                 self.elsewhere[path] = f"an iterator without a position ({kind_name})"
         self.digests[path] = found
+        self._note_opaque(path)
+
+    def _note_opaque(self, path: Path) -> None:
+        if self._saw_opaque:
+            self.opaque.add(path)
+            self._saw_opaque = False
 
     def _token(self, value: Any, new: bool = True) -> bytes | None:
         """What stands for an object that is read by itself, or is not the program's.
@@ -238,21 +285,22 @@ class Survey:
         if anchor is None:
             kind = objects.kind_of(value) if self.first else None
             if kind is None or not (new or kind in (objects.FUNCTION, objects.CLASS)):
+                self._saw_opaque = self._saw_opaque or not _is_plain(type(value))
                 return None
             if kind is objects.CLASS:
-                path: Path = (CLASSES, value.__module__, value.__qualname__)
+                owner = (CLASSES, value.__module__, value.__qualname__)
+                anchor = self.anchors.add((owner, KEYS), 0, kind, value)
             else:
-                path = (*self._inside, self._number)
+                anchor = self.anchors.add(self._inside, self._number, kind, value)
                 self._number += 1
-            anchor = self.anchors.add(path, kind, value)
         if id(value) not in self._seen:
             self._seen.add(id(value))
             self._todo.append(anchor)
-        return b"&" + digests.short(repr(anchor.path).encode())
+        return b"&" + anchor.key
 
     def _read_anchor(self, anchor: Anchor) -> None:
         """An object, part by part or as a whole."""
-        value, path, kind = anchor.get(), anchor.path, anchor.kind
+        value, path, kind = anchor.get(), anchor.key, anchor.kind
         if kind.name in objects.IN_PARTS:
             self._read_parts(path, value, kind)
         elif kind is objects.DICT and _has_places(value):
@@ -265,8 +313,11 @@ class Survey:
             for name, part in objects.attributes(value).items():
                 if type(part) in digests.ATOMS and not name.startswith("_"):
                     self._read(path, ("a", name), part, value, kind)
+        elif kind.name not in objects.IN_PARTS and objects.has_attributes(value):
+            for name, part in objects.attributes(value).items():
+                self._read(path, ("a", name), part, value, kind)
 
-    def _read_parts(self, path: Path, value: Any, kind: Kind) -> None:
+    def _read_parts(self, path: bytes, value: Any, kind: Kind) -> None:
         parts = objects.attributes(value)
         self._read_names(path, value, kind)
         for name, part in parts.items():
@@ -287,13 +338,13 @@ class Survey:
             if type(default) not in digests.ATOMS:
                 self._read(path, ("w", name), default, value, kind)
 
-    def _read_names(self, path: Path, value: Any, kind: Kind) -> None:
+    def _read_names(self, path: bytes, value: Any, kind: Kind) -> None:
         names = _keys(value, kind)
-        self.places[(*path, KEYS)] = Place(value, KEYS, kind)
-        self.digests[(*path, KEYS)] = digests.short("\0".join(names).encode())
+        self.places[path, KEYS] = Place(value, KEYS, kind)
+        self.digests[path, KEYS] = digests.short("\0".join(names).encode())
 
-    def _read_contents(self, path: Path, value: Any, kind: Kind) -> None:
-        place = (*path, CONTENTS)
+    def _read_contents(self, path: bytes, value: Any, kind: Kind) -> None:
+        place = (path, CONTENTS)
         self.places[place] = Place(value, CONTENTS, kind)
         self._inside, self._number = place, 0
         try:
@@ -302,40 +353,18 @@ class Survey:
             self.unreadable[place] = str(e)
             found = UNREADABLE
         self.digests[place] = found
+        self._note_opaque(place)
 
-    def _read_generators(self) -> None:
-        for name, generator in global_generators().items():
-            path = (GENERATORS, name)
-            self.places[(*path, CONTENTS)] = Place(generator, CONTENTS, _GLOBAL)
-            self.digests[(*path, CONTENTS)] = digests.of(_GLOBAL.contents(generator))
-
-
-@dataclass(frozen=True, slots=True)
-class _Global:
-    """A generator that a module keeps for all its functions."""
-
-    read: Callable[[], Any]
-    write: Callable[[Any], None]
+    def _read_settings(self) -> None:
+        for name, setting in settings.of_process().items():
+            path = ((SETTINGS, name), CONTENTS)
+            self.places[path] = Place(setting, CONTENTS, settings.KIND)
+            self.digests[path] = digests.of(setting.read())
 
 
-_GLOBAL = Kind(
-    "global generator", lambda value: value.read(), lambda value, state: value.write(state)
-)
-
-
-def global_generators() -> dict[str, _Global]:
-    """Those of the modules that are imported."""
-    found = {
-        "random": _Global(random.getstate, random.setstate),
-        "numpy.random": _Global(np.random.get_state, np.random.set_state),
-    }
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "get_rng_state"):
-        found["torch"] = _Global(
-            lambda: torch.get_rng_state().numpy().copy(),
-            lambda state: torch.set_rng_state(torch.from_numpy(state)),
-        )
-    return found
+def _is_plain(cls: type) -> bool:
+    plain = cls.__module__ == "builtins" or cls is np.ndarray or issubclass(cls, np.generic)
+    return plain or is_program_class(cls)
 
 
 def _has_places(value: Any) -> bool:
@@ -345,22 +374,3 @@ def _has_places(value: Any) -> bool:
 def _is_variable(name: str, value: Any) -> bool:
     hidden = name.startswith("__") and name.endswith("__")
     return not hidden and not isinstance(value, types.ModuleType)
-
-
-def shown(path: Path) -> str:
-    """A path as a programmer writes it: `solver.t`, `TABLE['t']`."""
-    if path[0] == GENERATORS:
-        return f"the generator of {path[1]}"
-    text = str(path[2]) if path[0] == CLASSES else ""
-    start = {MODULE: 2, CLASSES: 3}.get(path[0], 5)
-    for step in path[start:]:
-        match step:
-            case ("v", name):
-                text = str(name)
-            case ("a", name):
-                text = f"{text}.{name}"
-            case ("k", name):
-                text = f"{text}[{name!r}]"
-            case ("c", _, name):
-                text = f"{name} of {text}"
-    return text or "?"

@@ -31,6 +31,7 @@ class Seen:
     start, here: in the rank that joins, at its first loop and where it joins
     failed: why the value cannot be copied; empty: it can be
     coincides: its value may be the same on several ranks by chance, as small whole numbers are
+    opaque: an object of a package, whose bytes may differ where it is the same
     """
 
     before: bytes | None
@@ -41,6 +42,7 @@ class Seen:
     here: bytes | None
     failed: str = ""
     coincides: bool = False
+    opaque: bool = False
 
 
 LOCAL = frozenset(("rank", "part", "clock"))
@@ -82,7 +84,7 @@ def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         return Fate.REFUSE, _DERIVED
     if seen.here == seen.now:
         return Fate.KEEP, ""
-    if sources & LOCAL:
+    if sources & LOCAL or seen.opaque:
         return Fate.KEEP, ""
     return Fate.REFUSE, _DIFFERS
 

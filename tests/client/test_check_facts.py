@@ -294,10 +294,11 @@ def test_what_happens_after_the_loop_does_not_count_for_it() -> None:
 
 
 def test_lines_where_variables_are_bound() -> None:
-    source = program("n = 0\nn = 1", "n += 1\nnew = n\nprint(n, new)")
+    source = program("n = 0\nn = 1\nn.add(3)", "n += 1\nnew = n\nprint(n, new)")
     bound = [i for i, text in enumerate(source.splitlines(), 1) if text.strip().startswith("n")]
     assert ask(source, "n").line == bound[1]
-    assert ask(source, "new").line == bound[3]
+    assert ask(source, "n").changed_line == bound[3]
+    assert ask(source, "new").line == bound[4]
     assert ask(source, "never").line == 0
 
 

@@ -38,6 +38,24 @@ def test_an_abort_gives_the_reserved_processors_back(cluster: MakeCluster) -> No
     assert "spawn refused" in job.decisions[-1].reason.text
 
 
+def test_a_program_that_no_rank_can_join_is_expanded_again_by_an_order_only(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(4, **QUICK)
+    job = c.submit(1, 2, 4)
+    answer = c.point(job, 1.0, carry_out=False)
+    why = "app.py:9: communication (scatter) before the loop"
+    c.do(ev.ResizeAborted(job.id, job.instance, answer.resize_id, why, mistake=True))
+    for _ in range(200):
+        c.point(job, 1.0)
+    assert job.size == 1
+    assert why in job.decisions[-1].reason.text
+    assert sum(decision.what == "aborted" for decision in job.decisions) == 1
+    c.do(ev.ResizeRequested(job.id, 2))
+    c.point(job, 1.0)
+    assert job.size == 2
+
+
 def test_a_repeated_remap_point_gets_the_same_answer(cluster: MakeCluster) -> None:
     c = cluster(4, **QUICK)
     job = c.submit(1, 2, 4)

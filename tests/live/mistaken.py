@@ -14,6 +14,7 @@ import resize_lib
 
 CASE = sys.argv[1]
 TURNS = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+counted: int  # by a hook
 JOINS = os.environ.get("DQ_JOINS") == "1"
 world = MPI.COMM_WORLD
 
@@ -21,6 +22,11 @@ if CASE == "joining hangs":
     time.sleep(3600 if JOINS else 0)
 if CASE == "joining leaves" and JOINS:
     sys.exit(0)
+
+if CASE == "fails early":
+    1 / 0  # noqa: B018 - HERE: fails early
+if CASE == "joining fails early" and JOINS:
+    raise RuntimeError("no such folder")  # HERE: joining fails early
 
 with resize_lib.session() as rs:
     x = rs.array("x", 4096, init=1.0)
@@ -35,9 +41,22 @@ with resize_lib.session() as rs:
     sums, sent = [0], list[MPI.Request]()
     if CASE == "differing object":
         rs.keep(sums=sums)
+    if CASE == "name of a hook":
+
+        @rs.on_resize
+        def count(comm: MPI.Intracomm) -> None:
+            global counted
+            counted = comm.size
+
+        for _ in rs.iterations(TURNS):
+            part = 4096 // counted  # HERE: name of a hook
+            for _ in rs.iterations(1):
+                x.local[:] += 1
+                time.sleep(0.05)
+        TURNS = 0
     kept, first = x.local, rs.grid.row_comm
     view = kept[1:] if len(kept) else kept
-    split: list[MPI.Intracomm] = []
+    split: list[MPI.Comm] = []
     duplicate: list[MPI.Intracomm] = [] if JOINS else [world.Dup()]
     for turn in rs.iterations(2 if CASE == "sent between loops" else TURNS):
         if CASE == "duplicate of the world":

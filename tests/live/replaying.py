@@ -20,6 +20,7 @@ import resize_lib
 
 CASE, STOP = sys.argv[1], Path(sys.argv[2])
 world = MPI.COMM_WORLD
+whole: MPI.Comm  # made by a function that is declared with rs.setup
 
 
 def drawn() -> int:
@@ -78,6 +79,16 @@ def between_loops(rs: Any) -> int:
     return int(found + rs.comm.bcast(drawn()))
 
 
+def set_up(rs: Any) -> int:
+    @rs.setup  # type: ignore[untyped-decorator]
+    def part(comm: MPI.Intracomm) -> None:
+        global whole
+        whole = comm.Split(0)
+        assert whole.bcast(comm.allgather(comm.rank)) == list(range(rs.size))
+
+    return 7
+
+
 def split(rs: Any) -> int:
     return int(rs.comm.Split(0).size)  # HERE: split
 
@@ -114,6 +125,7 @@ RIGHT: dict[str, Callable[[Any], int]] = {
     "gathered": gathered,
     "own calls": own_calls,
     "between loops": between_loops,
+    "set up": set_up,
 }
 REFUSED: dict[str, Callable[[Any], int]] = {
     "split": split,
@@ -123,7 +135,7 @@ REFUSED: dict[str, Callable[[Any], int]] = {
     "other_calls": other_calls,
     "fewer_calls": fewer_calls,
 }
-EARLY = early_bcast() if CASE == "early" else {"n": 0}
+EARLY: dict[str, int] = early_bcast() if CASE == "early" else {"n": 0}
 
 
 def flat(rs: Any) -> None:
@@ -131,7 +143,7 @@ def flat(rs: Any) -> None:
     x = rs.array("x", 64, dtype=np.int64)
     made, last = rs.value("made", 0), rs.value("n", n)
     for _ in rs.iterations():
-        x.local[:] += n
+        x.local[:] += n if CASE != "set up" else 7 * whole.allreduce(1) // rs.size
         made.value += 1
         time.sleep(0.02)
         if rs.comm.bcast(rs.rank == 0 and STOP.exists()):

@@ -111,11 +111,11 @@ def test_blocks_with_ghosts_keep_their_digits(fixed: Live, workshop: Workshop, n
 def weighed_in_python(n: int, steps: int) -> float:
     """The sum that stencil3d.c prints, by the arithmetic of apps/stencil3d.py."""
     u = np.zeros((n + 2, n + 2, n + 2))
-    u[1:-1, 1:-1, 1:-1] = stencil3d.start(*np.ogrid[:n, :n, :n])
+    u[1:-1, 1:-1, 1:-1] = stencil3d.start(*np.ogrid[:n, :n, :n])  # type: ignore[no-untyped-call]
     u[0] = 1.0
     for _ in range(steps):
         u[:, :, 0], u[:, :, -1] = u[:, :, -2], u[:, :, 1]
-        u[1:-1, 1:-1, 1:-1] = stencil3d.step(u)
+        u[1:-1, 1:-1, 1:-1] = stencil3d.step(u)  # type: ignore[no-untyped-call]
     weights = np.arange(n**3) % 101 + 1
     return float((u[1:-1, 1:-1, 1:-1].ravel() * weights).sum())
 

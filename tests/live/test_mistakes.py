@@ -62,6 +62,7 @@ FAIL = {
     "kept and read": Case("from before a resize", also="x.local"),
     "view of a kept part": Case("from before a resize", also="x.local"),
     "kept communicator": Case("communicator from before a resize"),
+    "fails early": Case("ZeroDivisionError: division by zero", "2"),
     "an exception": Case("ValueError: what was expected is not there", "2"),
     "one exits": Case("rank 1 left the job after 5 turns", "2"),
     "one exits, others communicate": Case("in rs.comm.allreduce", "2"),
@@ -85,6 +86,8 @@ FAIL = {
 }
 GO_ON = {
     "joining fails": Case("RuntimeError: no such file"),
+    "joining fails early": Case("RuntimeError: no such folder"),
+    "name of a hook": Case("'counted' is not defined", also="count, declared by rs.on_resize"),
     "joining leaves": Case("ended with exit code 0"),
     "joining leaves in the session": Case("its program has begun no loop"),
     "joining hangs": Case(f"have not come to their loop in {LIMIT_S} s", turns=200),

@@ -23,6 +23,7 @@ RIGHT = [
     "gathered",
     "own calls",
     "between loops",
+    "set up",
     "nested",
 ]
 TOLD = {
@@ -56,7 +57,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, dict[
         for case in RIGHT:
             live.wait(found[case], lambda view: view["processors"] == size, 120.0)  # noqa: B023
     for case in TOLD:
-        until(lambda: told(live, found[case]), f"no resize of {case} is given up", 60.0)  # noqa: B023
+        until(lambda: bool(told(live, found[case])), f"no resize of {case} is given up", 60.0)  # noqa: B023
     stop.touch()
     yield live, found
     live.clear()

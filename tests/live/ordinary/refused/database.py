@@ -6,7 +6,7 @@ import resize_lib
 
 rs = resize_lib.session()
 db = sqlite3.connect(":memory:")  # refused
-db.execute("create table samples (step integer, value integer)")
+db.execute("create table samples (step integer, value integer)")  # refused
 total = 0
 for step in rs.iterations(40):
     db.execute("insert into samples values (?, ?)", (step, step * step))

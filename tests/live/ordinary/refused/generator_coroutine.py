@@ -14,7 +14,7 @@ def averager():
 
 rs = resize_lib.session()
 average = averager()  # refused
-next(average)
+next(average)  # refused
 total = 0.0
 for step in rs.iterations(40):
     mean = average.send(step * 2.0)

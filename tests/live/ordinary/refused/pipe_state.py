@@ -6,7 +6,7 @@ import resize_lib
 
 rs = resize_lib.session()
 reader, writer = os.pipe()  # refused
-os.write(writer, b"\x01")
+os.write(writer, b"\x01")  # refused
 total = 0
 for step in rs.iterations(40):
     number = os.read(reader, 1)[0]

@@ -6,7 +6,7 @@ import resize_lib
 
 rs = resize_lib.session()
 a, b = socket.socketpair()  # refused
-a.sendall(bytes([1]))
+a.sendall(bytes([1]))  # refused
 total = 0
 for step in rs.iterations(40):
     number = b.recv(1)[0]

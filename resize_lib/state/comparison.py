@@ -1,0 +1,96 @@
+"""What ranks of the job have in their variables now, and where they differ from one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.same_values import same
+from resize_lib.state import packing
+from resize_lib.state.known import Known
+from resize_lib.state.survey import Live, Path, Survey
+from resize_lib.waiting import idle_bcast, wait_all
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a rank says of its variables.
+
+    before, now: digests at the first loop, and of those that have changed. gone: what is no longer
+    bound. opaque: objects of packages. why: the rank cannot say more
+    """
+
+    before: dict[Path, bytes]
+    now: dict[Path, bytes]
+    gone: set[Path]
+    opaque: set[Path] = field(default_factory=set)
+    why: str = ""
+
+    def digest(self, path: Path) -> bytes | None:
+        """What it has now."""
+        return None if path in self.gone else self.now.get(path, self.before.get(path))
+
+
+NOTHING = Told({}, {}, set())
+
+
+def told_of(first: Survey, found: Survey, live: Live) -> Told:
+    """What a rank says: of the second survey against the first."""
+    now = {p: d for p, d in found.digests.items() if first.digests.get(p) != d}
+    before = {p: d for p, d in first.digests.items() if p in found.digests or _is_live(p, live)}
+    gone = {p for p in before if p not in found.digests}
+    return Told(before, now, gone, found.opaque & now.keys())
+
+
+def _is_live(path: Path, live: Live) -> bool:
+    """Whether a variable of a function or module matters, and not only its parts."""
+    owner, step = path
+    return owner in live and step[0] == "v" and step[1] in live[owner]
+
+
+def differences(
+    comm: MPI.Intracomm, told: Told, mine: Told | None, survey: Survey | None, known: Known
+) -> list[Path]:
+    """The places where this rank has something else than rank 0; collective.
+
+    told: of rank 0. mine: None in a rank that joins, and has nothing to compare
+    """
+    found = [] if mine is None else _places_that_differ(told, mine)
+    most = np.array([len(found)])
+    wait_all([comm.Iallreduce(MPI.IN_PLACE, most, MPI.MAX)])
+    if not most[0]:
+        return []
+    # Objects of packages may be equal and give other bytes: their values are compared.
+    asked = [path for path in found if path in told.opaque]
+    gathered = comm.gather(asked) or []
+    paths = idle_bcast(comm, list(dict.fromkeys(path for each in gathered for path in each)))
+    if not paths:
+        return found
+    packed = None
+    if comm.rank == 0 and survey is not None:
+        packed = packing.pack({p: survey.places[p] for p in paths}, survey.anchors, known.name)
+    packed = idle_bcast(comm, packed)
+    if mine is None or survey is None or packed is None:
+        return found
+    equal = _equal_values(packed, survey, known)
+    return [path for path in found if path not in equal]
+
+
+def _places_that_differ(told: Told, mine: Told) -> list[Path]:
+    places = {*told.before, *told.now, *mine.before, *mine.now}
+    return [path for path in places if mine.why or mine.digest(path) != told.digest(path)]
+
+
+def _equal_values(packed: packing.Packed, survey: Survey, known: Known) -> set[Path]:
+    try:
+        theirs: dict[Path, Any] = packing.unpack(
+            packed.payload, list(packed.sizes), survey.anchors, known.find
+        )
+        return {
+            p for p, v in theirs.items() if p in survey.places and same(survey.places[p].get(), v)
+        }
+    except Exception:  # any class may raise anything: then nothing is known to be equal
+        return set()
