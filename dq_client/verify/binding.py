@@ -30,7 +30,7 @@ def place_of(named: Named, program: str) -> tuple[str, int | None]:
 
 
 def _lines(tree: ast.Module, named: Named) -> Iterator[int]:
-    if named.kind != "variable":
+    if named.kind in ("part", "value"):
         yield from _declared(tree, named.name)
         return
     if not named.file:  # a global generator

@@ -9,8 +9,9 @@ rounding set the tolerance.
 Right after a resize a rank that has joined may have another value of a variable. If the next
 iteration makes it the same again, it was a temporary.
 
-A difference of sums alone counts only as the cause of another one: a rank that leaves may take a
-count along that nobody needs.
+Two kinds of differences count only as the cause of another one: of sums, because a rank that leaves
+may take a count along that nobody needs; and of what the source says depends on the rank, its part
+of the data or the size, because buffers and caches have a history of sizes.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def compare(plain: list[Record], resized: Record, tolerance: float) -> Compariso
         seen = list(_differences(resized.named, before, moment, iteration, tolerances))
         if moment.resized:
             counting = [each for each in seen if each.counts and each.place == SEEN]
-            pending = [each for each in seen if each.place != SEEN]
+            pending = [each for each in seen if each not in counting]
         else:
             still = {(each.named, each.rank) for each in seen}
             lasting = [each for each in pending if (each.named, each.rank) in still]
@@ -154,7 +155,7 @@ def _noise(plain: list[Record], found: Comparison) -> dict[str, _Noise]:
             own = noise.setdefault(key, _Noise())
             known = own.leading <= UNSTABLE
             _widen(own, key, named.kind, moment, there)
-            if known and own.leading > UNSTABLE and named.kind != "variable" and there:
+            if known and own.leading > UNSTABLE and named.kind in ("part", "value") and there:
                 texts = _text(key, named, moment), _text(key, named, there[-1])
                 found.left_out.append(LeftOut(named.name, moment.order, texts))
     return noise
@@ -216,7 +217,8 @@ def _differences(
             if theirs is not None and deviation(mine, theirs) > limit:
                 place = SEEN if leads else JOINED if now.resized else OTHERS
                 texts = shown(mine), shown(theirs)
-                yield Difference(iteration, named, *texts, rank, size, counts=True, place=place)
+                counts = named.kind != "local"
+                yield Difference(iteration, named, *texts, rank, size, counts=counts, place=place)
                 break
         else:
             local = limits.any_rank(key) == NOTHING and _summed(key, now) is not None

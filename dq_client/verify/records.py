@@ -20,7 +20,7 @@ class Named(NamedTuple):
     name: str
     file: str
     function: str
-    kind: str  # "part", "value", "variable"
+    kind: str  # "part", "value", "variable", "local" (resize_lib/recording/recorder.py)
 
 
 @dataclass(slots=True)

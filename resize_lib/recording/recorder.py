@@ -9,7 +9,7 @@ that are there then (`resized`). It has what is other than in the line before. K
 
     part      of declared data: fingerprints of all ranks are added up
     value     declared by rs.value or rs.keep: equal on all ranks
-    variable  of the program
+    variable  of the program; local: one that depends on the rank, its part, the size or a clock
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class Recorder:
             shot = _plain(each.value, barred)
             if each.function == GENERATOR:
                 shot[2] = f"state {shot[0][:8]}"
-            yield each.key, [each.name, each.file, each.function, "variable"], shot
+            kind = "local" if each.of_rank else "variable"
+            yield each.key, [each.name, each.file, each.function, kind], shot
 
 
 def _host(values: Any) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mpi4py import MPI
 
+from dq_client.check import facts as sources
 from dq_client.check.facts import Facts, facts_of
 from resize_lib.state import objects
 from resize_lib.state.program import (
@@ -24,6 +25,7 @@ from resize_lib.state.settings import ENVIRONMENT, of_process
 
 DEPTH_MAX = 3  # of attributes of attributes
 NO_DATA = (types.ModuleType, types.BuiltinFunctionType, MPI.Comm, MPI.Request, MPI.File, MPI.Win)
+OF_RANK = frozenset(("rank", "part", "size", "clock"))
 GENERATOR = "generator"  # the `function` of a global random generator
 
 
@@ -33,12 +35,14 @@ class Variable:
 
     name      as the program has it: `count`, `self.t`, `TABLE`
     file      where it is bound, and `function` there; empty: in the module itself, or anywhere
+    of_rank   it depends on the rank, its part of the data, the size or a clock
     """
 
     name: str
     file: str
     function: str
     value: Any
+    of_rank: bool = False
 
     @property
     def key(self) -> str:
@@ -67,8 +71,12 @@ class Variables:
             elif scope.module.__name__ != "__main__":
                 prefix = f"{scope.module.__name__}."
             for name, value in scope.variables().items():
-                if (live is None or name in live) and not name.startswith("__"):
-                    yield from _parts(f"{prefix}{name}", value, scope.file, function, seen, 0)
+                if name.startswith("__") or (live is not None and name not in live):
+                    continue
+                said = facts.variable(scope.function, scope.line, name) if facts.known else None
+                of_rank = said is not None and _is_of_rank(said)
+                whole = Variable(f"{prefix}{name}", scope.file, function, value, of_rank)
+                yield from self._parts(whole, seen, 0)
         for name, setting in of_process().items():
             if not name.startswith(ENVIRONMENT):
                 yield Variable(name, "", GENERATOR, setting.read())
@@ -80,31 +88,35 @@ class Variables:
             self._facts[scope.file] = facts_of(source, scope.file) if source else Facts(None, "")
         return self._facts[scope.file]
 
+    def _parts(self, whole: Variable, seen: set[int], depth: int) -> Iterator[Variable]:
+        """The variable itself, or those in it, where it is an object or class of the program."""
+        value, kind = whole.value, type(whole.value)
+        if isinstance(value, NO_DATA) or kind.__module__.startswith(("resize_lib", "mpi4py")):
+            return
+        file, inside = whole.file, dict[str, Any]()
+        if isinstance(value, types.FunctionType):
+            if is_program_function(value):
+                file, inside = value.__code__.co_filename, _cells(value)
+        elif isinstance(value, type):
+            if is_program_class(value):
+                file, inside = _file_of(value), _data_of(value)
+        elif is_program_class(kind):
+            file, inside = _file_of(kind), objects.attributes(value)
+        else:
+            yield whole
+            return
+        if id(value) in seen or depth >= DEPTH_MAX:
+            return
+        seen.add(id(value))
+        facts = self._facts.get(file)
+        for name, held in inside.items():
+            of_rank = facts is not None and facts.known and _is_of_rank(facts.attribute(name))
+            part = Variable(f"{whole.name}.{name}", file, "", held, of_rank)
+            yield from self._parts(part, seen, depth + 1)
 
-def _parts(
-    name: str, value: Any, file: str, function: str, seen: set[int], depth: int
-) -> Iterator[Variable]:
-    """The variable itself, or those in it, where it is an object or class of the program."""
-    kind = type(value)
-    if isinstance(value, NO_DATA) or kind.__module__.startswith(("resize_lib", "mpi4py")):
-        return
-    inside: dict[str, Any] = {}
-    if isinstance(value, types.FunctionType):
-        if is_program_function(value):
-            file, inside = value.__code__.co_filename, _cells(value)
-    elif isinstance(value, type):
-        if is_program_class(value):
-            file, inside = _file_of(value), _data_of(value)
-    elif is_program_class(kind):
-        file, inside = _file_of(kind), objects.attributes(value)
-    else:
-        yield Variable(name, file, function, value)
-        return
-    if id(value) in seen or depth >= DEPTH_MAX:
-        return
-    seen.add(id(value))
-    for part, held in inside.items():
-        yield from _parts(f"{name}.{part}", held, file, "", seen, depth + 1)
+
+def _is_of_rank(said: sources.Variable) -> bool:
+    return bool((said.set_up | said.loop) & OF_RANK)
 
 
 def _file_of(kind: type) -> str:
