@@ -173,9 +173,7 @@ class Protector:
         folder.mkdir(mode=0o700, exist_ok=True)
         generations.check_private(folder)
 
-    def _make(
-        self, folder: Path, variables: list[bytes], *, in_memory: bool, sync: bool
-    ) -> int:
+    def _make(self, folder: Path, variables: list[bytes], *, in_memory: bool, sync: bool) -> int:
         session = self.session
         comm, rank, grid = session.grid.own_comm, session.rank, session.job.grid
         hosts = [place.host if in_memory else "" for place in session.places]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mpi4py import MPI
 
+from dq_client.check.facts import Variable
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.protection.partfile import Part
 from resize_lib.same_values import differing_value
@@ -34,6 +35,7 @@ from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.sources import is_setting, shown
 from resize_lib.state.survey import CONTENTS, Live, Path, Place, Survey
+from resize_lib.state.verdict import Fate, Seen
 from resize_lib.waiting import idle_bcast
 from resize_lib.watch import ACTION_VARIABLE
 
@@ -117,7 +119,12 @@ class Copies:
         carry.carried = ""  # nothing of a resize
         why = sent.why or hindrance(carry.scopes_now(), carry.sources.facts_of)
         if not why:
-            rule = partial(verdict.restart, same_size=next_size in (None, size))
+            same_size = next_size in (None, size)
+
+            def rule(seen: Seen, facts: Variable) -> tuple[Fate, str]:
+                """As in a rank of the next start, where the set-up gives what it gave here."""
+                return verdict.restart(replace(seen, here=seen.before), facts, same_size=same_size)
+
             _, why = carry.fates(told, sent, found, alone=size == 1, rule=rule)
         return Common(told, sent, live), why
 

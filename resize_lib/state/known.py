@@ -44,7 +44,9 @@ class Known:
         """
         session = self._session
         if isinstance(value, np.ndarray) and (part_of := self._part_of(value)) is not None:
-            raise CannotCopyError(f"it is {PART} {part_of!r}: take {part_of}.local where it is used")
+            raise CannotCopyError(
+                f"it is {PART} {part_of!r}: take {part_of}.local where it is used"
+            )
         if id(value) in self._kept:
             return ("kept", self._kept[id(value)])
         if not type(value).__module__.startswith(OWN):
