@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,8 +81,8 @@ def differences(
 
 def union(comm: MPI.Intracomm, places: Iterable[Path]) -> frozenset[Path]:
     """All that any rank names; collective. Waits as the library does: a rank may be lost."""
-    texts = gather_texts(comm, pickle.dumps(list(places)).hex())
-    return frozenset(path for text in texts for path in pickle.loads(bytes.fromhex(text)))
+    texts = gather_texts(comm, MPI.pickle.dumps(list(places)).hex())
+    return frozenset(path for text in texts for path in MPI.pickle.loads(bytes.fromhex(text)))
 
 
 def _places_that_differ(told: Told, mine: Told) -> list[Path]:

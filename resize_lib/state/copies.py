@@ -15,16 +15,17 @@ rules, verdict.py the table.
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakKeyDictionary
 
 from mpi4py import MPI
 
 from dq_client.check.facts import Variable
 from resize_lib.before_arrival import agree_to_join
+from resize_lib.mistakes import caller
 from resize_lib.protection.partfile import Part
 from resize_lib.same_values import differing_value
 from resize_lib.server_link import say
@@ -32,6 +33,7 @@ from resize_lib.state import objects, packing, verdict
 from resize_lib.state.carry import NOT_SENT, Carry, Sent, said
 from resize_lib.state.comparison import Told, differences, union
 from resize_lib.state.hindrance import hindrance
+from resize_lib.state.iterators import obstacle
 from resize_lib.state.known import Known
 from resize_lib.state.sources import is_setting, shown
 from resize_lib.state.survey import CONTENTS, Live, Path, Place, Survey
@@ -69,6 +71,8 @@ class Copies:
 
     def __init__(self, session: Session, carry: Carry) -> None:
         self._session, self._carry = session, carry
+        # Of loops that run: why the program cannot begin in their midst. To find it out is slow.
+        self._obstacles: WeakKeyDictionary[Iterator[int], str] = WeakKeyDictionary()
 
     @property
     def _off(self) -> bool:
@@ -103,7 +107,7 @@ class Copies:
         if not why and next_size is not None and comm.rank >= next_size:
             why = _unless_warned(own.lost)
         why, _ = agree_to_join(comm, why)
-        return ([] if why else [pickle.dumps(each) for each in (own, common)]), why
+        return ([] if why else [bytes(MPI.pickle.dumps(each)) for each in (own, common)]), why
 
     def _common(
         self,
@@ -117,7 +121,8 @@ class Copies:
         carry, size = self._carry, self._session.size
         sent = carry.send(told, found, differing)
         carry.carried = ""  # nothing of a resize
-        why = sent.why or hindrance(carry.scopes_now(), carry.sources.facts_of)
+        why = sent.why or self._obstacle()
+        why = why or hindrance(carry.scopes_now(), carry.sources.facts_of)
         if not why:
             same_size = next_size in (None, size)
 
@@ -127,6 +132,15 @@ class Copies:
 
             _, why = carry.fates(told, sent, found, alone=size == 1, rule=rule)
         return Common(told, sent, live), why
+
+    def _obstacle(self) -> str:
+        """Why the next start could not begin in the midst of its loops; empty: it can."""
+        for turns in self._session.loops.iterators:
+            if turns not in self._obstacles:
+                self._obstacles[turns] = obstacle(turns)
+            if self._obstacles[turns]:
+                return f"{caller()}: {self._obstacles[turns]}"
+        return ""
 
     def _own(self, mine: Told, found: Survey, differing: frozenset[Path]) -> tuple[Own, str]:
         """What this rank has for itself; or why it cannot be copied."""
@@ -172,7 +186,8 @@ class Copies:
         try:
             if VARIABLES not in part(0).blocks or carry.first is None:
                 return carry.why_not
-            common: Common = pickle.loads(part(0).pieces(VARIABLES)[1])
+            # The code of a part's pieces is checked before they are given out (partfile.py).
+            common: Common = MPI.pickle.loads(part(0).pieces(VARIABLES)[1])
             if in_place:
                 return self._go_back(common, part(0).grid.size)
             return self._go_on(common, part)
@@ -213,7 +228,7 @@ class Copies:
 
 
 def _own_of(part: Part) -> Own:
-    found: Own = pickle.loads(part.pieces(VARIABLES)[0])
+    found: Own = MPI.pickle.loads(part.pieces(VARIABLES)[0])
     return found
 
 
