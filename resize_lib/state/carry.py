@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -188,11 +188,11 @@ class Carry:
         *,
         alone: bool,
         rule: Rule = verdict.growth,
-        own: Sent = NOT_SENT,
+        own: tuple[Sent, frozenset[Path]] = (NOT_SENT, frozenset()),
     ) -> str:
         """Prepare what `apply` gives a rank that joins; returns why it cannot join, if so.
 
-        rule: what becomes of a variable. own: values that it gets beside those of rank 0
+        rule: what becomes of a variable. own: what was sent beside rank 0's; which of it it gets
         """
         self._prepared = Prepared()
         first = self.first
@@ -210,7 +210,7 @@ class Carry:
             if path in here.digests and path[1][0] == "v":
                 self._prepared.unbound.append(here.places[path])
         self._prepare(here, sent, carried - told.gone)
-        self._prepare(here, own, set(own.paths))
+        self._prepare(here, *own)
         return ""
 
     def fates(
@@ -235,7 +235,7 @@ class Carry:
             found[path] = fate
         return found, ""
 
-    def _prepare(self, here: Survey, sent: Sent, gets: set[Path]) -> None:
+    def _prepare(self, here: Survey, sent: Sent, gets: Collection[Path]) -> None:
         """Get the values of these places ready."""
         first = self.first
         assert first is not None, "it has told which variables matter"

@@ -36,7 +36,7 @@ from resize_lib.state.hindrance import hindrance
 from resize_lib.state.iterators import obstacle
 from resize_lib.state.known import Known
 from resize_lib.state.sources import is_setting, shown
-from resize_lib.state.survey import CONTENTS, Live, Path, Place, Survey
+from resize_lib.state.survey import Live, Path, Place, Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
 from resize_lib.waiting import idle_bcast
 from resize_lib.watch import ACTION_VARIABLE
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 VARIABLES = "the program's variables"  # a block of each part; no declared name has spaces
 STREAMS = (objects.NUMPY_GENERATOR, objects.NUMPY_STATE, objects.RANDOM)
+_Places = dict[Path, Place]
 Parts: TypeAlias = Callable[[int], Part]
 
 
@@ -60,9 +61,14 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """In each part: the rank's own values. lost: what is missing where no rank gets them."""
+    """In each part: the rank's own values.
+
+    passing: those that mean nothing on another number of ranks, as far as one can know
+    lost: what is missing where no rank gets them
+    """
 
     sent: Sent = NOT_SENT
+    passing: frozenset[Path] = frozenset()
     lost: str = ""
 
 
@@ -144,29 +150,39 @@ class Copies:
 
     def _own(self, mine: Told, found: Survey, differing: frozenset[Path]) -> tuple[Own, str]:
         """What this rank has for itself; or why it cannot be copied."""
-        sources, wanted, lost = self._carry.sources, dict[Path, Place](), ""
-        texts: dict[Path, str] = {}
+        sources, lost, must, more, rest = self._carry.sources, "", _Places(), _Places(), _Places()
         for path in sorted(differing & mine.now.keys() & found.places.keys(), key=repr):
             place, facts = found.places[path], sources.variable(found, path)
             if place.kind is objects.FILE or facts.rebuilt:
                 continue
-            line = f"{sources.line_of(found, path, facts.changed_line)}: {shown(found, path)}"
-            if not (is_setting(path) or (place.step == CONTENTS and place.kind in STREAMS)):
-                known = sources.is_known(found, path)
-                why = verdict.lost(
-                    mine.before.get(path), mine.digest(path), facts if known else None
-                )
-                if not why:
-                    continue
-                lost = lost or f"{line} {why}"
-            wanted[path], texts[path] = place, line
-        failed = {p: why for p, why in (found.unreadable | found.elsewhere).items() if p in wanted}
-        if not failed:
-            packed = packing.pack(wanted, found.anchors, Known(self._session).name)
-            failed = packed.failed
-        for path, why in failed.items():
-            return Own(), f"{texts[path]} cannot be copied ({why})"
-        return Own(Sent(packed.payload, list(packed.sizes)), lost), ""
+            known = facts if sources.is_known(found, path) else None
+            why = verdict.lost(mine.before.get(path), mine.digest(path), known)
+            if why and not is_setting(path) and place.kind not in STREAMS:
+                name = shown(found, path)
+                text = f"{sources.line_of(found, path, facts.changed_line)}: {name}"
+                problem = found.unreadable.get(path) or found.elsewhere.get(path)
+                problem = problem or self._pack(found, {path: place}).failed.get(path)
+                if problem:
+                    return Own(), f"{text} cannot be copied ({problem})"
+                lost = lost or f"{text} {why}"
+                must[path] = place
+            elif path not in found.unreadable:
+                stays = is_setting(path) or place.kind in STREAMS or facts.accumulates
+                (more if stays else rest)[path] = place
+        # All in one: what they share they share afterwards, too. As much as may be.
+        for wanted in (must | more | rest, must | more, must):
+            try:
+                packed = self._pack(found, wanted)
+            except TooMuchError:
+                if wanted == must:
+                    raise
+                continue
+            break
+        sent = Sent(packed.payload, list(packed.sizes))
+        return Own(sent, frozenset(packed.sizes.keys() & rest.keys()), lost), ""
+
+    def _pack(self, found: Survey, places: _Places) -> packing.Packed:
+        return packing.pack(places, found.anchors, Known(self._session).name)
 
     def differing_value(self, comm: MPI.Intracomm) -> str:
         """Why the values of rs.value cannot be copied; collective. Empty: they can."""
@@ -209,10 +225,13 @@ class Copies:
             why = _unless_warned(_own_of(part(old)).lost)
             if why:
                 return why
-        own = _own_of(part(rank)).sent if rank < old_size else NOT_SENT
+        own = _own_of(part(rank)) if rank < old_size else Own()
+        gets = frozenset(own.sent.paths) - (own.passing if size != old_size else frozenset())
         rule = partial(verdict.restart, same_size=size == old_size)
         told, alone = common.told, old_size == 1
-        return self._carry.decide(told, common.sent, common.live, alone=alone, rule=rule, own=own)
+        return self._carry.decide(
+            told, common.sent, common.live, alone=alone, rule=rule, own=(own.sent, gets)
+        )
 
     def _go_back(self, common: Common, old_size: int) -> str:
         """In a rank that has computed on since the copy was made."""

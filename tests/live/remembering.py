@@ -70,7 +70,7 @@ def alike(rs: Any, x: Any, turns: int, deaths: Deaths) -> float:
 
 
 def own(rs: Any, x: Any, turns: int, deaths: Deaths) -> float:
-    mine, rng = 0.0, np.random.default_rng(rs.rank)  # noqa: F841
+    mine, rng = 0.0, np.random.default_rng(rs.rank)
     for turn in rs.iterations(turns):
         mine += float(rng.integers(100)) + turn  # HERE: own
         x.local[:] += turn
