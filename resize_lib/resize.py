@@ -319,7 +319,13 @@ def regrid(session: Session, answer: m.RemapAnswer) -> None:
 def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
     if session.rank == 0:
         took_s = session.job.redistribution_s
-        session.server().tell(m.Committed(resize_id, took_s, pids, session.carry.carried[:1000]))
+        done = m.Committed(
+            resize_id=resize_id,
+            redistribution_time_s=took_s,
+            pids=pids,
+            carried=session.carry.carried[:1000],
+        )
+        session.server().tell(done)
 
 
 def aborted(session: Session, answer: m.RemapAnswer, why: str, *, mistake: bool = False) -> None:

@@ -159,7 +159,13 @@ class Carry:
         return agree_to_join(comm, why, mistake=joins)
 
     def _live(self) -> survey.Live:
-        return self._sources.live(self._scopes()) if self._first is not None else {}
+        if self._first is None:
+            return {}
+        try:
+            return self._sources.live(self._scopes())
+        except Exception as e:  # the others wait for an answer
+            self._why_not = f"the program's source cannot be read: {_said(e)}"
+            return {}
 
     def apply(self) -> None:
         """In a rank that joins, once all data have moved: give variables the job's values."""
