@@ -289,13 +289,17 @@ class Carry:
         return agree_to_join(comm, why)[0]
 
     def _lost(self, mine: Told, found: Survey, differing: list[Path]) -> str:
-        for path in differing:
-            own = path in found.places and found.places[path].kind is FILE
-            if path not in mine.now or is_setting(path) or own:
+        others = set(differing)
+        for path in mine.now:
+            place = found.places.get(path)
+            if place is None or place.kind is FILE or is_setting(path):
                 continue
             facts = self._sources.variable(found, path)
             known = self._sources.is_known(found, path)
-            why = verdict.lost(mine.before.get(path), mine.digest(path), facts if known else None)
+            if path in others:
+                why = verdict.lost(facts if known else None)
+            else:
+                why = verdict.counted(facts) if _coincides(place.get()) else ""
             if why:
                 line = self._sources.line_of(found, path, facts.changed_line)
                 return f"{line}: {shown(found, path)} {why}"

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mpi4py import MPI
+
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, Path, Place, TooMuchError
 
@@ -46,6 +48,8 @@ class _Pickler(pickle.Pickler):
         name = self._name_of(value)
         if name is not None:
             return name
+        if isinstance(value, MPI.Comm):
+            raise CannotCopyError("it holds a communicator: make it in @rs.setup")
         anchor = self._anchors.of(value)
         if anchor is not None:
             return ("at", anchor.key)
