@@ -156,7 +156,8 @@ class _Reader:
         if kind is dict:
             return b"{" + self._items(value, depth)
         if kind is set or kind is frozenset:
-            return b"<" + self._joined(sorted(self.read(part, depth) for part in value))
+            head = b"<" if kind is set else b">"
+            return head + self._joined(sorted(self.read(part, depth) for part in value))
         if isinstance(value, types.MethodType):
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
