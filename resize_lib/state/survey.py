@@ -248,7 +248,7 @@ class Survey:
             self.scopes[scope.owner] = scope
             names = None if live is None else live.get(scope.owner)
             for name, value in scope.variables().items():
-                if _is_variable(name, value) and (names is None or name in names):
+                if not _is_hidden(name) and (names is None or name in names):
                     self._read(scope.owner, ("v", name), value, scope, None)
             self._finish(limit_ms)
         self._read_settings()
@@ -341,8 +341,7 @@ class Survey:
         parts = objects.attributes(value)
         self._read_names(path, value, kind)
         for name, part in parts.items():
-            if not isinstance(part, types.ModuleType):
-                self._read(path, ("a", name), part, value, kind)
+            self._read(path, ("a", name), part, value, kind)
         if kind is not objects.FUNCTION:
             if kind is objects.INSTANCE:
                 self._token(type(value))  # its class is the program's, too
@@ -391,6 +390,5 @@ def _has_places(value: Any) -> bool:
     return len(value) <= ITEMS_MAX and all(type(name) is str for name in value)
 
 
-def _is_variable(name: str, value: Any) -> bool:
-    hidden = name.startswith("__") and name.endswith("__")
-    return not hidden and not isinstance(value, types.ModuleType)
+def _is_hidden(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
