@@ -538,6 +538,50 @@ def test_only_what_is_below_the_limit_travels(monkeypatch: pytest.MonkeyPatch) -
         )
 
 
+VIEWS = {
+    "rows": lambda: np.zeros((2, 6)),
+    "columns": lambda: np.zeros((2, 6), order="F"),
+    "reshaped": lambda: np.arange(12.0).reshape(2, 6),
+    "every second": lambda: np.zeros((4, 12))[::2, ::2],
+    "transposed": lambda: np.zeros((6, 2)).T,
+    "memory of another": lambda: np.frombuffer(bytearray(96)).reshape(2, 6),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_that_the_loop_makes_is_a_view_in_the_new_rank(name: str) -> None:
+    def change(names: Names) -> None:
+        buffer = names["buffer"]
+        names["current"] = buffer[-1:, ::2]
+        names["parts"] = {"turned": buffer.T, "back": [buffer[:, ::-1]]}
+        names["current"][:] = 5
+
+    old, new = travelled(lambda: {"buffer": VIEWS[name](), "current": None}, change)
+    assert_alike(old.names, new.names)
+    for scope in (old, new):
+        scope.names["current"] += 1
+        scope.names["parts"]["back"][0][:, :2] += 10
+        scope.names["parts"]["turned"][3] += 100
+    assert new.names["buffer"].tolist() == old.names["buffer"].tolist()
+    assert old.names["buffer"].sum() > 200
+
+
+def test_which_view_it_is_counts_though_all_have_the_same_numbers() -> None:
+    old, new = travelled(
+        lambda: (lambda b: {"buffer": b, "current": b[0]})(np.zeros((2, 3))),
+        run("current = buffer[1]"),
+    )
+    for scope in (old, new):
+        scope.names["current"] += 1
+    assert new.names["buffer"].tolist() == old.names["buffer"].tolist() == [[0] * 3, [1] * 3]
+
+
+def test_a_view_of_an_array_of_another_shape_is_refused() -> None:
+    sizes = iter((2, 3))
+    with pytest.raises(CannotCopyError, match="another shape"):
+        travelled(lambda: {"b": np.zeros((next(sizes), 3)), "c": None}, run("c = b[1]"))
+
+
 def test_what_cannot_be_copied_is_named_and_the_rest_travels() -> None:
     scope = PlayedScope({"a": 1, "bad": lambda: 0, "z": [2]})
     first = Survey(None, nothing).take([PlayedScope({})])  # type: ignore[list-item]
