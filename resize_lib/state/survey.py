@@ -9,6 +9,7 @@ made since then is read as a value.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 import types
@@ -256,6 +257,16 @@ class Survey:
         Raises:
             TooMuchError: that took longer than it may.
         """
+        collects = gc.isenabled()
+        gc.disable()  # a collection counts all of the program's objects, not its variables
+        try:
+            self._take(scopes, live)
+        finally:
+            if collects:
+                gc.enable()
+        return self
+
+    def _take(self, scopes: Iterable[Scope], live: Live | None) -> None:
         limit_ms = float(os.environ.get(TIME_VARIABLE) or TIME_MS_MAX)
         self._until_s = time.thread_time() + limit_ms / 1e3
         for scope in scopes:
@@ -267,7 +278,6 @@ class Survey:
             self._finish(limit_ms)
         self._read_settings()
         self._finish(limit_ms)
-        return self
 
     def _finish(self, limit_ms: float) -> None:
         while self._todo:
