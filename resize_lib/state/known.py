@@ -37,8 +37,14 @@ class Known:
         self._parts = list(_extents(session))
 
     def name(self, value: Any) -> Name | None:
-        """What stands for it in what is sent; None: it is the program's."""
+        """What stands for it in what is sent; None: it is the program's.
+
+        Raises:
+            CannotCopyError: it is a rank's own part of declared data.
+        """
         session = self._session
+        if isinstance(value, np.ndarray) and self._is_part(value):
+            raise CannotCopyError("it is this rank's part of declared data: ask for .local again")
         if id(value) in self._kept:
             return ("kept", self._kept[id(value)])
         if not type(value).__module__.startswith(OWN):
