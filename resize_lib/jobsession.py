@@ -56,6 +56,7 @@ from resize_lib.setup_calls import CALLS
 from resize_lib.solver import Solver
 from resize_lib.stale_parts import StaleParts
 from resize_lib.state.carry import Carry
+from resize_lib.state.copies import Copies
 from resize_lib.succession import succession_of
 from resize_lib.taskfarm import Farms
 from resize_lib.turns import TurnMethods
@@ -117,6 +118,7 @@ class Session(Declaring, TurnMethods):
         self.hooks, self.solver, self.farms = OnResize(self), Solver(self), Farms(self)
         self.points = RemapPoints(self, self.options.report_interval_s)
         self.carry = Carry(self)
+        self.copies = Copies(self, self.carry)
         self.in_place = recovery_of(self)
         self.recorder = recorder_of(self)
         self._end = SessionEnd(self, mark)

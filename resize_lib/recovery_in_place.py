@@ -29,6 +29,7 @@ from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution import Arena
 from resize_lib.server_link import say
 from resize_lib.session_end import LOST_THE_OTHERS
+from resize_lib.state.iterators import CannotCopyError, go_back
 from resize_lib.waiting import RankLost, idle_barrier, idle_bcast, wait_all, watched
 
 if TYPE_CHECKING:
@@ -191,7 +192,10 @@ class InPlace:
         retire()
         if not session.loops.can_go_back(loops):
             self._give_up(session.comm, "the copy was made in another loop")
-        session.loops.go_back(loops)
+        try:
+            go_back(*session.loops.go_back(loops))
+        except CannotCopyError as e:
+            self._give_up(session.comm, str(e))
         session.note_position()
 
     def _give_up(self, comm: MPI.Intracomm, why: str) -> NoReturn:

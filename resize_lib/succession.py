@@ -44,7 +44,7 @@ class Succession:
         why = idle_bcast(session.comm, why)
         if not why:
             assert session.protector is not None, "whoever restarts can copy"
-            why = session.protector.make_for_restart()
+            why = session.protector.make_for_restart(answer.rows * answer.cols)
         if not why:
             if session.rank == 0:
                 why = session.server().restart_ready(answer.resize_id)

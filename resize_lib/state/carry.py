@@ -14,20 +14,22 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from mpi4py import MPI
 
+from dq_client.check.facts import Variable
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.server_link import say
-from resize_lib.state import iterators, packing, settings, survey, verdict
-from resize_lib.state.comparison import Told, differences, told_of
+from resize_lib.state import iterators, packing, survey, verdict
+from resize_lib.state.arrival import Prepared, place_of
+from resize_lib.state.comparison import Told, differences, told_of, union
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
-from resize_lib.state.objects import FILE, READER
+from resize_lib.state.objects import FILE
 from resize_lib.state.program import MODULE, Scope, running, scopes
 from resize_lib.state.sources import Sources, is_setting, shown
 from resize_lib.state.survey import Path, Place, Survey, TooMuchError
@@ -65,14 +67,8 @@ class Sent:
     why: str = ""
 
 
-@dataclass(slots=True)
-class Prepared:
-    """What a rank that joins does when all data have moved. again: values of iterators, which take
-    their place in a list when that is filled; unbound: what the loop has deleted."""
-
-    values: list[tuple[Place, Any]] = field(default_factory=list)
-    again: Callable[[], list[tuple[Place, Any]]] | None = None
-    unbound: list[Place] = field(default_factory=list)
+NOT_SENT = Sent()
+Rule: TypeAlias = Callable[[Seen, Variable], tuple[Fate, str]]  # verdict.py
 
 
 @dataclass(slots=True)
@@ -81,50 +77,51 @@ class Carry:
 
     session: Session
     carried: str = ""
-    _first: Survey | None = None
-    _why_not: str = ""  # the program's variables could not be looked at
-    _sources: Sources = field(default_factory=Sources)
+    first: Survey | None = None  # at the first loop; None: nothing travels
+    why_not: str = ""  # the program's variables could not be looked at
+    sources: Sources = field(default_factory=Sources)
     _prepared: Prepared = field(default_factory=Prepared)
 
     @property
     def active(self) -> bool:
         """Whether the job may be resized, and variables travel."""
-        return self._first is not None
+        return self.first is not None
 
     def begin(self) -> None:
         """The program comes to its first loop."""
         joins = self.session.joining is not None
-        if self._is_off() or not (joins or self.session.points.active):
+        if self.is_off() or not (joins or self.session.points.active):
             return
         try:
-            self._first = Survey(None, Known(self.session).token).take(scopes(running()))
+            self.first = Survey(None, Known(self.session).token).take(scopes(running()))
         except Exception as e:  # any class may raise anything
-            self._why_not = f"the program's variables cannot be compared: {_said(e)}"
-            say(self._why_not)
+            self.why_not = f"the program's variables cannot be compared: {said(e)}"
+            say(self.why_not)
 
     @staticmethod
-    def _is_off() -> bool:
+    def is_off() -> bool:
+        """Whether the user has switched it off."""
         return os.environ.get(SWITCH_VARIABLE) == "0"
 
     def functions(self) -> int:
         """How many functions of the program run now: those around the loop that begins."""
         return len(running()) if self.active else 0
 
-    def _scopes(self) -> list[Scope]:
+    def scopes_now(self) -> list[Scope]:
         """Those around the innermost loop that runs or begins."""
         return list(scopes(running()[: self.session.loops.functions]))
 
-    def _look(self, live: survey.Live) -> tuple[Told, Survey | None]:
+    def look(self, live: survey.Live) -> tuple[Told, Survey | None]:
         """What this rank has now, against what it had at its first loop."""
-        if self._first is None:
-            return Told({}, {}, set(), why=self._why_not), None
+        if self.first is None:
+            return Told({}, {}, set(), why=self.why_not), None
         try:
-            found = Survey(self._first.anchors, Known(self.session).token)
-            found.take(self._scopes(), live)
+            found = Survey(self.first.anchors, Known(self.session).token)
+            found.take(self.scopes_now(), live)
         except Exception as e:  # any class may raise anything
-            why = f"the program's variables cannot be compared: {_said(e)}"
+            why = f"the program's variables cannot be compared: {said(e)}"
             return Told({}, {}, set(), why=why), None
-        return told_of(self._first, found, live), found
+        return told_of(self.first, found, live), found
 
     # --- expand ---------------------------------------------------------------------------------
 
@@ -136,50 +133,41 @@ class Carry:
         mistake of the program.
         """
         self.carried, self._prepared = "", Prepared()
-        if self._is_off():
+        if self.is_off():
             return "", False
         joins = comm.rank >= old_size
         # A new rank has read the source while the job computed.
-        live = idle_bcast(comm, self._live() if comm.rank == old_size else None, old_size)
-        mine, found = (None, None) if joins else self._look(live)
+        live = idle_bcast(comm, self.live() if comm.rank == old_size else None, old_size)
+        mine, found = (None, None) if joins else self.look(live)
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
-        differing = comm.gather(differences(comm, told, mine, found, Known(self.session)))
-        sent: Sent | None = None
-        if comm.rank == 0:
-            places = frozenset(path for each in differing or () for path in each)
-            sent = self._send(told, found, places)
+        differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
+        sent = self.send(told, found, differing) if comm.rank == 0 else None
         sent = idle_bcast(comm, sent)
         assert sent is not None, "rank 0 has it"
         why = told.why or sent.why
         if joins and not why:
             try:
-                why = self._why_not or self._decide(told, sent, live, alone=old_size == 1)
+                why = self.why_not or self.decide(told, sent, live, alone=old_size == 1)
             except Exception as e:  # any class may raise anything
-                why = f"the program's variables cannot be copied here: {_said(e)}"
+                why = f"the program's variables cannot be copied here: {said(e)}"
         return agree_to_join(comm, why, mistake=joins)
 
-    def _live(self) -> survey.Live:
-        if self._first is None:
+    def live(self) -> survey.Live:
+        """The variables that matter from here on."""
+        if self.first is None:
             return {}
         try:
-            return self._sources.live(self._scopes())
+            return self.sources.live(self.scopes_now())
         except Exception as e:  # the others wait for an answer
-            self._why_not = f"the program's source cannot be read: {_said(e)}"
+            self.why_not = f"the program's source cannot be read: {said(e)}"
             return {}
 
     def apply(self) -> None:
-        """In a rank that joins, once all data have moved: give variables the job's values."""
+        """Give the variables what was prepared, once all data have moved."""
         prepared, self._prepared = self._prepared, Prepared()
-        for place, value in sorted(prepared.values, key=lambda each: _order(each[0])):
-            place.set(value)
-        again = prepared.again() if prepared.again is not None else []
-        for place, value in sorted(again, key=lambda each: _order(each[0])):
-            if place.kind is not READER:
-                place.set(value)
-        for place in prepared.unbound:
-            place.unbind()
+        prepared.apply()
 
-    def _send(self, told: Told, found: Survey | None, differing: frozenset[Path]) -> Sent:
+    def send(self, told: Told, found: Survey | None, differing: frozenset[Path]) -> Sent:
         """On rank 0: the values that have changed and are the same on all old ranks."""
         if told.why or found is None:
             return Sent()
@@ -192,39 +180,73 @@ class Carry:
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
             coincides = frozenset(path for path in packed.sizes if _coincides(changed[path].get()))
         except Exception as e:  # any class may raise anything
-            return Sent(why=_said(e))
+            return Sent(why=said(e))
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = _line({shown(found, p): n for p, n in packed.sizes.items()})
         paths = list(packed.sizes)
         return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
 
-    def _decide(self, told: Told, sent: Sent, live: survey.Live, *, alone: bool) -> str:
-        """In a rank that joins: prepare what it gets; why it cannot join, if so."""
-        first = self._first
+    def decide(
+        self,
+        told: Told,
+        sent: Sent,
+        live: survey.Live,
+        *,
+        alone: bool,
+        rule: Rule = verdict.growth,
+        own: tuple[Sent, frozenset[Path]] = (NOT_SENT, frozenset()),
+    ) -> str:
+        """Prepare what `apply` gives a rank that joins; returns why it cannot join, if so.
+
+        rule: what becomes of a variable. own: what was sent beside rank 0's; which of it it gets
+        """
+        self._prepared = Prepared()
+        first = self.first
         assert first is not None, "it has told which variables matter"
-        hidden = hindrance(self._scopes(), self._sources.facts_of)
+        hidden = hindrance(self.scopes_now(), self.sources.facts_of)
         if hidden:
             return hidden
         _import_modules({path[0] for path in told.now})
-        known = Known(self.session)
-        here = Survey(first.anchors, known.token).take(self._scopes(), live)
-        gets: set[Path] = set()
-        held = self._sources.held(self._scopes())
+        here = Survey(first.anchors, Known(self.session).token).take(self.scopes_now(), live)
+        fates, why = self.fates(told, sent, here, alone=alone, rule=rule)
+        if why:
+            return why
+        carried = {path for path, fate in fates.items() if fate is Fate.CARRY}
+        for path in carried & told.gone:
+            if path in here.digests and path[1][0] == "v":
+                self._prepared.unbound.append(here.places[path])
+        self._prepare(here, sent, carried - told.gone)
+        self._prepare(here, *own)
+        return ""
+
+    def fates(
+        self, told: Told, sent: Sent, here: Survey, *, alone: bool, rule: Rule
+    ) -> tuple[dict[Path, Fate], str]:
+        """What becomes of each variable, and why nothing can, if so.
+
+        here: what this rank has; alone: the job that `told` is of was one rank
+        """
+        found: dict[Path, Fate] = {}
+        held = self.sources.held(self.scopes_now())
         for path in dict.fromkeys((*told.before, *told.now)):
-            fate, why = self._fate(path, told, sent, here, alone=alone)
+            fate, why = self._fate(path, told, sent, here, alone=alone, rule=rule)
             if fate is Fate.CARRY and path in held:
                 fate, why = Fate.REFUSE, _HELD
             if fate is Fate.REFUSE:
-                line = self._sources.line_of(here, path)
+                line = self.sources.line_of(here, path)
                 text = f"{line}: {shown(here, path)} {why}"
                 if os.environ.get(ACTION_VARIABLE) != "warn":
-                    return text
+                    return {}, text
                 say(text)
-            elif fate is Fate.CARRY and path not in told.gone:
-                gets.add(path)
-            elif fate is Fate.CARRY and path in here.digests and path[1][0] == "v":
-                self._prepared.unbound.append(here.places[path])
-        places = {path: _place(here, path) for path in sent.paths if path in gets}
+            found[path] = fate
+        return found, ""
+
+    def _prepare(self, here: Survey, sent: Sent, gets: Collection[Path]) -> None:
+        """Get the values of these places ready."""
+        first = self.first
+        assert first is not None, "it has told which variables matter"
+        known = Known(self.session)
+        places = {path: place_of(here, path) for path in sent.paths if path in gets}
 
         def values() -> list[tuple[Place, Any]]:
             found = packing.unpack(sent.payload, sent.paths, first.anchors, known.find)
@@ -233,38 +255,36 @@ class Carry:
         prepared = values()
         for path, (place, value) in zip(places, prepared, strict=True):
             self._check(here, path, place, value)
-        self._prepared.values = prepared
-        if any(hasattr(type(value), "__next__") for _, value in prepared):
-            self._prepared.again = values
-        return ""
+        self._prepared.add(prepared, values)
 
     def _fate(
-        self, path: Path, told: Told, sent: Sent, here: Survey, *, alone: bool
+        self, path: Path, told: Told, sent: Sent, here: Survey, *, alone: bool, rule: Rule
     ) -> tuple[Fate, str]:
-        assert self._first is not None, "it has told which variables matter"
+        assert self.first is not None, "it has told which variables matter"
         seen = Seen(
             told.before.get(path),
             told.digest(path),
             path not in sent.differing,
             alone,
-            self._first.digests.get(path),
+            self.first.digests.get(path),
             here.digests.get(path),
             sent.failed.get(path, ""),
             path in sent.coincides,
             path in here.opaque,
         )
-        facts = self._sources.variable(here, path)
-        fate, why = verdict.growth(seen, facts)
+        facts = self.sources.variable(here, path)
+        fate, why = rule(seen, facts)
         if path in sent.elsewhere and facts.used:
             return Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
-        if is_setting(path) and fate is Fate.REFUSE and (alone or seen.before == seen.now):
+        unset = is_setting(path) and (alone or seen.before == seen.now)
+        if unset and fate is Fate.REFUSE and rule is not verdict.back:
             return Fate.KEEP, ""  # a generator that nobody has seeded, a variable of the node
         return fate, why
 
     def _check(self, here: Survey, path: Path, place: Place, value: Any) -> None:
         whole = place.kind if place.step == survey.CONTENTS else None
         if whole is not None and not whole.fits(place.owner, value):
-            line = self._sources.line_of(here, path)
+            line = self.sources.line_of(here, path)
             raise iterators.CannotCopyError(
                 f"{line}: {shown(here, path)} has another shape in a rank that joins"
             )
@@ -277,10 +297,10 @@ class Carry:
         comm: a plain handle of the job's communicator
         """
         leavers, self.carried = set(leaving), ""
-        if self._is_off():
+        if self.is_off():
             return ""
-        live = idle_bcast(comm, self._live() if comm.rank == 0 else None)
-        mine, found = self._look(live)
+        live = idle_bcast(comm, self.live() if comm.rank == 0 else None)
+        mine, found = self.look(live)
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = differences(comm, told, mine, found, Known(self.session))
         why = mine.why
@@ -300,14 +320,14 @@ class Carry:
             place = found.places.get(path)
             if place is None or place.kind is FILE or is_setting(path):
                 continue
-            facts = self._sources.variable(found, path)
-            known = self._sources.is_known(found, path)
+            facts = self.sources.variable(found, path)
+            known = self.sources.is_known(found, path)
             if path in others:
                 why = verdict.lost(facts if known else None)
             else:
                 why = verdict.counted(facts) if _coincides(place.get()) else ""
             if why:
-                line = self._sources.line_of(found, path, facts.changed_line)
+                line = self.sources.line_of(found, path, facts.changed_line)
                 return f"{line}: {shown(found, path)} {why}"
         return ""
 
@@ -315,44 +335,13 @@ class Carry:
         for path in {**mine.before, **mine.now}:
             if is_setting(path):
                 continue
-            facts = self._sources.variable(found, path)
+            facts = self.sources.variable(found, path)
             why = verdict.stale(
                 mine.before.get(path), mine.digest(path), facts, renumbered=renumbered
             )
             if why:
-                return f"{self._sources.line_of(found, path)}: {shown(found, path)} {why}"
+                return f"{self.sources.line_of(found, path)}: {shown(found, path)} {why}"
         return ""
-
-
-def _place(here: Survey, path: Path) -> Place:
-    """Where a value belongs in a rank that joins.
-
-    Raises:
-        CannotCopyError: it has made no such object.
-    """
-    if path in here.places:
-        return here.places[path]
-    owner_path, step = path
-    if is_setting(path):
-        return Place(settings.named(owner_path[1]), step, settings.KIND)
-    if owner_path in here.scopes:
-        return Place(here.scopes[owner_path], step)
-    anchor = here.anchors.by_key.get(owner_path)
-    owner = anchor.get() if anchor is not None else None
-    if anchor is None or owner is None:
-        raise iterators.CannotCopyError(
-            "a variable belongs to an object that the set-up here has not made"
-        )
-    return Place(owner, step, anchor.kind)
-
-
-def _order(place: Place) -> int:
-    """When a place is filled, among others.
-
-    A reader takes lines from its file, whose position is set afterwards; the order of names comes
-    when all are there.
-    """
-    return 0 if place.kind is READER else 2 if place.step == survey.KEYS else 1
 
 
 def _import_modules(owners: set[Any]) -> None:
@@ -383,7 +372,8 @@ def _line(sizes: Mapping[str, int]) -> str:
     return f"{_bytes(sum(sizes.values()))} in all, {', '.join(named)}{more}"
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """What is wrong, on one line."""
     text = " ".join(str(error).split())
     own = isinstance(error, TooMuchError | iterators.CannotCopyError)
     return text if own else f"{type(error).__name__}: {text}"

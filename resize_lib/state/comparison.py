@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.same_values import same
 from resize_lib.state import packing
 from resize_lib.state.known import Known
@@ -65,9 +67,7 @@ def differences(
     if not most[0]:
         return []
     # Objects of packages may be equal and give other bytes: their values are compared.
-    asked = [path for path in found if path in told.opaque]
-    gathered = comm.gather(asked) or []
-    paths = idle_bcast(comm, list(dict.fromkeys(path for each in gathered for path in each)))
+    paths = sorted(union(comm, [path for path in found if path in told.opaque]), key=repr)
     if not paths:
         return found
     packed = None
@@ -79,6 +79,12 @@ def differences(
         return found
     equal = _equal_values(packed, survey, known)
     return [path for path in found if path not in equal]
+
+
+def union(comm: MPI.Intracomm, places: Iterable[Path]) -> frozenset[Path]:
+    """All that any rank names; collective. Waits as the library does: a rank may be lost."""
+    texts = gather_texts(comm, MPI.pickle.dumps(list(places)).hex())
+    return frozenset(path for text in texts for path in MPI.pickle.loads(bytes.fromhex(text)))
 
 
 def _places_that_differ(told: Told, mine: Told) -> list[Path]:

@@ -311,13 +311,15 @@ numbers |= st.binary(max_size=3) | st.complex_numbers()
 arrays = st.lists(st.floats(), max_size=4).map(np.array) | st.integers(0, 3).map(np.zeros)
 values = st.recursive(
     numbers | arrays,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.lists(inner, max_size=3).map(tuple)
-    | st.dictionaries(st.text(max_size=2), inner, max_size=3)
-    | st.sets(st.text(max_size=2) | st.integers(), max_size=4)
-    | st.lists(inner, max_size=3).map(collections.deque)
-    | inner.map(Plain)
-    | inner.map(Frozen),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+        | st.sets(st.text(max_size=2) | st.integers(), max_size=4)
+        | st.lists(inner, max_size=3).map(collections.deque)
+        | inner.map(Plain)
+        | inner.map(Frozen)
+    ),
     max_leaves=8,
 )
 

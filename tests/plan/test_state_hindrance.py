@@ -33,7 +33,7 @@ def asked(source: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     module.__file__ = str(file)
     monkeypatch.setitem(sys.modules, "hidden", module)
     vars(module)["iterations"] = iterations
-    exec(compile(source, str(file), "exec"), vars(module))  # noqa: S102
+    exec(compile(source, str(file), "exec"), vars(module))
     assert found, "the program has asked for iterations"
     return found[0]
 
