@@ -116,7 +116,13 @@ class InPlace:
         job.redistribution_s = time.perf_counter() - begin_s
         if session.rank == 0:
             pids = [self._pids.get(place.processor, 0) for place in answer.places]
-            session.server().tell(m.Committed(answer.resize_id, job.redistribution_s, pids))
+            session.server().tell(
+                m.Committed(
+                    resize_id=answer.resize_id,
+                    redistribution_time_s=job.redistribution_s,
+                    pids=pids,
+                )
+            )
             say(
                 f"{len(dead)} ranks were lost: on {session.size} from turn {session.step}, "
                 f"{job.redistribution_s:.3g} s later"
@@ -149,7 +155,9 @@ class InPlace:
         if unfinished:
             server.tell(m.Aborted(unfinished, "a rank was lost"))
         elif job.resize_id and not was_first:
-            server.tell(m.Committed(job.resize_id))  # the last rank 0 may have had no time to
+            server.tell(
+                m.Committed(resize_id=job.resize_id)
+            )  # the last rank 0 may have had no time to
         return server.lost(dead)
 
     def _take_shape(self, comm: MPI.Intracomm, alive: list[int], answer: m.RemapAnswer) -> bool:

@@ -154,7 +154,13 @@ class Carry:
 
     def live(self) -> survey.Live:
         """The variables that matter from here on."""
-        return self.sources.live(self.scopes_now()) if self.first is not None else {}
+        if self.first is None:
+            return {}
+        try:
+            return self.sources.live(self.scopes_now())
+        except Exception as e:  # the others wait for an answer
+            self.why_not = f"the program's source cannot be read: {said(e)}"
+            return {}
 
     def apply(self) -> None:
         """Give the variables what was prepared, once all data have moved."""
@@ -309,13 +315,17 @@ class Carry:
         return agree_to_join(comm, why)[0]
 
     def _lost(self, mine: Told, found: Survey, differing: list[Path]) -> str:
-        for path in differing:
-            own = path in found.places and found.places[path].kind is FILE
-            if path not in mine.now or is_setting(path) or own:
+        others = set(differing)
+        for path in mine.now:
+            place = found.places.get(path)
+            if place is None or place.kind is FILE or is_setting(path):
                 continue
             facts = self.sources.variable(found, path)
             known = self.sources.is_known(found, path)
-            why = verdict.lost(mine.before.get(path), mine.digest(path), facts if known else None)
+            if path in others:
+                why = verdict.lost(facts if known else None)
+            else:
+                why = verdict.counted(facts) if _coincides(place.get()) else ""
             if why:
                 line = self.sources.line_of(found, path, facts.changed_line)
                 return f"{line}: {shown(found, path)} {why}"

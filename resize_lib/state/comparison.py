@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +72,8 @@ def differences(
         return found
     packed = None
     if comm.rank == 0 and survey is not None:
-        packed = packing.pack({p: survey.places[p] for p in paths}, survey.anchors, known.name)
+        with suppress(Exception):  # any class may raise anything: then nothing is known to be equal
+            packed = packing.pack({p: survey.places[p] for p in paths}, survey.anchors, known.name)
     packed = idle_bcast(comm, packed)
     if mine is None or survey is None or packed is None:
         return found

@@ -133,7 +133,9 @@ class _Reader:
             return b"@" + known
         if kind is np.ndarray:
             return b"A" + array(value)
-        if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+        if isinstance(value, types.ModuleType):
+            return f"m{value.__name__}".encode()
+        if isinstance(value, type | types.BuiltinFunctionType):
             return f"N{getattr(value, '__module__', '')}.{_name(value)}".encode()
         if isinstance(value, enum.Enum):
             return f"E{kind.__qualname__}.{value.name}".encode()
@@ -156,11 +158,15 @@ class _Reader:
         if kind is dict:
             return b"{" + self._items(value, depth)
         if kind is set or kind is frozenset:
-            return b"<" + self._joined(sorted(self.read(part, depth) for part in value))
+            head = b"<" if kind is set else b">"
+            return head + self._joined(sorted(self.read(part, depth) for part in value))
         if isinstance(value, types.MethodType):
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
             return b"T" + array(np.asarray(value.detach().cpu().numpy()))
+        if isinstance(value, np.ma.MaskedArray):  # pickle fixes its fill value
+            data, mask = np.ma.getdata(value), np.ma.getmaskarray(value)
+            return b"K" + array(np.asarray(data)) + array(mask)
         self._opaque += 1
         try:
             return self._reduced(value, kind, depth)
@@ -187,6 +193,8 @@ class _Reader:
         state = rest[0] if rest else None
         if kind is itertools.cycle:
             arguments, state = _place_in_cycle(arguments, state)
+        if kind is itertools.zip_longest:  # a part that is used up is () or an iterator
+            arguments = tuple(iter(part) if part == () else part for part in arguments)
         if function is iter and len(arguments) == 1:
             return b"I" + self._remaining(arguments[0], state, depth)
         items = list(rest[1]) if len(rest) > 1 and rest[1] is not None else []

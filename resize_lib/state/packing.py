@@ -16,8 +16,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mpi4py import MPI
+
+from resize_lib.state import views
 from resize_lib.state.iterators import CannotCopyError
-from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, Path, Place, TooMuchError
+from resize_lib.state.survey import (
+    BYTES_MAX,
+    BYTES_VARIABLE,
+    CONTENTS,
+    Anchors,
+    Path,
+    Place,
+    TooMuchError,
+)
 
 Name: TypeAlias = tuple[Any, ...]
 SHOWN_MAX = 3
@@ -41,14 +52,20 @@ class _Pickler(pickle.Pickler):
     ) -> None:
         super().__init__(file, 5)
         self._anchors, self._name_of = anchors, name_of
+        self.contents: Any = None  # of an array: no view of it, but what it has
 
     def persistent_id(self, value: Any) -> Any:
         name = self._name_of(value)
         if name is not None:
             return name
+        if isinstance(value, MPI.Comm):
+            raise CannotCopyError("it holds a communicator: make it in @rs.setup")
         anchor = self._anchors.of(value)
         if anchor is not None:
             return ("at", anchor.key)
+        view = self._anchors.around(value) if value is not self.contents else None
+        if view is not None:
+            return ("view", view[0].key, view[1])
         return ("module", value.__name__) if isinstance(value, types.ModuleType) else None
 
 
@@ -60,12 +77,12 @@ class _Unpickler(pickle.Unpickler):
         self._anchors, self._object_of = anchors, object_of
 
     def persistent_load(self, name: Any) -> Any:
-        if name[0] == "at":
+        if name[0] in ("at", "view"):
             anchor = self._anchors.by_key.get(name[1])
             found = anchor.get() if anchor is not None else None
             if found is None:
                 raise CannotCopyError("it refers to an object that the set-up here has not made")
-            return found
+            return found if name[0] == "at" else views.made(name[2], found)
         if name[0] == "module":
             return __import__("importlib").import_module(name[1])
         return self._object_of(name)
@@ -95,6 +112,7 @@ def pack(
             try:
                 value = place.get()
                 _check_size({**sizes, path: getattr(value, "nbytes", 0)}, anchors)
+                pickler.contents = value if place.step == CONTENTS else None
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
                     pickler.dump(value)

@@ -9,9 +9,9 @@ made since then is read as a value.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
-import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resize_lib.state import digests, objects, settings
+from resize_lib.state import digests, objects, settings, views
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import Kind
 from resize_lib.state.program import Owner, Scope, is_program_class
@@ -84,10 +84,11 @@ class Anchor:
 
 @dataclass(slots=True)
 class Anchors:
-    """All of them, by key and by id."""
+    """All of them, by key and by id; arrays by the id of what has their memory, too."""
 
     by_key: dict[bytes, Anchor] = field(default_factory=dict)
     by_id: dict[int, Anchor] = field(default_factory=dict)
+    _by_root: dict[int, list[Anchor]] = field(default_factory=dict)
 
     def of(self, value: Any) -> Anchor | None:
         """That of an object, if it is one."""
@@ -105,7 +106,20 @@ class Anchors:
         key = digests.digest_of(repr((parent, number)).encode())
         made = Anchor(key, parent, self.origin(parent), kind, held)
         self.by_key[key] = self.by_id[id(value)] = made
+        if kind is objects.ARRAY:
+            self._by_root.setdefault(id(views.root(value)), []).append(made)
         return made
+
+    def around(self, value: Any) -> tuple[Anchor, views.View] | None:
+        """The array that a view belongs to, and which part of it that is."""
+        if type(value) is not np.ndarray or value.base is None:
+            return None
+        for anchor in self._by_root.get(id(views.root(value)), ()):
+            whole = anchor.get()
+            found = views.view_of(value, whole) if whole is not None else None
+            if found is not None:
+                return anchor, found
+        return None
 
     def origin(self, path: Path) -> Origin:
         """Where a path begins, and what it goes through."""
@@ -244,18 +258,27 @@ class Survey:
         Raises:
             TooMuchError: that took longer than it may.
         """
+        collects = gc.isenabled()
+        gc.disable()  # a collection counts all of the program's objects, not its variables
+        try:
+            self._take(scopes, live)
+        finally:
+            if collects:
+                gc.enable()
+        return self
+
+    def _take(self, scopes: Iterable[Scope], live: Live | None) -> None:
         self._limit_ms = float(os.environ.get(TIME_VARIABLE) or TIME_MS_MAX)
         self._until_s = time.thread_time() + self._limit_ms / 1e3
         for scope in scopes:
             self.scopes[scope.owner] = scope
             names = None if live is None else live.get(scope.owner)
             for name, value in scope.variables().items():
-                if _is_variable(name, value) and (names is None or name in names):
+                if not _is_hidden(name) and (names is None or name in names):
                     self._read(scope.owner, ("v", name), value, scope, None)
             self._finish()
         self._read_settings()
         self._finish()
-        return self
 
     def _finish(self) -> None:
         while self._todo:
@@ -309,7 +332,10 @@ class Survey:
         known = self._known(value)
         if known is not None:
             return known
-        anchor = self.anchors.of(value)
+        anchor, view = self.anchors.of(value), b""
+        if anchor is None and not self.first and (part := self.anchors.around(value)) is not None:
+            anchor, view = part[0], repr(part[1]).encode()
+            value = anchor.get()
         if anchor is None:
             kind = objects.kind_of(value) if self.first else None
             if kind is None or not (new or kind in (objects.FUNCTION, objects.CLASS)):
@@ -324,7 +350,7 @@ class Survey:
         if id(value) not in self._seen:
             self._seen.add(id(value))
             self._todo.append(anchor)
-        return b"&" + anchor.key
+        return b"&" + anchor.key + view
 
     def _read_anchor(self, anchor: Anchor) -> None:
         """An object, part by part or as a whole."""
@@ -349,8 +375,7 @@ class Survey:
         parts = objects.attributes(value)
         self._read_names(path, value, kind)
         for name, part in parts.items():
-            if not isinstance(part, types.ModuleType):
-                self._read(path, ("a", name), part, value, kind)
+            self._read(path, ("a", name), part, value, kind)
         if kind is not objects.FUNCTION:
             if kind is objects.INSTANCE:
                 self._token(type(value))  # its class is the program's, too
@@ -399,6 +424,5 @@ def _has_places(value: Any) -> bool:
     return len(value) <= ITEMS_MAX and all(type(name) is str for name in value)
 
 
-def _is_variable(name: str, value: Any) -> bool:
-    hidden = name.startswith("__") and name.endswith("__")
-    return not hidden and not isinstance(value, types.ModuleType)
+def _is_hidden(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")

@@ -99,8 +99,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     local = facts.loop & LOCAL
     if local and seen.alone and facts.accumulates:
         return (Fate.REFUSE, _UNCLEAR) if facts.used else (Fate.KEEP, "")
-    if local and facts.accumulates and facts.used and seen.coincides:
-        return Fate.REFUSE, _COUNTS
+    if seen.coincides and (why := counted(facts)):
+        return Fate.REFUSE, why
     sources = facts.set_up
     if seen.start != seen.before:
         if "size" in sources and facts.used:
@@ -167,19 +167,23 @@ def back(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     return Fate.CARRY, ""
 
 
-def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str:
+def lost(facts: Variable | None) -> str:
     """Why a rank may not leave with its own value of a variable, which others have differently.
 
-    before, now: in the rank that leaves. facts: None where there is no source. Empty: it may.
+    The loop has changed it there. facts: None where there is no source. Empty: it may.
     """
-    if before == now:
-        return ""
     if facts is not None and (facts.rebuilt or not facts.accumulates or not facts.used):
         return ""
     return (
         "is added up by each rank for itself, and a rank that leaves would take its part with it:"
         " add it up over all ranks in the iteration, or say with rs.local_state what becomes of it"
     )
+
+
+def counted(facts: Variable) -> str:
+    """Why a value may be a rank's own though all ranks have the same now, by chance; empty: no."""
+    own = facts.loop & LOCAL and facts.accumulates and facts.used and not facts.rebuilt
+    return _COUNTS if own else ""
 
 
 def stale(before: bytes | None, now: bytes | None, facts: Variable, *, renumbered: bool) -> str:

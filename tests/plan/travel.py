@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from resize_lib.state import packing
 from resize_lib.state.survey import Path, Place, Survey
@@ -70,3 +75,65 @@ def travelled(
     ]
     assert not differing, [now.anchors.shown(p) for p in differing]
     return old, new
+
+
+def assert_alike(old: Any, new: Any) -> None:
+    """Both have the same values, and the same objects are shared in them; written without digests.
+
+    Raises:
+        AssertionError: they differ; names the way to the place.
+    """
+    _alike(old, new, {}, "")
+
+
+def _alike(old: Any, new: Any, pairs: dict[int, Any], where: str) -> None:
+    assert type(old).__qualname__ == type(new).__qualname__, (where, old, new)
+    if id(old) in pairs:
+        assert pairs[id(old)] is new, f"{where} is shared in the old rank, and not in the new one"
+        return
+    parts = _parts(old)
+    if parts is None:
+        if isinstance(old, MethodType):
+            _alike((old.__func__, old.__self__), (new.__func__, new.__self__), pairs, where)
+        elif isinstance(old, partial):
+            _alike(old.__reduce__()[1:], new.__reduce__()[1:], pairs, where)
+        else:
+            assert old == new or (old != old and new != new), (where, old, new)
+        return
+    if not isinstance(old, tuple | frozenset):
+        assert all(other is not new for other in pairs.values()), f"{where} is shared in the new"
+        pairs[id(old)] = new
+    others = _parts(new)
+    assert others is not None and list(parts) == list(others), (where, list(parts), list(others))
+    for name, part in parts.items():
+        _alike(part, others[name], pairs, f"{where}.{name}")
+
+
+def _parts(value: Any) -> dict[Any, Any] | None:
+    """What an object consists of; None: it is a plain value."""
+    if isinstance(value, np.ndarray):
+        dtype = [str(value.dtype), value.shape]
+        return {"array": repr(dtype), "items": repr(value.tolist()), "mask": repr(_mask(value))}
+    found: dict[Any, Any] = {}
+    if isinstance(value, type | ModuleType | FunctionType | partial):
+        return None
+    if isinstance(value, list | tuple | deque):
+        found |= enumerate(value)
+    elif isinstance(value, dict):
+        found |= {f"key {key!r}": part for key, part in value.items()}
+    elif isinstance(value, set | frozenset | bytearray | range):
+        found |= {"all": repr(sorted(value, key=repr))}
+    elif type(value).__module__ in ("builtins", "datetime", "decimal", "pathlib", "fractions"):
+        return None
+    attributes = dict(getattr(value, "__dict__", {}))
+    for base in type(value).__mro__:
+        names = vars(base).get("__slots__", ())
+        attributes |= {name: getattr(value, name) for name in names if hasattr(value, name)}
+    return found | attributes if found or attributes or isinstance(value, CONTAINERS) else None
+
+
+def _mask(value: Any) -> Any:
+    return value.mask.tolist() if isinstance(value, np.ma.MaskedArray) else None
+
+
+CONTAINERS = list | tuple | deque | dict | set | frozenset

@@ -1,0 +1,70 @@
+"""Loops inside of expressions, and names that a statement has read before its call that runs."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from dq_client.check.facts import facts_of
+from dq_client.check.hidden import hides_loop, names_held
+
+# A program, the line that runs, whether the loop there is hidden.
+LOOPS = [
+    ("for t in rs.iterations(9): pass", 1, False),
+    ("x = [t for t in rs.iterations(9)]", 1, True),
+    ("x = list(rs.iterations(9))", 1, True),
+    ("x: list = list(rs.iterations(9))", 1, True),
+    ("x += sum(rs.iterations(9))", 1, True),
+    ("list(rs.iterations(9))", 1, True),
+    ("def f():\n    return max(rs.iterations(9))", 2, True),
+    ("def f():\n    return", 2, False),
+    ("def f():\n    yield rs.iterations(9)", 2, False),
+    ("def f():\n    yield from rs.iterations(9)", 2, False),
+    ("t = next(rs.iterations(9))", 1, False),
+    ("t = rs.iterations(9).__next__()", 1, False),
+    ("t = loop.send(None)", 1, False),
+    ("x = run(a, b)", 1, False),
+    ("run(k for k in loop)", 1, True),
+    ("x = [\n    t\n    for t in\n    rs.iterations(9)\n]", 3, True),
+    ("for t in rs.iterations(9):\n    x = [k for k in a]", 1, False),
+    ("if True:\n    x = sorted(rs.iterations(9))", 2, True),
+    ("with a:\n    for t in rs.iterations(9):\n        pass", 2, False),
+    ("assert a", 1, False),
+    ("x = 1", 7, False),
+    ("", 1, False),
+]
+
+
+@pytest.mark.parametrize(("source", "line", "hidden"), LOOPS)
+def test_whether_a_loop_is_hidden(source: str, line: int, hidden: bool) -> None:
+    assert hides_loop(ast.parse(source), line) is hidden
+    assert facts_of(source, "p.py").hides_loop(line) is hidden
+
+
+# A program, the line that runs, the function that is called there, the names that are held.
+HELD = [
+    ("total += train()", 1, "train", "total"),
+    ("total = total + train()", 1, "train", "total"),
+    ("total = train() + total", 1, "train", ""),
+    ("total = train(a, b)", 1, "train", ""),
+    ("train()", 1, "train", ""),
+    ("x = [a, train(), b]", 1, "train", "a"),
+    ("x = (a + b) * f(train(c)) + d", 1, "train", "a b f"),
+    ("x = solver.train()", 1, "train", ""),
+    ("x[k] += train()", 1, "train", "k x"),
+    ("x = (\n    a\n    + train()\n    + b\n)", 3, "train", "a"),
+    ("for t in range(n): train()", 1, "train", ""),
+    ("if a:\n    total += train()", 2, "train", "total"),
+    ("while a:\n    train()", 2, "train", ""),
+    ("with a:\n    b = c + train()", 2, "train", "c"),
+    ("def f():\n    return a - train()", 2, "train", "a"),
+    ("total += other()", 1, "train", "total"),
+    ("x = 1", 9, "train", ""),
+]
+
+
+@pytest.mark.parametrize(("source", "line", "callee", "names"), HELD)
+def test_which_names_a_caller_has_read(source: str, line: int, callee: str, names: str) -> None:
+    assert names_held(ast.parse(source), line, callee) == frozenset(names.split())
+    assert facts_of(source, "p.py").held(line, callee) == frozenset(names.split())
