@@ -233,7 +233,7 @@ class Calls(Flow):
             return _source(w.TIME)
         if name == "Get_processor_name":
             return _source(w.RANK)
-        if name in ("getenv", "get") and "environ" in ast.unparse(node.func) + name:
+        if name == "getenv" or (name == "get" and "environ" in ast.unparse(node.func)):
             return _of_environment(node)
         if name in w.PROCESSES and (module or not base.nodes) and not self._is_ours(name):
             return _source(w.PROCESS)
@@ -430,8 +430,6 @@ def _source(bits: int) -> Value:
 
 
 def _of_environment(node: ast.Call) -> Value:
-    """Variables of the environment that starters of ranks set."""
     text = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
-    if isinstance(text, str) and "RANK" in text:
-        return _source(w.RANK)
-    return _source(w.SIZE) if isinstance(text, str) and "SIZE" in text else NOTHING
+    bits = w.of_environment(text) if isinstance(text, str) else 0
+    return _source(bits) if bits else NOTHING

@@ -163,8 +163,7 @@ class Values(Calls):
             return Value([*base.nodes, *index.nodes], kind, path=base.path if kind else "")
         text = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
-            bits = w.RANK if "RANK" in text else w.SIZE if "SIZE" in text else 0
-            return Value([Node(source=bits)])
+            return Value([Node(source=w.of_environment(text))])
         path = base.path if is_view(node.slice) else ""
         return Value([*base.nodes, *index.nodes], path=path)
 

@@ -111,3 +111,12 @@ DRAWS = {
     *("gauss", "permutation", "permuted", "shuffle", "sample", "standard_normal", "exponential"),
     *("poisson", "rand", "randn", "binomial", "bytes", "getrandbits", "beta", "gamma"),
 }
+
+
+def of_environment(name: str) -> int:
+    """What a variable of the environment comes from: starters of ranks set some, and DQ others."""
+    if "RANK" in name:
+        return RANK
+    if "SIZE" in name:
+        return SIZE
+    return PROCESS if name.startswith("DQ_") else 0

@@ -140,6 +140,8 @@ LOOPS = [
     ("a = np.zeros(9)\nn = a.size", "x.local[:n] = 0", "pass", "n", "used"),
     ("row = rs.grid.row", "x.local[row] = 0", "pass", "row", "used set_up=rank"),
     ("import os\nme = int(os.environ['PMI_RANK'])", "x.local[me] = 0", "pass", "me", "used set_up=rank"),
+    ("import os\nt = os.environ['DQ_JOB_INSTANCE']", "x.local[t] = 0", "pass", "t", "used set_up=clock"),
+    ("import os\nt = os.getenv('DQ_JOB_INSTANCE')", "x.local[t] = 0", "pass", "t", "used set_up=clock"),
     ("f = lambda n: n * 2\nk = f(rs.size)", "x.local[k] = 0", "pass", "k", "used set_up=size"),
     ("def f(n):\n    return n * 2\nr = f(rs.rank)\nk = f(3)", "x.local[k] = r", "pass", "k", "used"),
     ("def f(n):\n    def g(a):\n        return a / n\n    return g\nk = f(rs.size)", "save(k(t))", "pass", "k",

@@ -100,12 +100,14 @@ ALIKE = ["counter", "history_list", "numpy_random", "enumerate_loop", "epochs", 
 OWN = ["rank_zero_history", "own_random"]
 
 
-needs_dq_to_start_ranks = pytest.mark.skipif(
-    "Open MPI" in vendor(), reason="its ranks are started by its own launcher only"
-)
+@pytest.fixture
+def own_ranks() -> None:
+    """Skips under an MPI whose ranks only its own launcher starts."""
+    if "Open MPI" in vendor():
+        pytest.skip("DQ starts no ranks of Open MPI")
 
 
-@needs_dq_to_start_ranks
+@pytest.mark.usefixtures("own_ranks")
 def test_ordinary_variables_are_right_after_restarts() -> None:
     """Those that all ranks have alike, and those that rank 0 has for itself."""
     chosen = [PROGRAMS / "right" / f"{name}.py" for name in ALIKE]
@@ -115,7 +117,7 @@ def test_ordinary_variables_are_right_after_restarts() -> None:
     assert all(len(run.sizes) > 5 for run in runs)
 
 
-@needs_dq_to_start_ranks
+@pytest.mark.usefixtures("own_ranks")
 def test_a_restart_that_would_lose_something_is_refused() -> None:
     chosen = [PROGRAMS / "refused" / f"{name}.py" for name in ("rank_sums", "generator_loader")]
     for run in resized_runs(chosen, ranks=2, growth="restart"):
