@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 SWITCH_VARIABLE = "DQ_CARRY"
 NAMED_MAX = 6  # variables in the line of `dq why`
+SOME = 1 << 10  # items of an array that are looked at before all others
 
 
 _HELD = (
@@ -102,6 +103,15 @@ class Carry:
             self._why_not = f"the program's variables cannot be compared: {_said(e)}"
             say(self._why_not)
 
+    def read_ahead(self) -> None:
+        """In a rank that joins: read what the source says while the job computes."""
+        if self._first is not None and self.session.joining is not None:
+            around = list(scopes(running()))
+            hindrance(around, self._sources.facts_of)
+            self._sources.live(around)
+            self._sources.held(around)
+            self._sources.read(self._first, self._first.digests)
+
     @staticmethod
     def _is_off() -> bool:
         return os.environ.get(SWITCH_VARIABLE) == "0"
@@ -141,9 +151,13 @@ class Carry:
         joins = comm.rank >= old_size
         # A new rank has read the source while the job computed.
         live = idle_bcast(comm, self._live() if comm.rank == old_size else None, old_size)
+        # While rank 0 looks at its variables, packs and sends them, new ranks look at theirs.
         mine, found = (None, None) if joins else self._look(live)
+        here = self._look_here(live) if joins else None
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = comm.gather(differences(comm, told, mine, found, Known(self.session)))
+        if here is not None:
+            self._sources.read(here, told.now)
         sent: Sent | None = None
         if comm.rank == 0:
             places = frozenset(path for each in differing or () for path in each)
@@ -153,7 +167,7 @@ class Carry:
         why = told.why or sent.why
         if joins and not why:
             try:
-                why = self._why_not or self._decide(told, sent, live, alone=old_size == 1)
+                why = self._why_not or self._decide(told, sent, live, here, alone=old_size == 1)
             except Exception as e:  # any class may raise anything
                 why = f"the program's variables cannot be copied here: {_said(e)}"
         return agree_to_join(comm, why, mistake=joins)
@@ -188,20 +202,33 @@ class Carry:
         except Exception as e:  # any class may raise anything
             return Sent(why=_said(e))
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
-        self.carried = _line({shown(found, p): n for p, n in packed.sizes.items()})
+        self.carried = _line(packed.sizes, found)
         paths = list(packed.sizes)
         return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
 
-    def _decide(self, told: Told, sent: Sent, live: survey.Live, *, alone: bool) -> str:
+    def _look_here(self, live: survey.Live) -> Survey | None:
+        """What a rank that joins has where it is; None: that cannot be said."""
+        if self._first is None:
+            return None
+        try:
+            known = Known(self.session)
+            return Survey(self._first.anchors, known.token).take(self._scopes(), live)
+        except Exception as e:  # any class may raise anything
+            self._why_not = f"the program's variables cannot be compared: {_said(e)}"
+            return None
+
+    def _decide(
+        self, told: Told, sent: Sent, live: survey.Live, here: Survey | None, *, alone: bool
+    ) -> str:
         """In a rank that joins: prepare what it gets; why it cannot join, if so."""
         first = self._first
         assert first is not None, "it has told which variables matter"
         hidden = hindrance(self._scopes(), self._sources.facts_of)
         if hidden:
             return hidden
-        _import_modules({path[0] for path in told.now})
+        if _import_modules({path[0] for path in told.now}) or here is None:
+            here = Survey(first.anchors, Known(self.session).token).take(self._scopes(), live)
         known = Known(self.session)
-        here = Survey(first.anchors, known.token).take(self._scopes(), live)
         gets: set[Path] = set()
         held = self._sources.held(self._scopes())
         for path in dict.fromkeys((*told.before, *told.now)):
@@ -345,11 +372,16 @@ def _order(place: Place) -> int:
     return 0 if place.kind is READER else 2 if place.step == survey.KEYS else 1
 
 
-def _import_modules(owners: set[Any]) -> None:
-    """Import what the job's ranks have imported in the loop."""
-    for owner in owners:
-        if isinstance(owner, tuple) and owner[:1] == (MODULE,) and owner[1] not in sys.modules:
-            importlib.import_module(owner[1])
+def _import_modules(owners: set[Any]) -> int:
+    """Import what the job's ranks have imported in the loop; how many there are."""
+    missing = [
+        owner[1]
+        for owner in owners
+        if isinstance(owner, tuple) and owner[:1] == (MODULE,) and owner[1] not in sys.modules
+    ]
+    for name in missing:
+        importlib.import_module(name)
+    return len(missing)
 
 
 def _coincides(value: Any) -> bool:
@@ -359,16 +391,17 @@ def _coincides(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(_coincides(part) for part in value)
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return bool((value == np.floor(value)).all())
+        some = value.ravel()[:SOME]
+        return all(bool((part == np.floor(part)).all()) for part in (some, value))
     return isinstance(value, int | np.integer) or not isinstance(value, np.ndarray | np.floating)
 
 
-def _line(sizes: Mapping[str, int]) -> str:
+def _line(sizes: Mapping[Path, int], found: Survey) -> str:
     """What travels, for `dq why`."""
     if not sizes:
         return ""
-    largest = sorted(sizes, key=lambda name: -sizes[name])
-    named = [f"{name} ({_bytes(sizes[name])})" for name in largest[:NAMED_MAX]]
+    largest = sorted(sizes, key=lambda path: -sizes[path])
+    named = [f"{shown(found, path)} ({_bytes(sizes[path])})" for path in largest[:NAMED_MAX]]
     more = f" and {len(largest) - NAMED_MAX} more" if len(largest) > NAMED_MAX else ""
     return f"{_bytes(sum(sizes.values()))} in all, {', '.join(named)}{more}"
 

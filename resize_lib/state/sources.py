@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -27,6 +28,11 @@ class Sources:
             source = "".join(linecache.getlines(scope.file, names))
             self._facts[scope.file] = facts_of(source, scope.file) if source else Facts(None, "")
         return self._facts[scope.file]
+
+    def read(self, survey: Survey, paths: Iterable[Path]) -> None:
+        """Find out about these before somebody waits for it."""
+        for path in paths:
+            self.variable(survey, path)
 
     def live(self, scopes: list[Scope]) -> dict[Owner, frozenset[str]]:
         """Which variables matter from here on; of a file without source: all."""

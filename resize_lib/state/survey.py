@@ -168,9 +168,9 @@ class Place:
         """The value now; of contents what `Kind.fill` takes."""
         match self.step[0]:
             case "v":
-                return self.owner.variables()[self.step[1]]
+                return self.owner.value(self.step[1])
             case "a":
-                return objects.attributes(self.owner)[self.step[1]]
+                return objects.attribute(self.owner, self.step[1])
             case "k":
                 return self.owner[self.step[1]]
             case "c":

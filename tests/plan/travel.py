@@ -27,6 +27,9 @@ class PlayedScope:
     def variables(self) -> dict[str, Any]:
         return dict(self.names)
 
+    def value(self, name: str) -> Any:
+        return self.names[name]
+
     def bind(self, name: str, value: Any) -> None:
         self.names[name] = value
 
