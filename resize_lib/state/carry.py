@@ -32,7 +32,7 @@ from resize_lib.state.program import MODULE, Scope, running, scopes
 from resize_lib.state.sources import Sources, is_setting, shown
 from resize_lib.state.survey import Path, Place, Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
-from resize_lib.waiting import idle_bcast
+from resize_lib.waiting import idle_bcast, idle_bcast_bytes
 from resize_lib.watch import ACTION_VARIABLE
 
 if TYPE_CHECKING:
@@ -51,17 +51,16 @@ _HELD = (
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What rank 0 sends: the values of `paths` in order.
+    """What rank 0 sends with the values, of so many bytes, of `paths` in order.
 
     differing: places that are not the same on all old ranks; failed: that cannot be copied
-    coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
+    elsewhere: whose state is outside of Python
     """
 
-    payload: bytes = b""
+    length: int = 0
     paths: list[Path] = field(default_factory=list)
     differing: frozenset[Path] = frozenset()
     failed: dict[Path, str] = field(default_factory=dict)
-    coincides: frozenset[Path] = frozenset()
     elsewhere: dict[Path, str] = field(default_factory=dict)
     why: str = ""
 
@@ -158,16 +157,18 @@ class Carry:
         differing = comm.gather(differences(comm, told, mine, found, Known(self.session)))
         if here is not None:
             self._sources.read(here, told.now)
-        sent: Sent | None = None
+        sent, payload = None, b""
         if comm.rank == 0:
             places = frozenset(path for each in differing or () for path in each)
-            sent = self._send(told, found, places)
+            sent, payload = self._pack(told, found, places)
         sent = idle_bcast(comm, sent)
-        assert sent is not None, "rank 0 has it"
+        values = idle_bcast_bytes(comm, payload, sent.length)
         why = told.why or sent.why
         if joins and not why:
             try:
-                why = self._why_not or self._decide(told, sent, live, here, alone=old_size == 1)
+                why = self._why_not or self._decide(
+                    told, sent, values, live, here, alone=old_size == 1
+                )
             except Exception as e:  # any class may raise anything
                 why = f"the program's variables cannot be copied here: {_said(e)}"
         return agree_to_join(comm, why, mistake=joins)
@@ -187,10 +188,12 @@ class Carry:
         for place in prepared.unbound:
             place.unbind()
 
-    def _send(self, told: Told, found: Survey | None, differing: frozenset[Path]) -> Sent:
+    def _pack(
+        self, told: Told, found: Survey | None, differing: frozenset[Path]
+    ) -> tuple[Sent, bytes]:
         """On rank 0: the values that have changed and are the same on all old ranks."""
         if told.why or found is None:
-            return Sent()
+            return Sent(), b""
         changed = {
             path: found.places[path]
             for path in told.now
@@ -198,13 +201,12 @@ class Carry:
         }
         try:
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
-            coincides = frozenset(path for path in packed.sizes if _coincides(changed[path].get()))
         except Exception as e:  # any class may raise anything
-            return Sent(why=_said(e))
+            return Sent(why=_said(e)), b""
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = _line(packed.sizes, found)
-        paths = list(packed.sizes)
-        return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
+        paths, length = list(packed.sizes), len(packed.payload)
+        return Sent(length, paths, differing, failed, found.elsewhere), packed.payload
 
     def _look_here(self, live: survey.Live) -> Survey | None:
         """What a rank that joins has where it is; None: that cannot be said."""
@@ -218,7 +220,14 @@ class Carry:
             return None
 
     def _decide(
-        self, told: Told, sent: Sent, live: survey.Live, here: Survey | None, *, alone: bool
+        self,
+        told: Told,
+        sent: Sent,
+        payload: bytes | bytearray,
+        live: survey.Live,
+        here: Survey | None,
+        *,
+        alone: bool,
     ) -> str:
         """In a rank that joins: prepare what it gets; why it cannot join, if so."""
         first = self._first
@@ -229,10 +238,11 @@ class Carry:
         if _import_modules({path[0] for path in told.now}) or here is None:
             here = Survey(first.anchors, Known(self.session).token).take(self._scopes(), live)
         known = Known(self.session)
+        found = packing.unpack(payload, sent.paths, first.anchors, known.find)
         gets: set[Path] = set()
         held = self._sources.held(self._scopes())
         for path in dict.fromkeys((*told.before, *told.now)):
-            fate, why = self._fate(path, told, sent, here, alone=alone)
+            fate, why = self._fate(path, told, sent, here, found, alone=alone)
             if fate is Fate.CARRY and path in held:
                 fate, why = Fate.REFUSE, _HELD
             if fate is Fate.REFUSE:
@@ -247,22 +257,31 @@ class Carry:
                 self._prepared.unbound.append(here.places[path])
         places = {path: _place(here, path) for path in sent.paths if path in gets}
 
-        def values() -> list[tuple[Place, Any]]:
-            found = packing.unpack(sent.payload, sent.paths, first.anchors, known.find)
+        def again() -> list[tuple[Place, Any]]:
+            found = packing.unpack(payload, sent.paths, first.anchors, known.find)
             return [(place, found[path]) for path, place in places.items()]
 
-        prepared = values()
+        prepared = [(place, found[path]) for path, place in places.items()]
         for path, (place, value) in zip(places, prepared, strict=True):
             self._check(here, path, place, value)
         self._prepared.values = prepared
         if any(hasattr(type(value), "__next__") for _, value in prepared):
-            self._prepared.again = values
+            self._prepared.again = again
         return ""
 
     def _fate(
-        self, path: Path, told: Told, sent: Sent, here: Survey, *, alone: bool
+        self,
+        path: Path,
+        told: Told,
+        sent: Sent,
+        here: Survey,
+        found: Mapping[Path, Any],
+        *,
+        alone: bool,
     ) -> tuple[Fate, str]:
         assert self._first is not None, "it has told which variables matter"
+        facts = self._sources.variable(here, path)
+        adds_up = facts.accumulates and bool(facts.loop & verdict.LOCAL)
         seen = Seen(
             told.before.get(path),
             told.digest(path),
@@ -271,10 +290,9 @@ class Carry:
             self._first.digests.get(path),
             here.digests.get(path),
             sent.failed.get(path, ""),
-            path in sent.coincides,
+            adds_up and path in found and _coincides(found[path]),
             path in here.opaque,
         )
-        facts = self._sources.variable(here, path)
         fate, why = verdict.growth(seen, facts)
         if path in sent.elsewhere and facts.used:
             return Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
@@ -330,12 +348,11 @@ class Carry:
 
     def _stale(self, mine: Told, found: Survey, *, renumbered: bool) -> str:
         for path in {**mine.before, **mine.now}:
-            if is_setting(path):
-                continue
+            before, now = mine.before.get(path), mine.digest(path)
+            if is_setting(path) or before not in (None, now):
+                continue  # what the loop has changed is not from before it
             facts = self._sources.variable(found, path)
-            why = verdict.stale(
-                mine.before.get(path), mine.digest(path), facts, renumbered=renumbered
-            )
+            why = verdict.stale(before, now, facts, renumbered=renumbered)
             if why:
                 return f"{self._sources.line_of(found, path)}: {shown(found, path)} {why}"
         return ""

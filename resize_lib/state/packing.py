@@ -137,7 +137,10 @@ def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchEr
 
 
 def unpack(
-    payload: bytes, paths: list[Path], anchors: Anchors, object_of: Callable[[Name], Any]
+    payload: bytes | bytearray,
+    paths: list[Path],
+    anchors: Anchors,
+    object_of: Callable[[Name], Any],
 ) -> dict[Path, Any]:
     """The values of these places, as `pack` was given them.
 

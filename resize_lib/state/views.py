@@ -63,7 +63,9 @@ def made(view: View, whole: Array) -> Array:
     """
     memory = root(whole)
     if _layout(whole) != view.whole or not memory.flags.forc:
-        raise CannotCopyError("it is a view of an array that has another shape in a rank that joins")
+        raise CannotCopyError(
+            "it is a view of an array that has another shape in a rank that joins"
+        )
     flat = memory if memory.flags.c_contiguous else memory.T
     offset = _begin(whole) + view.offset - _begin(memory)
     found: Array = np.ndarray(view.shape, view.dtype, flat, offset, view.strides)

@@ -108,9 +108,7 @@ def test_a_variable_in_a_rank_that_joins(digests: str, source: str, fate: Fate, 
     assert growth(seen(digests), facts(source)) == (fate, why)
 
 
-@pytest.mark.parametrize(
-    ("source", "fate"), [("used", REFUSE), ("", KEEP), ("used rebuilt", KEEP)]
-)
+@pytest.mark.parametrize(("source", "fate"), [("used", REFUSE), ("", KEEP), ("used rebuilt", KEEP)])
 def test_what_cannot_be_copied_is_refused_if_it_is_used(source: str, fate: Fate) -> None:
     found, why = growth(seen("a b : a a", failed="g is a generator"), facts(source))
     assert found is fate
