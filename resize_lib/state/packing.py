@@ -110,18 +110,15 @@ def pack(
                 begin = buffer.tell()
                 try:
                     value = place.get()
-                    coming = getattr(value, "nbytes", 0)
-                    if begin + coming > limit:
-                        raise _too_much({**sizes, path: coming}, anchors, limit)
-                    pickler.contents = value if place.step == CONTENTS else None
-                    pickler.dump(value)
-                except TooMuchError:
-                    raise
+                    sizes[path] = getattr(value, "nbytes", 0)
+                    if begin + sizes[path] <= limit:
+                        pickler.contents = value if place.step == CONTENTS else None
+                        pickler.dump(value)
+                        sizes[path] = buffer.tell() - begin
                 except Exception as e:  # any class may raise anything
                     failed[path] = " ".join(str(e).split()) or type(e).__name__
                     break
-                sizes[path] = buffer.tell() - begin
-                if buffer.tell() > limit:
+                if begin + sizes[path] > limit:
                     raise _too_much(sizes, anchors, limit)
             else:
                 return Packed(buffer.getvalue(), sizes, failed)

@@ -4,7 +4,7 @@ Each case: what the set-up makes, what the loop does to it. Afterwards the joini
 values, shares what the job's ranks share, and has kept the objects that its set-up made.
 """
 
-# ruff: noqa: E731, SIM115 - rows of a table
+# ruff: noqa: E731 - rows of a table
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ import array
 import collections
 import csv
 import dataclasses
-import datetime
-import decimal
 import enum
-import functools
 import io
 import itertools
-import operator
 import random
 import sys
 import types
@@ -174,7 +170,7 @@ def attributed() -> Callable[..., Any]:
 
 def local_class() -> Any:
     class Kind:
-        count, all = 0, []  # type: ignore[var-annotated]  # noqa: RUF012
+        count, all = 0, []  # type: ignore[var-annotated]
 
         def __init__(self) -> None:
             Kind.count += 1
@@ -191,14 +187,14 @@ def ring() -> Any:
 
 def run(code: str) -> Callable[[Names], object]:
     """A change as a program writes it: names are bound where they are."""
-    return lambda v: exec(code, globals(), v)  # noqa: S102
+    return lambda v: exec(code, globals(), v)
 
 
-def row(make: Callable[[], Names], code: str, id: str = "") -> Any:
-    return pytest.param(make, code, id=id or code)
+def row(make: Callable[[], Names], code: str, name: str = "") -> Any:
+    return pytest.param(make, code, id=name or code)
 
 
-m = lambda **names: names  # noqa: ARG005
+m = lambda **names: names
 
 
 ROWS = [
