@@ -295,6 +295,17 @@ def test_every_byte_of_a_large_array_counts(count: int) -> None:
     assert digests.array(raw) == before
 
 
+def test_large_arrays_of_one_number_each_differ() -> None:
+    """Two floats often differ in their highest bits only, which a sum of products may lose."""
+    values = [0.0, *(sign * 2.0**k for k in range(-40, 41) for sign in (1, -1)), 3.0, 1e300]
+    for size in (8193, 20_000, 4 * digests.CHUNK_WORDS):
+        assert len({digests.array(np.full(size, value)) for value in values}) == len(values)
+    wholes = [*range(-9, 10), *(1 << k for k in range(4, 63))]
+    assert len({digests.array(np.full(8193, k)) for k in wholes}) == len(wholes)
+    parts = {digests.array(np.repeat([1.0, 2.0], [k, 20_000 - k])) for k in range(0, 20_000, 50)}
+    assert len(parts) == 400
+
+
 def test_numbers_of_a_large_array_may_not_change_places() -> None:
     many = np.arange(3.0 * digests.CHUNK_WORDS)
     before = digests.array(many)

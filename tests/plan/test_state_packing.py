@@ -27,7 +27,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resize_lib.state import packing, survey
+from resize_lib.state import objects, packing, survey
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.survey import Anchors, Place, Survey, TooMuchError
 from tests.plan.travel import OWNER, PlayedScope, assert_alike, nothing, travelled
@@ -190,8 +190,8 @@ def run(code: str) -> Callable[[Names], object]:
     return lambda v: exec(code, globals(), v)
 
 
-def row(make: Callable[[], Names], code: str, id: str = "") -> Any:
-    return pytest.param(make, code, id=id or code)
+def row(make: Callable[[], Names], code: str, name: str = "") -> Any:
+    return pytest.param(make, code, id=name or code)
 
 
 m = lambda **names: names
@@ -456,7 +456,7 @@ def test_a_csv_reader_is_read_on_where_the_job_is(tmp_path: Path) -> None:
     old, new = PlayedScope(make()), PlayedScope(make())
     change(old.names)
     reader = Place(new, ("v", "rows")).get()
-    survey.objects.READER.fill(reader, survey.objects.READER.contents(old.names["rows"]))
+    objects.READER.fill(reader, objects.READER.contents(old.names["rows"]))
     assert next(new.names["rows"]) == next(old.names["rows"]) == ["3", "4"]
 
 
