@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.ranks import OWN, run_job
-from tests.mpi.test_session_growth import NOISE_KIB, OBJECTS, ROUNDS, Marks, growth
+from tests.mpi.test_session_growth import NOISE_KIB, OBJECTS, PATIENT, ROUNDS, Marks, growth
 from tests.mpi.test_session_growth import run as run_declared
 
 pytestmark = [pytest.mark.mpi]
@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).parent / "programs" / "carried_growth.py"
 def run(rounds: int) -> list[Marks]:
     """What rank 0 had after each round of six resizes; all of them have happened."""
     program = [str(PROGRAM), str(rounds), *OWN.hosts]
-    ended = run_job(OWN, 1, program, limit_s=1200)
+    ended = run_job(OWN, 1, program, limit_s=1200, env=PATIENT)
     assert ended.code == 0, ended.out + ended.err
     told = [json.loads(line) for line in ended.out.splitlines()]
     assert [line for line in told if "aborted" in line] == []

@@ -317,9 +317,13 @@ def test_numbers_of_a_large_array_may_not_change_places() -> None:
     assert digests.array(np.roll(many, n)) != before
 
 
-numbers = st.integers() | st.floats() | st.booleans() | st.none() | st.text(max_size=3)
+numbers: st.SearchStrategy[Any] = (
+    st.integers() | st.floats() | st.booleans() | st.none() | st.text(max_size=3)
+)
 numbers |= st.binary(max_size=3) | st.complex_numbers()
-arrays = st.lists(st.floats(), max_size=4).map(np.array) | st.integers(0, 3).map(np.zeros)
+arrays: st.SearchStrategy[Any] = st.lists(st.floats(), max_size=4).map(np.array) | st.integers(
+    0, 3
+).map(np.zeros)
 values = st.recursive(
     numbers | arrays,
     lambda inner: (

@@ -28,7 +28,8 @@ class Solver:
     """An object with attributes of several kinds."""
 
     def __init__(self) -> None:
-        self.turns, self.field, self.best = 0, np.zeros(20_000), None
+        self.turns, self.field = 0, np.zeros(20_000)
+        self.best: list[float] | None = None
         self.draws = random.Random(7)
 
     def step(self, turn: int) -> None:
