@@ -157,7 +157,7 @@ class Carry:
         if self.first is None:
             return {}
         try:
-            return self.sources.live(self.scopes_now())
+            return self.sources.live(self.scopes_now(), again=self.session.loops.go_on)
         except Exception as e:  # the others wait for an answer
             self.why_not = f"the program's source cannot be read: {said(e)}"
             return {}
