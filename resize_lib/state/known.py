@@ -100,8 +100,9 @@ class Known:
         if isinstance(value, MPI.Comm | MPI.Request | MPI.Win | MPI.File | Grid):
             return type(value).__mro__[-2].__name__.encode()
         kind = type(value)
-        if kind.__module__.startswith(OWN) and not isinstance(value, type):
-            return kind.__qualname__.encode()
+        parses = kind.__module__ == "argparse" and kind.__name__ != "Namespace"
+        if (parses or kind.__module__.startswith(OWN)) and not isinstance(value, type):
+            return kind.__qualname__.encode()  # a parser is large, and done with before the loop
         return None
 
     def _part_of(self, value: np.ndarray) -> str | None:
