@@ -47,18 +47,19 @@ class Facts:
             self._held[key] = names_held(self._tree, line, callee)
         return self._held[key]
 
-    def live(self, function: int, line: int) -> frozenset[str]:
+    def live(self, function: int, line: int, *, again: bool = False) -> frozenset[str]:
         """Names that may be read after control is at `line`, before they are bound again.
 
         function: `co_firstlineno` of the code object, 0 for the module
         line: of the `for` at whose head control is, or of a call that runs; other lines: all names
+        again: rs.iterations will return another iteration there
         """
         scope = self._scope(function, line)
         if scope is None:
             return frozenset()
         if scope not in self._live:
             self._live[scope] = Liveness(scope, self._all_scopes())
-        return self._live[scope].at(line)
+        return self._live[scope].at(line, again=again)
 
     def variable(self, function: int, line: int, name: str) -> Variable:
         """Facts about a name of that function, as seen from the loop, or the call, at `line`."""

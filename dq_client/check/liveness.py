@@ -29,12 +29,13 @@ class Liveness:
 
     def __init__(self, scope: Scope, others: Iterable[Scope]) -> None:
         self._scope = scope
-        self._found: dict[int, Names] = {}
+        self._found: dict[tuple[int, bool], Names] = {}
         self._inner = {s.name: s for s in scope.inner if s.name}
         self._reads: dict[int, Names] = {}
         self._after: dict[ast.stmt, Names] = {}
         self._before: dict[ast.stmt, Names] = {}
         self._head: dict[ast.stmt, Names] = {}  # of loops: at the head, before the next iteration
+        self._again: dict[ast.stmt, Names] = {}  # there, if the loop does not end now
         self._loops: list[tuple[Names, Names]] = []  # live after a break, after a continue
         self._caught: list[Names] = [NONE]  # live where an exception may lead
         self._pinned: set[str] = set()
@@ -43,13 +44,16 @@ class Liveness:
         if isinstance(body, list):
             self._block(body, NONE)
 
-    def at(self, line: int) -> Names:
-        """Names live at the head of the loop in that line, or while a call there runs."""
-        if line not in self._found:
-            self._found[line] = self._at(line)
-        return self._found[line]
+    def at(self, line: int, *, again: bool = False) -> Names:
+        """Names live at the head of the loop in that line, or while a call there runs.
 
-    def _at(self, line: int) -> Names:
+        again: another iteration follows, if that is a loop over `rs.iterations` itself
+        """
+        if (line, again) not in self._found:
+            self._found[line, again] = self._at(line, again=again)
+        return self._found[line, again]
+
+    def _at(self, line: int, *, again: bool) -> Names:
         scope = self._scope
         everything = frozenset(scope.bound)
         body = scope.node.body
@@ -57,7 +61,7 @@ class Liveness:
         if found is None or scope.reads_all:
             return everything
         if found in self._head and line <= header_end(found):
-            live = self._head[found]
+            live = self._again.get(found, self._head[found]) if again else self._head[found]
         elif hasattr(found, "body"):
             live = self._before.get(found, NONE)
         else:
@@ -151,11 +155,14 @@ class Liveness:
             test, bound = self._read(node.test), NONE
         else:
             test, bound = self._read(node.target), _targets(node.target)
-        head = left | test
+        inside, head = test, left | test
         for _ in range(2):  # what the first round finds at the head, the second has at the end
             self._loops.append((out, head))
-            head = left | test | (self._block(node.body, head) - bound)
+            inside = test | (self._block(node.body, head) - bound)
+            head = left | inside
             self._loops.pop()
+        if _is_over_iterations(node):
+            self._again[node] = self._again.get(node, NONE) | inside
         self._head[node] = self._head.get(node, NONE) | head
         return head if isinstance(node, ast.While) else head | self._read(node.iter)
 
@@ -243,6 +250,14 @@ def _statement_at(body: list[ast.stmt], line: int) -> ast.stmt | None:
         if first <= line <= (statement.end_lineno or first):
             found = statement
     return found
+
+
+def _is_over_iterations(node: ast.stmt) -> bool:
+    """Whether a loop asks `rs.iterations` alone whether it ends, and no zip around that."""
+    if not isinstance(node, ast.For) or not isinstance(node.iter, ast.Call):
+        return False
+    called = node.iter.func
+    return isinstance(called, ast.Attribute) and called.attr == "iterations"
 
 
 def header_end(node: ast.stmt) -> int:

@@ -106,7 +106,7 @@ class Carry:
             with suppress(Exception):  # will be said when it is needed
                 around = list(scopes(running()))
                 hindrance(around, self.sources.facts_of)
-                self.sources.live(around)
+                self.sources.live(around, again=True)
                 self.sources.held(around)
                 self.sources.read(self.first, self.first.digests)
 
@@ -169,7 +169,7 @@ class Carry:
         if self.first is None:
             return {}
         try:
-            return self.sources.live(self.scopes_now())
+            return self.sources.live(self.scopes_now(), again=self.session.loops.go_on)
         except Exception as e:  # the others wait for an answer
             self.why_not = f"the program's source cannot be read: {said(e)}"
             return {}

@@ -11,7 +11,7 @@ from itertools import pairwise
 from dq_client.check.facts import Facts, Variable, facts_of
 from resize_lib.mistakes import short_path
 from resize_lib.state import verdict
-from resize_lib.state.program import MODULE, Owner, Scope
+from resize_lib.state.program import MODULE, Owner, Scope, innermost
 from resize_lib.state.survey import CLASSES, SETTINGS, Origin, Path, Survey
 
 
@@ -37,10 +37,15 @@ class Sources:
         for path in paths:
             self.variable(survey, path)
 
-    def live(self, scopes: list[Scope]) -> dict[Owner, frozenset[str]]:
-        """Which variables matter from here on; of a file without source: all."""
+    def live(self, scopes: list[Scope], *, again: bool) -> dict[Owner, frozenset[str]]:
+        """Which variables matter from here on; of a file without source: all.
+
+        again: the innermost loop has another iteration. What each iteration binds before it reads
+        it does not matter then, although the program may read it after the loop.
+        """
+        inner = innermost(scopes)
         return {
-            scope.owner: facts.live(scope.function, scope.line)
+            scope.owner: facts.live(scope.function, scope.line, again=again and scope is inner)
             for scope in scopes
             if (facts := self.facts_of(scope)).known
         }
