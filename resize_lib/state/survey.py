@@ -400,7 +400,7 @@ class Survey:
     def _read_names(self, path: bytes, value: Any, kind: Kind) -> None:
         names = _keys(value, kind)
         self.places[path, KEYS] = Place(value, KEYS, kind)
-        self.digests[path, KEYS] = digests.short("\0".join(names).encode())
+        self.digests[path, KEYS] = digests.short(f"{len(names)}\0{chr(0).join(names)}".encode())
 
     def _read_contents(self, path: bytes, value: Any, kind: Kind) -> None:
         place = (path, CONTENTS)

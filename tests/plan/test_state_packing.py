@@ -561,7 +561,7 @@ def test_a_view_that_the_loop_makes_is_a_view_in_the_new_rank(name: str) -> None
         names["parts"] = {"turned": buffer.T, "back": [buffer[:, ::-1]]}
         names["current"][:] = 5
 
-    old, new = travelled(lambda: {"buffer": VIEWS[name](), "current": None}, change)
+    old, new = travelled(lambda: {"buffer": VIEWS[name](), "current": None}, change)  # type: ignore[no-untyped-call]
     assert_alike(old.names, new.names)
     for scope in (old, new):
         scope.names["current"] += 1
