@@ -130,6 +130,7 @@ class _Reader:
         self._known = token
         self._opaque = 0  # objects around that only their class can read
         self._open: dict[int, int] = {}  # objects that are being read, by id
+        self._done: dict[int, tuple[Any, bytes]] = {}  # those that have been
 
     def _token(self, value: Any) -> bytes | None:
         return self._known(value, not self._opaque)
@@ -153,13 +154,17 @@ class _Reader:
             return f"F{value.__module__}.{value.__qualname__}".encode()
         if id(value) in self._open:
             return b"^%d" % self._open[id(value)]
+        if id(value) in self._done:  # objects that several others refer to are read once
+            return self._done[id(value)][1]
         if depth > DEPTH_MAX:
             raise CannotDigestError("nested too deeply")
         self._open[id(value)] = len(self._open)
         try:
-            return self._parts(value, kind, depth + 1)
+            found = short(self._parts(value, kind, depth + 1))
         finally:
             del self._open[id(value)]
+        self._done[id(value)] = value, found  # held: no other object gets its id
+        return found
 
     def _parts(self, value: Any, kind: type, depth: int) -> bytes:
         if kind is tuple or kind is list:

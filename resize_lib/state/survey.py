@@ -366,7 +366,8 @@ class Survey:
         elif kind is objects.DICT and _has_places(value):
             self._read_names(path, value, kind)
             for name, part in list(value.items()):
-                self._read(path, ("k", name), part, value, kind)
+                if name != "__builtins__":  # exec puts them into its namespace
+                    self._read(path, ("k", name), part, value, kind)
         else:
             self._read_contents(path, value, kind)
         if kind is objects.STATE_DICT:
