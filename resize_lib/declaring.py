@@ -34,6 +34,7 @@ from resize_lib.descriptors import (
 )
 from resize_lib.descriptors.axes import whole_number
 from resize_lib.legal import check_size, legal_sizes
+from resize_lib.mistakes import caller
 from resize_lib.redistribution.types import Order
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class Declaring:
     def value(self, name: str, value: T) -> Value[T]:
         """Declare a Python value that is the same on all ranks; joining ranks get rank 0's."""
         held = Value(self._fresh(name), value)
+        held.where = caller()
         self.values[name] = held
         return held
 
@@ -126,6 +128,8 @@ class Declaring:
             DescriptorError: an object that cannot be filled in place: a number, a tuple, a string.
         """
         kept = [Kept(self._fresh(name), held) for name, held in objects.items()]
+        for each in kept:
+            each.where = caller()
         self.values.update({held.name: held for held in kept})
 
     def parcel(self, name: str, value: Any, pack: Pack, unpack: Unpack) -> Parcel:

@@ -209,6 +209,14 @@ class Loops:
         return self._running[-1] if self._running else None
 
     @property
+    def go_on(self) -> bool:
+        """Whether the innermost loop has another turn, at the end of one; without a count: yes."""
+        loop = self.innermost
+        if loop is None or loop.kind != "turns":
+            return False
+        return loop.count is None or loop.turn < loop.count
+
+    @property
     def functions(self) -> int:
         """How many functions of the program run around the innermost loop."""
         return self._running[-1].functions if self._running else 0

@@ -72,9 +72,9 @@ def differing_value(comm: MPI.Intracomm, declared: Mapping[str, Value[Any]]) -> 
     name = names[int(lowest[0])]
     kind = "rs.keep" if isinstance(declared[name], Kept) else "rs.value"
     return (
-        f"{kind} {name!r} is not the same on all ranks: rank {int(rank[0])} has another one than"
-        " rank 0; a value must be equal on every rank, what each rank has for itself is no"
-        f" {kind}: declare that with rs.local_state"
+        f"{declared[name].where}: {kind} {name!r} is not the same on all ranks: rank {int(rank[0])}"
+        " has another one than rank 0; a value must be equal on every rank, what each rank has for"
+        f" itself is no {kind}: declare that with rs.local_state"
     )
 
 

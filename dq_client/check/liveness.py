@@ -29,11 +29,13 @@ class Liveness:
 
     def __init__(self, scope: Scope, others: Iterable[Scope]) -> None:
         self._scope = scope
+        self._found: dict[tuple[int, bool], Names] = {}
         self._inner = {s.name: s for s in scope.inner if s.name}
         self._reads: dict[int, Names] = {}
         self._after: dict[ast.stmt, Names] = {}
         self._before: dict[ast.stmt, Names] = {}
         self._head: dict[ast.stmt, Names] = {}  # of loops: at the head, before the next iteration
+        self._again: dict[ast.stmt, Names] = {}  # there, if the loop does not end now
         self._loops: list[tuple[Names, Names]] = []  # live after a break, after a continue
         self._caught: list[Names] = [NONE]  # live where an exception may lead
         self._pinned: set[str] = set()
@@ -42,8 +44,16 @@ class Liveness:
         if isinstance(body, list):
             self._block(body, NONE)
 
-    def at(self, line: int) -> Names:
-        """Names live at the head of the loop in that line, or while a call there runs."""
+    def at(self, line: int, *, again: bool = False) -> Names:
+        """Names live at the head of the loop in that line, or while a call there runs.
+
+        again: another iteration follows, if that is a loop over `rs.iterations` itself
+        """
+        if (line, again) not in self._found:
+            self._found[line, again] = self._at(line, again=again)
+        return self._found[line, again]
+
+    def _at(self, line: int, *, again: bool) -> Names:
         scope = self._scope
         everything = frozenset(scope.bound)
         body = scope.node.body
@@ -51,7 +61,7 @@ class Liveness:
         if found is None or scope.reads_all:
             return everything
         if found in self._head and line <= header_end(found):
-            live = self._head[found]
+            live = self._again.get(found, self._head[found]) if again else self._head[found]
         elif hasattr(found, "body"):
             live = self._before.get(found, NONE)
         else:
@@ -96,13 +106,13 @@ class Liveness:
 
     def _block(self, statements: list[ast.stmt], out: Names) -> Names:
         for statement in reversed(statements):
-            out = self._statement(statement, out | self._caught[-1])
+            out = self._statement(statement, _joined(out, self._caught[-1]))
         return out
 
     def _statement(self, node: ast.stmt, out: Names) -> Names:
-        self._after[node] = self._after.get(node, NONE) | out
+        self._after[node] = _joined(out, self._after.get(node, NONE))
         live = self._before_of(node, out)
-        self._before[node] = self._before.get(node, NONE) | live
+        self._before[node] = _joined(live, self._before.get(node, NONE))
         return live
 
     def _before_of(self, node: ast.stmt, out: Names) -> Names:
@@ -135,7 +145,9 @@ class Liveness:
                 return (out - {node.name}) | self._read(*parts)
             case ast.ClassDef():
                 return (out - {node.name}) | self._read(node)
-        return (out - _binds(node)) | self._read(node)
+        bound = _binds(node)
+        left = out if out.isdisjoint(bound) else out - bound
+        return _joined(left, self._read(node))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, out: Names) -> Names:
         left = self._block(node.orelse, out)
@@ -143,11 +155,14 @@ class Liveness:
             test, bound = self._read(node.test), NONE
         else:
             test, bound = self._read(node.target), _targets(node.target)
-        head = left | test
+        inside, head = test, left | test
         for _ in range(2):  # what the first round finds at the head, the second has at the end
             self._loops.append((out, head))
-            head = left | test | (self._block(node.body, head) - bound)
+            inside = test | (self._block(node.body, head) - bound)
+            head = left | inside
             self._loops.pop()
+        if _is_over_iterations(node):
+            self._again[node] = self._again.get(node, NONE) | inside
         self._head[node] = self._head.get(node, NONE) | head
         return head if isinstance(node, ast.While) else head | self._read(node.iter)
 
@@ -237,10 +252,23 @@ def _statement_at(body: list[ast.stmt], line: int) -> ast.stmt | None:
     return found
 
 
+def _is_over_iterations(node: ast.stmt) -> bool:
+    """Whether a loop asks `rs.iterations` alone whether it ends, and no zip around that."""
+    if not isinstance(node, ast.For) or not isinstance(node.iter, ast.Call):
+        return False
+    called = node.iter.func
+    return isinstance(called, ast.Attribute) and called.attr == "iterations"
+
+
 def header_end(node: ast.stmt) -> int:
     """The last line of a loop's head."""
     head = node.test if isinstance(node, ast.While) else getattr(node, "iter", node)
     return head.end_lineno or node.lineno
+
+
+def _joined(names: Names, more: Names) -> Names:
+    """All of both; `names` itself where that is all. Sets are large here, and seldom change."""
+    return names if more <= names else names | more
 
 
 def _targets(node: ast.expr) -> Names:

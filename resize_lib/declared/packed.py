@@ -30,6 +30,8 @@ class Value(Generic[T]):
              pickled
     """
 
+    where = ""  # in the program it was declared
+
     def __init__(self, name: str, value: T) -> None:
         self.name, self.value = name, value
 

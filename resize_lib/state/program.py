@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -45,6 +45,13 @@ class Scope:
             return dict(vars(self.module))
         assert self.frame is not None, "a function that runs"
         return dict(self.frame.f_locals)
+
+    def value(self, name: str) -> Any:
+        """The value of a variable now; KeyError: it is not bound."""
+        if self.module is not None:
+            return vars(self.module)[name]
+        assert self.frame is not None, "a function that runs"
+        return self.frame.f_locals[name]
 
     def bind(self, name: str, value: Any) -> None:
         """Give a variable another value, also in a function that runs."""
@@ -109,6 +116,15 @@ def scopes(frames: list[FrameType]) -> Iterator[Scope]:
         written = str(getattr(module, "__file__", None) or "")
         file = body.f_code.co_filename if body is not None else written
         yield Scope((MODULE, module.__name__), file, 0, line, body, module)
+
+
+def innermost(scopes: Sequence[Scope]) -> Scope | None:
+    """The function or module whose statement runs, of what `scopes` returned; None: not known."""
+    functions = [scope for scope in scopes if scope.frame is not None and scope.module is None]
+    bodies = [scope for scope in scopes if scope.module is not None and scope.line]
+    if len(bodies) > 1:  # one imports another, perhaps from within a function
+        return None
+    return next(reversed([*bodies, *functions]), None)
 
 
 def modules() -> list[ModuleType]:

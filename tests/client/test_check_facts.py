@@ -357,6 +357,28 @@ def test_names_that_are_read_from_the_head_of_the_loop_on(
     assert found & ours == set(expected.split()) & {*ours} & bound_in(source)
 
 
+AGAIN = [
+    ("u = x.local", "use(u)", ""),  # bound anew before it is read
+    ("use(u)\n    u = x.local", "use(u)", "u"),
+    ("u = x.local\n    if f():\n        break", "use(u)", ""),
+    ("if f():\n        break\n    u = x.local", "use(u)", "u"),
+    ("if f():\n        u = x.local", "use(u)", "u"),
+    ("u += 1", "use(u)", "u"),
+]
+
+
+@pytest.mark.parametrize(("body", "after", "expected"), AGAIN)
+def test_a_loop_that_goes_on_does_not_read_what_its_iterations_bind(
+    body: str, after: str, expected: str
+) -> None:
+    loops = {"rs.iterations(9)": expected, "zip(rs.iterations(9), names)": "u", "names": "u"}
+    for loop, names in loops.items():
+        source = f"def main(rs, names, x, u):\n  for t in {loop}:\n    {body}\n  {after}\n"
+        facts = facts_of(source, "p.py")
+        assert "u" in facts.live(1, 2), "it may end"
+        assert facts.live(1, 2, again=True) & {"u"} == set(names.split()), loop
+
+
 def bound_in(source: str) -> set[str]:
     tree = ast.parse(source)
     names = {

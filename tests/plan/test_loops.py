@@ -213,3 +213,19 @@ def test_a_rank_that_joins_in_a_solver_arrives_before_it_is_called() -> None:
             assert (turn, solver.turn) == (0, 7)
             break
     assert turns == [None, None]
+
+
+def test_a_loop_goes_on_until_its_last_turn_has_ended() -> None:
+    class Asks(Session):
+        def turn_ends(self, elapsed_s: float, *, last: bool) -> None:
+            super().turn_ends(elapsed_s, last=last)
+            self.made.append((int(self.loops.go_on),))
+
+    session = Asks()
+    run(session, [(2, None, [(3, None, [])])])
+    ends = [bool(made[0]) for made in session.made if len(made) == 1]
+    assert ends == [True, True, False, True, True, False]
+    endless = Asks()
+    run(endless, [(None, 2, [])])
+    assert [made for made in endless.made if len(made) == 1] == [(1,), (1,)]
+    assert not endless.loops.go_on

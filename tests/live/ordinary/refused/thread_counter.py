@@ -8,7 +8,7 @@ import resize_lib
 jobs, results = queue.Queue(), queue.Queue()
 
 
-def worker():
+def worker():  # refused
     done = 0
     while (job := jobs.get()) is not None:
         done += 1
