@@ -78,7 +78,9 @@ def program(variables: int, megabytes: int) -> str:
     objects, dicts = int(variables * ATTRIBUTES) // PARTS, int(variables * 0.1) // ITEMS
     made = [f"        self.a{k} = start + {k}" for k in range(PARTS)]
     steps = [f"        self.a{k} += 1" for k in range(PARTS)]
-    head = HEAD.format(made="\n".join(["        self.start = start", *made]), steps="\n".join(steps))
+    head = HEAD.format(
+        made="\n".join(["        self.start = start", *made]), steps="\n".join(steps)
+    )
     state = [f"v{k} = {k}" for k in range(count)]
     state += [
         f"parts = [Part(k) for k in range({objects})]",

@@ -1,6 +1,6 @@
 """What a program pays for its variables: when it enters its loop, and at a resize.
 
-    python -m benchmarks.carry [--repeats 5] [--pairs 3] [--variables 1000] [--megabytes 10] [--json]
+    python -m benchmarks.carry [--repeats 5] [--pairs 3] [--variables 1000] [--megabytes 10]
 
 A real cluster on this machine (server, agent, `dq submit`, `dq resize`). The program has so many
 variables (globals, attributes, items of dicts) and so many MB in ten arrays, all changed in every

@@ -1,4 +1,4 @@
-"""A resize by restart: the ranks copy what is declared and end; others go on from the copy.
+"""A resize by restart: the ranks copy data and variables and end; others go on from there.
 
     the old ranks   copy → tell the server (RestartReady) → end
     the server      starts the job on the new processors when all of them have ended

@@ -163,6 +163,7 @@ class TurnMethods:
     def first_loop(self) -> None:
         """The program comes to its first loop."""
         self.carry.begin()
+        self.carry.read_ahead()
 
     def functions_around(self) -> int:
         """How many functions of the program run now; 0: nobody needs to know."""

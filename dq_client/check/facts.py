@@ -31,14 +31,21 @@ class Facts:
         self._variables: dict[tuple[int, int, str], Variable] = {}
         self._views: dict[tuple[int, int], View] = {}
         self._attributes: dict[str, Variable] = {}
+        self._hides: dict[int, bool] = {}
+        self._held: dict[tuple[int, str], frozenset[str]] = {}
 
     def hides_loop(self, line: int) -> bool:
         """Whether the loop that runs at `line` is inside of an expression, not of a `for`."""
-        return hides_loop(self._tree, line)
+        if line not in self._hides:
+            self._hides[line] = hides_loop(self._tree, line)
+        return self._hides[line]
 
     def held(self, line: int, callee: str) -> frozenset[str]:
         """Names that the statement at `line` has read before its call of `callee`, which runs."""
-        return names_held(self._tree, line, callee)
+        key = line, callee
+        if key not in self._held:
+            self._held[key] = names_held(self._tree, line, callee)
+        return self._held[key]
 
     def live(self, function: int, line: int, *, again: bool = False) -> frozenset[str]:
         """Names that may be read after control is at `line`, before they are bound again.

@@ -69,6 +69,7 @@ class Flow:
             self.control = self._root("@control")
         self.frame = Frame()
         self.now: Now = {}
+        self._with_attributes: set[str] = set()  # first parts of slots such as `solver.t`
         self.dead = False  # what follows is not reached
         self.ends: list[Now] = []
         self.jumps: list[Node] = []  # the conditions under which something was left out
@@ -110,6 +111,8 @@ class Flow:
         node = now.get(slot)
         if node is None:
             base, _, attribute = slot.rpartition(".")
+            if base:
+                self._with_attributes.add(_base(slot))
             if base and _is_other(base, now):
                 return self.program.attribute(attribute)
             node = frame.memo.get(slot)
@@ -134,6 +137,7 @@ class Flow:
         self.now[slot] = node
         base, _, attribute = slot.rpartition(".")
         if base:
+            self._with_attributes.add(_base(slot))
             self.program.attributes[attribute].append(node)
         elif slot.startswith("^"):
             number, _, name = slot[1:].partition(":")
@@ -147,8 +151,9 @@ class Flow:
         node.rebound = True
         self.binds[slot] = self.binds.get(slot, 0) + 1
         self.aliases.pop(slot, None)
-        for known in [k for k in self.now if k.startswith(slot + ".")]:
-            del self.now[known]
+        if _base(slot) in self._with_attributes:
+            for known in [k for k in self.now if k.startswith(slot + ".")]:
+                del self.now[known]
         self.now[slot + "*"] = node
 
     def _at_begin(self, slot: str) -> Node:

@@ -29,6 +29,7 @@ class Liveness:
 
     def __init__(self, scope: Scope, others: Iterable[Scope]) -> None:
         self._scope = scope
+        self._found: dict[tuple[int, bool], Names] = {}
         self._inner = {s.name: s for s in scope.inner if s.name}
         self._reads: dict[int, Names] = {}
         self._after: dict[ast.stmt, Names] = {}
@@ -48,6 +49,11 @@ class Liveness:
 
         again: another iteration follows, if that is a loop over `rs.iterations` itself
         """
+        if (line, again) not in self._found:
+            self._found[line, again] = self._at(line, again=again)
+        return self._found[line, again]
+
+    def _at(self, line: int, *, again: bool) -> Names:
         scope = self._scope
         everything = frozenset(scope.bound)
         body = scope.node.body
@@ -100,13 +106,13 @@ class Liveness:
 
     def _block(self, statements: list[ast.stmt], out: Names) -> Names:
         for statement in reversed(statements):
-            out = self._statement(statement, out | self._caught[-1])
+            out = self._statement(statement, _joined(out, self._caught[-1]))
         return out
 
     def _statement(self, node: ast.stmt, out: Names) -> Names:
-        self._after[node] = self._after.get(node, NONE) | out
+        self._after[node] = _joined(out, self._after.get(node, NONE))
         live = self._before_of(node, out)
-        self._before[node] = self._before.get(node, NONE) | live
+        self._before[node] = _joined(live, self._before.get(node, NONE))
         return live
 
     def _before_of(self, node: ast.stmt, out: Names) -> Names:
@@ -139,7 +145,9 @@ class Liveness:
                 return (out - {node.name}) | self._read(*parts)
             case ast.ClassDef():
                 return (out - {node.name}) | self._read(node)
-        return (out - _binds(node)) | self._read(node)
+        bound = _binds(node)
+        left = out if out.isdisjoint(bound) else out - bound
+        return _joined(left, self._read(node))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, out: Names) -> Names:
         left = self._block(node.orelse, out)
@@ -256,6 +264,11 @@ def header_end(node: ast.stmt) -> int:
     """The last line of a loop's head."""
     head = node.test if isinstance(node, ast.While) else getattr(node, "iter", node)
     return head.end_lineno or node.lineno
+
+
+def _joined(names: Names, more: Names) -> Names:
+    """All of both; `names` itself where that is all. Sets are large here, and seldom change."""
+    return names if more <= names else names | more
 
 
 def _targets(node: ast.expr) -> Names:

@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 SWITCH_VARIABLE = "DQ_CARRY"
 NAMED_MAX = 6  # variables in the line of `dq why`
+COMPARED_MAX = 64  # numbers of a variable that tell whether they may coincide
 
 
 _HELD = (
@@ -97,6 +99,16 @@ class Carry:
         except Exception as e:  # any class may raise anything
             self.why_not = f"the program's variables cannot be compared: {said(e)}"
             say(self.why_not)
+
+    def read_ahead(self) -> None:
+        """In a rank that joins: read what the source says, while the job computes."""
+        if self.first is not None and self.session.joining is not None:
+            with suppress(Exception):  # will be said when it is needed
+                around = list(scopes(running()))
+                hindrance(around, self.sources.facts_of)
+                self.sources.live(around, again=True)
+                self.sources.held(around)
+                self.sources.read(self.first, self.first.digests)
 
     @staticmethod
     def is_off() -> bool:
@@ -178,9 +190,11 @@ class Carry:
         }
         try:
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
-            coincides = frozenset(path for path in packed.sizes if _coincides(changed[path].get()))
+            coincides = frozenset(path for path in packed.sizes if _may_coincide(changed[path]))
         except Exception as e:  # any class may raise anything
-            return Sent(why=said(e))
+            path = e.path if isinstance(e, TooMuchError) else None
+            where = f"{self.sources.line_of(found, path)}: " if path is not None else ""
+            return Sent(why=f"{where}{said(e)}")
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = _line({shown(found, p): n for p, n in packed.sizes.items()})
         paths = list(packed.sizes)
@@ -323,9 +337,11 @@ class Carry:
             facts = self.sources.variable(found, path)
             known = self.sources.is_known(found, path)
             if path in others:
-                why = verdict.lost(facts if known else None)
+                why = verdict.lost(
+                    mine.before.get(path), mine.digest(path), facts if known else None
+                )
             else:
-                why = verdict.counted(facts) if _coincides(place.get()) else ""
+                why = verdict.counted(facts) if _may_coincide(place) else ""
             if why:
                 line = self.sources.line_of(found, path, facts.changed_line)
                 return f"{line}: {shown(found, path)} {why}"
@@ -353,13 +369,19 @@ def _import_modules(owners: set[Any]) -> None:
 
 def _coincides(value: Any) -> bool:
     """Whether several ranks may have the same by chance: whole numbers, nothing else."""
-    if isinstance(value, float):
-        return value.is_integer()
+    if isinstance(value, np.ndarray):
+        first = value.reshape(-1)[:COMPARED_MAX]
+        return value.dtype.kind != "f" or bool((first == np.floor(first)).all())
     if isinstance(value, list | tuple):
-        return all(_coincides(part) for part in value)
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return bool((value == np.floor(value)).all())
-    return isinstance(value, int | np.integer) or not isinstance(value, np.ndarray | np.floating)
+        return all(_coincides(part) for part in value[:COMPARED_MAX])
+    return not isinstance(value, float | np.floating) or float(value).is_integer()
+
+
+def _may_coincide(place: Place) -> bool:
+    try:
+        return _coincides(place.get())
+    except Exception:  # what cannot be read is refused for that
+        return False
 
 
 def _line(sizes: Mapping[str, int]) -> str:

@@ -156,7 +156,7 @@ class Copies:
             if place.kind is objects.FILE or facts.rebuilt:
                 continue
             known = facts if sources.is_known(found, path) else None
-            why = verdict.lost(known)
+            why = verdict.lost(mine.before.get(path), mine.digest(path), known)
             if why and not is_setting(path) and place.kind not in STREAMS:
                 name = shown(found, path)
                 text = f"{sources.line_of(found, path, facts.changed_line)}: {name}"

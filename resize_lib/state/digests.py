@@ -13,6 +13,7 @@ import enum
 import hashlib
 import itertools
 import marshal
+import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -27,7 +28,8 @@ MARSHAL_VERSION = 2
 DIGEST_BYTES = 12
 SHORT_BYTES = 24  # what is not longer stands for itself
 HASHED_BYTES_MAX = 1 << 16  # larger arrays get a checksum that runs at memory speed
-CHUNK_WORDS = 1 << 15
+CHUNK_WORDS = 1 << 13
+HALF_WORD = np.uint64(32)
 SAMPLED_FROM_BYTES = 256 << 20  # larger than anything that may travel: a sample has to do
 SAMPLES = 1 << 12
 DEPTH_MAX = 200
@@ -83,11 +85,18 @@ _weights = np.empty(0, np.uint64)
 
 
 def _checksum(raw: NDArray[np.uint8]) -> int:
-    """Of all bytes and their places, at memory speed."""
+    """Of all bytes and their places, faster than any hash.
+
+    A sum of words times weights keeps the bits of a difference that lie above its lowest one. Two
+    floats often differ in their highest bits only, so the upper halves are summed by themselves:
+    33 bits at least remain of any difference.
+    """
     global _weights
     if not len(_weights):
-        drawn = np.random.Generator(np.random.PCG64(7)).integers(0, 1 << 63, CHUNK_WORDS, np.uint64)
+        count = CHUNK_WORDS + 1
+        drawn = np.random.Generator(np.random.PCG64(7)).integers(0, 1 << 63, count, np.uint64)
         _weights = drawn | np.uint64(1)  # odd: no bit of a word is lost
+    upper = np.empty(CHUNK_WORDS, np.uint64)
     whole = raw.nbytes // 8 * 8
     words = raw[:whole].view(np.uint64) if raw.ctypes.data % 8 == 0 else None
     if words is None:
@@ -95,9 +104,10 @@ def _checksum(raw: NDArray[np.uint8]) -> int:
     found = int.from_bytes(raw[whole:].tobytes(), "little")
     for start in range(0, len(words), CHUNK_WORDS):
         chunk = words[start : start + CHUNK_WORDS]
-        found = (found * 0x9E3779B97F4A7C15 + int(np.dot(chunk, _weights[: len(chunk)]))) % (
-            1 << 128
-        )
+        n = len(chunk)
+        np.right_shift(chunk, HALF_WORD, out=upper[:n])
+        high, low = np.dot(upper[:n], _weights[1 : n + 1]), np.dot(chunk, _weights[:n])
+        found = (found * 0x9E3779B97F4A7C15 + (int(high) << 64) + int(low)) % (1 << 128)
     return found
 
 
@@ -164,9 +174,9 @@ class _Reader:
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch
             return b"T" + array(np.asarray(value.detach().cpu().numpy()))
-        if isinstance(value, np.ma.MaskedArray):  # pickle fixes its fill value
-            data, mask = np.ma.getdata(value), np.ma.getmaskarray(value)
-            return b"K" + array(np.asarray(data)) + array(mask)
+        ma = sys.modules.get("numpy.ma")  # seldom, and large
+        if ma is not None and isinstance(value, ma.MaskedArray):  # pickle sets its fill value
+            return b"K" + array(np.asarray(ma.getdata(value))) + array(ma.getmaskarray(value))
         self._opaque += 1
         try:
             return self._reduced(value, kind, depth)

@@ -224,6 +224,12 @@ def attributes(value: Any) -> dict[str, Any]:
     return found
 
 
+def attribute(value: Any, name: str) -> Any:
+    """One of them."""
+    own = getattr(value, "__dict__", {})
+    return own[name] if name in own else attributes(value)[name]
+
+
 def _is_descriptor(part: Any) -> bool:
     made = isinstance(part, types.FunctionType | staticmethod | classmethod | property)
     return made or hasattr(type(part), "__get__")

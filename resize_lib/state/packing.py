@@ -101,46 +101,49 @@ def pack(
         TooMuchError: more bytes than may travel.
     """
     failed: dict[Path, str] = {}
+    limit = int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
     while True:
         buffer = io.BytesIO()
         sizes: dict[Path, int] = {}
         pickler = _Pickler(buffer, anchors, name_of)
-        for path, place in places.items():
-            if path in failed:
-                continue
-            begin = buffer.tell()
-            try:
-                value = place.get()
-                _check_size({**sizes, path: getattr(value, "nbytes", 0)}, anchors)
-                pickler.contents = value if place.step == CONTENTS else None
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
-                    pickler.dump(value)
-            except TooMuchError:
-                raise
-            except Exception as e:  # any class may raise anything
-                failed[path] = " ".join(str(e).split()) or type(e).__name__
-                break
-            sizes[path] = buffer.tell() - begin
-            _check_size(sizes, anchors)
-        else:
-            return Packed(buffer.getvalue(), sizes, failed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # itertools, from Python 3.12 on
+            for path, place in places.items():
+                if path in failed:
+                    continue
+                begin = buffer.tell()
+                try:
+                    value = place.get()
+                    sizes[path] = getattr(value, "nbytes", 0)
+                    if begin + sizes[path] <= limit:
+                        pickler.contents = value if place.step == CONTENTS else None
+                        pickler.dump(value)
+                        sizes[path] = buffer.tell() - begin
+                except Exception as e:  # any class may raise anything
+                    failed[path] = " ".join(str(e).split()) or type(e).__name__
+                    break
+                if begin + sizes[path] > limit:
+                    raise _too_much(sizes, anchors, limit)
+            else:
+                return Packed(buffer.getvalue(), sizes, failed)
 
 
-def _check_size(sizes: dict[Path, int], anchors: Anchors) -> None:
-    limit = int(os.environ.get(BYTES_VARIABLE) or BYTES_MAX)
-    if sum(sizes.values()) <= limit:
-        return
+def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchError:
     largest = max(sizes, key=lambda path: sizes[path])
-    raise TooMuchError(
+    error = TooMuchError(
         f"{anchors.shown(largest)} has {sizes[largest] / (1 << 20):.0f} MiB; at most"
         f" {limit >> 20} MiB of plain variables travel to ranks that join: declare it (rs.array,"
         f" rs.keep), or raise {BYTES_VARIABLE}"
     )
+    error.path = largest
+    return error
 
 
 def unpack(
-    payload: bytes, paths: list[Path], anchors: Anchors, object_of: Callable[[Name], Any]
+    payload: bytes | bytearray,
+    paths: list[Path],
+    anchors: Anchors,
+    object_of: Callable[[Name], Any],
 ) -> dict[Path, Any]:
     """The values of these places, as `pack` was given them.
 

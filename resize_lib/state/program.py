@@ -46,6 +46,13 @@ class Scope:
         assert self.frame is not None, "a function that runs"
         return dict(self.frame.f_locals)
 
+    def value(self, name: str) -> Any:
+        """The value of a variable now; KeyError: it is not bound."""
+        if self.module is not None:
+            return vars(self.module)[name]
+        assert self.frame is not None, "a function that runs"
+        return self.frame.f_locals[name]
+
     def bind(self, name: str, value: Any) -> None:
         """Give a variable another value, also in a function that runs."""
         if self.module is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import weakref
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -19,6 +21,8 @@ class Sources:
 
     _facts: dict[str, Facts] = field(default_factory=dict)
     _variables: dict[tuple[Origin, int], Variable] = field(default_factory=dict)
+    _by_path: dict[Path, Variable] = field(default_factory=dict)  # in the survey `_of`
+    _of: Callable[[], Survey | None] = lambda: None
 
     def facts_of(self, scope: Scope) -> Facts:
         """About the file of a function or module."""
@@ -27,6 +31,11 @@ class Sources:
             source = "".join(linecache.getlines(scope.file, names))
             self._facts[scope.file] = facts_of(source, scope.file) if source else Facts(None, "")
         return self._facts[scope.file]
+
+    def read(self, survey: Survey, paths: Iterable[Path]) -> None:
+        """Find out about these before somebody waits for it."""
+        for path in paths:
+            self.variable(survey, path)
 
     def live(self, scopes: list[Scope], *, again: bool) -> dict[Owner, frozenset[str]]:
         """Which variables matter from here on; of a file without source: all.
@@ -54,11 +63,16 @@ class Sources:
 
     def variable(self, survey: Survey, path: Path) -> Variable:
         """About a variable, attribute or item."""
-        scope = self._scope(survey, path)
-        key = survey.anchors.origin(path), scope.line if scope is not None else 0
-        if key not in self._variables:
-            self._variables[key] = self._read(scope, key[0])
-        return self._variables[key]
+        if self._of() is not survey:
+            self._of, self._by_path = weakref.ref(survey), {}
+        found = self._by_path.get(path)
+        if found is None:
+            scope = self._scope(survey, path)
+            key = survey.anchors.origin(path), scope.line if scope is not None else 0
+            if key not in self._variables:
+                self._variables[key] = self._read(scope, key[0])
+            found = self._by_path[path] = self._variables[key]
+        return found
 
     def _read(self, scope: Scope | None, origin: Origin) -> Variable:
         root = verdict.NOT_KNOWN

@@ -167,11 +167,13 @@ def back(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     return Fate.CARRY, ""
 
 
-def lost(facts: Variable | None) -> str:
+def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str:
     """Why a rank may not leave with its own value of a variable, which others have differently.
 
-    The loop has changed it there. facts: None where there is no source. Empty: it may.
+    before, now: in the rank that leaves. facts: None where there is no source. Empty: it may.
     """
+    if before == now:
+        return ""
     if facts is not None and (facts.rebuilt or not facts.accumulates or not facts.used):
         return ""
     return (

@@ -21,13 +21,16 @@ SETTLED = 10  # rounds after which what is kept once is there
 NOISE_KIB = 2048
 OBJECTS = 100
 
+# The script of all resizes is a variable of the program, and a large one.
+PATIENT = {"DQ_CARRY_MS": "10000"}
+
 Marks = dict[str, int]
 
 
 def run(kind: str) -> list[Marks]:
     """What rank 0 had after each round."""
     program = [str(PROGRAM), kind, str(ROUNDS), *OWN.hosts]
-    ended = run_job(OWN, 1, program, limit_s=1200)
+    ended = run_job(OWN, 1, program, limit_s=1200, env=PATIENT)
     assert ended.code == 0, ended.err
     *told, last = [json.loads(line) for line in ended.out.splitlines()]
     assert [line["committed"] for line in told] == list(range(1, 6 * ROUNDS + 1))

@@ -295,6 +295,17 @@ def test_every_byte_of_a_large_array_counts(count: int) -> None:
     assert digests.array(raw) == before
 
 
+def test_large_arrays_of_one_number_each_differ() -> None:
+    """Two floats often differ in their highest bits only, which a sum of products may lose."""
+    values = [0.0, *(sign * 2.0**k for k in range(-40, 41) for sign in (1, -1)), 3.0, 1e300]
+    for size in (8193, 20_000, 4 * digests.CHUNK_WORDS):
+        assert len({digests.array(np.full(size, value)) for value in values}) == len(values)
+    wholes = [*range(-9, 10), *(1 << k for k in range(4, 63))]
+    assert len({digests.array(np.full(8193, k)) for k in wholes}) == len(wholes)
+    parts = {digests.array(np.repeat([1.0, 2.0], [k, 20_000 - k])) for k in range(0, 20_000, 50)}
+    assert len(parts) == 400
+
+
 def test_numbers_of_a_large_array_may_not_change_places() -> None:
     many = np.arange(3.0 * digests.CHUNK_WORDS)
     before = digests.array(many)
@@ -306,9 +317,13 @@ def test_numbers_of_a_large_array_may_not_change_places() -> None:
     assert digests.array(np.roll(many, n)) != before
 
 
-numbers = st.integers() | st.floats() | st.booleans() | st.none() | st.text(max_size=3)
+numbers: st.SearchStrategy[Any] = (
+    st.integers() | st.floats() | st.booleans() | st.none() | st.text(max_size=3)
+)
 numbers |= st.binary(max_size=3) | st.complex_numbers()
-arrays = st.lists(st.floats(), max_size=4).map(np.array) | st.integers(0, 3).map(np.zeros)
+arrays: st.SearchStrategy[Any] = st.lists(st.floats(), max_size=4).map(np.array) | st.integers(
+    0, 3
+).map(np.zeros)
 values = st.recursive(
     numbers | arrays,
     lambda inner: (

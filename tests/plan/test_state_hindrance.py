@@ -53,7 +53,7 @@ SEEN = {
     "for": "for t in iterations(3):\n    pass",
     "function": "def f():\n    for t in iterations(3):\n        pass\nf()",
     "enumerate": "for k, t in enumerate(iterations(3)):\n    pass",
-    "generator": "def each():\n    for t in iterations(3):\n        yield t\nfor t in each():\n    pass",
+    "generator": "def f():\n    for t in iterations(3):\n        yield t\nfor t in f():\n    pass",
     "while": "i = iterations(3)\nwhile next(i, None) is not None:\n    pass",
     "comprehension inside": "for t in iterations(3):\n    x = [k for k in range(t)]",
 }

@@ -12,9 +12,13 @@ import array
 import collections
 import csv
 import dataclasses
+import datetime
+import decimal
 import enum
+import functools
 import io
 import itertools
+import operator
 import random
 import sys
 import types
@@ -27,7 +31,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resize_lib.state import packing, survey
+from resize_lib.state import objects, packing, survey
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.survey import Anchors, Place, Survey, TooMuchError
 from tests.plan.travel import OWNER, PlayedScope, assert_alike, nothing, travelled
@@ -185,16 +189,21 @@ def ring() -> Any:
     return first
 
 
+MODULES = {each.__name__: each for each in (datetime, decimal, functools, operator)}
+
+
 def run(code: str) -> Callable[[Names], object]:
     """A change as a program writes it: names are bound where they are."""
-    return lambda v: exec(code, globals(), v)
+    return lambda v: exec(code, {**globals(), **MODULES}, v)
 
 
-def row(make: Callable[[], Names], code: str, id: str = "") -> Any:
-    return pytest.param(make, code, id=id or code)
+def row(make: Callable[[], Names], code: str, name: str = "") -> Any:
+    return pytest.param(make, code, id=name or code)
 
 
-m = lambda **names: names
+def m(**names: Any) -> Names:
+    """What a set-up makes."""
+    return names
 
 
 ROWS = [
@@ -456,7 +465,7 @@ def test_a_csv_reader_is_read_on_where_the_job_is(tmp_path: Path) -> None:
     old, new = PlayedScope(make()), PlayedScope(make())
     change(old.names)
     reader = Place(new, ("v", "rows")).get()
-    survey.objects.READER.fill(reader, survey.objects.READER.contents(old.names["rows"]))
+    objects.READER.fill(reader, objects.READER.contents(old.names["rows"]))
     assert next(new.names["rows"]) == next(old.names["rows"]) == ["3", "4"]
 
 
@@ -562,9 +571,14 @@ def test_a_view_that_the_loop_makes_is_a_view_in_the_new_rank(name: str) -> None
     assert old.names["buffer"].sum() > 200
 
 
+def two_rows() -> Names:
+    buffer = np.zeros((2, 3))
+    return {"buffer": buffer, "current": buffer[0]}
+
+
 def test_which_view_it_is_counts_though_all_have_the_same_numbers() -> None:
     old, new = travelled(
-        lambda: (lambda b: {"buffer": b, "current": b[0]})(np.zeros((2, 3))),
+        two_rows,
         run("current = buffer[1]"),
     )
     for scope in (old, new):
@@ -628,7 +642,9 @@ def test_a_generator_that_has_moved_is_refused(make: Callable[[], Names], code: 
 
 # --- values that are drawn ----------------------------------------------------------------------
 
-leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+leaves: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+)
 leaves |= st.binary(max_size=3) | st.integers(0, 4).map(lambda n: np.arange(float(n)))
 leaves |= st.sets(st.integers(), max_size=3) | st.integers(0, 9).map(lambda n: np.float32(n))
 

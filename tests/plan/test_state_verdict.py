@@ -1,4 +1,4 @@
-"""What becomes of a variable: every row of the table in docs/carry.md, and what lies between them."""
+"""What becomes of a variable: every row of the table in docs/carry.md, and what is between."""
 
 from __future__ import annotations
 

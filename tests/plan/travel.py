@@ -27,6 +27,9 @@ class PlayedScope:
     def variables(self) -> dict[str, Any]:
         return dict(self.names)
 
+    def value(self, name: str) -> Any:
+        return self.names[name]
+
     def bind(self, name: str, value: Any) -> None:
         self.names[name] = value
 
@@ -104,7 +107,8 @@ def _alike(old: Any, new: Any, pairs: dict[int, Any], where: str) -> None:
         assert all(other is not new for other in pairs.values()), f"{where} is shared in the new"
         pairs[id(old)] = new
     others = _parts(new)
-    assert others is not None and list(parts) == list(others), (where, list(parts), list(others))
+    assert others is not None, (where, new)
+    assert list(parts) == list(others), (where, list(parts), list(others))
     for name, part in parts.items():
         _alike(part, others[name], pairs, f"{where}.{name}")
 
@@ -136,4 +140,4 @@ def _mask(value: Any) -> Any:
     return value.mask.tolist() if isinstance(value, np.ma.MaskedArray) else None
 
 
-CONTAINERS = list | tuple | deque | dict | set | frozenset
+CONTAINERS = (list, tuple, deque, dict, set, frozenset)
