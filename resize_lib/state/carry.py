@@ -28,7 +28,7 @@ from resize_lib.state.comparison import Told, differences, told_of
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.objects import FILE, READER
-from resize_lib.state.program import MODULE, Scope, running, scopes
+from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
 from resize_lib.state.sources import Sources, is_setting, shown
 from resize_lib.state.survey import Path, Place, Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
@@ -238,13 +238,21 @@ class Carry:
         if _import_modules({path[0] for path in told.now}) or here is None:
             here = Survey(first.anchors, Known(self.session).token).take(self._scopes(), live)
         known = Known(self.session)
-        found = packing.unpack(payload, sent.paths, first.anchors, known.find)
+        found, failed = dict[Path, Any](), None
+        try:
+            found = packing.unpack(payload, sent.paths, first.anchors, known.find)
+        except Exception as e:  # any class may raise anything; a refusal with a line says more
+            failed = e
         gets: set[Path] = set()
         held = self._sources.held(self._scopes())
         for path in dict.fromkeys((*told.before, *told.now)):
             fate, why = self._fate(path, told, sent, here, found, alone=alone)
             if fate is Fate.CARRY and path in held:
                 fate, why = Fate.REFUSE, _HELD
+            gone = fate is Fate.CARRY and path in told.gone
+            gone = gone and path in here.digests and path[1][0] == "v"
+            if gone and not here.places[path].owner.unbinds:
+                fate, why = Fate.REFUSE, DELETED
             if fate is Fate.REFUSE:
                 line = self._sources.line_of(here, path)
                 text = f"{line}: {shown(here, path)} {why}"
@@ -253,8 +261,10 @@ class Carry:
                 say(text)
             elif fate is Fate.CARRY and path not in told.gone:
                 gets.add(path)
-            elif fate is Fate.CARRY and path in here.digests and path[1][0] == "v":
+            elif gone:
                 self._prepared.unbound.append(here.places[path])
+        if failed is not None:
+            raise failed
         places = {path: _place(here, path) for path in sent.paths if path in gets}
 
         def again() -> list[tuple[Place, Any]]:

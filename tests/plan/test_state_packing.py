@@ -543,7 +543,7 @@ def test_only_what_is_below_the_limit_travels(monkeypatch: pytest.MonkeyPatch) -
         )
 
 
-VIEWS = {
+VIEWS: dict[str, Callable[[], Any]] = {
     "rows": lambda: np.zeros((2, 6)),
     "columns": lambda: np.zeros((2, 6), order="F"),
     "reshaped": lambda: np.arange(12.0).reshape(2, 6),

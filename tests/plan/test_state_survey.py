@@ -203,7 +203,7 @@ def test_a_variable_of_a_running_function_is_deleted_or_that_is_refused() -> Non
         except CannotUnbindError as e:
             assert "gone" in str(e)
             assert "bind it to None" in str(e)
-            return sys.version_info >= (3, 13)
+            return sys.version_info >= (3, 12)
         try:
             return gone == 0
         except UnboundLocalError:
