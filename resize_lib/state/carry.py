@@ -18,19 +18,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from mpi4py import MPI
 
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, settings, survey, verdict
-from resize_lib.state.comparison import Told, differences, told_of
+from resize_lib.state.comparison import Told, coincides, differences, told_of
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.objects import FILE, READER
+from resize_lib.state.places import CONTENTS, KEYS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
-from resize_lib.state.sources import Sources, is_setting, shown
-from resize_lib.state.survey import Path, Place, Survey, TooMuchError
+from resize_lib.state.sources import Sources, is_setting, shown, summary
+from resize_lib.state.survey import Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
 from resize_lib.waiting import idle_bcast, idle_bcast_bytes
 from resize_lib.watch import ACTION_VARIABLE
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
 SWITCH_VARIABLE = "DQ_CARRY"
-NAMED_MAX = 6  # variables in the line of `dq why`
-SOME = 1 << 10  # items of an array that are looked at before all others
 
 
 _HELD = (
@@ -204,7 +202,7 @@ class Carry:
         except Exception as e:  # any class may raise anything
             return Sent(why=_said(e)), b""
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
-        self.carried = _line(packed.sizes, found)
+        self.carried = summary(packed.sizes, found)
         paths, length = list(packed.sizes), len(packed.payload)
         return Sent(length, paths, differing, failed, found.elsewhere), packed.payload
 
@@ -300,7 +298,7 @@ class Carry:
             self._first.digests.get(path),
             here.digests.get(path),
             sent.failed.get(path, ""),
-            adds_up and path in found and _coincides(found[path]),
+            adds_up and path in found and coincides(found[path]),
             path in here.opaque,
         )
         fate, why = verdict.growth(seen, facts)
@@ -311,7 +309,7 @@ class Carry:
         return fate, why
 
     def _check(self, here: Survey, path: Path, place: Place, value: Any) -> None:
-        whole = place.kind if place.step == survey.CONTENTS else None
+        whole = place.kind if place.step == CONTENTS else None
         if whole is not None and not whole.fits(place.owner, value):
             line = self._sources.line_of(here, path)
             raise iterators.CannotCopyError(
@@ -396,7 +394,7 @@ def _order(place: Place) -> int:
     A reader takes lines from its file, whose position is set afterwards; the order of names comes
     when all are there.
     """
-    return 0 if place.kind is READER else 2 if place.step == survey.KEYS else 1
+    return 0 if place.kind is READER else 2 if place.step == KEYS else 1
 
 
 def _import_modules(owners: set[Any]) -> int:
@@ -411,36 +409,7 @@ def _import_modules(owners: set[Any]) -> int:
     return len(missing)
 
 
-def _coincides(value: Any) -> bool:
-    """Whether several ranks may have the same by chance: whole numbers, nothing else."""
-    if isinstance(value, float):
-        return value.is_integer()
-    if isinstance(value, list | tuple):
-        return all(_coincides(part) for part in value)
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        some = value.ravel()[:SOME]
-        return all(bool((part == np.floor(part)).all()) for part in (some, value))
-    return isinstance(value, int | np.integer) or not isinstance(value, np.ndarray | np.floating)
-
-
-def _line(sizes: Mapping[Path, int], found: Survey) -> str:
-    """What travels, for `dq why`."""
-    if not sizes:
-        return ""
-    largest = sorted(sizes, key=lambda path: -sizes[path])
-    named = [f"{shown(found, path)} ({_bytes(sizes[path])})" for path in largest[:NAMED_MAX]]
-    more = f" and {len(largest) - NAMED_MAX} more" if len(largest) > NAMED_MAX else ""
-    return f"{_bytes(sum(sizes.values()))} in all, {', '.join(named)}{more}"
-
-
 def _said(error: Exception) -> str:
     text = " ".join(str(error).split())
     own = isinstance(error, TooMuchError | iterators.CannotCopyError)
     return text if own else f"{type(error).__name__}: {text}"
-
-
-def _bytes(count: int) -> str:
-    for unit, size in (("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"

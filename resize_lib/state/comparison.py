@@ -11,7 +11,8 @@ from mpi4py import MPI
 from resize_lib.same_values import same
 from resize_lib.state import packing
 from resize_lib.state.known import Known
-from resize_lib.state.survey import Live, Path, Survey
+from resize_lib.state.places import Path
+from resize_lib.state.survey import Live, Survey
 from resize_lib.waiting import idle_bcast, wait_all
 
 
@@ -35,6 +36,7 @@ class Told:
 
 
 NOTHING = Told({}, {}, set())
+SOME = 1 << 10  # items of an array that are looked at before all others
 
 
 def told_of(first: Survey, found: Survey, live: Live) -> Told:
@@ -94,3 +96,15 @@ def _equal_values(packed: packing.Packed, survey: Survey, known: Known) -> set[P
         }
     except Exception:  # any class may raise anything: then nothing is known to be equal
         return set()
+
+
+def coincides(value: Any) -> bool:
+    """Whether several ranks may have the same by chance: whole numbers, nothing else."""
+    if isinstance(value, float):
+        return value.is_integer()
+    if isinstance(value, list | tuple):
+        return all(coincides(part) for part in value)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        some = value.ravel()[:SOME]
+        return all(bool((part == np.floor(part)).all()) for part in (some, value))
+    return isinstance(value, int | np.integer) or not isinstance(value, np.ndarray | np.floating)

@@ -33,7 +33,8 @@ from hypothesis import strategies as st
 
 from resize_lib.state import objects, packing, survey
 from resize_lib.state.iterators import CannotCopyError
-from resize_lib.state.survey import Anchors, Place, Survey, TooMuchError
+from resize_lib.state.places import Place
+from resize_lib.state.survey import Anchors, Survey, TooMuchError
 from tests.plan.travel import OWNER, PlayedScope, assert_alike, nothing, travelled
 
 Names = dict[str, Any]

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from resize_lib.state import survey
+from resize_lib.state.places import CONTENTS
 from resize_lib.state.program import FRAME, MODULE, CannotUnbindError, Scope, running, scopes
-from resize_lib.state.survey import CONTENTS, Survey, TooMuchError
+from resize_lib.state.survey import Survey, TooMuchError
 from tests.plan.travel import OWNER, PlayedScope, changed, nothing
 
 
