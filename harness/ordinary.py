@@ -34,6 +34,9 @@ RESULT = re.compile(r"^(?:sum|w) (\S+) expected (\S+)$", re.MULTILINE)
 TOLERANCE = 1e-9  # relative: sums over other ranks round otherwise
 MARK = "# refused"
 CONFIG = """\
+[launch]
+growth = "{growth}"
+
 [scheduler]
 resize = "drawn"
 
@@ -144,16 +147,21 @@ def plain_faults(program: Path, ranks: Iterable[int] = (1, 2, 3)) -> list[str]:
 
 
 def resized_runs(
-    chosen: Sequence[Path], *, seed: int = 0, ranks: int = 1, env: dict[str, str] | None = None
+    chosen: Sequence[Path],
+    *,
+    seed: int = 0,
+    ranks: int = 1,
+    env: dict[str, str] | None = None,
+    growth: str = "join",
 ) -> Iterator[Run]:
     """Run programs under 10 resizes each, several at once on one cluster; in the order they end.
 
     ranks: at the start. env: variables for the jobs. The resizes depend on the seed and on the
-    program's place among those chosen, on nothing else.
+    program's place among those chosen, on nothing else. growth: "join", or "restart" (docs/mpi.md)
     """
     with tempfile.TemporaryDirectory(prefix="dq") as folder:
         config = Path(folder, "config.toml")
-        config.write_text(CONFIG.format(seed=seed))
+        config.write_text(CONFIG.format(seed=seed, growth=growth))
         more = {**FOR_TESTS, "TMPDIR": folder, **(env or {})}
         with client.cluster(local=PROCESSORS, config=config) as cluster:
             waiting = deque(chosen)
@@ -204,6 +212,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="first without a server")
     parser.add_argument("--story", action="store_true", help="what `dq why` says, too")
     parser.add_argument("--seed", type=int, default=0, help="another one draws other resizes")
+    parser.add_argument("--restart", action="store_true", help="resize by restart (docs/mpi.md)")
     parser.add_argument("-n", type=int, default=1, help="ranks at the start")
     args = parser.parse_args()
     every = [path for kind in ("right", "scratch", "refused") for path in programs(kind)]
@@ -212,7 +221,8 @@ def main() -> None:
         for program in chosen:
             print(*plain_faults(program), sep="\n", end="")
     outcomes = []
-    for run in resized_runs(chosen, seed=args.seed, ranks=args.n):
+    growth = "restart" if args.restart else "join"
+    for run in resized_runs(chosen, seed=args.seed, ranks=args.n, growth=growth):
         outcomes.append(run.outcome)
         print(run.line, flush=True)
         if args.story:

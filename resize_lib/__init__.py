@@ -4,8 +4,12 @@
 
     with resize_lib.session() as rs:
         A = rs.matrix("A", n, n, block=64, init=fill)
+        total = 0.0
         for step in rs.iterations(100):
-            work(rs.grid, A)
+            total += rs.comm.allreduce(work(rs.grid, A))
+
+A resize redistributes declared arrays. Ordinary variables that are the same on every rank, such as
+`total`, reach ranks that join by themselves (docs/carry.md).
 
 `LoopError`, `Resized` and `TaskError` are here, too: docs/programs.md says who raises them.
 

@@ -2,15 +2,22 @@
 
     with resize_lib.session() as rs:
         A = rs.matrix("A", n, n, block=64, init=fill)
-        for step in rs.iterations(100):     # the end of a turn may be a remap point
+        for step in rs.iterations(100):  # the end of an iteration may be a remap point
             work(rs.grid, A)
 
-Rules for the application. Ranks that join later run the same program from its start: what stands
-before the loop must not communicate, and must declare the same data. After the loop only the ranks
-that are in the job then go on. Inside the loop, `rs.grid` and every `local` may differ
-from turn to turn, nothing else does. Loops may follow one another and nest (loops.py): what stands
-between them, up to the turn that the job has reached, counts as before the loop in ranks that join.
-Without a DQ server the same program is a plain MPI program.
+A rank that joins runs the same program from its start, alone, and enters the loop at the iteration
+of the job. Rules for the application:
+
+* All ranks declare the same data before the loop.
+* Before the loop and between loops a rank that joins repeats the results of `bcast`, `allreduce`,
+  `allgather` and `barrier` (setup_calls.py); other communication belongs in `@rs.setup`.
+* Variables that the loop changes alike on every rank travel to a rank that joins (state/carry.py).
+* `rs.rank`, `rs.size`, `rs.grid` and every `local` may differ in each iteration. `rs.comm` and
+  `MPI.COMM_WORLD` are the job's communicator at any time (world.py).
+* Loops may follow one another and nest (loops.py).
+
+Only the ranks that are in the job at the end of the loop continue after it. Without a DQ server the
+same program is a plain MPI program.
 """
 
 from __future__ import annotations
@@ -49,6 +56,7 @@ from resize_lib.setup_calls import CALLS
 from resize_lib.solver import Solver
 from resize_lib.stale_parts import StaleParts
 from resize_lib.state.carry import Carry
+from resize_lib.state.copies import Copies
 from resize_lib.succession import succession_of
 from resize_lib.taskfarm import Farms
 from resize_lib.turns import TurnMethods
@@ -110,6 +118,7 @@ class Session(Declaring, TurnMethods):
         self.hooks, self.solver, self.farms = OnResize(self), Solver(self), Farms(self)
         self.points = RemapPoints(self, self.options.report_interval_s)
         self.carry = Carry(self)
+        self.copies = Copies(self, self.carry)
         self.in_place = recovery_of(self)
         self.recorder = recorder_of(self)
         self._end = SessionEnd(self, mark)

@@ -94,6 +94,7 @@ class Loop:
     begun_inside: int = 0  # loops, in this turn
     points_inside: bool = False  # remap points, in this turn
     functions: int = 0  # of the program, that run around it
+    iterator: weakref.ref[Iterator[int]] | None = None  # what `Loops.run` has returned
 
 
 class Loops:
@@ -212,15 +213,23 @@ class Loops:
         """How many functions of the program run around the innermost loop."""
         return self._running[-1].functions if self._running else 0
 
+    @property
+    def iterators(self) -> list[Iterator[int]]:
+        """What `run` has returned for the loops that are running."""
+        found = [loop.iterator() for loop in self._running if loop.iterator is not None]
+        return [iterator for iterator in found if iterator is not None]
+
     def can_go_back(self, position: Position) -> bool:
         """Whether only the turn of the innermost loop lies between here and there."""
         here = self.position
         same = len(here) == len(position) > 0 and here[:-1] == position[:-1]
         return same and here[-1][0] == position[-1][0]
 
-    def go_back(self, position: Position) -> None:
-        """Go on from there; `can_go_back`."""
-        self._running[-1].turn = position[-1][1]
+    def go_back(self, position: Position) -> tuple[Iterator[int] | None, int]:
+        """Go on from there; `can_go_back`. Returns the loop's iterator, and how many turns back."""
+        loop = self._running[-1]
+        count, loop.turn = loop.turn - position[-1][1], position[-1][1]
+        return loop.iterator() if loop.iterator is not None else None, count
 
     def run(self, count: float | None, name: str = "", *, items: bool = False) -> Iterator[int]:
         """The turns of the loop that begins here; endless without `count`, over `count` `items`."""
@@ -283,6 +292,8 @@ class Loops:
             self._session.first_loop()
         iterator, self._iterator = self._iterator, None
         loop, around = self._begin(name, count, kind, items, iterator), list(self._running)
+        if loop is not None and iterator is not None:
+            loop.iterator = weakref.ref(iterator)
         del iterator
         if loop is None:
             yield None

@@ -29,6 +29,7 @@ from resize_lib.protection.state import ProtectionError
 from resize_lib.redistribution import Arena
 from resize_lib.server_link import say
 from resize_lib.session_end import LOST_THE_OTHERS
+from resize_lib.state.iterators import CannotCopyError, go_back
 from resize_lib.waiting import RankLost, idle_barrier, idle_bcast, wait_all, watched
 
 if TYPE_CHECKING:
@@ -115,7 +116,13 @@ class InPlace:
         job.redistribution_s = time.perf_counter() - begin_s
         if session.rank == 0:
             pids = [self._pids.get(place.processor, 0) for place in answer.places]
-            session.server().tell(m.Committed(answer.resize_id, job.redistribution_s, pids))
+            session.server().tell(
+                m.Committed(
+                    resize_id=answer.resize_id,
+                    redistribution_time_s=job.redistribution_s,
+                    pids=pids,
+                )
+            )
             say(
                 f"{len(dead)} ranks were lost: on {session.size} from turn {session.step}, "
                 f"{job.redistribution_s:.3g} s later"
@@ -148,7 +155,9 @@ class InPlace:
         if unfinished:
             server.tell(m.Aborted(unfinished, "a rank was lost"))
         elif job.resize_id and not was_first:
-            server.tell(m.Committed(job.resize_id))  # the last rank 0 may have had no time to
+            server.tell(
+                m.Committed(resize_id=job.resize_id)
+            )  # the last rank 0 may have had no time to
         return server.lost(dead)
 
     def _take_shape(self, comm: MPI.Intracomm, alive: list[int], answer: m.RemapAnswer) -> bool:
@@ -183,7 +192,10 @@ class InPlace:
         retire()
         if not session.loops.can_go_back(loops):
             self._give_up(session.comm, "the copy was made in another loop")
-        session.loops.go_back(loops)
+        try:
+            go_back(*session.loops.go_back(loops))
+        except CannotCopyError as e:
+            self._give_up(session.comm, str(e))
         session.note_position()
 
     def _give_up(self, comm: MPI.Intracomm, why: str) -> NoReturn:

@@ -28,7 +28,7 @@ from resize_lib.before_arrival import agree_to_join
 from resize_lib.data_move import all_pids, everyone
 from resize_lib.data_move import move as move
 from resize_lib.descriptors import DescriptorError, ProcessGrid
-from resize_lib.job_comm import retire
+from resize_lib.job_comm import retire, take_handle
 from resize_lib.jobposition import JobPosition as JobPosition
 from resize_lib.legal import shown
 from resize_lib.pace import waits_for_ranks
@@ -41,6 +41,7 @@ from resize_lib.setup_calls import CALLS
 from resize_lib.waiting import watched
 
 if TYPE_CHECKING:
+    from resize_lib.grid import Grid
     from resize_lib.jobsession import Session
 
 
@@ -210,12 +211,12 @@ def _take_in(session: Session, answer: m.RemapAnswer, comm: MPI.Intracomm) -> No
         plain = MPI.Intracomm(session.grid.own_comm)
         why_not, mistake = session.carry.exchange(plain, job.old_rows * job.old_cols)
     if why_not:
-        _undo_expansion(session, answer, previous_id, why_not, mistake=mistake)
+        _undo_expansion(session, answer, previous_id, old, why_not, mistake=mistake)
         return
     try:
         move(session, everyone(job.old_rows, job.old_cols), everyone(job.rows, job.cols), comm)
     except RedistributionError as e:
-        _undo_expansion(session, answer, previous_id, str(e))
+        _undo_expansion(session, answer, previous_id, old, str(e))
         return
     retire()
     _committed(session, answer.resize_id, [])
@@ -318,7 +319,13 @@ def regrid(session: Session, answer: m.RemapAnswer) -> None:
 def _committed(session: Session, resize_id: int, pids: list[int]) -> None:
     if session.rank == 0:
         took_s = session.job.redistribution_s
-        session.server().tell(m.Committed(resize_id, took_s, pids, session.carry.carried[:1000]))
+        done = m.Committed(
+            resize_id=resize_id,
+            redistribution_time_s=took_s,
+            pids=pids,
+            carried=session.carry.carried[:1000],
+        )
+        session.server().tell(done)
 
 
 def aborted(session: Session, answer: m.RemapAnswer, why: str, *, mistake: bool = False) -> None:
@@ -328,9 +335,18 @@ def aborted(session: Session, answer: m.RemapAnswer, why: str, *, mistake: bool 
 
 
 def _undo_expansion(
-    session: Session, answer: m.RemapAnswer, previous_id: int, why: str, *, mistake: bool = False
+    session: Session,
+    answer: m.RemapAnswer,
+    previous_id: int,
+    old: Grid,
+    why: str,
+    *,
+    mistake: bool = False,
 ) -> None:
-    """The data could not be moved: the new ranks leave again."""
+    """The data could not be moved: the new ranks leave again.
+
+    old: the grid before, whose communicators a program may have kept
+    """
     job = session.job
     old_size = job.old_rows * job.old_cols
     grid = session.grid
@@ -340,4 +356,6 @@ def _undo_expansion(
     job.rows, job.cols, job.resize_id = job.old_rows, job.old_cols, previous_id
     del job.places[old_size:]
     session.grid = session.make_grid(comm)
+    for name in ("comm", "row_comm", "col_comm"):
+        take_handle(getattr(old, name), getattr(session.grid, name))
     aborted(session, answer, why, mistake=mistake)

@@ -248,7 +248,7 @@ class ServerLink:
     def restarted(self, resize_id: int) -> bool:
         """The new ranks have their data; whether the server knows it now."""
         try:
-            self._call(m.Committed(resize_id), ANSWER_WITHIN_S)
+            self._call(m.Committed(resize_id=resize_id), ANSWER_WITHIN_S)
         except DQError:  # it will, at the next remap point
             return False
         return True

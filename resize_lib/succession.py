@@ -1,4 +1,4 @@
-"""A resize by restart: the ranks copy what is declared and end; others go on from the copy.
+"""A resize by restart: the ranks copy data and variables and end; others go on from there.
 
     the old ranks   copy → tell the server (RestartReady) → end
     the server      starts the job on the new processors when all of them have ended
@@ -44,7 +44,7 @@ class Succession:
         why = idle_bcast(session.comm, why)
         if not why:
             assert session.protector is not None, "whoever restarts can copy"
-            why = session.protector.make_for_restart()
+            why = session.protector.make_for_restart(answer.rows * answer.cols)
         if not why:
             if session.rank == 0:
                 why = session.server().restart_ready(answer.resize_id)

@@ -169,7 +169,7 @@ def idle_barrier(comm: MPI.Intracomm) -> None:
 
 
 def idle_bcast_bytes(
-    comm: MPI.Intracomm, data: bytes, length: int, root: int = 0
+    comm: MPI.Intracomm, data: bytes | bytearray, length: int, root: int = 0
 ) -> bytes | bytearray:
     """Broadcast so many bytes from ``root`` (collective); they are copied once."""
     buffer = data if comm.rank == root else bytearray(length)

@@ -315,7 +315,7 @@ class Calls(Flow):
             return Value(given.nodes)
         self.sink(given.nodes)
         self.program.communication.append((self.scope.number, line))
-        source = 0 if low in w.EQUAL else w.RANK
+        source = 0 if low in w.EQUAL else w.RANK | w.SIZE if low in w.DIVIDED else w.RANK
         if name[0].isupper() and low in w.RECEIVES and given.values:
             at = 0 if low in w.FIRST_IS_RECEIVED else 1
             buffer = given.keywords.get("recvbuf") or given.keywords.get("buf")

@@ -34,6 +34,9 @@ SINGLE = {
 RECEIVES = {"recv", "irecv", "sendrecv", "scatter", "scatterv", "gather", "gatherv", "reduce"}
 RECEIVES |= {"alltoall", "alltoallv", "alltoallw", "scan", "exscan", "reduce_scatter"}
 RECEIVES |= {"allreduce", "allgather", "allgatherv", "sendrecv_replace", "bcast", "ireduce"}
+# What each rank receives depends on how many there are, too.
+DIVIDED = {"scatter", "scatterv", "iscatter", "alltoall", "alltoallv", "alltoallw", "ialltoall"}
+DIVIDED |= {"reduce_scatter", "reduce_scatter_block"}
 RECEIVES |= {"iallreduce", "ibcast", "iallgather", "igather", "iscatter", "reduce_scatter_block"}
 FIRST_IS_RECEIVED = {"recv", "irecv", "bcast", "ibcast", "sendrecv_replace"}
 MAKES_COMM = {"dup", "clone", "split", "split_type", "create", "create_cart", "create_group", "sub"}

@@ -49,7 +49,6 @@ class Dialogue:
             lambda failure: fail(failure["code"], failure["why"]),
         )
         self.exchange.losses = self.losses
-        self.notes = ""  # of a rank, for those that start here later
         self.spawns: dict[int, tuple[World, Rank, Json]] = {}  # by ticket, unanswered
         self._tickets = 0
 
@@ -173,8 +172,6 @@ class Dialogue:
             self.exchange.wait_for(rank, said)
         elif "go" in said:
             self.exchange.decide("go", int(said["go"]))
-        elif "notes" in said:
-            self.notes = str(said["notes"])
         elif "why" in said:
             rank.why, rank.mistake = str(said["why"])[:1000], bool(said.get("mistake"))
         elif "cancel" in said:

@@ -260,8 +260,6 @@ class Keeper:
         if wanted.adopted:
             self._expect(world)
             return
-        if wanted.joins and self._dialogue.notes:
-            wanted.env["DQ_NOTES"] = self._dialogue.notes
         if self._tops is not None:
             process.set_environment(wanted.env)  # what is forked here has most of it then
         for number in sorted(world.machine.local):

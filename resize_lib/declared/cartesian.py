@@ -264,6 +264,7 @@ class Cartesian:
         local = self._empty(self._session.arena.empty, grid.shape, grid.rank)
         local[self.desc.owned(grid.shape, grid.rank)] = part
         self._local = self._device.from_host(local)
+        self._exchange = None  # the ghosts are empty: `renew_ghosts` fills them
 
     def moving(self, move: Move) -> MovingArray:
         """For the redistribution."""

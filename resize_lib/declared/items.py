@@ -80,8 +80,10 @@ class Items(Packed):
         items = self._checked(init)
         self.local = self._sorted(items[self._owners(items, session.size) == session.rank])
 
-    def migrate(self) -> None:
-        """Send every item to its owner. Collective.
+    def migrate(self) -> NDArray[Any]:
+        """Send every item to its owner, and return `local`. Collective.
+
+        In a rank that joins it does nothing before the loop.
 
         Raises:
             CustomDataError: on every rank; `owner` raised, or gave something that is no rank. All
@@ -89,7 +91,7 @@ class Items(Packed):
         """
         session = self._session
         if session.arriving:
-            return
+            return self.local
         pieces: list[NDArray[Any]] = []
         error: Exception | None = None
         try:
@@ -101,6 +103,7 @@ class Items(Packed):
         # Who has kept the old array would compute with items that are elsewhere now.
         self.held.flags.writeable = False
         self.held = self._joined(_exchanged(session, pieces, self.dtype))
+        return self.local
 
     def _checked(self, items: Any) -> NDArray[Any]:
         if not isinstance(items, np.ndarray) or items.ndim != 1 or items.dtype != self.dtype:

@@ -40,6 +40,7 @@ from resize_lib.protection.recovery import (
 from resize_lib.protection.state import CopyState, ProtectionError
 from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.server_link import say
+from resize_lib.state.copies import VARIABLES
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
@@ -104,26 +105,43 @@ class Protector:
         if make:
             self.make()
 
-    def make_for_restart(self) -> str:
-        """Copy everything declared where all ranks of the next start find it; collective.
+    def make_for_restart(self, next_size: int) -> str:
+        """Copy all data where the `next_size` ranks of the next start find them; collective.
 
         Returns what went wrong, the same on every rank; empty if nothing did.
         """
         # Flushed only where a copy has to outlive its machine: this one is read at once.
-        return self._try(self.disk, in_memory=False, sync=self.protects)[0]
+        return self._try(self.disk, in_memory=False, sync=self.protects, next_size=next_size)[0]
 
-    def _try(self, parent: Path, *, in_memory: bool, sync: bool) -> tuple[str, int]:
+    def _try(
+        self, parent: Path, *, in_memory: bool, sync: bool, next_size: int | None = None
+    ) -> tuple[str, int]:
         """The next copy: what went wrong, and its size; collective."""
         self.state.number += 1
         folder = parent / generations.name_of(self.instance, self.state.number)
         try:
-            return "", self._make(folder, in_memory=in_memory, sync=sync)
+            variables = self._variables(next_size)
+            return "", self._make(folder, variables, in_memory=in_memory, sync=sync)
         except ProtectionError as e:  # on every rank
             shutil.rmtree(folder, ignore_errors=True)
             return str(e), 0
 
+    def _variables(self, next_size: int | None) -> list[bytes]:
+        """The program's own variables, as pieces of this rank's part; collective.
+
+        Raises:
+            ProtectionError: on every rank; a copy would not have all that the job needs.
+        """
+        copies, comm = self.session.copies, MPI.Intracomm(self.session.grid.own_comm)
+        why = copies.differing_value(comm)
+        if not why:
+            pieces, why = copies.take(comm, next_size)
+        if why:
+            raise ProtectionError(why)
+        return pieces
+
     def make(self) -> None:
-        """Copy everything declared; collective. Never raises for what a disk may do."""
+        """Copy all data of the job; collective. Never raises for what a disk may do."""
         session, s = self.session, self.state
         begin = time.monotonic()
         in_memory = bool(self.memory)
@@ -155,7 +173,7 @@ class Protector:
         folder.mkdir(mode=0o700, exist_ok=True)
         generations.check_private(folder)
 
-    def _make(self, folder: Path, *, in_memory: bool, sync: bool) -> int:
+    def _make(self, folder: Path, variables: list[bytes], *, in_memory: bool, sync: bool) -> int:
         session = self.session
         comm, rank, grid = session.grid.own_comm, session.rank, session.job.grid
         hosts = [place.host if in_memory else "" for place in session.places]
@@ -167,6 +185,8 @@ class Protector:
             if leads:
                 generations.make_room(folder.parent, coming=folder.name)
             blocks = self._blocks()
+            if variables:
+                blocks[VARIABLES] = partfile.BytesBlock(variables)
             path = generations.part_path(folder, rank)
             found = partfile.write_part(path, grid, rank, blocks, sync=sync)
         except Exception as e:  # an application's pack may raise anything
@@ -216,7 +236,7 @@ class Protector:
         return choose(comm, self.disk, self.made)
 
     def restore(self, copy: Copy) -> None:
-        """Give everything declared its share of the copy; collective."""
+        """Give everything declared its share of the copy, and variables its values; collective."""
         self._fill(copy.loops, copy.grid, parts_of(copy))
 
     def restore_in_place(self) -> Position:
@@ -240,7 +260,7 @@ class Protector:
             if not parts.are_here():
                 parts.fetch([0])
                 parts.fetch(self._needed(comm, parts))
-            self._fill(chosen.copy.loops, chosen.copy.grid, parts)
+            self._fill(chosen.copy.loops, chosen.copy.grid, parts, in_place=True)
         return chosen.copy.loops
 
     def _restore_from_disk(self, comm: MPI.Intracomm) -> Position:
@@ -248,7 +268,7 @@ class Protector:
         copy = self.begin(comm)
         if copy is None:
             raise ProtectionError("no copy of its data has been made yet")
-        self.restore(copy)
+        self._fill(copy.loops, copy.grid, parts_of(copy), in_place=True)
         return copy.loops
 
     def _needed(self, comm: MPI.Intracomm, parts: Open) -> set[int]:
@@ -271,12 +291,18 @@ class Protector:
             why = _reason(e)
         together(comm, why)
 
-    def _fill(self, loops: Position, grid: ProcessGrid, parts: Open) -> None:
+    def _fill(
+        self, loops: Position, grid: ProcessGrid, parts: Open, *, in_place: bool = False
+    ) -> None:
+        comm, copies = MPI.Intracomm(self.session.comm), self.session.copies
+        # Before the data: variables may refer to the parts that these replace.
+        together(comm, copies.prepare(parts, in_place=in_place))
         values = restore_all(self.session, grid, parts, VALUES)
         self.session.job.exchanged |= set(values.pop(EXCHANGED, ()))
         for name, value in values.items():
             if name in self.session.values:
                 self.session.values[name].restore(value)
+        together(comm, copies.apply())
         self.state.loops = loops
         self._last_s = time.monotonic()
 

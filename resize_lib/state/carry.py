@@ -14,20 +14,23 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mpi4py import MPI
 
+from dq_client.check.facts import Variable
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.server_link import say
-from resize_lib.state import iterators, packing, settings, survey, verdict
-from resize_lib.state.comparison import Told, coincides, differences, told_of
+from resize_lib.state import iterators, packing, survey, verdict
+from resize_lib.state.arrival import Prepared, place_of
+from resize_lib.state.comparison import Told, differences, may_coincide, told_of, union
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
-from resize_lib.state.objects import FILE, READER
-from resize_lib.state.places import CONTENTS, KEYS, Path, Place
+from resize_lib.state.objects import FILE
+from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import Survey, TooMuchError
@@ -49,28 +52,23 @@ _HELD = (
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What rank 0 sends with the values, of so many bytes, of `paths` in order.
+    """What rank 0 sends: the values of `paths` in order.
 
     differing: places that are not the same on all old ranks; failed: that cannot be copied
-    elsewhere: whose state is outside of Python
+    coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
     """
 
-    length: int = 0
+    payload: bytes | bytearray = b""
     paths: list[Path] = field(default_factory=list)
     differing: frozenset[Path] = frozenset()
     failed: dict[Path, str] = field(default_factory=dict)
+    coincides: frozenset[Path] = frozenset()
     elsewhere: dict[Path, str] = field(default_factory=dict)
     why: str = ""
 
 
-@dataclass(slots=True)
-class Prepared:
-    """What a rank that joins does when all data have moved. again: values of iterators, which take
-    their place in a list when that is filled; unbound: what the loop has deleted."""
-
-    values: list[tuple[Place, Any]] = field(default_factory=list)
-    again: Callable[[], list[tuple[Place, Any]]] | None = None
-    unbound: list[Place] = field(default_factory=list)
+NOT_SENT = Sent()
+Rule: TypeAlias = Callable[[Seen, Variable], tuple[Fate, str]]  # verdict.py
 
 
 @dataclass(slots=True)
@@ -79,59 +77,71 @@ class Carry:
 
     session: Session
     carried: str = ""
-    _first: Survey | None = None
-    _why_not: str = ""  # the program's variables could not be looked at
-    _sources: Sources = field(default_factory=Sources)
+    first: Survey | None = None  # at the first loop; None: nothing travels
+    why_not: str = ""  # the program's variables could not be looked at
+    sources: Sources = field(default_factory=Sources)
     _prepared: Prepared = field(default_factory=Prepared)
 
     @property
     def active(self) -> bool:
         """Whether the job may be resized, and variables travel."""
-        return self._first is not None
+        return self.first is not None
 
     def begin(self) -> None:
         """The program comes to its first loop."""
         joins = self.session.joining is not None
-        if self._is_off() or not (joins or self.session.points.active):
+        if self.is_off() or not (joins or self.session.points.active):
             return
         try:
-            self._first = Survey(None, Known(self.session).token).take(scopes(running()))
+            self.first = Survey(None, Known(self.session).token).take(scopes(running()))
         except Exception as e:  # any class may raise anything
-            self._why_not = f"the program's variables cannot be compared: {_said(e)}"
-            say(self._why_not)
+            self.why_not = f"the program's variables cannot be compared: {said(e)}"
+            say(self.why_not)
 
     def read_ahead(self) -> None:
-        """In a rank that joins: read what the source says while the job computes."""
-        if self._first is not None and self.session.joining is not None:
-            around = list(scopes(running()))
-            hindrance(around, self._sources.facts_of)
-            self._sources.live(around)
-            self._sources.held(around)
-            self._sources.read(self._first, self._first.digests)
+        """In a rank that joins: read what the source says, while the job computes."""
+        if self.first is not None and self.session.joining is not None:
+            with suppress(Exception):  # will be said when it is needed
+                around = list(scopes(running()))
+                hindrance(around, self.sources.facts_of)
+                self.sources.live(around)
+                self.sources.held(around)
+                self.sources.read(self.first, self.first.digests)
 
     @staticmethod
-    def _is_off() -> bool:
+    def is_off() -> bool:
+        """Whether the user has switched it off."""
         return os.environ.get(SWITCH_VARIABLE) == "0"
 
     def functions(self) -> int:
         """How many functions of the program run now: those around the loop that begins."""
         return len(running()) if self.active else 0
 
-    def _scopes(self) -> list[Scope]:
+    def scopes_now(self) -> list[Scope]:
         """Those around the innermost loop that runs or begins."""
         return list(scopes(running()[: self.session.loops.functions]))
 
-    def _look(self, live: survey.Live) -> tuple[Told, Survey | None]:
+    def look(self, live: survey.Live) -> tuple[Told, Survey | None]:
         """What this rank has now, against what it had at its first loop."""
-        if self._first is None:
-            return Told({}, {}, set(), why=self._why_not), None
+        if self.first is None:
+            return Told({}, {}, set(), why=self.why_not), None
         try:
-            found = Survey(self._first.anchors, Known(self.session).token)
-            found.take(self._scopes(), live)
+            found = Survey(self.first.anchors, Known(self.session).token)
+            found.take(self.scopes_now(), live)
         except Exception as e:  # any class may raise anything
-            why = f"the program's variables cannot be compared: {_said(e)}"
+            why = f"the program's variables cannot be compared: {said(e)}"
             return Told({}, {}, set(), why=why), None
-        return told_of(self._first, found, live), found
+        return told_of(self.first, found, live), found
+
+    def _look_here(self, live: survey.Live) -> Survey | None:
+        """What a rank that joins has where it is; None: `decide` will find out why not."""
+        if self.first is None:
+            return None
+        try:
+            known = Known(self.session)
+            return Survey(self.first.anchors, known.token).take(self.scopes_now(), live)
+        except Exception:  # any class may raise anything
+            return None
 
     # --- expand ---------------------------------------------------------------------------------
 
@@ -143,55 +153,47 @@ class Carry:
         mistake of the program.
         """
         self.carried, self._prepared = "", Prepared()
-        if self._is_off():
+        if self.is_off():
             return "", False
         joins = comm.rank >= old_size
         # A new rank has read the source while the job computed.
-        live = idle_bcast(comm, self._live() if comm.rank == old_size else None, old_size)
+        live = idle_bcast(comm, self.live() if comm.rank == old_size else None, old_size)
         # While rank 0 looks at its variables, packs and sends them, new ranks look at theirs.
-        mine, found = (None, None) if joins else self._look(live)
+        mine, found = (None, None) if joins else self.look(live)
         here = self._look_here(live) if joins else None
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
-        differing = comm.gather(differences(comm, told, mine, found, Known(self.session)))
+        differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
         if here is not None:
-            self._sources.read(here, told.now)
-        sent, payload = None, b""
-        if comm.rank == 0:
-            places = frozenset(path for each in differing or () for path in each)
-            sent, payload = self._pack(told, found, places)
-        sent = idle_bcast(comm, sent)
-        values = idle_bcast_bytes(comm, payload, sent.length)
+            self.sources.read(here, told.now)
+        sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
+        sent = _bcast(comm, sent)
         why = told.why or sent.why
         if joins and not why:
             try:
-                why = self._why_not or self._decide(
-                    told, sent, values, live, here, alone=old_size == 1
-                )
+                why = self.why_not or self.decide(told, sent, live, here, alone=old_size == 1)
             except Exception as e:  # any class may raise anything
-                why = f"the program's variables cannot be copied here: {_said(e)}"
+                why = f"the program's variables cannot be copied here: {said(e)}"
         return agree_to_join(comm, why, mistake=joins)
 
-    def _live(self) -> survey.Live:
-        return self._sources.live(self._scopes()) if self._first is not None else {}
+    def live(self) -> survey.Live:
+        """The variables that matter from here on."""
+        if self.first is None:
+            return {}
+        try:
+            return self.sources.live(self.scopes_now())
+        except Exception as e:  # the others wait for an answer
+            self.why_not = f"the program's source cannot be read: {said(e)}"
+            return {}
 
     def apply(self) -> None:
-        """In a rank that joins, once all data have moved: give variables the job's values."""
+        """Give the variables what was prepared, once all data have moved."""
         prepared, self._prepared = self._prepared, Prepared()
-        for place, value in sorted(prepared.values, key=lambda each: _order(each[0])):
-            place.set(value)
-        again = prepared.again() if prepared.again is not None else []
-        for place, value in sorted(again, key=lambda each: _order(each[0])):
-            if place.kind is not READER:
-                place.set(value)
-        for place in prepared.unbound:
-            place.unbind()
+        prepared.apply()
 
-    def _pack(
-        self, told: Told, found: Survey | None, differing: frozenset[Path]
-    ) -> tuple[Sent, bytes]:
+    def send(self, told: Told, found: Survey | None, differing: frozenset[Path]) -> Sent:
         """On rank 0: the values that have changed and are the same on all old ranks."""
         if told.why or found is None:
-            return Sent(), b""
+            return Sent()
         changed = {
             path: found.places[path]
             for path in told.now
@@ -199,119 +201,119 @@ class Carry:
         }
         try:
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
+            coincides = frozenset(path for path in packed.sizes if may_coincide(changed[path]))
         except Exception as e:  # any class may raise anything
-            return Sent(why=_said(e)), b""
+            path = e.path if isinstance(e, TooMuchError) else None
+            where = f"{self.sources.line_of(found, path)}: " if path is not None else ""
+            return Sent(why=f"{where}{said(e)}")
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = summary(packed.sizes, found)
-        paths, length = list(packed.sizes), len(packed.payload)
-        return Sent(length, paths, differing, failed, found.elsewhere), packed.payload
+        paths = list(packed.sizes)
+        return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
 
-    def _look_here(self, live: survey.Live) -> Survey | None:
-        """What a rank that joins has where it is; None: that cannot be said."""
-        if self._first is None:
-            return None
-        try:
-            known = Known(self.session)
-            return Survey(self._first.anchors, known.token).take(self._scopes(), live)
-        except Exception as e:  # any class may raise anything
-            self._why_not = f"the program's variables cannot be compared: {_said(e)}"
-            return None
-
-    def _decide(
+    def decide(
         self,
         told: Told,
         sent: Sent,
-        payload: bytes | bytearray,
         live: survey.Live,
-        here: Survey | None,
+        here: Survey | None = None,
         *,
         alone: bool,
+        rule: Rule = verdict.growth,
+        own: tuple[Sent, frozenset[Path]] = (NOT_SENT, frozenset()),
     ) -> str:
-        """In a rank that joins: prepare what it gets; why it cannot join, if so."""
-        first = self._first
+        """Prepare what `apply` gives a rank that joins; returns why it cannot join, if so.
+
+        here: what it has; None: it looks. rule: what becomes of a variable. own: what was sent
+        beside rank 0's; which of it it gets
+        """
+        self._prepared = Prepared()
+        first = self.first
         assert first is not None, "it has told which variables matter"
-        hidden = hindrance(self._scopes(), self._sources.facts_of)
+        hidden = hindrance(self.scopes_now(), self.sources.facts_of)
         if hidden:
             return hidden
         if _import_modules({path[0] for path in told.now}) or here is None:
-            here = Survey(first.anchors, Known(self.session).token).take(self._scopes(), live)
-        known = Known(self.session)
-        found, failed = dict[Path, Any](), None
-        try:
-            found = packing.unpack(payload, sent.paths, first.anchors, known.find)
-        except Exception as e:  # any class may raise anything; a refusal with a line says more
-            failed = e
-        gets: set[Path] = set()
-        held = self._sources.held(self._scopes())
-        for path in dict.fromkeys((*told.before, *told.now)):
-            fate, why = self._fate(path, told, sent, here, found, alone=alone)
-            if fate is Fate.CARRY and path in held:
-                fate, why = Fate.REFUSE, _HELD
-            gone = fate is Fate.CARRY and path in told.gone
-            gone = gone and path in here.digests and path[1][0] == "v"
-            if gone and not here.places[path].owner.unbinds:
-                fate, why = Fate.REFUSE, DELETED
-            if fate is Fate.REFUSE:
-                line = self._sources.line_of(here, path)
-                text = f"{line}: {shown(here, path)} {why}"
-                if os.environ.get(ACTION_VARIABLE) != "warn":
-                    return text
-                say(text)
-            elif fate is Fate.CARRY and path not in told.gone:
-                gets.add(path)
-            elif gone:
+            here = Survey(first.anchors, Known(self.session).token).take(self.scopes_now(), live)
+        fates, why = self.fates(told, sent, here, alone=alone, rule=rule)
+        if why:
+            return why
+        carried = {path for path, fate in fates.items() if fate is Fate.CARRY}
+        for path in carried & told.gone:
+            if path in here.digests and path[1][0] == "v":
                 self._prepared.unbound.append(here.places[path])
-        if failed is not None:
-            raise failed
-        places = {path: _place(here, path) for path in sent.paths if path in gets}
-
-        def again() -> list[tuple[Place, Any]]:
-            found = packing.unpack(payload, sent.paths, first.anchors, known.find)
-            return [(place, found[path]) for path, place in places.items()]
-
-        prepared = [(place, found[path]) for path, place in places.items()]
-        for path, (place, value) in zip(places, prepared, strict=True):
-            self._check(here, path, place, value)
-        self._prepared.values = prepared
-        if any(hasattr(type(value), "__next__") for _, value in prepared):
-            self._prepared.again = again
+        self._prepare(here, sent, carried - told.gone)
+        self._prepare(here, *own)
         return ""
 
+    def fates(
+        self, told: Told, sent: Sent, here: Survey, *, alone: bool, rule: Rule
+    ) -> tuple[dict[Path, Fate], str]:
+        """What becomes of each variable, and why nothing can, if so.
+
+        here: what this rank has; alone: the job that `told` is of was one rank
+        """
+        found: dict[Path, Fate] = {}
+        held = self.sources.held(self.scopes_now())
+        for path in dict.fromkeys((*told.before, *told.now)):
+            fate, why = self._fate(path, told, sent, here, alone=alone, rule=rule)
+            if fate is Fate.CARRY and path in held:
+                fate, why = Fate.REFUSE, _HELD
+            if fate is Fate.CARRY and path in told.gone and not _unbinds(here, path):
+                fate, why = Fate.REFUSE, DELETED
+            if fate is Fate.REFUSE:
+                line = self.sources.line_of(here, path)
+                text = f"{line}: {shown(here, path)} {why}"
+                if os.environ.get(ACTION_VARIABLE) != "warn":
+                    return {}, text
+                say(text)
+            found[path] = fate
+        return found, ""
+
+    def _prepare(self, here: Survey, sent: Sent, gets: Collection[Path]) -> None:
+        """Get the values of these places ready."""
+        first = self.first
+        assert first is not None, "it has told which variables matter"
+        known = Known(self.session)
+        places = {path: place_of(here, path) for path in sent.paths if path in gets}
+
+        def values() -> list[tuple[Place, Any]]:
+            found = packing.unpack(sent.payload, sent.paths, first.anchors, known.find)
+            return [(place, found[path]) for path, place in places.items()]
+
+        prepared = values()
+        for path, (place, value) in zip(places, prepared, strict=True):
+            self._check(here, path, place, value)
+        self._prepared.add(prepared, values)
+
     def _fate(
-        self,
-        path: Path,
-        told: Told,
-        sent: Sent,
-        here: Survey,
-        found: Mapping[Path, Any],
-        *,
-        alone: bool,
+        self, path: Path, told: Told, sent: Sent, here: Survey, *, alone: bool, rule: Rule
     ) -> tuple[Fate, str]:
-        assert self._first is not None, "it has told which variables matter"
-        facts = self._sources.variable(here, path)
-        adds_up = facts.accumulates and bool(facts.loop & verdict.LOCAL)
+        assert self.first is not None, "it has told which variables matter"
         seen = Seen(
             told.before.get(path),
             told.digest(path),
             path not in sent.differing,
             alone,
-            self._first.digests.get(path),
+            self.first.digests.get(path),
             here.digests.get(path),
             sent.failed.get(path, ""),
-            adds_up and path in found and coincides(found[path]),
+            path in sent.coincides,
             path in here.opaque,
         )
-        fate, why = verdict.growth(seen, facts)
+        facts = self.sources.variable(here, path)
+        fate, why = rule(seen, facts)
         if path in sent.elsewhere and facts.used:
             return Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
-        if is_setting(path) and fate is Fate.REFUSE and (alone or seen.before == seen.now):
+        unset = is_setting(path) and (alone or seen.before == seen.now)
+        if unset and fate is Fate.REFUSE and rule is not verdict.back:
             return Fate.KEEP, ""  # a generator that nobody has seeded, a variable of the node
         return fate, why
 
     def _check(self, here: Survey, path: Path, place: Place, value: Any) -> None:
         whole = place.kind if place.step == CONTENTS else None
         if whole is not None and not whole.fits(place.owner, value):
-            line = self._sources.line_of(here, path)
+            line = self.sources.line_of(here, path)
             raise iterators.CannotCopyError(
                 f"{line}: {shown(here, path)} has another shape in a rank that joins"
             )
@@ -324,10 +326,10 @@ class Carry:
         comm: a plain handle of the job's communicator
         """
         leavers, self.carried = set(leaving), ""
-        if self._is_off():
+        if self.is_off():
             return ""
-        live = idle_bcast(comm, self._live() if comm.rank == 0 else None)
-        mine, found = self._look(live)
+        live = idle_bcast(comm, self.live() if comm.rank == 0 else None)
+        mine, found = self.look(live)
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = differences(comm, told, mine, found, Known(self.session))
         why = mine.why
@@ -342,15 +344,21 @@ class Carry:
         return agree_to_join(comm, why)[0]
 
     def _lost(self, mine: Told, found: Survey, differing: list[Path]) -> str:
-        for path in differing:
-            own = path in found.places and found.places[path].kind is FILE
-            if path not in mine.now or is_setting(path) or own:
+        others = set(differing)
+        for path in mine.now:
+            place = found.places.get(path)
+            if place is None or place.kind is FILE or is_setting(path):
                 continue
-            facts = self._sources.variable(found, path)
-            known = self._sources.is_known(found, path)
-            why = verdict.lost(mine.before.get(path), mine.digest(path), facts if known else None)
+            facts = self.sources.variable(found, path)
+            known = self.sources.is_known(found, path)
+            if path in others:
+                why = verdict.lost(
+                    mine.before.get(path), mine.digest(path), facts if known else None
+                )
+            else:
+                why = verdict.counted(facts) if may_coincide(place) else ""
             if why:
-                line = self._sources.line_of(found, path, facts.changed_line)
+                line = self.sources.line_of(found, path, facts.changed_line)
                 return f"{line}: {shown(found, path)} {why}"
         return ""
 
@@ -359,42 +367,24 @@ class Carry:
             before, now = mine.before.get(path), mine.digest(path)
             if is_setting(path) or before not in (None, now):
                 continue  # what the loop has changed is not from before it
-            facts = self._sources.variable(found, path)
+            facts = self.sources.variable(found, path)
             why = verdict.stale(before, now, facts, renumbered=renumbered)
             if why:
-                return f"{self._sources.line_of(found, path)}: {shown(found, path)} {why}"
+                return f"{self.sources.line_of(found, path)}: {shown(found, path)} {why}"
         return ""
 
 
-def _place(here: Survey, path: Path) -> Place:
-    """Where a value belongs in a rank that joins.
-
-    Raises:
-        CannotCopyError: it has made no such object.
-    """
-    if path in here.places:
-        return here.places[path]
-    owner_path, step = path
-    if is_setting(path):
-        return Place(settings.named(owner_path[1]), step, settings.KIND)
-    if owner_path in here.scopes:
-        return Place(here.scopes[owner_path], step)
-    anchor = here.anchors.by_key.get(owner_path)
-    owner = anchor.get() if anchor is not None else None
-    if anchor is None or owner is None:
-        raise iterators.CannotCopyError(
-            "a variable belongs to an object that the set-up here has not made"
-        )
-    return Place(owner, step, anchor.kind)
+def _bcast(comm: MPI.Intracomm, sent: Sent) -> Sent:
+    """What rank 0 sends, in all ranks; collective. The values are copied once on the way."""
+    length = idle_bcast(comm, len(sent.payload))
+    head: Sent = idle_bcast(comm, replace(sent, payload=b""))
+    return replace(head, payload=idle_bcast_bytes(comm, sent.payload, length))
 
 
-def _order(place: Place) -> int:
-    """When a place is filled, among others.
-
-    A reader takes lines from its file, whose position is set afterwards; the order of names comes
-    when all are there.
-    """
-    return 0 if place.kind is READER else 2 if place.step == KEYS else 1
+def _unbinds(here: Survey, path: Path) -> bool:
+    """Whether a variable can be deleted here, or need not be."""
+    place = here.places.get(path)
+    return place is None or not isinstance(place.owner, Scope) or place.owner.unbinds
 
 
 def _import_modules(owners: set[Any]) -> int:
@@ -409,7 +399,8 @@ def _import_modules(owners: set[Any]) -> int:
     return len(missing)
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """What is wrong, on one line."""
     text = " ".join(str(error).split())
     own = isinstance(error, TooMuchError | iterators.CannotCopyError)
     return text if own else f"{type(error).__name__}: {text}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
+from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.same_values import same
 from resize_lib.state import packing
 from resize_lib.state.known import Known
-from resize_lib.state.places import Path
+from resize_lib.state.places import Path, Place
 from resize_lib.state.survey import Live, Survey
 from resize_lib.waiting import idle_bcast, wait_all
 
@@ -36,7 +39,7 @@ class Told:
 
 
 NOTHING = Told({}, {}, set())
-SOME = 1 << 10  # items of an array that are looked at before all others
+COMPARED_MAX = 64  # numbers of a variable that tell whether they may coincide
 
 
 def told_of(first: Survey, found: Survey, live: Live) -> Told:
@@ -66,19 +69,24 @@ def differences(
     if not most[0]:
         return []
     # Objects of packages may be equal and give other bytes: their values are compared.
-    asked = [path for path in found if path in told.opaque]
-    gathered = comm.gather(asked) or []
-    paths = idle_bcast(comm, list(dict.fromkeys(path for each in gathered for path in each)))
+    paths = sorted(union(comm, [path for path in found if path in told.opaque]), key=repr)
     if not paths:
         return found
     packed = None
     if comm.rank == 0 and survey is not None:
-        packed = packing.pack({p: survey.places[p] for p in paths}, survey.anchors, known.name)
+        with suppress(Exception):  # any class may raise anything: then nothing is known to be equal
+            packed = packing.pack({p: survey.places[p] for p in paths}, survey.anchors, known.name)
     packed = idle_bcast(comm, packed)
     if mine is None or survey is None or packed is None:
         return found
     equal = _equal_values(packed, survey, known)
     return [path for path in found if path not in equal]
+
+
+def union(comm: MPI.Intracomm, places: Iterable[Path]) -> frozenset[Path]:
+    """All that any rank names; collective. Waits as the library does: a rank may be lost."""
+    texts = gather_texts(comm, MPI.pickle.dumps(list(places)).hex())
+    return frozenset(path for text in texts for path in MPI.pickle.loads(bytes.fromhex(text)))
 
 
 def _places_that_differ(told: Told, mine: Told) -> list[Path]:
@@ -100,11 +108,17 @@ def _equal_values(packed: packing.Packed, survey: Survey, known: Known) -> set[P
 
 def coincides(value: Any) -> bool:
     """Whether several ranks may have the same by chance: whole numbers, nothing else."""
-    if isinstance(value, float):
-        return value.is_integer()
+    if isinstance(value, np.ndarray):
+        first = value.reshape(-1)[:COMPARED_MAX]
+        return value.dtype.kind != "f" or bool((first == np.floor(first)).all())
     if isinstance(value, list | tuple):
-        return all(coincides(part) for part in value)
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        some = value.ravel()[:SOME]
-        return all(bool((part == np.floor(part)).all()) for part in (some, value))
-    return isinstance(value, int | np.integer) or not isinstance(value, np.ndarray | np.floating)
+        return all(coincides(part) for part in value[:COMPARED_MAX])
+    return not isinstance(value, float | np.floating) or float(value).is_integer()
+
+
+def may_coincide(place: Place) -> bool:
+    """The same of the value of a place."""
+    try:
+        return coincides(place.get())
+    except Exception:  # what cannot be read is refused for that
+        return False

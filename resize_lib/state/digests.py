@@ -206,9 +206,7 @@ class _Reader:
         state = rest[0] if rest else None
         if kind is itertools.cycle:
             arguments, state = _place_in_cycle(arguments, state)
-        if (
-            kind is itertools.zip_longest
-        ):  # a part that is used up is () here, and an iterator there
+        if kind is itertools.zip_longest:  # a part that is used up is () or an iterator
             arguments = tuple(iter(part) if part == () else part for part in arguments)
         if function is iter and len(arguments) == 1:
             return b"I" + self._remaining(arguments[0], state, depth)

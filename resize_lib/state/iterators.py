@@ -138,29 +138,55 @@ def beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
     return parts[:at], parts[at + 1 :]
 
 
+def obstacle(turns: Any) -> str:
+    """Why what a program has put around rs.iterations cannot go on in the midst of the loop."""
+    inner = turns
+    for wrapper in wrappers_of(turns):
+        if isinstance(wrapper, zip):
+            before, after = beside(wrapper, inner)
+            if before:
+                return (
+                    "a rank that joins cannot begin in the midst of this zip: put rs.iterations"
+                    " first in it"
+                )
+            for iterator in after:
+                if isinstance(iterator, GeneratorType):
+                    return (
+                        f"a rank that joins cannot copy the generator {iterator.__name__} beside"
+                        " rs.iterations: use a list or a range"
+                    )
+        inner = wrapper
+    return ""
+
+
 def go_on(turns: Any, count: int) -> None:
     """Let what a program has put around rs.iterations go on behind the first `count` turns.
 
     Raises:
         Mistake: that is not possible.
     """
+    why = obstacle(turns)
+    if why:
+        raise Mistake(f"{caller()}: {why}")
     inner = turns
     for wrapper in wrappers_of(turns):
         if isinstance(wrapper, enumerate):
             set_index(wrapper, index_of(wrapper) + count)
         elif isinstance(wrapper, zip):
-            before, after = beside(wrapper, inner)
-            if before:
-                raise Mistake(
-                    f"{caller()}: a rank that joins cannot begin in the midst of this zip: put"
-                    " rs.iterations first in it"
-                )
-            for iterator in after:
-                if isinstance(iterator, GeneratorType):
-                    raise Mistake(
-                        f"{caller()}: a rank that joins cannot copy the generator"
-                        f" {iterator.__name__} beside rs.iterations: use a list or a range"
-                    )
+            for iterator in beside(wrapper, inner)[1]:
                 for _ in itertools.islice(iterator, count):
                     pass
         inner = wrapper
+
+
+def go_back(turns: Any, count: int) -> None:
+    """Let what a program has put around rs.iterations give the last `count` turns once more.
+
+    Raises:
+        CannotCopyError: that is not possible.
+    """
+    for wrapper in wrappers_of(turns):
+        if isinstance(wrapper, enumerate):
+            set_index(wrapper, index_of(wrapper) - count)
+        elif isinstance(wrapper, zip | itertools.islice):
+            raise CannotCopyError(f"a {type(wrapper).__name__} around rs.iterations cannot go back")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OWN = ("resize_lib", "mpi4py")
 # What only points to what is read elsewhere.
 WEAK = (weakref.ReferenceType, weakref.WeakSet, weakref.WeakValueDictionary)
-PART = b"a part of declared data"
+PART = "a part of the declared"
 
 
 class Known:
@@ -40,11 +40,13 @@ class Known:
         """What stands for it in what is sent; None: it is the program's.
 
         Raises:
-            CannotCopyError: it is a rank's own part of declared data.
+            CannotCopyError: it refers to memory of declared data, which each rank has for itself.
         """
         session = self._session
-        if isinstance(value, np.ndarray) and self._is_part(value):
-            raise CannotCopyError("it is this rank's part of declared data: ask for .local again")
+        if isinstance(value, np.ndarray) and (part_of := self._part_of(value)) is not None:
+            raise CannotCopyError(
+                f"it is {PART} {part_of!r}: take {part_of}.local where it is used"
+            )
         if id(value) in self._kept:
             return ("kept", self._kept[id(value)])
         if not type(value).__module__.startswith(OWN):
@@ -88,7 +90,8 @@ class Known:
     def token(self, value: Any) -> bytes | None:
         """What stands for it in digests; None: it is the program's."""
         if isinstance(value, np.ndarray):
-            return PART if self._is_part(value) else None
+            part_of = self._part_of(value)
+            return None if part_of is None else f"{PART} {part_of!r}".encode()
         if isinstance(value, WEAK):
             return b"weak"
         name = self.name(value)
@@ -97,20 +100,22 @@ class Known:
         if isinstance(value, MPI.Comm | MPI.Request | MPI.Win | MPI.File | Grid):
             return type(value).__mro__[-2].__name__.encode()
         kind = type(value)
-        if kind.__module__.startswith(OWN) and not isinstance(value, type):
-            return kind.__qualname__.encode()
+        parses = kind.__module__ == "argparse" and kind.__name__ != "Namespace"
+        if (parses or kind.__module__.startswith(OWN)) and not isinstance(value, type):
+            return kind.__qualname__.encode()  # a parser is large, and done with before the loop
         return None
 
-    def _is_part(self, value: np.ndarray) -> bool:
+    def _part_of(self, value: np.ndarray) -> str | None:
+        """The name of the declared data whose memory an array refers to."""
         begin = value.__array_interface__["data"][0]
-        return any(low <= begin < high for low, high in self._parts)
+        return next((name for name, low, high in self._parts if low <= begin < high), None)
 
 
 def _extents(session: Session) -> Any:
-    """The memory of what is declared, first and last byte."""
+    """Names of what is declared, and its memory: first byte and end."""
     for item in session.declared.values():
         local = getattr(item, "local", None)
         if isinstance(local, np.ndarray) and local.nbytes:
             begin = int(local.__array_interface__["data"][0])
             last = sum((n - 1) * step for n, step in zip(local.shape, local.strides, strict=True))
-            yield begin, begin + last + local.itemsize
+            yield item.name, begin, begin + last + local.itemsize

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from mpi4py import MPI
+
 from resize_lib.state import views
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.places import CONTENTS, Path, Place
@@ -49,6 +51,8 @@ class _Pickler(pickle.Pickler):
         name = self._name_of(value)
         if name is not None:
             return name
+        if isinstance(value, MPI.Comm):
+            raise CannotCopyError("it holds a communicator: make it in @rs.setup")
         anchor = self._anchors.of(value)
         if anchor is not None:
             return ("at", anchor.key)
@@ -119,11 +123,13 @@ def pack(
 
 def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchError:
     largest = max(sizes, key=lambda path: sizes[path])
-    return TooMuchError(
+    error = TooMuchError(
         f"{anchors.shown(largest)} has {sizes[largest] / (1 << 20):.0f} MiB; at most"
         f" {limit >> 20} MiB of plain variables travel to ranks that join: declare it (rs.array,"
         f" rs.keep), or raise {BYTES_VARIABLE}"
     )
+    error.path = largest
+    return error
 
 
 def unpack(

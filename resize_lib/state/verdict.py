@@ -56,6 +56,10 @@ _DIFFERS = (
     "is set before the loop and has another value in a rank that joins: make it equal on every"
     " rank, or compute it in the iteration"
 )
+_NOT_AGAIN = (
+    "is set before the loop and has another value after the restart: make it the same in every run"
+    " of the program, or declare it (rs.value)"
+)
 _COUNTS = (
     "is added up by each rank and is the same on all of them now: declare it (rs.local_state if"
     " each rank has its own, rs.value if it belongs to the job)"
@@ -95,8 +99,8 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     local = facts.loop & LOCAL
     if local and seen.alone and facts.accumulates:
         return (Fate.REFUSE, _UNCLEAR) if facts.used else (Fate.KEEP, "")
-    if local and facts.accumulates and facts.used and seen.coincides:
-        return Fate.REFUSE, _COUNTS
+    if seen.coincides and (why := counted(facts)):
+        return Fate.REFUSE, why
     sources = facts.set_up
     if seen.start != seen.before:
         if "size" in sources and facts.used:
@@ -117,6 +121,52 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     return Fate.CARRY, ""
 
 
+def restart(seen: Seen, facts: Variable, *, same_size: bool) -> tuple[Fate, str]:
+    """What becomes of it where all ranks are new and go on from a copy.
+
+    seen.before, now, equal, alone: of the job that made the copy. What follows from the number of
+    ranks has been computed anew by all of them, for the size that the job has now.
+    """
+    if facts.rebuilt or not seen.equal or seen.here == seen.now:
+        return Fate.KEEP, ""
+    if seen.before == seen.now:
+        again = seen.opaque or not facts.used or facts.set_up & (LOCAL | {"size"})
+        return (Fate.KEEP, "") if again else (Fate.REFUSE, _NOT_AGAIN)
+    if not same_size:
+        between = seen.before is None and seen.here is not None and not facts.changed_line
+        if between and facts.set_up & {"size", "rank", "part"}:
+            return Fate.KEEP, ""
+        unclear = facts.loop & LOCAL and facts.accumulates and facts.used
+        if unclear and (seen.alone or seen.coincides):
+            return Fate.REFUSE, _UNCLEAR if seen.alone else _COUNTS
+        if seen.start != seen.before and "size" in facts.set_up and facts.used:
+            return Fate.REFUSE, _DERIVED
+    if seen.failed:
+        return (Fate.REFUSE, f"cannot be copied ({seen.failed})") if facts.used else (Fate.KEEP, "")
+    return Fate.CARRY, ""
+
+
+def back(seen: Seen, facts: Variable) -> tuple[Fate, str]:
+    """What becomes of it in a rank that goes back to a copy, in the same process.
+
+    seen.before, now, equal: of rank 0 when the copy was made. Where it refuses, the job is
+    restarted from the copy.
+    """
+    if facts.rebuilt:
+        return Fate.KEEP, ""
+    if not seen.equal:
+        own = facts.used and facts.accumulates
+        return (Fate.REFUSE, "has a value of its own on each rank") if own else (Fate.KEEP, "")
+    if seen.here == seen.now:
+        return Fate.KEEP, ""
+    if seen.before == seen.now or seen.failed:
+        scratch = facts.loop & {"rank", "part"} and not facts.accumulates
+        if facts.used and not scratch:
+            return Fate.REFUSE, "has changed since the copy was made, which does not have it"
+        return Fate.KEEP, ""
+    return Fate.CARRY, ""
+
+
 def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str:
     """Why a rank may not leave with its own value of a variable, which others have differently.
 
@@ -130,6 +180,12 @@ def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str
         "is added up by each rank for itself, and a rank that leaves would take its part with it:"
         " add it up over all ranks in the iteration, or say with rs.local_state what becomes of it"
     )
+
+
+def counted(facts: Variable) -> str:
+    """Why a value may be a rank's own though all ranks have the same now, by chance; empty: no."""
+    own = facts.loop & LOCAL and facts.accumulates and facts.used and not facts.rebuilt
+    return _COUNTS if own else ""
 
 
 def stale(before: bytes | None, now: bytes | None, facts: Variable, *, renumbered: bool) -> str:

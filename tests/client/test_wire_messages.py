@@ -44,7 +44,7 @@ BYTES = {
     "Stop": ("4367c4b48f369ff4", "22e7f89d2d310f74"),
     "JobHello": ("632ee2bdb714df1e", "f91f3f1bc4f49c7a"),
     "RemapPoint": ("3b965bcbbdd422af", "db49f9a888378b14"),
-    "Committed": ("de18ff7edebe7e98", "7337edfa934f5c4a"),
+    "Committed": ("c46d85c6cd6b495a", "4772eff997dcfad4"),
     "Aborted": ("f28e6205d3c05c5b", "483e0bb28bcc2795"),
     "CopyMade": ("bb765d95e722f130", "e9529584b6b76ec5"),
     "RestartReady": ("0aa70ec06387a660", "0aa70ec06387a660"),

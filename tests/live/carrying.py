@@ -1,7 +1,7 @@
 """Loops that leave something in plain variables for their next turn: `carrying.py CASE`.
 
-The line to be named ends in `HERE: case`. At the end rank 0 says what the result is and what it
-should be.
+The line that a refusal names ends in `HERE: case`. At the end rank 0 says what the result is and
+what it should be.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def counts(rs: Any, x: Any) -> None:
     count = 0
     for _ in rs.iterations(TURNS):
         x.local[:] += count
-        count += 1  # noqa: SIM113 - HERE: counts
+        count += 1  # noqa: SIM113
         time.sleep(0.02)
 
 
@@ -46,7 +46,7 @@ def swaps(rs: Any, x: Any) -> None:
     y = rs.array("y", 64, dtype=np.int64)
     for turn in rs.iterations(TURNS):
         y.local[:] = x.local + turn
-        x, y = y, x  # HERE: swaps
+        x, y = y, x
         time.sleep(0.02)
 
 
@@ -54,14 +54,14 @@ def attribute(rs: Any, x: Any) -> None:
     solver = Solver()
     for _ in rs.iterations(TURNS):
         x.local[:] += solver.t
-        solver.t += 1  # HERE: attribute
+        solver.t += 1
         time.sleep(0.02)
 
 
 def table(rs: Any, x: Any) -> None:
     for _ in rs.iterations(TURNS):
         x.local[:] += TABLE["t"]
-        TABLE["t"] += 1  # HERE: table
+        TABLE["t"] += 1
         time.sleep(0.02)
 
 
@@ -69,7 +69,7 @@ def history(rs: Any, x: Any) -> None:
     found: list[int] = []
     for _ in rs.iterations(TURNS):
         x.local[:] += len(found)
-        found.append(1)  # HERE: history
+        found.append(1)
         time.sleep(0.02)
 
 
@@ -77,7 +77,7 @@ def large(rs: Any, x: Any) -> None:
     field = np.zeros(200_000, np.int64)
     for _ in rs.iterations(TURNS):
         x.local[:] += field[0]
-        field = field + 1  # HERE: large
+        field = field + 1
         time.sleep(0.02)
 
 
@@ -86,7 +86,7 @@ def inside(rs: Any, x: Any) -> None:
     for _ in rs.iterations(TURNS // 4):
         for _ in rs.iterations(4):
             x.local[:] += count
-            count += 1  # HERE: inside
+            count += 1
             time.sleep(0.02)
 
 

@@ -56,15 +56,16 @@ with resize_lib.session() as rs:
         TURNS = 0
     kept, first = x.local, rs.grid.row_comm
     view = kept[1:] if len(kept) else kept
-    split: list[MPI.Comm] = []
-    duplicate: list[MPI.Intracomm] = [] if JOINS else [world.Dup()]
+    split: list[MPI.Comm] = []  # HERE: kept split
+    dups = CASE == "duplicate of the world" and not JOINS
+    duplicate = [world.Dup()] if dups else list[MPI.Intracomm]()  # HERE: duplicate of the world
     for turn in rs.iterations(2 if CASE == "sent between loops" else TURNS):
         if CASE == "duplicate of the world":
             if duplicate:
-                duplicate[0].allreduce(1)  # HERE: duplicate of the world
+                duplicate[0].allreduce(1)
         elif CASE == "kept split":
             split = split or [rs.comm.Split(0)]
-            split[0].allreduce(1)  # HERE: kept split
+            split[0].allreduce(1)
         elif CASE == "kept and written":
             kept += 1  # HERE: kept and written
         elif CASE == "kept and read":

@@ -56,8 +56,6 @@ def uneven(told: str, sizes: str = "2,3", **more: Any) -> Case:
 
 
 FAIL = {
-    "duplicate of the world": Case("communicator from before a resize", also="in @rs.on_resize"),
-    "kept split": Case("communicator from before a resize", also="in @rs.on_resize"),
     "kept and written": Case("read-only", also="fetch x.local again"),
     "kept and read": Case("from before a resize", also="x.local"),
     "view of a kept part": Case("from before a resize", also="x.local"),
@@ -80,7 +78,6 @@ FAIL = {
     "one ends at once": uneven("rank 1", also="ended without leaving the job"),
     "one spawns": uneven("MPI_Comm_spawn", also="the scheduler resizes this job"),
     "one communicates": uneven("all ranks wait for one another", also="in rs.comm.Bcast"),
-    "read by a thread": uneven("from before a resize", "1,2"),
     "differing value": Case("'seed' is not the same on all ranks", "2,3"),
     "differing object": Case("rs.keep 'sums' is not the same on all ranks", "2,1", order=1),
 }
@@ -92,6 +89,9 @@ GO_ON = {
     "joining leaves in the session": Case("its program has begun no loop"),
     "joining hangs": Case(f"have not come to their loop in {LIMIT_S} s", turns=200),
     "unpicklable value": Case("cannot pickle"),
+    "duplicate of the world": Case("duplicate is set before the loop and has another value"),
+    "kept split": Case("split cannot be copied", also="it holds a communicator"),
+    "read by a thread": uneven("a thread of the program runs beside the loop", "1,2"),
     "message under way": Case("with tag 5 has not been received", also="after 8 remap points"),
     "sent between loops": Case("communication (reduce) before the loop"),
     "another size": uneven("Block1D(n=11"),

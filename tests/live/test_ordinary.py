@@ -100,6 +100,15 @@ def test_the_programs_are_right_without_a_server(kind: str) -> None:
     assert not [fault for program in programs(kind) for fault in plain_faults(program)]
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["right", "scratch"])
+def test_the_programs_are_right_where_a_resize_is_a_restart(kind: str) -> None:
+    """Refused by what the copy cannot have, at most; never wrong."""
+    runs = list(resized_runs(programs(kind), ranks=2, growth="restart"))
+    faults = [run.line for run in runs if run.outcome not in (Outcome.RIGHT, Outcome.REFUSED)]
+    assert not faults, "\n".join(faults)
+
+
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
     assert len(programs("right")) >= 36
     assert len(programs("scratch")) >= 20

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.live import Job, Live
+from harness.ordinary import PROGRAMS, Outcome, marked_lines, resized_runs
 from harness.pages import put
 from tests.pages.owners import of
 
@@ -93,6 +94,33 @@ def test_what_fails_in_the_middle_loses_nothing(restarting: Live, tmp_path: Path
     assert (end["processors"], end["restarts"]) == (2, 0)
     assert "data right" in restarting.dq("logs", job)
     assert not list(restarting.home.job(job).glob("copies/*/part-*"))
+
+
+ALIKE = ["counter", "history_list", "numpy_random", "enumerate_loop", "epochs", "halo_last"]
+OWN = ["rank_zero_history", "own_random"]
+
+
+needs_dq_to_start_ranks = pytest.mark.skipif(
+    "Open MPI" in vendor(), reason="its ranks are started by its own launcher only"
+)
+
+
+@needs_dq_to_start_ranks
+def test_ordinary_variables_are_right_after_restarts() -> None:
+    """Those that all ranks have alike, and those that rank 0 has for itself."""
+    chosen = [PROGRAMS / "right" / f"{name}.py" for name in ALIKE]
+    chosen += [PROGRAMS / "scratch" / f"{name}.py" for name in OWN]
+    runs = list(resized_runs(chosen, ranks=2, growth="restart"))
+    assert not [run.line for run in runs if run.outcome is not Outcome.RIGHT]
+    assert all(len(run.sizes) > 5 for run in runs)
+
+
+@needs_dq_to_start_ranks
+def test_a_restart_that_would_lose_something_is_refused() -> None:
+    chosen = [PROGRAMS / "refused" / f"{name}.py" for name in ("rank_sums", "generator_loader")]
+    for run in resized_runs(chosen, ranks=2, growth="restart"):
+        assert run.outcome is Outcome.REFUSED, run.line
+        assert any(place in text for place in marked_lines(run.program) for text in run.messages)
 
 
 def test_the_page_on_mpis_does_what_it_says(live: Live, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def read_for_ever(x: Array) -> None:
 
     def read() -> NoReturn:
         while True:
-            kept.sum()  # HERE: read by a thread
+            kept.sum()
             time.sleep(0.01)
 
     threading.Thread(target=read, daemon=True).start()

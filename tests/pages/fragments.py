@@ -54,6 +54,10 @@ AROUND: dict[tuple[str, int], tuple[str, str]] = {
         "",
         "with resize_lib.session() as rs:\n    for _ in rs.iterations(3):\n        pass",
     ),
+    ("carry.md", 0): (
+        "def score(step, rank):\n    pause()\n    return step * rank",
+        "assert count == len(history) == 100 and best == max(history)",
+    ),
     ("evolving.md", 0): (
         "n = 100\n"
         "def work(rs):\n    global too_many_cells_per_rank, too_few\n    time.sleep(0.02)\n"
@@ -69,12 +73,13 @@ AROUND: dict[tuple[str, int], tuple[str, str]] = {
         "",
     ),
     ("porting.md", 1): (
-        'u, X, R, P = (rs.array(name, 8, init=lambda i: i) for name in "uxrp")\n'
-        "for _ in rs.iterations(2):\n    new = u.local + 1\n    <block>",
-        "assert x is X.local",
+        "n, steps, comm = 12, 5, MPI.COMM_WORLD\n"
+        "def start(i):\n    return i + 1.0\ndef advance(part):\n    return part + 1",
+        "assert len(history) == 5 and history[-1] == total == 5 * n * (n + 1) / 2 + 15 * n",
     ),
     ("porting.md", 2): (
-        "n = 12\ndef denominators(first, m):\n    return np.arange(first, first + m)",
+        "rs = resize_lib.session()\nn = 12\n"
+        "def denominators(first, m):\n    return np.arange(first, first + m)",
         "for _ in rs.iterations(3):\n    assert m == n // rs.size and len(implicit) == m",
     ),
     ("programs.md", 0): (CELLS + "def smooth(part, comm):\n    pause()\n    part += 1\n"
@@ -114,10 +119,7 @@ def program(block: Block) -> str:
     """A whole program with this block in it."""
     before, after = AROUND.get((block.page, block.number), ("", ""))
     text = block.text
-    if "<block>" in before:
-        before, _, text = before.partition("<block>")[0], "", textwrap.indent(text, "    ")
-        before, text = before.rstrip(" "), text
-    own = "session(" in text or "session(" in after or "MPI.COMM_WORLD" in before
+    own = any("session(" in part for part in (before, text, after)) or "MPI.COMM_WORLD" in before
     if own:
         return IMPORTS + ALONE.format(before=before, block=text, after=after)
     inner = (textwrap.indent(part, "    ") for part in (before, text, after))

@@ -23,6 +23,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "attach.md": ("shell", "shell", "ranks"),
     "c.md": (C + "step.c", C + "around.py", "shell", "shell", C + "jacobi.c", C + "stencil3d.c",
              "shell", "compile", "shell", C + "lu.f90", C + "stencil3d.f90", C + "sums.f90"),
+    "carry.md": ("job",),
     "cluster.md": ("cluster", "lab", "install", "install", "- needs nft", "cluster", "shell",
                    "- needs systemd", "- needs podman"),
     "emulation.md": ("shell", "cluster"),

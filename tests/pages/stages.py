@@ -96,7 +96,8 @@ BEFORE: dict[str, dict[int, str]] = {
                  3: "dq down --force\ndq server start --detach\n"},
     "pool.md": {2: LOG},
     # What differs is what is shown.
-    "porting.md": {0: 'diff() { command diff "$@" || [ $? = 1 ]; }\n',
+    "porting.md": {0: 'diff() { command diff "$@" || [ $? = 1 ]; }\n'
+                      'dq() { command dq "$@" || [ "$1 $?" = "check 1" ]; }\n',
                    3: "cp -r docs/examples/porting/* .\n"},
     "protection.md": {0: LOCAL.format(8)},
     "scheduling.md": {0: LOCAL.format(25) + "dq submit --array 0-12 -- sleep 8\n"},

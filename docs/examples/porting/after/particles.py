@@ -8,6 +8,7 @@ Arguments: ELECTRONS STEPS FILE
 import sys
 
 import numpy as np
+from mpi4py import MPI
 
 import resize_lib
 
@@ -41,23 +42,21 @@ def field(density, count):
 
 def main():
     count, steps, file = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    comm = MPI.COMM_WORLD
     rs = resize_lib.session()
-    comm = rs.comm
     box = rs.items("electrons", ELECTRON, owner=owner, init=beams(count))
     energies = []
-    rs.keep(energies=energies)
     for step in rs.iterations(steps):
-        electrons = box.local
+        electrons = box.migrate()
         cell = (electrons["x"] / LENGTH * CELLS).astype(int) % CELLS
         density = comm.allreduce(np.bincount(cell, minlength=CELLS))
         E = field(density, count)
         electrons["v"] -= DT * E[cell]
         electrons["x"] = (electrons["x"] + DT * electrons["v"]) % LENGTH
-        box.migrate()
         energies.append(0.5 * (E**2).sum())
         if comm.rank == 0 and step % 100 == 0:
             print(f"step {step}: field energy {energies[-1]:.4e}", flush=True)
-    parts = comm.gather(box.local)
+    parts = comm.gather(electrons)
     if comm.rank == 0:
         everything = np.sort(np.concatenate(parts), order="id")
         np.savez(file, x=everything["x"], v=everything["v"], energies=energies)

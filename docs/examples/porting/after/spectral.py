@@ -16,9 +16,9 @@ R = 0.3
 DT = 0.1
 LENGTH = 16 * np.pi
 
+comm = MPI.COMM_WORLD
 n, steps, file = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 rs = resize_lib.session(legal=("divides", n))
-comm = rs.comm
 
 
 def transpose(slab):
@@ -39,19 +39,20 @@ def backward(spectrum):
     return np.fft.ifft(transpose(np.fft.ifft(spectrum, axis=1)), axis=1).real
 
 
-@rs.on_resize
+k = 2 * np.pi / LENGTH * np.fft.fftfreq(n, 1 / n)
+noise = 0.1 * np.random.default_rng(5).standard_normal((n, n))
+U = rs.array("u", n, (n,), init=lambda rows: noise[rows])
+
+
+@rs.setup
 def plan(comm):
     """What depends on the number of ranks."""
     global m, implicit
     m = n // comm.size
-    k = 2 * np.pi / LENGTH * np.fft.fftfreq(n, 1 / n)
     mine = slice(comm.rank * m, (comm.rank + 1) * m)
     k2 = k[mine, np.newaxis] ** 2 + k**2
     implicit = 1.0 / (1.0 - DT * (R - (1.0 - k2) ** 2))
 
-
-noise = 0.1 * np.random.default_rng(5).standard_normal((n, n))
-U = rs.array("u", n, (n,), init=lambda rows: noise[rows])
 
 for step in rs.iterations(steps):
     u = U.local
@@ -61,6 +62,6 @@ for step in rs.iterations(steps):
         if comm.rank == 0:
             print(f"step {step}: maximum {top:.6f}", flush=True)
 
-whole = U.gather()
+slabs = comm.gather(U.local)
 if comm.rank == 0:
-    np.save(file, whole)
+    np.save(file, np.concatenate(slabs))

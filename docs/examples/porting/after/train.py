@@ -57,31 +57,29 @@ def gradient(parameters, x, label):
 
 def main():
     epochs, file = int(sys.argv[1]), sys.argv[2]
+    comm = MPI.COMM_WORLD
     rs = resize_lib.session()
-    comm = rs.comm
     rng = np.random.default_rng(11)
     x, label = spirals(SAMPLES, rng)
     parameters = network(rng)
     velocity = [np.zeros_like(p) for p in parameters]
     losses = []
-    order = np.empty(SAMPLES, int)
-    rs.keep(parameters=parameters, velocity=velocity, losses=losses, order=order, rng=rng)
-    for epoch in rs.iterations(epochs, name="epoch"):
-        order[:] = rng.permutation(SAMPLES)
-        losses.append(0.0)
+    for epoch in rs.iterations(epochs):
+        order = rng.permutation(SAMPLES)
+        total = 0.0
         for first in rs.iterations(range(0, SAMPLES, BATCH)):
             mine = order[first : first + BATCH][comm.rank :: comm.size]
             loss, layers = gradient(parameters, x[mine], label[mine])
             flat = np.concatenate([[loss], *(layer.ravel() for layer in layers)])
             comm.Allreduce(MPI.IN_PLACE, flat)
-            losses[-1] += flat[0]
+            total += flat[0]
             at = 1
             for p, v in zip(parameters, velocity, strict=True):
                 v *= MOMENTUM
                 v -= RATE / BATCH * flat[at : at + p.size].reshape(p.shape)
                 p += v
                 at += p.size
-        losses[-1] /= SAMPLES
+        losses.append(total / SAMPLES)
         if comm.rank == 0 and epoch % 10 == 0:
             print(f"epoch {epoch}: loss {losses[-1]:.6f}", flush=True)
     right = (forward(parameters, x)[-1] > 0) == label

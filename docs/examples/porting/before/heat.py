@@ -20,8 +20,10 @@ def initial(i, j):
 
 
 def bounds(n, parts, part):
-    """First and last + 1 cell of one of `parts` parts of n cells."""
-    return n * part // parts, n * (part + 1) // parts
+    """First and last + 1 cell of one of `parts` parts of n cells; the first ones are larger."""
+    each, more = divmod(n, parts)
+    first = part * each + min(part, more)
+    return first, first + each + (part < more)
 
 
 def exchange(cart, u):
