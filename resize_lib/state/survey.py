@@ -342,7 +342,8 @@ class Survey:
         for name, setting in settings.of_process().items():
             path = ((SETTINGS, name), CONTENTS)
             self.places[path] = Place(setting, CONTENTS, settings.KIND)
-            self.digests[path] = digests.of(setting.read())
+            value = setting.read()
+            self.digests[path] = digests.plain(value) or digests.of(value)
 
 
 def _is_plain(cls: type) -> bool:
