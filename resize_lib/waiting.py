@@ -168,6 +168,16 @@ def idle_barrier(comm: MPI.Intracomm) -> None:
     idle_wait(comm.Ibarrier())
 
 
+def idle_bcast_bytes(
+    comm: MPI.Intracomm, data: bytes | bytearray, length: int, root: int = 0
+) -> bytes | bytearray:
+    """Broadcast so many bytes from ``root`` (collective); they are copied once."""
+    buffer = data if comm.rank == root else bytearray(length)
+    if length:
+        idle_wait(comm.Ibcast([buffer, MPI.BYTE], root))
+    return buffer
+
+
 def idle_bcast(comm: MPI.Intracomm, value: Any = None, root: int = 0) -> Any:
     """Broadcast a picklable ``value`` from ``root`` (collective).
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from resize_lib.state import settings, survey
+from resize_lib.state import settings
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import READER
+from resize_lib.state.places import KEYS, Path, Place
 from resize_lib.state.sources import is_setting
-from resize_lib.state.survey import Path, Place, Survey
+from resize_lib.state.survey import Survey
 
 
 @dataclass(slots=True)
@@ -73,4 +74,4 @@ def _order(place: Place) -> int:
     A reader takes lines from its file, whose position is set afterwards; the order of names comes
     when all are there.
     """
-    return 0 if place.kind is READER else 2 if place.step == survey.KEYS else 1
+    return 0 if place.kind is READER else 2 if place.step == KEYS else 1

@@ -14,12 +14,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from mpi4py import MPI
 
 from dq_client.check.facts import Variable
@@ -27,23 +26,22 @@ from resize_lib.before_arrival import agree_to_join
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
 from resize_lib.state.arrival import Prepared, place_of
-from resize_lib.state.comparison import Told, differences, told_of, union
+from resize_lib.state.comparison import Told, differences, may_coincide, told_of, union
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
 from resize_lib.state.objects import FILE
-from resize_lib.state.program import MODULE, Scope, running, scopes
-from resize_lib.state.sources import Sources, is_setting, shown
-from resize_lib.state.survey import Path, Place, Survey, TooMuchError
+from resize_lib.state.places import CONTENTS, Path, Place
+from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
+from resize_lib.state.sources import Sources, is_setting, shown, summary
+from resize_lib.state.survey import Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
-from resize_lib.waiting import idle_bcast
+from resize_lib.waiting import idle_bcast, idle_bcast_bytes
 from resize_lib.watch import ACTION_VARIABLE
 
 if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
 SWITCH_VARIABLE = "DQ_CARRY"
-NAMED_MAX = 6  # variables in the line of `dq why`
-COMPARED_MAX = 64  # numbers of a variable that tell whether they may coincide
 
 
 _HELD = (
@@ -60,7 +58,7 @@ class Sent:
     coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
     """
 
-    payload: bytes = b""
+    payload: bytes | bytearray = b""
     paths: list[Path] = field(default_factory=list)
     differing: frozenset[Path] = frozenset()
     failed: dict[Path, str] = field(default_factory=dict)
@@ -135,6 +133,16 @@ class Carry:
             return Told({}, {}, set(), why=why), None
         return told_of(self.first, found, live), found
 
+    def _look_here(self, live: survey.Live) -> Survey | None:
+        """What a rank that joins has where it is; None: `decide` will find out why not."""
+        if self.first is None:
+            return None
+        try:
+            known = Known(self.session)
+            return Survey(self.first.anchors, known.token).take(self.scopes_now(), live)
+        except Exception:  # any class may raise anything
+            return None
+
     # --- expand ---------------------------------------------------------------------------------
 
     def exchange(self, comm: MPI.Intracomm, old_size: int) -> tuple[str, bool]:
@@ -150,16 +158,19 @@ class Carry:
         joins = comm.rank >= old_size
         # A new rank has read the source while the job computed.
         live = idle_bcast(comm, self.live() if comm.rank == old_size else None, old_size)
+        # While rank 0 looks at its variables, packs and sends them, new ranks look at theirs.
         mine, found = (None, None) if joins else self.look(live)
+        here = self._look_here(live) if joins else None
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
-        sent = self.send(told, found, differing) if comm.rank == 0 else None
-        sent = idle_bcast(comm, sent)
-        assert sent is not None, "rank 0 has it"
+        if here is not None:
+            self.sources.read(here, told.now)
+        sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
+        sent = _bcast(comm, sent)
         why = told.why or sent.why
         if joins and not why:
             try:
-                why = self.why_not or self.decide(told, sent, live, alone=old_size == 1)
+                why = self.why_not or self.decide(told, sent, live, here, alone=old_size == 1)
             except Exception as e:  # any class may raise anything
                 why = f"the program's variables cannot be copied here: {said(e)}"
         return agree_to_join(comm, why, mistake=joins)
@@ -190,13 +201,13 @@ class Carry:
         }
         try:
             packed = packing.pack(changed, found.anchors, Known(self.session).name)
-            coincides = frozenset(path for path in packed.sizes if _may_coincide(changed[path]))
+            coincides = frozenset(path for path in packed.sizes if may_coincide(changed[path]))
         except Exception as e:  # any class may raise anything
             path = e.path if isinstance(e, TooMuchError) else None
             where = f"{self.sources.line_of(found, path)}: " if path is not None else ""
             return Sent(why=f"{where}{said(e)}")
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
-        self.carried = _line({shown(found, p): n for p, n in packed.sizes.items()})
+        self.carried = summary(packed.sizes, found)
         paths = list(packed.sizes)
         return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
 
@@ -205,6 +216,7 @@ class Carry:
         told: Told,
         sent: Sent,
         live: survey.Live,
+        here: Survey | None = None,
         *,
         alone: bool,
         rule: Rule = verdict.growth,
@@ -212,7 +224,8 @@ class Carry:
     ) -> str:
         """Prepare what `apply` gives a rank that joins; returns why it cannot join, if so.
 
-        rule: what becomes of a variable. own: what was sent beside rank 0's; which of it it gets
+        here: what it has; None: it looks. rule: what becomes of a variable. own: what was sent
+        beside rank 0's; which of it it gets
         """
         self._prepared = Prepared()
         first = self.first
@@ -220,8 +233,8 @@ class Carry:
         hidden = hindrance(self.scopes_now(), self.sources.facts_of)
         if hidden:
             return hidden
-        _import_modules({path[0] for path in told.now})
-        here = Survey(first.anchors, Known(self.session).token).take(self.scopes_now(), live)
+        if _import_modules({path[0] for path in told.now}) or here is None:
+            here = Survey(first.anchors, Known(self.session).token).take(self.scopes_now(), live)
         fates, why = self.fates(told, sent, here, alone=alone, rule=rule)
         if why:
             return why
@@ -246,6 +259,8 @@ class Carry:
             fate, why = self._fate(path, told, sent, here, alone=alone, rule=rule)
             if fate is Fate.CARRY and path in held:
                 fate, why = Fate.REFUSE, _HELD
+            if fate is Fate.CARRY and path in told.gone and not _unbinds(here, path):
+                fate, why = Fate.REFUSE, DELETED
             if fate is Fate.REFUSE:
                 line = self.sources.line_of(here, path)
                 text = f"{line}: {shown(here, path)} {why}"
@@ -296,7 +311,7 @@ class Carry:
         return fate, why
 
     def _check(self, here: Survey, path: Path, place: Place, value: Any) -> None:
-        whole = place.kind if place.step == survey.CONTENTS else None
+        whole = place.kind if place.step == CONTENTS else None
         if whole is not None and not whole.fits(place.owner, value):
             line = self.sources.line_of(here, path)
             raise iterators.CannotCopyError(
@@ -341,7 +356,7 @@ class Carry:
                     mine.before.get(path), mine.digest(path), facts if known else None
                 )
             else:
-                why = verdict.counted(facts) if _may_coincide(place) else ""
+                why = verdict.counted(facts) if may_coincide(place) else ""
             if why:
                 line = self.sources.line_of(found, path, facts.changed_line)
                 return f"{line}: {shown(found, path)} {why}"
@@ -349,49 +364,39 @@ class Carry:
 
     def _stale(self, mine: Told, found: Survey, *, renumbered: bool) -> str:
         for path in {**mine.before, **mine.now}:
-            if is_setting(path):
-                continue
+            before, now = mine.before.get(path), mine.digest(path)
+            if is_setting(path) or before not in (None, now):
+                continue  # what the loop has changed is not from before it
             facts = self.sources.variable(found, path)
-            why = verdict.stale(
-                mine.before.get(path), mine.digest(path), facts, renumbered=renumbered
-            )
+            why = verdict.stale(before, now, facts, renumbered=renumbered)
             if why:
                 return f"{self.sources.line_of(found, path)}: {shown(found, path)} {why}"
         return ""
 
 
-def _import_modules(owners: set[Any]) -> None:
-    """Import what the job's ranks have imported in the loop."""
-    for owner in owners:
-        if isinstance(owner, tuple) and owner[:1] == (MODULE,) and owner[1] not in sys.modules:
-            importlib.import_module(owner[1])
+def _bcast(comm: MPI.Intracomm, sent: Sent) -> Sent:
+    """What rank 0 sends, in all ranks; collective. The values are copied once on the way."""
+    length = idle_bcast(comm, len(sent.payload))
+    head: Sent = idle_bcast(comm, replace(sent, payload=b""))
+    return replace(head, payload=idle_bcast_bytes(comm, sent.payload, length))
 
 
-def _coincides(value: Any) -> bool:
-    """Whether several ranks may have the same by chance: whole numbers, nothing else."""
-    if isinstance(value, np.ndarray):
-        first = value.reshape(-1)[:COMPARED_MAX]
-        return value.dtype.kind != "f" or bool((first == np.floor(first)).all())
-    if isinstance(value, list | tuple):
-        return all(_coincides(part) for part in value[:COMPARED_MAX])
-    return not isinstance(value, float | np.floating) or float(value).is_integer()
+def _unbinds(here: Survey, path: Path) -> bool:
+    """Whether a variable can be deleted here, or need not be."""
+    place = here.places.get(path)
+    return place is None or not isinstance(place.owner, Scope) or place.owner.unbinds
 
 
-def _may_coincide(place: Place) -> bool:
-    try:
-        return _coincides(place.get())
-    except Exception:  # what cannot be read is refused for that
-        return False
-
-
-def _line(sizes: Mapping[str, int]) -> str:
-    """What travels, for `dq why`."""
-    if not sizes:
-        return ""
-    largest = sorted(sizes, key=lambda name: -sizes[name])
-    named = [f"{name} ({_bytes(sizes[name])})" for name in largest[:NAMED_MAX]]
-    more = f" and {len(largest) - NAMED_MAX} more" if len(largest) > NAMED_MAX else ""
-    return f"{_bytes(sum(sizes.values()))} in all, {', '.join(named)}{more}"
+def _import_modules(owners: set[Any]) -> int:
+    """Import what the job's ranks have imported in the loop; how many there are."""
+    missing = [
+        owner[1]
+        for owner in owners
+        if isinstance(owner, tuple) and owner[:1] == (MODULE,) and owner[1] not in sys.modules
+    ]
+    for name in missing:
+        importlib.import_module(name)
+    return len(missing)
 
 
 def said(error: Exception) -> str:
@@ -399,10 +404,3 @@ def said(error: Exception) -> str:
     text = " ".join(str(error).split())
     own = isinstance(error, TooMuchError | iterators.CannotCopyError)
     return text if own else f"{type(error).__name__}: {text}"
-
-
-def _bytes(count: int) -> str:
-    for unit, size in (("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"

@@ -14,7 +14,8 @@ from resize_lib.redistribution.agreement import gather_texts
 from resize_lib.same_values import same
 from resize_lib.state import packing
 from resize_lib.state.known import Known
-from resize_lib.state.survey import Live, Path, Survey
+from resize_lib.state.places import Path, Place
+from resize_lib.state.survey import Live, Survey
 from resize_lib.waiting import idle_bcast, wait_all
 
 
@@ -38,6 +39,7 @@ class Told:
 
 
 NOTHING = Told({}, {}, set())
+COMPARED_MAX = 64  # numbers of a variable that tell whether they may coincide
 
 
 def told_of(first: Survey, found: Survey, live: Live) -> Told:
@@ -102,3 +104,21 @@ def _equal_values(packed: packing.Packed, survey: Survey, known: Known) -> set[P
         }
     except Exception:  # any class may raise anything: then nothing is known to be equal
         return set()
+
+
+def coincides(value: Any) -> bool:
+    """Whether several ranks may have the same by chance: whole numbers, nothing else."""
+    if isinstance(value, np.ndarray):
+        first = value.reshape(-1)[:COMPARED_MAX]
+        return value.dtype.kind != "f" or bool((first == np.floor(first)).all())
+    if isinstance(value, list | tuple):
+        return all(coincides(part) for part in value[:COMPARED_MAX])
+    return not isinstance(value, float | np.floating) or float(value).is_integer()
+
+
+def may_coincide(place: Place) -> bool:
+    """The same of the value of a place."""
+    try:
+        return coincides(place.get())
+    except Exception:  # what cannot be read is refused for that
+        return False

@@ -35,8 +35,9 @@ from resize_lib.state.comparison import Told, differences, union
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.iterators import obstacle
 from resize_lib.state.known import Known
+from resize_lib.state.places import Path, Place
 from resize_lib.state.sources import is_setting, shown
-from resize_lib.state.survey import Live, Path, Place, Survey, TooMuchError
+from resize_lib.state.survey import Live, Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
 from resize_lib.waiting import idle_bcast
 from resize_lib.watch import ACTION_VARIABLE

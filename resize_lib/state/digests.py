@@ -18,6 +18,7 @@ import types
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -175,6 +176,8 @@ class _Reader:
         if kind is set or kind is frozenset:
             head = b"<" if kind is set else b">"
             return head + self._joined(sorted(self.read(part, depth) for part in value))
+        if isinstance(value, PurePath):  # some Pythons keep how it was put together
+            return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.MethodType):
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch

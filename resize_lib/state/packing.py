@@ -20,15 +20,8 @@ from mpi4py import MPI
 
 from resize_lib.state import views
 from resize_lib.state.iterators import CannotCopyError
-from resize_lib.state.survey import (
-    BYTES_MAX,
-    BYTES_VARIABLE,
-    CONTENTS,
-    Anchors,
-    Path,
-    Place,
-    TooMuchError,
-)
+from resize_lib.state.places import CONTENTS, Path, Place
+from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, TooMuchError
 
 Name: TypeAlias = tuple[Any, ...]
 SHOWN_MAX = 3

@@ -20,6 +20,9 @@ MODULE, FRAME = "module", "frame"
 GLOBALS_SKIPPED = frozenset(("__annotations__", "__builtins__", "__warningregistry__"))
 
 
+DELETED = "is deleted by the loop: bind it to None instead"
+
+
 class CannotUnbindError(Exception):
     """A variable of a function that runs cannot be deleted."""
 
@@ -63,18 +66,26 @@ class Scope:
         if sys.version_info < (3, 13):  # from then on f_locals writes through (PEP 667)
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
 
+    @property
+    def unbinds(self) -> bool:
+        """Whether variables can be deleted from outside: of functions, Python 3.11 alone does it.
+
+        3.12 binds them to None, and later versions refuse.
+        """
+        return self.module is not None or sys.version_info < (3, 12)
+
     def unbind(self, name: str) -> None:
         """Delete a variable.
 
         Raises:
             CannotUnbindError: this Python cannot do that from outside.
         """
+        if not self.unbinds:
+            raise CannotUnbindError(f"{name} {DELETED}")
         if self.module is not None:
             vars(self.module).pop(name, None)
             return
         assert self.frame is not None, "a function that runs"
-        if sys.version_info >= (3, 13):
-            raise CannotUnbindError(f"{name} is deleted by the loop: bind it to None instead")
         self.frame.f_locals.pop(name, None)
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(1))
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from dq_client.check.facts import Facts, Variable, facts_of
 from resize_lib.mistakes import short_path
 from resize_lib.state import verdict
+from resize_lib.state.places import Path
 from resize_lib.state.program import MODULE, Owner, Scope, innermost
-from resize_lib.state.survey import CLASSES, SETTINGS, Origin, Path, Survey
+from resize_lib.state.survey import CLASSES, SETTINGS, Origin, Survey
+
+NAMED_MAX = 6  # variables in the line of `dq why`
 
 
 @dataclass(slots=True)
@@ -128,3 +131,20 @@ def _together(root: Variable, found: list[Variable]) -> Variable:
         loop=frozenset().union(*(each.loop for each in found)),
         rebuilt=root.rebuilt or any(each.rebuilt for each in found),
     )
+
+
+def summary(sizes: Mapping[Path, int], found: Survey) -> str:
+    """What travels, for `dq why`."""
+    if not sizes:
+        return ""
+    largest = sorted(sizes, key=lambda path: -sizes[path])
+    named = [f"{shown(found, path)} ({_bytes(sizes[path])})" for path in largest[:NAMED_MAX]]
+    more = f" and {len(largest) - NAMED_MAX} more" if len(largest) > NAMED_MAX else ""
+    return f"{_bytes(sum(sizes.values()))} in all, {', '.join(named)}{more}"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

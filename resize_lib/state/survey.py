@@ -24,16 +24,11 @@ import numpy as np
 from resize_lib.state import digests, objects, settings, views
 from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import Kind
+from resize_lib.state.places import CONTENTS, KEYS, Path, Place, keys_of
 from resize_lib.state.program import Owner, Scope, is_program_class
 
-# Where a value is: its owner, which is a scope (program.Owner) or the key of an object, and a step.
-Path: TypeAlias = tuple[Any, tuple[Any, ...]]
 Live: TypeAlias = Mapping[Owner, frozenset[str]]  # names by owner; others: all
 
-# Steps. Of a scope: "v" a variable. Of an object: "a" attribute, "k" item, "c" cell, "d" default;
-# CONTENTS, KEYS: what is no part of its own. An object inside a value: its number there.
-CONTENTS: tuple[str] = ("*",)
-KEYS: tuple[str] = ("keys",)
 SETTINGS = "setting"  # the owner of what a process has once: random generators, environment
 CLASSES = "class"  # of a class's data
 STEPS_SHOWN = 6
@@ -158,77 +153,6 @@ class Anchors:
                 case ("c", _, name):
                     text = f"{name} of {text}"
         return text or "?"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value is: a step of an owner, which is a scope or an object."""
-
-    owner: Any
-    step: tuple[Any, ...]
-    kind: Kind | None = None  # of the owner, where it is an object
-
-    def get(self) -> Any:
-        """The value now; of contents what `Kind.fill` takes."""
-        match self.step[0]:
-            case "v":
-                return self.owner.value(self.step[1])
-            case "a":
-                return objects.attribute(self.owner, self.step[1])
-            case "k":
-                return self.owner[self.step[1]]
-            case "c":
-                return self.owner.__closure__[self.step[1]].cell_contents
-            case "d":
-                return self.owner.__defaults__[self.step[1]]
-            case "w":
-                return self.owner.__kwdefaults__[self.step[1]]
-            case "keys":
-                return _keys(self.owner, self.kind)
-        assert self.kind is not None, "contents of an object"
-        return self.kind.contents(self.owner)
-
-    def unbind(self) -> None:
-        """Delete the variable."""
-        self.owner.unbind(self.step[1])
-
-    def set(self, value: Any) -> None:
-        """Give it another one."""
-        match self.step[0]:
-            case "v":
-                self.owner.bind(self.step[1], value)
-            case "a":
-                objects.set_attribute(self.owner, self.step[1], value)
-            case "k":
-                self.owner[self.step[1]] = value
-            case "c":
-                self.owner.__closure__[self.step[1]].cell_contents = value
-            case "d":
-                defaults = list(self.owner.__defaults__)
-                defaults[self.step[1]] = value
-                self.owner.__defaults__ = tuple(defaults)
-            case "w":
-                self.owner.__kwdefaults__[self.step[1]] = value
-            case "keys":
-                _set_keys(self.owner, self.kind, value)
-            case _:
-                assert self.kind is not None, "contents of an object"
-                self.kind.fill(self.owner, value)
-
-
-def _keys(owner: Any, kind: Kind | None) -> list[str]:
-    return list(owner) if kind is objects.DICT else list(objects.attributes(owner))
-
-
-def _set_keys(owner: Any, kind: Kind | None, names: list[str]) -> None:
-    """Only these remain, in this order; those that are missing come by themselves."""
-    if kind is objects.DICT:
-        found = {name: owner[name] for name in names if name in owner}
-        owner.clear()
-        owner.update(found)
-        return
-    for name in set(objects.attributes(owner)) - set(names):
-        objects.remove_attribute(owner, name)
 
 
 class Survey:
@@ -399,7 +323,7 @@ class Survey:
                 self._read(path, ("w", name), default, value, kind)
 
     def _read_names(self, path: bytes, value: Any, kind: Kind) -> None:
-        names = _keys(value, kind)
+        names = keys_of(value, kind)
         self.places[path, KEYS] = Place(value, KEYS, kind)
         self.digests[path, KEYS] = digests.short(f"{len(names)}\0{chr(0).join(names)}".encode())
 
@@ -419,7 +343,8 @@ class Survey:
         for name, setting in settings.of_process().items():
             path = ((SETTINGS, name), CONTENTS)
             self.places[path] = Place(setting, CONTENTS, settings.KIND)
-            self.digests[path] = digests.of(setting.read())
+            value = setting.read()
+            self.digests[path] = digests.plain(value) or digests.of(value)
 
 
 def _is_plain(cls: type) -> bool:

@@ -33,7 +33,8 @@ from hypothesis import strategies as st
 
 from resize_lib.state import objects, packing, survey
 from resize_lib.state.iterators import CannotCopyError
-from resize_lib.state.survey import Anchors, Place, Survey, TooMuchError
+from resize_lib.state.places import Place
+from resize_lib.state.survey import Anchors, Survey, TooMuchError
 from tests.plan.travel import OWNER, PlayedScope, assert_alike, nothing, travelled
 
 Names = dict[str, Any]
@@ -543,7 +544,7 @@ def test_only_what_is_below_the_limit_travels(monkeypatch: pytest.MonkeyPatch) -
         )
 
 
-VIEWS = {
+VIEWS: dict[str, Callable[[], Any]] = {
     "rows": lambda: np.zeros((2, 6)),
     "columns": lambda: np.zeros((2, 6), order="F"),
     "reshaped": lambda: np.arange(12.0).reshape(2, 6),
@@ -561,7 +562,7 @@ def test_a_view_that_the_loop_makes_is_a_view_in_the_new_rank(name: str) -> None
         names["parts"] = {"turned": buffer.T, "back": [buffer[:, ::-1]]}
         names["current"][:] = 5
 
-    old, new = travelled(lambda: {"buffer": VIEWS[name](), "current": None}, change)  # type: ignore[no-untyped-call]
+    old, new = travelled(lambda: {"buffer": VIEWS[name](), "current": None}, change)
     assert_alike(old.names, new.names)
     for scope in (old, new):
         scope.names["current"] += 1

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from resize_lib.state import packing
-from resize_lib.state.survey import Path, Place, Survey
+from resize_lib.state.places import Path, Place
+from resize_lib.state.survey import Survey
 
 OWNER = ("frame", 0, "program.py", "main", 1)
 
