@@ -33,7 +33,7 @@ from resize_lib.state.objects import FILE
 from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
 from resize_lib.state.sources import Sources, is_setting, shown, summary
-from resize_lib.state.survey import Survey, TooMuchError
+from resize_lib.state.survey import UNKNOWN, Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
 from resize_lib.waiting import idle_bcast, idle_bcast_bytes
 from resize_lib.watch import ACTION_VARIABLE
@@ -290,6 +290,8 @@ class Carry:
         self, path: Path, told: Told, sent: Sent, here: Survey, *, alone: bool, rule: Rule
     ) -> tuple[Fate, str]:
         assert self.first is not None, "it has told which variables matter"
+        if here.anchors.origin(path).owner == UNKNOWN:
+            return Fate.KEEP, ""  # the place that holds the object differs, too, and is judged
         seen = Seen(
             told.before.get(path),
             told.digest(path),

@@ -32,6 +32,7 @@ Live: TypeAlias = Mapping[Owner, frozenset[str]]  # names by owner; others: all
 SETTINGS = "setting"  # the owner of what a process has once: random generators, environment
 CLASSES = "class"  # of a class's data
 STEPS_SHOWN = 6
+UNKNOWN: Owner = ("?",)  # of an object that another rank has only
 MEMORIES = frozenset(("c", "d", "w"))
 ASKED_MAX = 256  # objects between two looks at the clock
 ITEMS_MAX = 64  # of a dict whose items are places of their own
@@ -127,7 +128,7 @@ class Anchors:
             return Origin(owner, step, "", memory=False)
         anchor = self.by_key.get(owner)
         if anchor is None:  # of another rank only
-            return Origin(("?",), step, "", memory=False)
+            return Origin(UNKNOWN, step, "", memory=False)
         base = anchor.origin
         name = step[1] if step[0] == "a" else base.attribute
         return Origin(base.owner, base.first, name, memory=base.memory or step[0] in MEMORIES)
