@@ -21,6 +21,7 @@ NOT_FOR_RANKS = (
     "resize_lib.processes.hydra",
     "resize_lib.processes.probe",
     "resize_lib.emulation.probe",
+    "resize_lib.recording",  # for `dq verify`
 )
 
 

@@ -18,7 +18,7 @@ from resize_lib import resize
 from resize_lib.processes import choose_backend
 from tests.mpi.programs.session_script import Script, ScriptedLink
 
-BACKEND = choose_backend()
+BACKEND: Any = choose_backend()
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     script.expand(script.free[:2], 2, 2)
     script.expand(script.free[:1], 5, 1)
     script.shrink([0, 3], 1, 3)
-    before = at_arrival()
+    note_at_arrival()
     with resize_lib.session(
         checksums=True, connect=lambda: ScriptedLink(script), report_interval_s=0
     ) as rs:
@@ -36,18 +36,20 @@ def main() -> None:
         rs.array("B", 1000, layout="cyclic", init=1.0)
         rs.array("C", 1000, layout="weighted", weights=[1.0, 2.0, 3.0, 4.0, 5.0])
         rs.value("V", {"a": 1})
-        for turns, _ in enumerate(rs.iterations(), 1):
+        for _ in rs.iterations():
             rs.comm.allreduce(1)
-            if rs.spawned and turns == 2:
-                late = sorted(set(sys.modules) - before)
+            BACKEND.turns += 1
+            if rs.spawned and BACKEND.turns == 2:
+                late = sorted(set(sys.modules) - BACKEND.before)
                 print(json.dumps({"late": late}), flush=True)
             if rs.job.resize_id == 3:
                 break
 
 
-def at_arrival() -> set[str]:
-    """The modules that are loaded when this rank reports: filled in by then."""
-    found: set[str] = set()
+def note_at_arrival() -> None:
+    """Keep the modules that are loaded when this rank reports: on an object that is no state."""
+    BACKEND.before, BACKEND.turns = set[str](), 0
+    found: set[str] = BACKEND.before
     told: Any = BACKEND.join
 
     def join(reserve: Any = None) -> MPI.Intracomm:
@@ -55,8 +57,7 @@ def at_arrival() -> set[str]:
         comm: MPI.Intracomm = told(reserve)
         return comm
 
-    BACKEND.join = join  # type: ignore[method-assign]
-    return found
+    BACKEND.join = join
 
 
 if __name__ == "__main__":
