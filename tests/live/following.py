@@ -31,8 +31,6 @@ local = early_local()
 
 import resize_lib  # noqa: E402
 
-RANK, SIZE = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()  # of the job, also if it joins
-
 
 class Solver:
     """Has it as an attribute."""
@@ -62,10 +60,11 @@ def name_of(case: str) -> Callable[[], Any]:
 
 def main() -> None:
     comm = name_of(CASE)
+    early = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()  # of the job to come
     with resize_lib.session() as rs:
         assert resize_lib.session() is rs
         if rs.spawned:
-            assert (rs.rank, rs.size) == (RANK, SIZE)
+            assert (rs.rank, rs.size) == early
         x = rs.array("x", 64, init=lambda i: i + 0.0)
         right, made = rs.value("right", 0), rs.value("made", 0)
         for turn in rs.iterations():
