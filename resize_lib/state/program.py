@@ -17,7 +17,6 @@ from resize_lib.mistakes import is_program
 # A function that runs: its place among them, file, name and first line; or a module: its name.
 Owner: TypeAlias = tuple[Any, ...]
 MODULE, FRAME = "module", "frame"
-GLOBALS_SKIPPED = frozenset(("__annotations__", "__builtins__", "__warningregistry__"))
 
 
 DELETED = "is deleted by the loop: bind it to None instead"
