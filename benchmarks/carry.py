@@ -11,10 +11,9 @@ DQ_CARRY=0 the results of ranks that join are wrong; rank 0's are not.
 rank 0 where the ranks change, whatever it consists of. ``carry``: the part of it that looks at
 variables, compares, packs and sends.
 
-Limits: enter 20 ms of processor time, a stop 30 ms longer than with DQ_CARRY=0 and 30 ms of rank
-0's processor time for carrying, by the medians or by the quickest. On a machine that other programs
-use, the clock shows those: if the look before the first turn takes more than twice its processor
-time by the clock, stops are not judged, and that is printed. Exit code 1 if a limit is not kept.
+Limits, by the medians: enter 20 ms, and a stop 30 ms longer than with DQ_CARRY=0. On a machine that
+other programs use, the clock shows those, too: the processor time beside it tells. Exit code 1 if a
+limit is not kept.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ from harness.commands import CommandLine
 from harness.live import asked
 
 ENTER_MS_MAX, MORE_MS_MAX = 20.0, 30.0
-BUSY = 2.0  # the clock against processor time, from where on it shows other programs
 LIMIT_S = 60.0
 SETTLED_S = 0.4
 Rows = list[dict[str, Any]]
@@ -108,15 +106,14 @@ def _rows(file: Path) -> Rows:
 def compared(found: Found) -> Rows:
     """Rows of the table: medians and the quickest, with the limit."""
     entered = found[True, "entered"]
-    busy = statistics.median(row["wall_ms"] / row["cpu_ms"] for row in entered) > BUSY
     rows = [
         _row(f"enter, {name}", [row[key] for row in entered], [0.0], limit)
-        for name, key, limit in (("cpu", "cpu_ms", ENTER_MS_MAX), ("wall", "wall_ms", None))
+        for name, key, limit in (("cpu", "cpu_ms", None), ("wall", "wall_ms", ENTER_MS_MAX))
     ]
     for old, new in ((1, 2), (2, 1)):
         for name, key, limit in (
-            ("stop", "gap_ms", None if busy else MORE_MS_MAX), ("carry, wall", "wall_ms", None),
-            ("carry, cpu", "cpu_ms", MORE_MS_MAX),
+            ("stop", "gap_ms", MORE_MS_MAX), ("carry, wall", "wall_ms", None),
+            ("carry, cpu", "cpu_ms", None),
         ):  # fmt: skip
             ms = {
                 carries: [row[key] for row in found[carries, "resizes"] if row["old"] == old]
@@ -133,8 +130,7 @@ def _row(
     for kind, of in (("median", statistics.median), ("quickest", min)):
         row[f"{kind}_ms"], row[f"{kind}_without_ms"] = of(with_ms), of(without_ms)
         row[f"{kind}_more_ms"] = of(with_ms) - of(without_ms)
-    more = min(row["median_more_ms"], row["quickest_more_ms"])
-    row["missed"] = limit_ms is not None and more > limit_ms
+    row["missed"] = limit_ms is not None and row["median_more_ms"] > limit_ms
     return row
 
 
@@ -160,8 +156,6 @@ def main() -> int:
               f"{row['median_more_ms']:8.1f}{row['quickest_ms']:11.1f}"
               f"{row['quickest_without_ms']:12.1f}{row['quickest_more_ms']:8.1f}{limit:>8}"
               f"{'  missed' if row['missed'] else ''}")  # fmt: skip
-    if all(row["limit_ms"] is None for row in rows if row["what"].endswith("stop")):
-        print("Other programs take the processors: stops are not judged.")
     return int(missed)
 
 
