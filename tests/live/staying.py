@@ -26,11 +26,8 @@ def main() -> int:
         data = rs.array("data", 500, init=lambda i: 3.0 * i)
         turns = rs.value("turns", 0)
         sizes: Value[list[int]] = rs.value("sizes", [])
-        told = False
+        print(f"here {os.getpid()} {rs.rank} {os.environ.get('DQ_NODE', '-')}", flush=True)
         for _ in rs.iterations():
-            if not told:
-                print(f"here {os.getpid()} {rs.rank} {os.environ.get('DQ_NODE', '-')}", flush=True)
-                told = True
             expected = 3.0 * data.indices + turns.value
             assert np.array_equal(data.local, expected), "data are wrong"
             if sizes.value[-1:] != [rs.size]:
