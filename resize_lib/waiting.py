@@ -48,8 +48,6 @@ USUAL = Pace(yields_s=0.1e-3, fraction=1 / 64, sleep_s_min=20e-6)
 ROOMY = Pace(yields_s=2e-3, fraction=1 / 64, sleep_s_min=20e-6)
 # More ranks than cores, and nobody waits for this one: a look takes 10 µs, which the others lack.
 CROWDED = Pace(yields_s=0.0, fraction=1 / 16, sleep_s_min=0.2e-3, gives_way=True)
-# The same, where it will be woken up (doorbell.py).
-TOLD = Pace(yields_s=0.0, fraction=0.0, sleep_s_min=SLEEP_S_MAX, gives_way=True)
 
 _look: Callable[[], None] | None = None  # of `watched`
 
@@ -85,26 +83,22 @@ def watched(look: Callable[[], None] | None) -> Iterator[None]:
 
 
 def look_for_losses() -> None:
-    """What a wait does now and then, for those that sleep elsewhere. Raises RankLost."""
+    """Do what a wait does now and then. Raises RankLost."""
     if _look is not None:
         _look()
 
 
-def wait_until(
-    test: Callable[[], T], pace: Pace = USUAL, sleep: Callable[[float], None] | None = None
-) -> T:
+def wait_until(test: Callable[[], T], pace: Pace = USUAL) -> T:
     """Call ``test`` until it returns something true, and return that; asleep in between.
-
-    ``sleep``: how, for so many seconds at most (``Doorbell.sleeper``).
 
     Raises:
         RankLost: where waits are `watched`; what was begun stays begun, in MPI too.
     """
     with _giving_way() if pace.gives_way else nullcontext():
-        return _wait_until(test, pace, sleep or time.sleep)
+        return _wait_until(test, pace)
 
 
-def _wait_until(test: Callable[[], T], pace: Pace, sleep: Callable[[float], None]) -> T:
+def _wait_until(test: Callable[[], T], pace: Pace) -> T:
     began_s = time.perf_counter()
     look_s = LOOK_EVERY_S
     while not (found := test()):
@@ -115,7 +109,7 @@ def _wait_until(test: Callable[[], T], pace: Pace, sleep: Callable[[float], None
         if _look is not None and waited_s >= look_s:
             look_s = waited_s + LOOK_EVERY_S
             _look()
-        sleep(min(max(waited_s * pace.fraction, pace.sleep_s_min), SLEEP_S_MAX))
+        time.sleep(min(max(waited_s * pace.fraction, pace.sleep_s_min), SLEEP_S_MAX))
     return found
 
 
@@ -139,11 +133,7 @@ def _scheduled_as(policy: int) -> bool:
     return False
 
 
-def wait_all(
-    requests: Sequence[MPI.Request],
-    pace: Pace = USUAL,
-    sleep: Callable[[float], None] | None = None,
-) -> None:
+def wait_all(requests: Sequence[MPI.Request], pace: Pace = USUAL) -> None:
     """Complete every request."""
     pending = [request for request in requests if request != MPI.REQUEST_NULL]
     left = len(pending)
@@ -155,7 +145,7 @@ def wait_all(
             left -= len(done)
         return not left
 
-    wait_until(all_done, pace, sleep)
+    wait_until(all_done, pace)
 
 
 def idle_wait(request: MPI.Request) -> None:

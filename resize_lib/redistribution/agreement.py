@@ -11,7 +11,6 @@ from mpi4py import MPI
 
 from resize_lib import tags
 from resize_lib.descriptors import DescriptorError
-from resize_lib.doorbell import NAME_BYTES, doorbell
 from resize_lib.redistribution.blocks import RawBytes
 from resize_lib.redistribution.types import (
     CorruptDataError,
@@ -21,7 +20,7 @@ from resize_lib.redistribution.types import (
     OutOfMemoryError,
     RedistributionError,
 )
-from resize_lib.waiting import CROWDED, ROOMY, TOLD, USUAL, has_room, wait_all
+from resize_lib.waiting import CROWDED, ROOMY, USUAL, has_room, wait_all
 
 # An exception type travels as its index in this list. Where ranks fail for different reasons the
 # type of the first of them is raised.
@@ -37,7 +36,7 @@ KINDS: tuple[type[RedistributionError], ...] = (
 # to so many ranks, rank 0 collects and tells all (docs/redistribution.md, "Waiting").
 BY_FIRST_MAX = 32
 DIGEST_BYTES = 16
-HEAD_BYTES = 1 + DIGEST_BYTES + NAME_BYTES  # kind, digest, doorbell: before what else is told
+HEAD_BYTES = 1 + DIGEST_BYTES  # kind, digest: before the caller's bytes
 NO_ERROR, NOT_FINE = 255, 254  # the worst kind is the least
 OVER = 253  # as the only byte of an answer
 
@@ -79,17 +78,9 @@ def _collect(
     return records
 
 
-def _tell(
-    comm: MPI.Intracomm,
-    what: RawBytes,
-    ranks: Collection[int],
-    records: RawBytes | None = None,
-) -> None:
-    """On rank 0: answer these ranks; ``records``, if any, say how to wake them up."""
-    sent = [comm.Isend([what, MPI.BYTE], dest=k, tag=tags.AGREEMENT) for k in ranks]
-    if records is not None:
-        doorbell().ring(records[k, HEAD_BYTES - NAME_BYTES : HEAD_BYTES].tobytes() for k in ranks)
-    wait_all(sent)
+def _tell(comm: MPI.Intracomm, what: RawBytes, ranks: Collection[int]) -> None:
+    """Send rank 0's answer to these ranks."""
+    wait_all([comm.Isend([what, MPI.BYTE], dest=k, tag=tags.AGREEMENT) for k in ranks])
 
 
 def _hear(
@@ -97,37 +88,24 @@ def _hear(
     record: RawBytes,
     size: int,
     meanwhile: Callable[[], None] | None = None,
-    *,
-    rings: bool = False,
 ) -> RawBytes:
-    """On the others: send a record to rank 0; its answer, of at most ``size`` bytes.
-
-    ``rings``: rank 0 can ring.
-    """
+    """On the others: send a record to rank 0; its answer, of at most ``size`` bytes."""
     answer = np.empty(size, dtype=np.uint8)
     sent = comm.Isend([record, MPI.BYTE], dest=0, tag=tags.AGREEMENT)
     received = comm.Irecv([answer, MPI.BYTE], source=0, tag=tags.AGREEMENT)
     if meanwhile is not None:
         meanwhile()
-    if has_room(comm):
-        pace = ROOMY
-    elif rings and doorbell().heard:
-        pace = TOLD
-    else:
-        pace = CROWDED
-    wait_all([sent, received], pace, doorbell().sleeper() if rings else None)
+    wait_all([sent, received], ROOMY if has_room(comm) else CROWDED)
     return answer
 
 
-def _worst(
-    comm: MPI.Intracomm, kind: int, ranks: Sequence[int], records: RawBytes | None = None
-) -> int:
-    """The worst kind of rank 0 and ``ranks``; collective over them. ``records`` as in ``_tell``."""
+def _worst(comm: MPI.Intracomm, kind: int, ranks: Sequence[int]) -> int:
+    """The worst kind of rank 0 and ``ranks``; collective over them."""
     record = np.array([kind], dtype=np.uint8)
     if comm.rank:
-        return int(_hear(comm, record, 1, rings=records is not None)[0])
+        return int(_hear(comm, record, 1)[0])
     worst = _collect(comm, record, ranks).min(axis=0)
-    _tell(comm, worst, ranks, records)
+    _tell(comm, worst, ranks)
     return int(worst[0])
 
 
@@ -156,12 +134,11 @@ class Rest:
         If so those that rest are told that all is over; if not they hear what they have missed.
         """
         awake = [k for k in range(1, comm.size) if k not in self.ranks]
-        records = self._records
-        all_fine = _worst(comm, NO_ERROR if fine else NOT_FINE, awake, records) == NO_ERROR
+        all_fine = _worst(comm, NO_ERROR if fine else NOT_FINE, awake) == NO_ERROR
         if comm.rank == 0:
-            assert records is not None
-            answer = np.array([OVER], np.uint8) if all_fine else records
-            _tell(comm, answer, self.ranks, records)
+            assert self._records is not None
+            answer = np.array([OVER], np.uint8) if all_fine else self._records
+            _tell(comm, answer, self.ranks)
         return all_fine
 
 
@@ -198,13 +175,13 @@ def agree(
     # Only a digest of the statement travels: its text, which may be long and differ in length, is
     # gathered in the rare case that two digests differ.
     digest = hashlib.blake2b(statement.encode(), digest_size=DIGEST_BYTES).digest()
-    head = bytes([_kind_of(error)]) + digest + doorbell().name
+    head = bytes([_kind_of(error)]) + digest
     record = np.frombuffer(head + extra, dtype=np.uint8)
     shape = comm.size, record.size
     if comm.size > BY_FIRST_MAX:
         records = gather_records(comm, record)
     elif comm.rank:
-        records = _hear(comm, record, comm.size * record.size, meanwhile, rings=True)
+        records = _hear(comm, record, comm.size * record.size, meanwhile)
         records = records.reshape(shape)
         if rest is not None and records[0, 0] == OVER:
             rest.over = True
@@ -220,7 +197,7 @@ def agree(
     if comm.rank == 0 and comm.size <= BY_FIRST_MAX:
         resting = () if rest is None else rest.ranks
         told = [k for k in range(1, comm.size) if k not in resting]
-        _tell(comm, records, told, records)
+        _tell(comm, records, told)
     if not no_error:
         _raise_reasons(comm, records[:, 0], error)
     if not same:

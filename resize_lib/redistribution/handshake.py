@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from resize_lib.doorbell import doorbell
 from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.agreement import gather_records
 from resize_lib.redistribution.arena import numa_nodes
@@ -75,7 +74,6 @@ def know_this_process() -> None:
     host_key()
     peer_memory.permitted()
     numa_nodes()
-    doorbell()
 
 
 def old_table(arrays: DistributedArrays) -> bytes | None:

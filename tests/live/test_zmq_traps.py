@@ -127,7 +127,7 @@ def test_create_certificates_is_not_used_for_its_modes(tmp_path: Path) -> None:
 def who_takes_over(
     served: Serving, context: zmq.Context[zmq.Socket[bytes]], name: bytes
 ) -> zmq.Socket[bytes]:
-    """A user's connection that has this name: to be had once the server sees that its owner left."""
+    """A user's connection of this name, to be had once the server sees that its owner left."""
     for _ in range(20):
         thief = served.raw(context, keys.load(served.home.keys, "user"), name=name)
         thief.send(served_request("mine"))

@@ -178,15 +178,3 @@ def test_a_look_takes_in_all_messages_that_have_come(
     assert not clock.yields
     waiting.wait_all([])
     waiting.wait_all([*received, *sent])  # done already
-
-
-def test_a_wait_sleeps_as_it_is_told(clock: Clock) -> None:
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        clock.now_s += seconds / 2  # woken up
-
-    waiting.wait_until(lambda: clock.until(10e-3), waiting.TOLD, nap)
-    assert not clock.sleeps
-    assert set(naps) == {waiting.SLEEP_S_MAX}
