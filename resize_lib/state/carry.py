@@ -29,7 +29,7 @@ from resize_lib.state.arrival import Prepared, place_of
 from resize_lib.state.comparison import Told, differences, may_coincide, told_of, union
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.known import Known
-from resize_lib.state.objects import FILE
+from resize_lib.state.objects import FILE, STREAMS
 from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
 from resize_lib.state.sources import Sources, is_setting, shown, summary
@@ -349,7 +349,7 @@ class Carry:
         others = set(differing)
         for path in mine.now:
             place = found.places.get(path)
-            if place is None or place.kind is FILE or is_setting(path):
+            if place is None or place.kind is FILE or place.kind in STREAMS or is_setting(path):
                 continue
             facts = self.sources.variable(found, path)
             known = self.sources.is_known(found, path)

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
 VARIABLES = "the program's variables"  # a block of each part; no declared name has spaces
-STREAMS = (objects.NUMPY_GENERATOR, objects.NUMPY_STATE, objects.RANDOM)
 _Places = dict[Path, Place]
 Parts: TypeAlias = Callable[[int], Part]
 
@@ -158,7 +157,7 @@ class Copies:
                 continue
             known = facts if sources.is_known(found, path) else None
             why = verdict.lost(mine.before.get(path), mine.digest(path), known)
-            if why and not is_setting(path) and place.kind not in STREAMS:
+            if why and not is_setting(path) and place.kind not in objects.STREAMS:
                 name = shown(found, path)
                 text = f"{sources.line_of(found, path, facts.changed_line)}: {name}"
                 problem = found.unreadable.get(path) or found.elsewhere.get(path)
@@ -168,7 +167,7 @@ class Copies:
                 lost = lost or f"{text} {why}"
                 must[path] = place
             elif path not in found.unreadable:
-                stays = is_setting(path) or place.kind in STREAMS or facts.accumulates
+                stays = is_setting(path) or place.kind in objects.STREAMS or facts.accumulates
                 (more if stays else rest)[path] = place
         # All in one: what they share they share afterwards, too. As much as may be.
         for wanted in (must | more | rest, must | more, must):

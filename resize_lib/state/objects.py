@@ -147,6 +147,7 @@ _EXACT: dict[type, Kind] = {
     iterators.CSV_READER: READER,
     types.GeneratorType: RUNNING,
 }
+STREAMS = (NUMPY_GENERATOR, NUMPY_STATE, RANDOM)  # random numbers
 
 
 def kind_of(value: Any) -> Kind | None:

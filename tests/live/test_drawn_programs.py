@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.drawn_programs import KINDS, LOOPS, SCOPES, Recipe
 from harness.examples import examples
-from harness.ordinary import Outcome, is_right, plain_faults, resized_runs
+from harness.ordinary import Outcome, Run, is_right, plain_faults, resized_runs
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
@@ -26,6 +26,13 @@ recipes = st.builds(
 )
 
 
+def is_fault(recipe: Recipe, run: Run) -> bool:
+    """Whether it was not right, or not resized; of some loops a growth is refused."""
+    if recipe.loop == "zip, data first" and run.outcome is Outcome.REFUSED:
+        return not all("in the midst of this zip" in message for message in run.messages)
+    return run.outcome is not Outcome.RIGHT or len(run.sizes) < 5
+
+
 # No shrinking: each example is a cluster. Fewer kinds by hand, from the source that is printed.
 @settings(max_examples=examples(20), phases=[Phase.generate])
 @given(
@@ -37,14 +44,13 @@ def test_drawn_programs_are_right_under_drawn_resizes(
     programs: list[Recipe], seed: int, ranks: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        paths = []
-        for at, recipe in enumerate(programs):
-            paths.append(Path(folder, f"drawn{at:02}.py"))
-            paths[-1].write_text(recipe.source)
+        written = {Path(folder, f"drawn{at:02}.py"): each for at, each in enumerate(programs)}
+        for path, recipe in written.items():
+            path.write_text(recipe.source)
         faults = [
             f"{run.line}\n{run.story}\n{run.program.read_text()}"
-            for run in resized_runs(paths, seed=seed, ranks=ranks)
-            if run.outcome is not Outcome.RIGHT or len(run.sizes) < 5
+            for run in resized_runs(list(written), seed=seed, ranks=ranks)
+            if is_fault(written[run.program], run)
         ]
     if faults:
         pytest.fail("\n".join(faults), pytrace=False)
