@@ -57,12 +57,12 @@ with resize_lib.session() as rs:
     kept, first = x.local, rs.grid.row_comm
     view = kept[1:] if len(kept) else kept
     split: list[MPI.Comm] = []  # HERE: kept split
-    dups = CASE == "duplicate of the world" and not JOINS
-    duplicate = [world.Dup()] if dups else list[MPI.Intracomm]()  # HERE: duplicate of the world
+    dups = CASE == "duplicate of the world" and not rs.spawned
+    duplicate = [world.Dup()] if dups else list[MPI.Intracomm]()
     for turn in rs.iterations(2 if CASE == "sent between loops" else TURNS):
         if CASE == "duplicate of the world":
             if duplicate:
-                duplicate[0].allreduce(1)
+                duplicate[0].allreduce(1)  # HERE: duplicate of the world
         elif CASE == "kept split":
             split = split or [rs.comm.Split(0)]
             split[0].allreduce(1)

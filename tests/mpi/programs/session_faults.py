@@ -124,9 +124,8 @@ def main() -> None:
     import resize_lib  # MPI starts here
 
     if "DQ_JOIN" in os.environ or "DQ_JOINS" in os.environ:
-        from mpi4py import MPI
-
-        trouble.at(f"arrive {MPI.COMM_WORLD.rank}")
+        # Among the new ranks. COMM_WORLD's would be the one in the job, once it has joined.
+        trouble.at(f"arrive {os.environ['PMI_RANK']}")
     with resize_lib.session(
         checksums=True, connect=Link.from_environment, report_interval_s=0
     ) as rs:
