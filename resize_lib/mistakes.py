@@ -6,6 +6,7 @@ docs/mistakes.md has them all, with what to change.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -18,10 +19,10 @@ _OWN = tuple(
     str(Path(__file__).parent.parent.absolute() / name) + os.sep
     for name in ("resize_lib", "dq_client")
 )
-_INSTALLED = tuple(
-    str(Path(path).absolute()) + os.sep
-    for path in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-)
+_STDLIB = str(Path(sysconfig.get_path("stdlib")).absolute()) + os.sep
+# Of any environment: packages may come from several (PYTHONPATH, a system's, a user's own).
+_INSTALLED = re.compile(r".*/(?:site|dist)-packages/[^/]+")
+_applications: set[str] = set()  # those packages that are the application
 WHY_CHARACTERS_MAX = 3900
 
 
@@ -48,7 +49,30 @@ def caller(frame: FrameType | None = None) -> str:
 
 def is_program(path: str) -> bool:
     """Whether a source file is the application's, not a package's or Python's."""
-    return not path.startswith((*_OWN, *_INSTALLED, "<frozen"))
+    if _is_between(path):
+        return False
+    installed = _INSTALLED.match(path)
+    return installed is None or installed[0] in _applications
+
+
+def note_application() -> None:
+    """Take an installed package that opens the session for the application.
+
+    Called by the library's functions.
+    """
+    at: FrameType | None = sys._getframe(1)
+    while at is not None and _is_between(at.f_code.co_filename):
+        at = at.f_back
+    installed = _INSTALLED.match(at.f_code.co_filename) if at is not None else None
+    if installed is not None:
+        _applications.add(installed[0])
+
+
+def _is_between(path: str) -> bool:
+    """Whether a file is this library's, or Python's own."""
+    if path.startswith((*_OWN, "<frozen")):
+        return True
+    return path.startswith(_STDLIB) and _INSTALLED.match(path) is None
 
 
 def short_path(path: str) -> str:

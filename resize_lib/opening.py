@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from resize_lib import jobsession
-from resize_lib.mistakes import Mistake, caller
+from resize_lib.mistakes import Mistake, caller, note_application
 from resize_lib.session_options import Options
 
 _opened: jobsession.Session | None = None
@@ -31,6 +31,7 @@ def open_session(options: Mapping[str, Any], *, early: bool = False) -> jobsessi
             )
         _opened = None
     if _opened is None:
+        note_application()
         _opened, _early = jobsession.Session(**options), early
     elif _early:
         _opened.set_options(Options.of(**options))

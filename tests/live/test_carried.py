@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands import ROOT
 from harness.live import Live
 from tests.live.carrying import CASES
 
@@ -98,3 +99,35 @@ def test_who_wants_a_warning_only_gets_one(jobs: tuple[Live, dict[str, int]]) ->
     ended = live.wait(job, lambda job: job["state"] in ("done", "failed"), 120.0)
     assert ended["state"] == "done" and len(ended["sizes"]) > 1
     assert "chunk is computed from the number of ranks" in live.dq("logs", job, "--err")
+
+
+INSTALLED = """\
+import time, resize_lib
+class Solver:
+    def __init__(self):
+        self.total = 0
+    def run(self):
+        with resize_lib.session() as rs:
+            for iteration in rs.iterations(60):
+                self.total += iteration
+                time.sleep(0.02)
+            if rs.rank == 0:
+                print("sum", self.total, "expected", 1770, flush=True)
+"""
+
+
+def test_an_installed_package_that_opens_the_session_is_the_program(
+    jobs: tuple[Live, dict[str, int]], tmp_path: Path
+) -> None:
+    live, _ = jobs
+    package = tmp_path / "site-packages" / "solving"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(INSTALLED)
+    (package / "__main__.py").write_text("from solving import Solver\nSolver().run()\n")
+    env = f"PYTHONPATH={package.parent}:{ROOT}"
+    job = live.submit("--sizes", "1,2", "--env", env, "--", sys.executable, "-m", "solving")
+    view = live.wait_end(job, 120.0)
+    assert view["state"] == "done", view["reason"]
+    assert len(view["sizes"]) > 1
+    _, found, _, expected = live.dq("logs", job).split()
+    assert found == expected
