@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, TypeAlias
@@ -17,6 +19,7 @@ from resize_lib.mistakes import is_program
 # A function that runs: its place among them, file, name and first line; or a module: its name.
 Owner: TypeAlias = tuple[Any, ...]
 MODULE, FRAME = "module", "frame"
+LAZY: Any = getattr(importlib.util, "_LazyModule", None)  # the class of one that is not loaded yet
 
 
 DELETED = "is deleted by the loop: bind it to None instead"
@@ -139,19 +142,23 @@ def innermost(scopes: Sequence[Scope]) -> Scope | None:
 
 def modules() -> list[ModuleType]:
     """The program's modules that are imported, in the order of their names."""
-    found = {
-        id(module): module
+    found = [
+        (name, module)
         for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType) and _is_of_program(name, module)
-    }
-    return sorted(found.values(), key=lambda module: module.__name__)
+        if issubclass(type(module), ModuleType) and _is_of_program(name, module)
+    ]
+    return [module for _, module in sorted(found, key=itemgetter(0))]
 
 
 def _is_of_program(name: str, module: ModuleType) -> bool:
-    file = getattr(module, "__file__", None)
+    # By none of its attributes: of importlib's lazy modules, the first look at one loads them.
+    if type(module) is LAZY:
+        return False
+    names = object.__getattribute__(module, "__dict__")
+    file = names.get("__file__")
     if file is None:
         return name == "__main__"  # of `python -c`
-    return module.__name__ == name and is_program_file(str(file))
+    return names.get("__name__") == name and is_program_file(str(file))
 
 
 @lru_cache(maxsize=4096)

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import io
+import json
 import socket
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from resize_lib.mistakes import is_program
 from resize_lib.state import survey
 from resize_lib.state.places import CONTENTS
-from resize_lib.state.program import FRAME, MODULE, CannotUnbindError, Scope, running, scopes
+from resize_lib.state.program import (
+    FRAME,
+    MODULE,
+    CannotUnbindError,
+    Scope,
+    is_program_class,
+    modules,
+    running,
+    scopes,
+)
 from resize_lib.state.survey import Survey, TooMuchError
 from tests.plan.travel import OWNER, PlayedScope, changed, nothing
 
@@ -235,3 +248,25 @@ def test_functions_of_the_program_that_run_are_found_outermost_first() -> None:
     assert [scope.owner[3].rpartition(".")[2] for scope in found[-2:]] == ["outer", "inner"]
     assert all(scope.file == __file__ and scope.line for scope in found)
     assert len({scope.owner for scope in found}) == len(found)
+
+
+def test_modules_that_load_at_the_first_look_are_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "lazily.py").write_text("raise AssertionError('it is loaded')\n")
+    spec = importlib.util.spec_from_file_location("lazily", tmp_path / "lazily.py")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "lazily", module)
+    spec.loader.exec_module(module)
+    assert module not in modules()
+    assert not is_program_class(type("A", (), {"__module__": "lazily"}))
+
+
+def test_packages_of_any_environment_are_not_the_program() -> None:
+    assert not is_program("/elsewhere/lib/python3.11/site-packages/solving/core.py")
+    assert not is_program("/usr/lib/python3/dist-packages/numpy/core/multiarray.py")
+    assert is_program("/home/user/packages/solving/core.py")
+    assert not is_program(json.__file__)
