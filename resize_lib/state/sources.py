@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from dq_client.check.facts import Facts, Variable, facts_of
 from resize_lib.mistakes import short_path
@@ -29,11 +30,13 @@ class Sources:
 
     def facts_of(self, scope: Scope) -> Facts:
         """About the file of a function or module."""
-        if scope.file not in self._facts:
-            names = scope.frame.f_globals if scope.frame is not None else None
-            source = "".join(linecache.getlines(scope.file, names))
-            self._facts[scope.file] = facts_of(source, scope.file) if source else Facts(None, "")
-        return self._facts[scope.file]
+        return self._facts_of(scope.file, scope.frame.f_globals if scope.frame else None)
+
+    def _facts_of(self, file: str, names: dict[str, Any] | None = None) -> Facts:
+        if file not in self._facts:
+            source = "".join(linecache.getlines(file, names))
+            self._facts[file] = facts_of(source, file) if source else Facts(None, "")
+        return self._facts[file]
 
     def read(self, survey: Survey, paths: Iterable[Path]) -> None:
         """Find out about these before somebody waits for it."""
@@ -81,7 +84,10 @@ class Sources:
         root = verdict.NOT_KNOWN
         if scope is not None and origin.first[0] == "v" and self.facts_of(scope).known:
             root = self.facts_of(scope).variable(scope.function, scope.line, origin.first[1])
-        if origin.memory:
+        if origin.cell is not None and (facts := self._facts_of(origin.cell[0])).known:
+            _, function, name = origin.cell
+            root = facts.variable(function, function, name)
+        elif origin.memory:
             return replace(root, accumulates=True, used=True)
         if not origin.attribute:
             return root
@@ -99,7 +105,9 @@ class Sources:
         scope = self._scope(survey, path)
         if scope is None:
             return "the program"
-        return f"{short_path(scope.file)}:{line or self.variable(survey, path).line or scope.line}"
+        cell, found = survey.anchors.origin(path).cell, self.variable(survey, path).line
+        file = cell[0] if cell is not None and (line or found) else scope.file
+        return f"{short_path(file)}:{line or found or scope.line}"
 
     def _scope(self, survey: Survey, path: Path) -> Scope | None:
         owner = survey.anchors.origin(path).owner

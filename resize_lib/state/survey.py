@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,12 +55,14 @@ class Origin:
     """Where a path begins: a scope and its first step; the last attribute on the way, if any.
 
     memory: it goes through what a function keeps: a cell of a closure, a default argument
+    cell: of the last such cell, the function's file and first line, and the variable's name
     """
 
     owner: Owner
     first: tuple[Any, ...]
     attribute: str
     memory: bool
+    cell: tuple[str, int, str] | None = None
 
 
 @dataclass(slots=True)
@@ -130,8 +132,13 @@ class Anchors:
         if anchor is None:  # of another rank only
             return Origin(UNKNOWN, step, "", memory=False)
         base = anchor.origin
+        if step[0] in MEMORIES:
+            code, cell = getattr(anchor.get(), "__code__", None), None
+            if step[0] == "c" and code is not None:
+                cell = code.co_filename, code.co_firstlineno, step[2]
+            return Origin(base.owner, base.first, "", memory=True, cell=cell)
         name = step[1] if step[0] == "a" else base.attribute
-        return Origin(base.owner, base.first, name, memory=base.memory or step[0] in MEMORIES)
+        return replace(base, attribute=name)
 
     def shown(self, path: Path) -> str:
         """A path as a programmer writes it: `solver.t`, `TABLE['t']`."""
