@@ -89,21 +89,24 @@ def test_what_cannot_be_right_is_refused_with_its_line(ranks: int) -> None:
     require(resized_runs(programs("refused"), ranks=ranks), fault_of_refused)
 
 
+SLOW = pytest.mark.slow  # minutes each; `pytest -m slow tests/live/test_ordinary.py`
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=SLOW), pytest.param(3, marks=SLOW)])
 @pytest.mark.parametrize("kind", ["right", "scratch"])
 def test_other_resizes_change_nothing(kind: str, seed: int) -> None:
     require(resized_runs(programs(kind), seed=seed, ranks=1 + seed % 3), fault_of_right)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["right", "scratch", "refused"])
 def test_the_programs_are_right_without_a_server(kind: str) -> None:
     assert not [fault for program in programs(kind) for fault in plain_faults(program)]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["right", "scratch"])
+@pytest.mark.parametrize("kind", [pytest.param("right", marks=SLOW), "scratch"])
 def test_the_programs_are_right_where_a_resize_is_a_restart(kind: str) -> None:
     """Refused by what the copy cannot have, at most; never wrong."""
     runs = list(resized_runs(programs(kind), ranks=2, growth="restart"))
