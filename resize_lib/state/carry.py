@@ -52,13 +52,14 @@ _HELD = (
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What rank 0 sends: the values of `paths` in order.
+    """What rank 0 sends: the values of `paths` in order, as `packing.Packed` has them.
 
     differing: places that are not the same on all old ranks; failed: that cannot be copied
     coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
     """
 
     payload: bytes | bytearray = b""
+    large: list[packing.Large | bytearray] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     differing: frozenset[Path] = frozenset()
     failed: dict[Path, str] = field(default_factory=dict)
@@ -209,7 +210,9 @@ class Carry:
         failed = packed.failed | {p: why for p, why in found.unreadable.items() if p in told.now}
         self.carried = summary(packed.sizes, found)
         paths = list(packed.sizes)
-        return Sent(packed.payload, paths, differing, failed, coincides, found.elsewhere)
+        return Sent(
+            packed.payload, [*packed.large], paths, differing, failed, coincides, found.elsewhere
+        )
 
     def decide(
         self,
@@ -278,7 +281,7 @@ class Carry:
         places = {path: place_of(here, path) for path in sent.paths if path in gets}
 
         def values() -> list[tuple[Place, Any]]:
-            found = packing.unpack(sent.payload, sent.paths, first.anchors, known.find)
+            found = packing.unpack(sent.payload, sent.large, sent.paths, first.anchors, known.find)
             return [(place, found[path]) for path, place in places.items()]
 
         prepared = values()
@@ -377,10 +380,11 @@ class Carry:
 
 
 def _bcast(comm: MPI.Intracomm, sent: Sent) -> Sent:
-    """What rank 0 sends, in all ranks; collective. The values are copied once on the way."""
-    length = idle_bcast(comm, len(sent.payload))
-    head: Sent = idle_bcast(comm, replace(sent, payload=b""))
-    return replace(head, payload=idle_bcast_bytes(comm, sent.payload, length))
+    """What rank 0 sends, in all ranks; collective. Contents of large arrays are copied once."""
+    lengths = idle_bcast(comm, [len(sent.payload), *map(len, sent.large)])
+    head: Sent = idle_bcast(comm, replace(sent, payload=b"", large=[]))
+    payload, *large = idle_bcast_bytes(comm, [sent.payload, *sent.large], lengths)
+    return replace(head, payload=payload, large=large)
 
 
 def _unbinds(here: Survey, path: Path) -> bool:

@@ -97,7 +97,7 @@ def _places_that_differ(told: Told, mine: Told) -> list[Path]:
 def _equal_values(packed: packing.Packed, survey: Survey, known: Known) -> set[Path]:
     try:
         theirs: dict[Path, Any] = packing.unpack(
-            packed.payload, list(packed.sizes), survey.anchors, known.find
+            packed.payload, packed.large, list(packed.sizes), survey.anchors, known.find
         )
         return {
             p for p, v in theirs.items() if p in survey.places and same(survey.places[p].get(), v)

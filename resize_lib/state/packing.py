@@ -12,10 +12,12 @@ import os
 import pickle
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from mpi4py import MPI
 
 from resize_lib.state import views
@@ -24,6 +26,8 @@ from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, TooMuchError
 
 Name: TypeAlias = tuple[Any, ...]
+Large: TypeAlias = npt.NDArray[np.uint8]
+LARGE_BYTES = 1 << 16  # of arrays that are not copied into the payload
 SHOWN_MAX = 3
 
 
@@ -31,10 +35,12 @@ SHOWN_MAX = 3
 class Packed:
     """Values of places as bytes.
 
+    large: the contents of large arrays, which `payload` refers to, in order; not copied
     sizes: of each, in bytes. failed: places whose value cannot be copied, with the reason
     """
 
     payload: bytes
+    large: list[Large]
     sizes: dict[Path, int]
     failed: dict[Path, str]
 
@@ -43,9 +49,23 @@ class _Pickler(pickle.Pickler):
     def __init__(
         self, file: io.BytesIO, anchors: Anchors, name_of: Callable[[Any], Name | None]
     ) -> None:
-        super().__init__(file, 5)
+        super().__init__(file, 5, buffer_callback=self._keeps)
+        self.large: list[Large] = []
         self._anchors, self._name_of = anchors, name_of
         self.contents: Any = None  # of an array: no view of it, but what it has
+        self._file = file
+
+    def count(self) -> int:
+        """Bytes so far."""
+        return self._file.tell() + sum(each.nbytes for each in self.large)
+
+    def _keeps(self, buffer: pickle.PickleBuffer) -> bool:
+        """Whether the contents of an array go into the payload."""
+        raw = buffer.raw()
+        if raw.nbytes < LARGE_BYTES or raw.readonly:
+            return True
+        self.large.append(np.frombuffer(raw, np.uint8))
+        return False
 
     def persistent_id(self, value: Any) -> Any:
         name = self._name_of(value)
@@ -64,9 +84,13 @@ class _Pickler(pickle.Pickler):
 
 class _Unpickler(pickle.Unpickler):
     def __init__(
-        self, file: io.BytesIO, anchors: Anchors, object_of: Callable[[Name], Any]
+        self,
+        file: io.BytesIO,
+        large: Iterable[Any],
+        anchors: Anchors,
+        object_of: Callable[[Name], Any],
     ) -> None:
-        super().__init__(file)
+        super().__init__(file, buffers=[memoryview(each) for each in large])
         self._anchors, self._object_of = anchors, object_of
 
     def persistent_load(self, name: Any) -> Any:
@@ -104,21 +128,21 @@ def pack(
             for path, place in places.items():
                 if path in failed:
                     continue
-                begin = buffer.tell()
+                begin = pickler.count()
                 try:
                     value = place.get()
                     sizes[path] = getattr(value, "nbytes", 0)
                     if begin + sizes[path] <= limit:
                         pickler.contents = value if place.step == CONTENTS else None
                         pickler.dump(value)
-                        sizes[path] = buffer.tell() - begin
+                        sizes[path] = pickler.count() - begin
                 except Exception as e:  # any class may raise anything
                     failed[path] = " ".join(str(e).split()) or type(e).__name__
                     break
                 if begin + sizes[path] > limit:
                     raise _too_much(sizes, anchors, limit)
             else:
-                return Packed(buffer.getvalue(), sizes, failed)
+                return Packed(buffer.getvalue(), pickler.large, sizes, failed)
 
 
 def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchError:
@@ -134,14 +158,15 @@ def _too_much(sizes: dict[Path, int], anchors: Anchors, limit: int) -> TooMuchEr
 
 def unpack(
     payload: bytes | bytearray,
+    large: Iterable[Any],
     paths: list[Path],
     anchors: Anchors,
     object_of: Callable[[Name], Any],
 ) -> dict[Path, Any]:
-    """The values of these places, as `pack` was given them.
+    """The values of these places, as `pack` was given them; arrays take over what is in `large`.
 
     Raises:
         Exception: whatever a class raises when one of its objects is made.
     """
-    unpickler = _Unpickler(io.BytesIO(payload), anchors, object_of)
+    unpickler = _Unpickler(io.BytesIO(payload), large, anchors, object_of)
     return {path: unpickler.load() for path in paths}

@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -138,7 +138,7 @@ class Anchors:
                 cell = code.co_filename, code.co_firstlineno, step[2]
             return Origin(base.owner, base.first, "", memory=True, cell=cell)
         name = step[1] if step[0] == "a" else base.attribute
-        return replace(base, attribute=name)
+        return Origin(base.owner, base.first, name, memory=base.memory, cell=base.cell)
 
     def shown(self, path: Path) -> str:
         """A path as a programmer writes it: `solver.t`, `TABLE['t']`."""

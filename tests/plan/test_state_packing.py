@@ -601,7 +601,7 @@ def test_what_cannot_be_copied_is_named_and_the_rest_travels() -> None:
     packed = packing.pack(places, now.anchors, nothing)
     assert {path[1][1] for path in packed.failed} == {"bad"}
     assert "lambda" in packed.failed[OWNER, ("v", "bad")]
-    found = packing.unpack(packed.payload, list(packed.sizes), Anchors(), nothing)
+    found = packing.unpack(packed.payload, packed.large, list(packed.sizes), Anchors(), nothing)
     assert {path[1][1]: value for path, value in found.items()} == {"a": 1, "z": [2]}
 
 
@@ -611,7 +611,9 @@ def test_objects_of_the_session_travel_as_names() -> None:
     places = {(OWNER, ("v", "pair")): Place(scope, ("v", "pair"))}
     name_of: Any = lambda value: ("session",) if value is session else None
     packed = packing.pack(places, Anchors(), name_of)
-    found = packing.unpack(packed.payload, list(places), Anchors(), {("session",): theirs}.get)
+    found = packing.unpack(
+        packed.payload, packed.large, list(places), Anchors(), {("session",): theirs}.get
+    )
     assert found[OWNER, ("v", "pair")] == (theirs, [theirs])
 
 
@@ -625,7 +627,7 @@ def test_an_object_that_the_set_up_has_not_made_is_refused() -> None:
     path = (OWNER, ("v", "refers"))
     packed = packing.pack({path: now.places[path]}, now.anchors, nothing)
     with pytest.raises(CannotCopyError, match="the set-up here has not made"):
-        packing.unpack(packed.payload, [path], fresh.anchors, nothing)
+        packing.unpack(packed.payload, packed.large, [path], fresh.anchors, nothing)
 
 
 @pytest.mark.parametrize(

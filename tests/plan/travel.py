@@ -63,9 +63,9 @@ def travelled(
     now = Survey(first.anchors, nothing).take([old])  # type: ignore[list-item]
     packed = packing.pack(changed(first, now), now.anchors, nothing)
     assert not packed.failed, packed.failed
-    paths = list(packed.sizes)
+    paths, large = list(packed.sizes), [bytearray(each) for each in packed.large]
     for _ in range(2):  # iterators take their place in a list when it is filled
-        values = packing.unpack(packed.payload, paths, fresh.anchors, lambda name: name)
+        values = packing.unpack(packed.payload, large, paths, fresh.anchors, lambda name: name)
         for path in sorted(paths, key=lambda path: path[1] == ("keys",)):
             place = fresh.places.get(path)
             if place is None:
