@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mpi4py import MPI
@@ -32,10 +32,11 @@ from resize_lib.state.known import Known
 from resize_lib.state.objects import FILE, STREAMS
 from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
+from resize_lib.state.sending import Sent, broadcast
 from resize_lib.state.sources import Sources, is_setting, shown, summary
 from resize_lib.state.survey import UNKNOWN, Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
-from resize_lib.waiting import idle_bcast, idle_bcast_bytes
+from resize_lib.waiting import idle_bcast
 from resize_lib.watch import ACTION_VARIABLE
 
 if TYPE_CHECKING:
@@ -48,24 +49,6 @@ _HELD = (
     "is read before the call that runs the loop, as in total += run(): take the result into another"
     " variable first"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What rank 0 sends: the values of `paths` in order, as `packing.Packed` has them.
-
-    differing: places that are not the same on all old ranks; failed: that cannot be copied
-    coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
-    """
-
-    payload: bytes | bytearray = b""
-    large: list[packing.Large | bytearray] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
-    differing: frozenset[Path] = frozenset()
-    failed: dict[Path, str] = field(default_factory=dict)
-    coincides: frozenset[Path] = frozenset()
-    elsewhere: dict[Path, str] = field(default_factory=dict)
-    why: str = ""
 
 
 NOT_SENT = Sent()
@@ -167,7 +150,7 @@ class Carry:
         if here is not None:
             self.sources.read(here, told.now)
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
-        sent = _bcast(comm, sent)
+        sent = broadcast(comm, sent, joins=joins)
         why = told.why or sent.why
         if joins and not why:
             try:
@@ -377,14 +360,6 @@ class Carry:
             if why:
                 return f"{self.sources.line_of(found, path)}: {shown(found, path)} {why}"
         return ""
-
-
-def _bcast(comm: MPI.Intracomm, sent: Sent) -> Sent:
-    """What rank 0 sends, in all ranks; collective. Contents of large arrays are copied once."""
-    lengths = idle_bcast(comm, [len(sent.payload), *map(len, sent.large)])
-    head: Sent = idle_bcast(comm, replace(sent, payload=b"", large=[]))
-    payload, *large = idle_bcast_bytes(comm, [sent.payload, *sent.large], lengths)
-    return replace(head, payload=payload, large=large)
 
 
 def _unbinds(here: Survey, path: Path) -> bool:

@@ -30,12 +30,13 @@ from resize_lib.protection.partfile import Part
 from resize_lib.same_values import differing_value
 from resize_lib.server_link import say
 from resize_lib.state import objects, packing, verdict
-from resize_lib.state.carry import NOT_SENT, Carry, Sent, said
+from resize_lib.state.carry import NOT_SENT, Carry, said
 from resize_lib.state.comparison import Told, differences, union
 from resize_lib.state.hindrance import hindrance
 from resize_lib.state.iterators import obstacle
 from resize_lib.state.known import Known
 from resize_lib.state.places import Path, Place
+from resize_lib.state.sending import Sent
 from resize_lib.state.sources import is_setting, shown
 from resize_lib.state.survey import Live, Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen

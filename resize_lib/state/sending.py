@@ -1,0 +1,83 @@
+"""The variables that travel, from rank 0 to the ranks that join."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from resize_lib.redistribution import peer_memory
+from resize_lib.redistribution.blocks import address_of
+from resize_lib.state.places import Path
+from resize_lib.waiting import idle_bcast, idle_bcast_bytes, wait_all
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What rank 0 sends: the values of `paths` in order, as `packing.Packed` has them.
+
+    differing: places that are not the same on all old ranks; failed: that cannot be copied
+    coincides: whose value may be the same by chance. elsewhere: whose state is outside of Python
+    """
+
+    payload: bytes | bytearray = b""
+    large: list[Any] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    differing: frozenset[Path] = frozenset()
+    failed: dict[Path, str] = field(default_factory=dict)
+    coincides: frozenset[Path] = frozenset()
+    elsewhere: dict[Path, str] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the contents of rank 0's large arrays are; pid 0: other processes cannot read them."""
+
+    lengths: list[int]
+    addresses: list[int]
+    pid: int
+    token_at: int
+    token: bytes
+
+
+def broadcast(comm: MPI.Intracomm, sent: Sent, *, joins: bool) -> Sent:
+    """What rank 0 sends, in the ranks that join; collective. Contents of large arrays are copied
+    once."""
+    mine = (sent.payload, _memory(sent.large)) if comm.rank == 0 else None
+    payload, memory = idle_bcast(comm, mine)
+    head: Sent = idle_bcast(comm, replace(sent, payload=b"", large=[]))
+    large = [bytearray(length) for length in memory.lengths] if joins else [*sent.large]
+    if memory.lengths and not _all_have(comm, not joins or _have_read(memory, large)):
+        large = idle_bcast_bytes(comm, large, memory.lengths)
+    return replace(head, payload=payload, large=[*large])
+
+
+def _memory(large: Sequence[Any]) -> Memory:
+    pid = os.getpid() if peer_memory.permitted() else 0
+    lengths, addresses = [len(each) for each in large], [address_of(each) for each in large]
+    return Memory(lengths, addresses, pid, peer_memory.token_at(), peer_memory.token())
+
+
+def _have_read(memory: Memory, large: Sequence[bytearray]) -> bool:
+    """Read rank 0's memory; False: this process cannot.
+
+    Between processes that did not start together MPI takes four times as long.
+    """
+    try:
+        peer_memory.check(memory.pid, memory.token_at, memory.token)
+        into = [address_of(np.frombuffer(each, np.uint8)) for each in large]
+        peer_memory.read(memory.pid, memory.addresses, into, memory.lengths)
+    except OSError:  # another node, or the system forbids it
+        return False
+    return True
+
+
+def _all_have(comm: MPI.Intracomm, mine: bool) -> bool:
+    had = np.array([mine], np.int32)
+    wait_all([comm.Iallreduce(MPI.IN_PLACE, had, MPI.MIN)])
+    return bool(had[0])
