@@ -160,14 +160,6 @@ def idle_barrier(comm: MPI.Intracomm) -> None:
     idle_wait(comm.Ibarrier())
 
 
-def idle_bcast_bytes(comm: MPI.Intracomm, data: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
-    """Broadcast these buffers from rank 0 (collective), which has them; each is copied once."""
-    # All at once: one after the other, 10 of 1 MB take two and a half times as long.
-    found = list(data) if comm.rank == 0 else [bytearray(length) for length in lengths]
-    wait_all([comm.Ibcast([each, MPI.BYTE]) for each in found if len(each)], STREAM)
-    return found
-
-
 def idle_bcast(comm: MPI.Intracomm, value: Any = None, root: int = 0) -> Any:
     """Broadcast a picklable ``value`` from ``root`` (collective).
 

@@ -34,7 +34,7 @@ from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.program import DELETED, MODULE, Scope, running, scopes
 from resize_lib.state.sending import Sent, broadcast
 from resize_lib.state.sources import Sources, is_setting, shown, summary
-from resize_lib.state.survey import UNKNOWN, Survey, TooMuchError
+from resize_lib.state.survey import Survey, TooMuchError
 from resize_lib.state.verdict import Fate, Seen
 from resize_lib.waiting import idle_bcast
 from resize_lib.watch import ACTION_VARIABLE
@@ -145,6 +145,8 @@ class Carry:
         # While rank 0 looks at its variables, packs and sends them, new ranks look at theirs.
         mine, found = (None, None) if joins else self.look(live)
         here = self._look_here(live) if joins else None
+        if here is not None:
+            self.sources.read(here, here.digests)
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
         if here is not None:
@@ -194,7 +196,7 @@ class Carry:
         self.carried = summary(packed.sizes, found)
         paths = list(packed.sizes)
         return Sent(
-            packed.payload, [*packed.large], paths, differing, failed, coincides, found.elsewhere
+            packed.payload, packed.large, paths, differing, failed, coincides, found.elsewhere
         )
 
     def decide(
@@ -276,7 +278,7 @@ class Carry:
         self, path: Path, told: Told, sent: Sent, here: Survey, *, alone: bool, rule: Rule
     ) -> tuple[Fate, str]:
         assert self.first is not None, "it has told which variables matter"
-        if here.anchors.origin(path).owner == UNKNOWN:
+        if not here.anchors.has(path):
             return Fate.KEEP, ""  # the place that holds the object differs, too, and is judged
         seen = Seen(
             told.before.get(path),

@@ -179,7 +179,7 @@ class Copies:
                     raise
                 continue
             break
-        sent = Sent(packed.payload, [*packed.large], list(packed.sizes))
+        sent = Sent(packed.payload, packed.large, list(packed.sizes))
         return Own(sent, frozenset(packed.sizes.keys() & rest.keys()), lost), ""
 
     def _pack(self, found: Survey, places: _Places) -> packing.Packed:

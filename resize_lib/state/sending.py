@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 from mpi4py import MPI
 
 from resize_lib.redistribution import peer_memory
 from resize_lib.redistribution.blocks import address_of
+from resize_lib.state import packing
 from resize_lib.state.places import Path
-from resize_lib.waiting import idle_bcast, idle_bcast_bytes, wait_all
+from resize_lib.waiting import STREAM, idle_bcast, wait_all
+
+ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Sent:
     """
 
     payload: bytes | bytearray = b""
-    large: list[Any] = field(default_factory=list)
+    large: list[packing.Large] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
     differing: frozenset[Path] = frozenset()
     failed: dict[Path, str] = field(default_factory=dict)
@@ -51,27 +54,33 @@ def broadcast(comm: MPI.Intracomm, sent: Sent, *, joins: bool) -> Sent:
     mine = (sent.payload, _memory(sent.large)) if comm.rank == 0 else None
     payload, memory = idle_bcast(comm, mine)
     head: Sent = idle_bcast(comm, replace(sent, payload=b"", large=[]))
-    large = [bytearray(length) for length in memory.lengths] if joins else [*sent.large]
-    if memory.lengths and not _all_have(comm, not joins or _have_read(memory, large)):
-        large = idle_bcast_bytes(comm, large, memory.lengths)
-    return replace(head, payload=payload, large=[*large])
+    large = sent.large if comm.rank == 0 else _buffers(memory.lengths)
+    if large and not _all_have(comm, not joins or _have_read(memory, large)):
+        wait_all([comm.Ibcast([each, MPI.BYTE]) for each in large], STREAM)
+    return replace(head, payload=payload, large=large)
 
 
-def _memory(large: Sequence[Any]) -> Memory:
+def _buffers(lengths: Sequence[int]) -> list[packing.Large]:
+    """Memory for the contents of arrays, in one piece: numpy gets huge pages for it."""
+    begins = [0, *accumulate(-(-length // ALIGNMENT) * ALIGNMENT for length in lengths)]
+    whole = np.empty(begins[-1], np.uint8)
+    return [whole[at : at + size] for at, size in zip(begins, lengths, strict=False)]
+
+
+def _memory(large: Sequence[packing.Large]) -> Memory:
     pid = os.getpid() if peer_memory.permitted() else 0
     lengths, addresses = [len(each) for each in large], [address_of(each) for each in large]
     return Memory(lengths, addresses, pid, peer_memory.token_at(), peer_memory.token())
 
 
-def _have_read(memory: Memory, large: Sequence[bytearray]) -> bool:
+def _have_read(memory: Memory, large: Sequence[packing.Large]) -> bool:
     """Read rank 0's memory; False: this process cannot.
 
     Between processes that did not start together MPI takes four times as long.
     """
     try:
         peer_memory.check(memory.pid, memory.token_at, memory.token)
-        into = [address_of(np.frombuffer(each, np.uint8)) for each in large]
-        peer_memory.read(memory.pid, memory.addresses, into, memory.lengths)
+        peer_memory.read(memory.pid, memory.addresses, [*map(address_of, large)], memory.lengths)
     except OSError:  # another node, or the system forbids it
         return False
     return True

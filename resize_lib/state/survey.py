@@ -123,6 +123,10 @@ class Anchors:
                 return anchor, found
         return None
 
+    def has(self, path: Path) -> bool:
+        """Whether the object that a path begins at is known here; of variables: yes."""
+        return not isinstance(path[0], bytes) or path[0] in self.by_key
+
     def origin(self, path: Path) -> Origin:
         """Where a path begins, and what it goes through."""
         owner, step = path
