@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -140,14 +140,31 @@ def innermost(scopes: Sequence[Scope]) -> Scope | None:
     return next(reversed([*bodies, *functions]), None)
 
 
+@dataclass(slots=True)
+class _Modules:
+    """All that are imported, and those of the program among them: packages may have thousands."""
+
+    key: object = None
+    imported: Sequence[object] = ()  # kept, so that an id stays theirs
+    found: list[ModuleType] = field(default_factory=list)
+
+
+_latest = _Modules()
+
+
 def modules() -> list[ModuleType]:
     """The program's modules that are imported, in the order of their names."""
-    found = [
-        (name, module)
-        for name, module in list(sys.modules.items())
-        if issubclass(type(module), ModuleType) and _is_of_program(name, module)
-    ]
-    return [module for _, module in sorted(found, key=itemgetter(0))]
+    names, imported = list(sys.modules), list(sys.modules.values())
+    key = names, [*map(id, imported)], [*map(type, imported)]  # a lazy one gets another type
+    if key != _latest.key:
+        found = [
+            (name, module)
+            for name, module in zip(names, imported, strict=True)
+            if issubclass(type(module), ModuleType) and _is_of_program(name, module)
+        ]
+        _latest.key, _latest.imported = key, imported
+        _latest.found = [module for _, module in sorted(found, key=itemgetter(0))]
+    return _latest.found
 
 
 def _is_of_program(name: str, module: ModuleType) -> bool:
