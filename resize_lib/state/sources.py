@@ -84,9 +84,10 @@ class Sources:
         root = verdict.NOT_KNOWN
         if scope is not None and origin.first[0] == "v" and self.facts_of(scope).known:
             root = self.facts_of(scope).variable(scope.function, scope.line, origin.first[1])
-        if origin.cell is not None and (facts := self._facts_of(origin.cell[0])).known:
-            _, function, name = origin.cell
-            root = facts.variable(function, function, name)
+        cell = self._cell(origin)
+        if cell is not None:  # a parameter of the enclosing function has what its call gave it
+            line = cell.line if cell.set_up or not root.set_up else root.line
+            root = replace(cell, line=line, set_up=cell.set_up | root.set_up)
         elif origin.memory:
             return replace(root, accumulates=True, used=True)
         if not origin.attribute:
@@ -94,6 +95,14 @@ class Sources:
         name = origin.attribute
         found = [facts.attribute(name) for facts in self._facts.values() if facts.known]
         return _together(root, [each for each in found if each.line])
+
+    def _cell(self, origin: Origin) -> Variable | None:
+        """About a variable of an enclosing function, by the function that keeps it."""
+        if origin.cell is None:
+            return None
+        file, function, name = origin.cell
+        facts = self._facts_of(file)
+        return facts.variable(function, function, name) if facts.known else None
 
     def is_known(self, survey: Survey, path: Path) -> bool:
         """Whether there is a source that says something about it."""
@@ -105,9 +114,12 @@ class Sources:
         scope = self._scope(survey, path)
         if scope is None:
             return "the program"
-        cell, found = survey.anchors.origin(path).cell, self.variable(survey, path).line
-        file = cell[0] if cell is not None and (line or found) else scope.file
-        return f"{short_path(file)}:{line or found or scope.line}"
+        origin = survey.anchors.origin(path)
+        line = line or self.variable(survey, path).line
+        cell = self._cell(origin)
+        of_cell = cell is not None and line in (cell.line, cell.changed_line)
+        file = origin.cell[0] if of_cell and origin.cell is not None else scope.file
+        return f"{short_path(file)}:{line or scope.line}"
 
     def _scope(self, survey: Survey, path: Path) -> Scope | None:
         owner = survey.anchors.origin(path).owner
