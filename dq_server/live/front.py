@@ -146,6 +146,7 @@ class Front:
             try:
                 identity = self.router.recv(zmq.NOBLOCK)
             except zmq.Again:
+                self.guard.all_read()
                 return
             # Uncopied: only such a frame tells who sent it (the ZAP User-Id) and by which socket.
             last = frame = self.router.recv(copy=False)
@@ -172,6 +173,7 @@ class Front:
         self.server.receive(identity, principal, frame.bytes, origin)
 
     def _send(self, identity: bytes, frame: bytes) -> None:
+        self.guard.watch()  # a turn may be long: who it is for may have left since it began
         if not self.guard.may_send(identity, len(frame)):
             return
         try:

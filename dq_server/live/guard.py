@@ -13,7 +13,9 @@ And a third: a peer chooses its identity, and may choose one that libzmq gave to
 is gone since. A message meant for that one would go to the other; here it is dropped.
 
 Connections are known by their descriptors, from the socket's monitor. libzmq closes them in a
-thread of its own, so a descriptor is believed only if its peer's address is still the same.
+thread of its own, so a descriptor is believed only if its peer's address is still the same. A new
+connection may have the descriptor of one whose last messages still wait to be read: until all that
+waited has been read, a message counts for the new one only if it cannot be of the old one.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class Peer:
     it was sent in large answers since it had taken `acked` bytes."""
 
     address: tuple[str, int]
+    identity: bytes | None = None  # once it has said something
     heard: bool = False  # said something since the last check
     baseline: int = 0
     sent: int = 0
@@ -63,6 +66,7 @@ class Guard:
         self.monitor.connect(ENDPOINT)
         self.peers: dict[int, Peer] = {}
         self._connection_of: dict[bytes, tuple[int, Peer]] = {}  # by identity
+        self._gone: dict[int, Peer] = {}  # since all that waited was read; by descriptor
 
     def watch(self) -> None:
         """Take note of connections that came and went."""
@@ -78,15 +82,30 @@ class Guard:
                 if connection is not None:
                     self.peers[fd] = peer
                     connection.detach()
-            else:
-                self.peers.pop(fd, None)
+            elif fd in self.peers:
+                self._gone[fd] = self.peers.pop(fd)
 
     def heard(self, fd: int, identity: bytes) -> None:
         """A complete message came."""
+        if fd not in self.peers and fd not in self._gone:
+            self.watch()  # it has come since
+        gone = self._gone.get(fd)
+        if gone is not None and (gone.identity is None or self._is_of_gone(identity)):
+            self._connection_of.setdefault(identity, (fd, gone))
+            return
         peer = self.peers.get(fd)
         if peer is not None:
-            peer.heard = True
+            peer.heard, peer.identity = True, identity
             self._connection_of[identity] = fd, peer
+
+    def _is_of_gone(self, identity: bytes) -> bool:
+        """Whether who had this identity when last heard has left."""
+        fd, peer = self._connection_of.get(identity, (-1, None))
+        return peer is not None and self.peers.get(fd) is not peer
+
+    def all_read(self) -> None:
+        """No message waits: of connections that `watch` has seen end, none will come."""
+        self._gone.clear()
 
     def address(self, fd: int) -> str:
         """Of the peer of a connection, as host:port; empty if it is gone already."""
@@ -122,9 +141,9 @@ class Guard:
 
     def may_send(self, identity: bytes, size: int) -> bool:
         """Whether `size` bytes may be queued for who had this identity when last heard."""
+        if self._is_of_gone(identity):
+            return False  # whoever has its name now
         fd, peer = self._connection_of.get(identity, (-1, None))
-        if peer is not None and self.peers.get(fd) is not peer:
-            return False  # that one is gone, whoever has its name now
         if peer is None or size < LARGE_BYTES:
             return True
         carried = _bytes_carried(fd, peer)
