@@ -22,15 +22,13 @@ demo: $(VENV)/.runs
 
 # every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time, those that
 # cannot be beside another (alone) at the end. Clusters of two tests on two cores can be too slow for each
-# other: what fails then is said, and counts if it fails by itself, too
+# other: up to two that fail are tried again by themselves, and named
 CHOSEN = not slow and not slurm
 test: venv
 	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -n 2 \
 	    -m "not live and not mpi and not alone and $(CHOSEN)"
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -n 2 --dist worksteal \
-	    -m "(live or mpi) and not alone and $(CHOSEN)" || { test $$? = 1 && HYPOTHESIS_PROFILE=full \
-	    $(VENV)/bin/pytest --last-failed --last-failed-no-failures none --maxfail 5 \
-	    -m "(live or mpi) and not alone and $(CHOSEN)"; }
+	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest -n 2 \
+	    --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
 	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -m "alone and $(CHOSEN)"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may
