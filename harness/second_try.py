@@ -2,9 +2,9 @@
 
     python -m harness.second_try pytest ...
 
-Runs pytest with these words. If one or two tests fail, they are run again, one at a time; those that
-pass then are named, for they depend on what runs beside them. If more fail, nothing is tried again.
-The exit code is pytest's, of the last run.
+Runs pytest with these words. If one or two tests fail, they are run again, one at a time; those
+that pass then are named, for they depend on what runs beside them. If more fail, nothing is tried
+again. The exit code is pytest's, of the last run.
 """
 
 from __future__ import annotations
