@@ -6,6 +6,7 @@ The agent of a job's first node runs MPI's launcher; the ranks on all nodes belo
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from dq_client.mpiexec.command import launch_command
 from dq_client.mpiexec.marks import Ranks, describe
 from dq_client.mpiexec.proxies import TORN_DOWN, Proxies
 from dq_client.ranks.marks import FILES
+from dq_client.ranks.opened import open_output
 
 log = logging.getLogger("dq.agent")
 
@@ -132,7 +134,8 @@ class Applications:
         name = order.stream if order.stream in FILES else "out"
         data = b""
         try:
-            with (context.home.job(order.job) / name).open("rb") as f:
+            file = open_output(context.home.job(order.job) / name, os.O_RDONLY)
+            with os.fdopen(file, "rb") as f:
                 f.seek(order.offset)
                 data = f.read(LOG_PIECE_BYTES)
         except OSError:

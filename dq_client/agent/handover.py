@@ -10,12 +10,14 @@ One piece is under way at a time. An agent waits for this before it ends, but no
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dq_client import messages as m
 from dq_client.home import Home
 from dq_client.ranks.marks import STREAMS, SUFFIX
+from dq_client.ranks.opened import open_output
 
 log = logging.getLogger("dq.agent")
 
@@ -121,7 +123,7 @@ def _of_file(
         text = f"[dq: the first {from_byte} of {size} bytes were not kept: node {node} has left]\n"
     head, offset = text.encode(), 0
     try:
-        with path.open("rb") as f:
+        with os.fdopen(open_output(path, os.O_RDONLY), "rb") as f:
             f.seek(from_byte)
             left = size - from_byte
             while True:

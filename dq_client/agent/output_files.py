@@ -8,13 +8,11 @@ is no regular file is never written to.
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from dq_client.home import Home
 from dq_client.launch import LaunchError
-
-NOWHERE = "/dev/null"
+from dq_client.ranks.opened import NOWHERE, not_ours
 
 
 def place(home: Home, job: int, paths: dict[str, str]) -> None:
@@ -46,11 +44,9 @@ def _make(home: Home, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         os.close(os.open(path, flags, 0o666))
     except FileExistsError:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise LaunchError(
-                f"the output cannot go to {path}: it is there already, and is no regular file"
-                " (a link, a device or a folder)"
-            ) from None
+        why = not_ours(path.lstat())
+        if why:
+            raise LaunchError(f"the output cannot go to {path}, which is there: {why}") from None
 
 
 def _link(link: Path, path: str) -> None:

@@ -25,6 +25,7 @@ from dq_client.agent import keepers
 from dq_client.agent.keepers import KeeperLine
 from dq_client.agent.starters import Starter, Starters
 from dq_client.launch import rank_environment
+from dq_client.ranks.opened import open_output
 from dq_client.ranks.world import unique_name
 
 KEEPERS_END_WITHIN_S = 5.0
@@ -212,7 +213,7 @@ class Standalone:
         for name, stream in (("out", sys.stdout), ("err", sys.stderr)):
             path = self._folder / name
             if path.exists():
-                with path.open("rb") as f:
+                with os.fdopen(open_output(path, os.O_RDONLY), "rb") as f:
                     f.seek(self._printed[name])
                     data = f.read()
                 self._printed[name] += len(data)

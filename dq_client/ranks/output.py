@@ -12,6 +12,7 @@ import os
 from typing import Optional
 
 from .marks import SUFFIX, Marks, Who, label_of
+from .opened import open_output
 
 PIECE_BYTES = 1 << 20
 LINE_BYTES_MAX = 1 << 20  # a longer line is passed on in pieces
@@ -48,8 +49,7 @@ class File:
         view = memoryview(data)
         try:
             if self._fd < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                self._fd = os.open(self._path, flags, 0o600)
+                self._fd = open_output(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             if self.lost:
                 os.write(self._fd, f"\ndq: {self.lost} bytes are missing: {self.why}\n".encode())
                 self.lost = 0

@@ -19,6 +19,7 @@ import time
 
 from . import process
 from .keeper import GRACE_S, KILL_AGAIN_S, WRITE_FOR_S
+from .opened import open_output
 from .process import reap_all, signal_all
 
 
@@ -32,8 +33,8 @@ def start(cwd: str, out: str, err: str, argv: list[str]) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        os.dup2(os.open(out, flags, 0o600), 1)
-        os.dup2(os.open(err, flags, 0o600), 2)
+        os.dup2(open_output(out, flags), 1)
+        os.dup2(open_output(err, flags), 2)
         os.chdir(cwd)
         os.execvp(argv[0], argv)  # noqa: S606 - an argv list, no shell
     except OSError as e:

@@ -18,6 +18,7 @@ from dq_client.cluster import require_name
 from dq_client.errors import UsageError
 from dq_client.home import Home
 from dq_client.ranks.marks import FILES
+from dq_client.ranks.opened import open_output
 
 PIECE_BYTES = 256 << 10
 UNFINISHED = b"\n[dq: the rest was not kept: the node was gone before it was all handed over]\n"
@@ -86,7 +87,7 @@ class KeptOutput:
 
 def _piece(path: os.PathLike[str], offset: int, home: str) -> m.LogPiece | None:
     try:
-        with open(path, "rb") as f:
+        with os.fdopen(open_output(path, os.O_RDONLY), "rb") as f:
             f.seek(offset)
             data = f.read(PIECE_BYTES)
     except OSError:
