@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ class Tree:
             self.over = True  # a keeper that comes later finds the claim, and starts nothing
         self.killed = True  # its exit code is our doing: no sign of a proxy that went wrong
         if self.running():
-            tree.kill([self.record.pid], 15)
+            tree.kill([self.record.pid], signal.SIGTERM)
+            tree.kill([self.record.pid], signal.SIGCONT)  # one that was stopped would not hear it
         else:
             self.sweep()
 
