@@ -44,5 +44,5 @@ def test_a_job_whose_processes_are_stopped_can_be_ended(
     if ends == "kill":
         live.dq("kill", job)
     view = live.wait(job, lambda view: view["state"] in ENDED)
-    assert view["state"] == "killed"
+    assert view["state"] == {"kill": "killed", "walltime": "failed"}[ends]
     until(lambda: not any(map(tree.exists, stopped)), "what was stopped is still there")
