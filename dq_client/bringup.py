@@ -180,11 +180,18 @@ def start_supervisor(home: Home) -> None:
     process = start(home, "supervisor", ["-m", "dq_client.agent.supervisor"])
 
     def ready() -> bool:
-        if process.poll() is not None:
+        if supervision.pid_of(home) is not None:  # or one that the server has started
+            return True
+        if process.poll() is not None and not supervision.is_locked(home):
             raise last_words(home, "supervisor", process.returncode)
-        return supervision.pid_of(home) == process.pid
+        return False
 
     wait_until(ready, PATIENCE_S, f"the agents' supervisor did not start in {PATIENCE_S:g} s")
+
+
+def start_again(home: Home) -> subprocess.Popen[bytes]:
+    """Start the supervisor in place of one that was killed; agents that have left stay away."""
+    return start(home, "supervisor", ["-m", "dq_client.agent.supervisor", "--again"])
 
 
 def bring_up(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -32,6 +33,35 @@ def pid_of(home: Home) -> int | None:
         return int(info["pid"]) if here else None
     except (OSError, ValueError, KeyError):
         return None
+
+
+def lock(home: Home) -> int | None:
+    """The lock of the one supervisor, as a descriptor to keep; None: another one has it."""
+    fd = os.open(home.root / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def is_locked(home: Home) -> bool:
+    """Whether a supervisor is there, or starts or ends."""
+    fd = lock(home)
+    if fd is not None:
+        os.close(fd)
+    return fd is None
+
+
+def was_killed(home: Home) -> bool:
+    """Whether one was to be on this machine and is not: who ends in order removes its file."""
+    try:
+        info = json.loads((home.root / FILE).read_text())
+        here = bool(info["machine"] == machine())
+        return here and not is_alive(info["pid"], info["create_time"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def end(home: Home) -> None:

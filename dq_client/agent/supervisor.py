@@ -6,6 +6,9 @@ started. Whether an agent may go is said by its file: one that ends in order rem
 whose process is gone is of an agent that was killed or has failed, and that is started again. The
 new one finds the keepers and ranks of the old one (holdings.py).
 
+The server starts the supervisor again if it is killed (dq_server/live/supervised.py), with
+``--again``: agents that have left in order stay away.
+
 SIGTERM ends the supervisor alone. It ends by itself once every agent has left in order. No agent is
 started while the home has no server: there would be nobody to report to.
 """
@@ -13,7 +16,6 @@ started while the home has no server: there would be nobody to report to.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
@@ -170,10 +172,8 @@ def starter_of(home: Home, fleet: Fleet) -> Callable[[str], int]:
 def main() -> int:
     """Exit code as for `dq`."""
     home = Home.default()
-    lock = os.open(home.root / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    lock = supervision.lock(home)
+    if lock is None:
         say("a supervisor is running already")
         return 1
     fleet = noted(home)
@@ -184,7 +184,8 @@ def main() -> int:
     for end in (wake, wakes):
         end.setblocking(False)
     agents = {name: Watched() for name in fleet.agents}
-    supervisor = Supervisor(home, starter_of(home, fleet), agents, wake)
+    begins = "--again" not in sys.argv[1:]
+    supervisor = Supervisor(home, starter_of(home, fleet), agents, wake, begins=begins)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)

@@ -25,6 +25,7 @@ from dq_server.live.journal import Journal
 from dq_server.live.other_server import OtherServer
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.server import Server
+from dq_server.live.supervised import Supervised
 
 log = logging.getLogger("dq.server")
 complaints = RateLimitedLog(log)
@@ -57,6 +58,7 @@ class Front:
         """clock: another time than the cluster's own (clock.py); the others as for the server."""
         admitted = access.Access(home.keys)
         self.clock = clock_of(home.root / "clock.json") if clock is None else None
+        self._supervised = Supervised(home)
         self.tick_s = min(TICK_S, heartbeat_s / 8)
         self.journal = Journal(home.journal)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
@@ -117,6 +119,8 @@ class Front:
             if ticks:
                 next_tick = time.monotonic() + self.tick_s
                 server.tick()
+                if not server.desk.draining:
+                    self._supervised.look(time.monotonic())
                 self.guard.check()
             server.finish_turn()
             # After the commit: a job may run again if its end could not be saved.

@@ -150,6 +150,19 @@ def one_agent(at: Endurance, chance: random.Random) -> float:
     return at.whole_after_s(begin)
 
 
+def supervisor_and_agent(at: Endurance, chance: random.Random) -> float:
+    """Kill an agent and the supervisor that would start it again, at one moment."""
+    at.resize(chance.choice((1, 2)))
+    time.sleep(chance.uniform(0.0, 0.4))
+    supervisor, agents = supervision.pid_of(at.live.home), at.agents()
+    assert supervisor is not None
+    name = chance.choice(sorted(agents))
+    begin, before = time.monotonic(), at.welcomes(name)
+    kill(supervisor, agents[name])
+    until(lambda: at.welcomes(name) > before, "no new agent reports", WHOLE_WITHIN_S)
+    return at.whole_after_s(begin)
+
+
 def everything(at: Endurance, chance: random.Random) -> float:
     """Kill the server, all agents and what would start them again; then `dq up`."""
     at.resize(chance.choice((1, 2)))
@@ -188,7 +201,7 @@ def rounds(
 
 
 @pytest.mark.parametrize("kind", ["local", "emulated"])
-@pytest.mark.parametrize("lose", [one_agent, everything])
+@pytest.mark.parametrize("lose", [one_agent, supervisor_and_agent, everything])
 def test_jobs_go_on_when_agents_are_killed(
     live: Live, tmp_path: Path, kind: str, lose: Callable[[Endurance, random.Random], float]
 ) -> None:
@@ -198,7 +211,7 @@ def test_jobs_go_on_when_agents_are_killed(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["local", "emulated"])
-@pytest.mark.parametrize("lose", [one_agent, everything])
+@pytest.mark.parametrize("lose", [one_agent, supervisor_and_agent, everything])
 def test_100_times(
     live: Live, tmp_path: Path, kind: str, lose: Callable[[Endurance, random.Random], float]
 ) -> None:
