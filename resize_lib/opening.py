@@ -31,9 +31,11 @@ def open_session(options: Mapping[str, Any], *, early: bool = False) -> jobsessi
             )
         _opened = None
     if _opened is None:
-        note_application()
+        if not early:
+            note_application()
         _opened, _early = jobsession.Session(**options), early
     elif _early:
+        note_application()
         _opened.set_options(Options.of(**options))
         _early = False
     else:

@@ -117,6 +117,11 @@ class Carry:
             return Told({}, {}, set(), why=why), None
         return told_of(self.first, found, live), found
 
+    def _read_early(self, here: Survey, paths: Iterable[Path]) -> None:
+        """Read what the source says while others are busy; errors come again in `decide`."""
+        with suppress(Exception):  # any source may be too deep
+            self.sources.read(here, paths)
+
     def _look_here(self, live: survey.Live) -> Survey | None:
         """What a rank that joins has where it is; None: `decide` will find out why not."""
         if self.first is None:
@@ -146,14 +151,14 @@ class Carry:
         mine, found = (None, None) if joins else self.look(live)
         here = self._look_here(live) if joins else None
         if here is not None:
-            self.sources.read(here, here.digests)
+            self._read_early(here, here.digests)
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = union(comm, differences(comm, told, mine, found, Known(self.session)))
         if here is not None:
-            self.sources.read(here, told.now)
+            self._read_early(here, told.now)
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
         sent = broadcast(comm, sent, joins=joins)
-        why = told.why or sent.why
+        why = told.why or sent.why or (mine.why if mine is not None else "")
         if joins and not why:
             try:
                 why = self.why_not or self.decide(told, sent, live, here, alone=old_size == 1)
@@ -295,6 +300,9 @@ class Carry:
         fate, why = rule(seen, facts)
         if path in sent.elsewhere and facts.used:
             return Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
+        unknown = seen.before == seen.now == survey.UNREADABLE
+        if unknown and seen.equal and facts.used and facts.changed_line:
+            return Fate.REFUSE, "cannot be copied, and the loop may change it"
         unset = is_setting(path) and (alone or seen.before == seen.now)
         if unset and fate is Fate.REFUSE and rule is not verdict.back:
             return Fate.KEEP, ""  # a generator that nobody has seeded, a variable of the node
@@ -323,15 +331,29 @@ class Carry:
         told: Told = idle_bcast(comm, mine if comm.rank == 0 else None)
         differing = differences(comm, told, mine, found, Known(self.session))
         why = mine.why
-        if found is not None and comm.rank in leavers:
-            why = self._lost(mine, found, differing)
-        if found is not None and comm.rank == 0 and not why:
-            stay = [rank for rank in range(comm.size) if rank not in leavers]
-            why = self._stale(mine, found, renumbered=stay != list(range(len(stay))))
+        if found is not None:
+            try:
+                why = self._loss(mine, found, differing, leavers, comm)
+            except Exception as e:  # any source may be too deep: the others wait for an answer
+                why = f"the program's source cannot be read: {said(e)}"
         if os.environ.get(ACTION_VARIABLE) == "warn" and why:
             say(why)
             why = ""
         return agree_to_join(comm, why)[0]
+
+    def _loss(
+        self,
+        mine: Told,
+        found: Survey,
+        differing: list[Path],
+        leavers: Collection[int],
+        comm: MPI.Intracomm,
+    ) -> str:
+        why = self._lost(mine, found, differing) if comm.rank in leavers else ""
+        if comm.rank == 0 and not why:
+            stay = [rank for rank in range(comm.size) if rank not in leavers]
+            why = self._stale(mine, found, renumbered=stay != list(range(len(stay))))
+        return why
 
     def _lost(self, mine: Told, found: Survey, differing: list[Path]) -> str:
         others = set(differing)

@@ -77,7 +77,7 @@ def differences(
         with suppress(Exception):  # any class may raise anything: then nothing is known to be equal
             packed = packing.pack({p: survey.places[p] for p in paths}, survey.anchors, known.name)
     packed = idle_bcast(comm, packed)
-    if mine is None or survey is None or packed is None:
+    if not found or mine is None or survey is None or packed is None:
         return found
     equal = _equal_values(packed, survey, known)
     return [path for path in found if path not in equal]

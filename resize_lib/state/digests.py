@@ -28,6 +28,7 @@ ATOMS = frozenset((int, float, bool, type(None), str, bytes, complex))
 MARSHAL_VERSION = 2
 DIGEST_BYTES = 12
 SHORT_BYTES = 24  # what is not longer stands for itself
+X87_BITS = 63  # of the mantissa of a number that has 10 bytes and takes 16
 HASHED_BYTES_MAX = 1 << 16  # larger arrays get a checksum that runs at memory speed
 CHUNK_WORDS = 1 << 13
 HALF_WORD = np.uint64(32)
@@ -69,11 +70,16 @@ def array(value: NDArray[Any]) -> bytes:
     Raises:
         CannotDigestError: an item that cannot be read.
     """
-    head = f"{value.shape}{value.dtype.str if value.dtype.names is None else value.dtype.descr}"
+    if value.dtype.names is not None:  # field by field: what is between them is anything
+        parts = [name.encode() + array(value[name]) for name in value.dtype.names]
+        return short(f"{value.shape}{value.dtype!r}".encode() + b"".join(parts))
+    head = f"{value.shape}{value.dtype.str}"
     if value.dtype.hasobject:
         return short(head.encode() + of(value.tolist()))
     data = value if value.flags.c_contiguous else np.ascontiguousarray(value)
     raw = data.reshape(-1).view(np.uint8) if data.size else np.empty(0, np.uint8)
+    if value.dtype.kind in "fc" and data.size and np.finfo(value.dtype).nmant == X87_BITS:
+        raw = np.ascontiguousarray(raw.reshape(-1, 16)[:, :10]).reshape(-1)  # the rest is anything
     if raw.nbytes <= HASHED_BYTES_MAX:
         return short(head.encode() + raw.tobytes())
     if raw.nbytes > SAMPLED_FROM_BYTES:
@@ -176,6 +182,8 @@ class _Reader:
         if kind is set or kind is frozenset:
             head = b"<" if kind is set else b">"
             return head + self._joined(sorted(self.read(part, depth) for part in value))
+        if isinstance(value, np.generic) and value.dtype.kind in "fcV":
+            return f"n{kind.__name__}".encode() + array(np.asarray(value))
         if isinstance(value, PurePath):  # some Pythons keep how it was put together
             return f"P{kind.__qualname__}{value}".encode()
         if isinstance(value, types.MethodType):

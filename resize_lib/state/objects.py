@@ -42,6 +42,11 @@ def _fill_list(mine: Any, contents: list[Any]) -> None:
 
 def _fill_dict(mine: Any, contents: list[tuple[Any, Any]]) -> None:
     mine.clear()
+    mine.update(dict(contents))  # not the pairs: a Counter would count them
+
+
+def _fill_set(mine: Any, contents: list[Any]) -> None:
+    mine.clear()
     mine.update(contents)
 
 
@@ -70,11 +75,18 @@ def _fill_buffer(mine: Any, contents: tuple[Any, int]) -> None:
 
 
 def _fill_generator(mine: Any, contents: Any) -> None:
-    mine.bit_generator.state = contents
+    mine.bit_generator.state, spawned = contents
+    if missing := spawned - _spawned(mine):
+        mine.bit_generator.seed_seq.spawn(missing)
 
 
 def _state_of_bits(value: Any) -> Any:
-    return value.bit_generator.state
+    return value.bit_generator.state, _spawned(value)
+
+
+def _spawned(generator: Any) -> int:
+    """How many generators it has made for others; the next ones depend on that."""
+    return int(getattr(generator.bit_generator.seed_seq, "n_children_spawned", 0))
 
 
 def _fill_tensor(mine: Any, contents: Any) -> None:
@@ -92,7 +104,7 @@ def _fill_on_device(mine: Any, contents: Any) -> None:
 LIST = Kind("list", list, _fill_list)
 DEQUE = Kind("deque", lambda value: list(value), _fill_list)
 DICT = Kind("dict", lambda value: list(value.items()), _fill_dict)
-SET = Kind("set", lambda value: list(value), lambda mine, contents: _fill_dict(mine, contents))
+SET = Kind("set", lambda value: list(value), _fill_set)
 BYTES = Kind("bytearray", bytes, lambda mine, contents: mine.__setitem__(slice(None), contents))
 ARRAY = Kind("array", lambda value: value.view(np.ndarray), _fill_array, _array_fits)
 PLAIN_ARRAY = Kind("plain array", lambda value: value.tobytes(), _fill_plain_array)
@@ -100,7 +112,7 @@ NUMPY_GENERATOR = Kind(
     "generator of numpy",
     _state_of_bits,
     _fill_generator,
-    lambda mine, contents: type(mine.bit_generator).__name__ == contents["bit_generator"],
+    lambda mine, contents: type(mine.bit_generator).__name__ == contents[0]["bit_generator"],
 )
 NUMPY_STATE = Kind(
     "generator of numpy", lambda value: value.get_state(), lambda mine, state: mine.set_state(state)

@@ -67,6 +67,15 @@ class _Pickler(pickle.Pickler):
         self.large.append(np.frombuffer(raw, np.uint8))
         return False
 
+    def reducer_override(self, value: Any) -> Any:
+        """A view of an array that the loop has made is one there, too."""
+        if type(value) is np.ndarray and value is not self.contents and value.base is not None:
+            root = views.root(value)
+            view = views.view_of(value, root) if root is not value else None
+            if view is not None:
+                return views.made, (view, root)
+        return NotImplemented
+
     def persistent_id(self, value: Any) -> Any:
         name = self._name_of(value)
         if name is not None:
@@ -92,6 +101,13 @@ class _Unpickler(pickle.Unpickler):
     ) -> None:
         super().__init__(file, buffers=[memoryview(each) for each in large])
         self._anchors, self._object_of = anchors, object_of
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Arrays own their memory, as those of the other ranks do: a program may resize them."""
+        found = super().find_class(module, name)
+        if name == "_frombuffer" and module.startswith("numpy"):
+            return lambda *given: found(*given).copy("K")
+        return found
 
     def persistent_load(self, name: Any) -> Any:
         if name[0] in ("at", "view"):
@@ -131,7 +147,9 @@ def pack(
                 begin = pickler.count()
                 try:
                     value = place.get()
-                    sizes[path] = getattr(value, "nbytes", 0)
+                    by_name = place.step != CONTENTS and pickler.persistent_id(value) is not None
+                    whole = isinstance(value, np.ndarray) and not by_name
+                    sizes[path] = value.nbytes if whole else 0
                     if begin + sizes[path] <= limit:
                         pickler.contents = value if place.step == CONTENTS else None
                         pickler.dump(value)

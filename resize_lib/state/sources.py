@@ -76,11 +76,11 @@ class Sources:
             scope = self._scope(survey, path)
             key = survey.anchors.origin(path), scope.line if scope is not None else 0
             if key not in self._variables:
-                self._variables[key] = self._read(scope, key[0])
+                self._variables[key] = self._read(scope, key[0], survey.scopes.values())
             found = self._by_path[path] = self._variables[key]
         return found
 
-    def _read(self, scope: Scope | None, origin: Origin) -> Variable:
+    def _read(self, scope: Scope | None, origin: Origin, scopes: Iterable[Scope]) -> Variable:
         root = verdict.NOT_KNOWN
         if scope is not None and origin.first[0] == "v" and self.facts_of(scope).known:
             root = self.facts_of(scope).variable(scope.function, scope.line, origin.first[1])
@@ -93,6 +93,8 @@ class Sources:
         if not origin.attribute:
             return root
         name = origin.attribute
+        for each in scopes:
+            self.facts_of(each)
         found = [facts.attribute(name) for facts in self._facts.values() if facts.known]
         return _together(root, [each for each in found if each.line])
 

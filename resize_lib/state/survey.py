@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from resize_lib.state import digests, objects, settings, views
-from resize_lib.state.iterators import CannotCopyError
 from resize_lib.state.objects import Kind
 from resize_lib.state.places import CONTENTS, KEYS, Path, Place, keys_of
 from resize_lib.state.program import Owner, Scope, is_program_class
@@ -345,7 +344,9 @@ class Survey:
         self._inside, self._number = place, 0
         try:
             found = objects.digest(kind, value, self._token)
-        except (digests.CannotDigestError, CannotCopyError) as e:
+        except TooMuchError:
+            raise
+        except Exception as e:  # any class may raise anything
             self.unreadable[place] = str(e)
             found = UNREADABLE
         self.digests[place] = found

@@ -115,7 +115,7 @@ def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
         if sources & LOCAL and seen.alone:
             return Fate.KEEP, ""
     if seen.failed:
-        if not facts.used:
+        if not facts.used and seen.here is not None:
             return Fate.KEEP, ""
         return Fate.REFUSE, f"cannot be copied to a rank that joins ({seen.failed})"
     return Fate.CARRY, ""
