@@ -32,7 +32,7 @@ from dq_server.live import seals
 from dq_server.live.agents import AgentLink
 from dq_server.live.journal import JournalError
 from dq_server.live.journal_file import Broken
-from dq_server.live.pairing_parts import Record, Surroundings, Waiting, What
+from dq_server.live.pairing_parts import Record, Surroundings, Waiting, What, implausible
 from dq_server.live.rate_limited_log import RateLimitedLog
 
 log = logging.getLogger("dq.server")
@@ -45,7 +45,6 @@ LINES_MAX, LINES_BYTES_MAX = 2000, 4 << 20  # of an answer
 ENDED_MAX = 500
 SNAPSHOT_EVERY = 2000  # events: it is megabytes, and spares the standby's start their replay
 TERM_OF_EPOCH = m.TERM_OF_EPOCH
-VOTERS_NUMBER_MAX = 2**40  # lists of voters: one for each change of the nodes
 
 Way = Literal["single", "paired", "alone", "seeks"]
 Rests = Literal["", "stopped", "down"]
@@ -269,31 +268,11 @@ class Pairing:
 
         Why it is refused; empty: it is not.
         """
-        if refusal := self._implausible(body):
+        if refusal := implausible(body, self.around.epoch, self.record):
             complaints.warning("%s", refusal)
             return refusal
         with self._disk_may_fail():
             self._follow(body, identity, request_id)
-        return ""
-
-    def _implausible(self, body: m.Follow) -> str:
-        """Which number of a Follow no honest standby can have; empty: none.
-
-        The server counts on from these: from the highest there are, nothing could be counted.
-        """
-        epoch, record = self.around.epoch, self.record
-        term, number = (seals.highest_plausible(epoch) + 1) << TERM_OF_EPOCH, VOTERS_NUMBER_MAX
-        if record is not None:  # it may have counted on past the limits
-            term = max(term, record.term, record.tried, record.void)
-            number = max(number, record.voters[-1][0])
-        for name, said, most in (
-            ("void", body.void, term), ("term", body.term, term), ("voters", body.voters, number)
-        ):  # fmt: skip
-            if said > most:
-                return (
-                    f"standby {body.name} says {name} {said}, and no standby of this server can"
-                    f" have one above {most}: make a new standby, in another DQ_HOME"
-                )
         return ""
 
     def _follow(self, body: m.Follow, identity: bytes, request_id: str) -> None:
