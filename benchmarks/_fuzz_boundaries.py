@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import msgspec.inspect as mi
@@ -108,7 +109,7 @@ def put(value: Any, path: Path, new: object) -> None:
         except (LookupError, TypeError):
             return
     try:
-        value[path[-1]] = new
+        value[path[-1]] = deepcopy(new)  # later messages have it, too
     except (LookupError, TypeError):
         return
 

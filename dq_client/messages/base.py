@@ -21,6 +21,7 @@ COUNT_MAX, SECONDS_MAX = 10_000_000, 1e10
 NODE_PROCESSORS_MAX, NODE_SPEED_MAX = 100_000, 1e9
 CLUSTER_PROCESSORS_MAX = 2_000_000  # each has its place in the server's memory
 MEMORY_BYTES_MAX, GPUS_MAX = 2**50, 1024
+JOB_MAX = 2**53  # and of all else that has a number: exact as a float, too
 TIME_S_MAX = 1e11  # since 1970
 EPOCH_MAX = 2**29 - 1  # an agent's session is (epoch << 24) + n, and has 53 bits
 TERM_OF_EPOCH = 20  # bits: terms of a later server are higher
@@ -37,7 +38,7 @@ Argv = Annotated[list[Annotated[str, Meta(max_length=32_000)]], Meta(min_length=
 Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_length=500)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 GridText = Annotated[str, Meta(max_length=13, pattern=r"\A[0-9]{1,6}x[0-9]{1,6}\Z")]
-Id = Annotated[int, Meta(ge=0, le=2**53)]
+Id = Annotated[int, Meta(ge=0, le=JOB_MAX)]
 Bytes = Annotated[int, Meta(ge=0, le=MEMORY_BYTES_MAX)]
 Gpus = Annotated[int, Meta(ge=0, le=GPUS_MAX)]
 Feature = Annotated[str, Meta(max_length=NAME_MAX, pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")]
