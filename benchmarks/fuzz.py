@@ -1,6 +1,7 @@
 """Garbage, malformed messages, floods and slow peers against a real server on loopback.
 
-    python -m benchmarks.fuzz [--connections 100000] [--messages 1000000] [--json]
+    python -m benchmarks.fuzz [--connections 100000] [--messages 1000000]
+                              [--boundaries 100000] [--only NAME] [--json]
 
 Prints how much the server's memory grew and how long an honest client waited at most meanwhile.
 """
@@ -14,15 +15,18 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import zmq
 
+from benchmarks._fuzz_boundaries import Boundaries
 from dq_client import bringup, codec, keys
 from dq_client import messages as m
 from dq_client.connection import Connection
+from dq_client.errors import DQError
 from dq_client.home import Home
 from harness.sockets import dealer
 
@@ -35,7 +39,7 @@ class Target:
 
     def __init__(self, root: Path) -> None:
         self.home = Home(root / "home")
-        info = bringup.start_server(self.home, [])
+        info = bringup.start_server(self.home, ["--heartbeat", "0.5"])
         self.process = psutil.Process(int(str(info["pid"])))
         host, port = str(info["address"]).removeprefix("tcp://").split(":")
         self.where = (host, int(port))
@@ -56,10 +60,29 @@ class Target:
         self.waited_s = max(self.waited_s, self.asked_s - begin)
         self.grown = max(self.grown, self.process.memory_info().rss - self.before)
 
-    def raw(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
-        """A bare socket with the user's key."""
-        server, user = (keys.load(self.home.keys, name) for name in ("server", "user"))
-        return dealer(context, f"tcp://{self.where[0]}:{self.where[1]}", server.public, user)
+    def raw(
+        self, context: zmq.Context[zmq.Socket[bytes]], pair: keys.KeyPair | None = None
+    ) -> zmq.Socket[bytes]:
+        """A bare socket with this key; the user's if none is given."""
+        server = keys.load(self.home.keys, "server")
+        pair = pair or keys.load(self.home.keys, "user")
+        return dealer(context, f"tcp://{self.where[0]}:{self.where[1]}", server.public, pair)
+
+    def rows(self, query: m.RequestBody) -> list[dict[str, Any]]:
+        """What a query lists."""
+        reply = self.honest.call(query, 60.0)
+        assert isinstance(reply, m.Data)
+        found: list[dict[str, Any]] = reply.data
+        return found
+
+    def restart(self) -> None:
+        """The server is killed, and another one has its journal."""
+        self.process.kill()
+        self.process.wait(20)
+        self.honest.close()
+        info = bringup.start_server(self.home, ["--heartbeat", "0.5"])
+        self.process = psutil.Process(int(str(info["pid"])))
+        self.honest = bringup.connect(self.home)
 
     def close(self) -> None:
         """The server still runs, and stops when it is told to."""
@@ -166,15 +189,144 @@ def slow_peers(target: Target, count: int, rng: random.Random) -> None:  # noqa:
     line.close()
 
 
+class Liars:
+    """Holders of each role's key, with an agent and a job of their own."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        load, home = keys.load, target.home.keys
+        roles = [role for role in m.ROLES if role != m.JOB]
+        self.by_role = {role: target.raw(self.context, load(home, role)) for role in roles}
+        self.known: dict[str, Any] = {"protocol": m.PROTOCOL, "agent": "liar", "node": "liar1"}
+        self.known |= {"hold": True, "cwd": "/", "kind": "malleable"}
+        self.internal_errors = self.answers = self.jobs = 0
+
+    def refresh(self) -> None:
+        """The agent reports again, and the job runs again, if they do not any more."""
+        name, node = self.known["agent"], m.NodeInfo(self.known["node"], 4, "liar1")
+        hello = m.AgentHello(m.PROTOCOL, name, [node])
+        self.by_role[m.AGENT].send(codec.encode(m.Request("hello", hello)))
+        deadline = time.monotonic() + 30.0
+        while self.read(m.AGENT, 50) is None:
+            assert time.monotonic() < deadline, "the server does not welcome an agent"
+        beat = m.Heartbeat(self.known["session"])
+        self.by_role[m.AGENT].send(codec.encode(m.Request("beat", beat)))
+        self._job()
+
+    def _job(self) -> None:
+        active = self.target.rows(m.JobsQuery(active_only=True))
+        if any(row["id"] == self.known.get("job") for row in active):
+            return
+        self.jobs += 1
+        body = m.Submit(f"liar{self.jobs}", "liar", ["true"], "/", initial=1, kind="evolving")
+        with suppress(DQError):  # no node is up yet: at the next look
+            reply = self.target.honest.call(body, 30.0)
+            assert isinstance(reply, m.Submitted)
+            self.known |= {"job": reply.job, "instance": 1}
+            secret = keys.load(self.target.home.keys, "server").secret
+            if m.JOB in self.by_role:
+                self.by_role[m.JOB].close(0)
+            pair = keys.job_keys(secret, reply.job, 1)
+            self.by_role[m.JOB] = self.target.raw(self.context, pair)
+
+    def read(self, role: str, wait_ms: int = 0) -> m.Welcome | None:
+        """Read what has come; the agent's welcome, if that has."""
+        line, welcome = self.by_role[role], None
+        while line.poll(wait_ms if welcome is None else 0):
+            message = codec.decode_from_server(line.recv())
+            if not isinstance(message, m.Reply):
+                continue
+            self.answers += 1
+            if isinstance(message.body, m.Error) and message.body.code == "error":
+                self.internal_errors += 1
+            if message.id == "hello" and isinstance(message.body, m.Welcome):
+                welcome = message.body
+                self.known["session"] = welcome.session
+        return welcome
+
+    def close(self) -> None:
+        """Nothing is left open."""
+        self.context.destroy(linger=0)
+
+
+def boundaries(target: Target, count: int, rng: random.Random) -> dict[str, Any]:
+    """Boundary values of every field of every message, under good keys of every role.
+
+    Then the server is killed: the next one has the same jobs, and a job runs to its end.
+    """
+    liars, drawn = Liars(target), Boundaries(rng)
+    liars.refresh()
+    for n in range(count):
+        role, frame = drawn.draw(liars.known)
+        if len(frame) <= m.FRAME_BYTES_MAX and role in liars.by_role:
+            # To a key that counts no more (its job has ended) nothing can be sent.
+            with suppress(zmq.Again):
+                liars.by_role[role].send(frame, zmq.NOBLOCK)
+        if n % 20 == 0:
+            for each in liars.by_role:
+                liars.read(each)
+            target.ask()
+        if n % 200 == 199:
+            liars.refresh()
+    target.ask(always=True)
+    for each in liars.by_role:
+        liars.read(each, 100)
+    liars.close()
+    assert not liars.internal_errors, f"{target.home.log}: {liars.internal_errors} internal errors"
+    jobs = _end_all(target)
+    target.restart()
+    assert _states(target) == jobs, "the next server has other jobs"
+    _runs_a_job(target)
+    return {
+        "boundaries": drawn.count,
+        "answers": liars.answers,
+        "jobs": len(jobs),
+        "starts": liars.jobs,
+    }
+
+
+def _states(target: Target) -> dict[int, str]:
+    return {row["id"]: row["state"] for row in target.rows(m.JobsQuery())}
+
+
+def _end_all(target: Target) -> dict[int, str]:
+    """End all jobs and reservations of the liars; the states of the jobs."""
+    for row in target.rows(m.ReservationsQuery()):
+        target.honest.call(m.CancelReservation(row["name"]), 30.0)
+    deadline = time.monotonic() + 60.0
+    while active := target.rows(m.JobsQuery(active_only=True)):
+        assert time.monotonic() < deadline, f"these jobs do not end: {active[:3]}"
+        for row in active:
+            with suppress(DQError):  # it has ended meanwhile
+                target.honest.call(m.Kill(row["id"]), 30.0)
+        time.sleep(0.5)
+    return _states(target)
+
+
+def _runs_a_job(target: Target) -> None:
+    bringup.start_agents(target.home, {"honest": [m.NodeInfo("honest1", 2, "honest1")]})
+    bringup.wait_for_nodes(target.home, {"honest1"})
+    body = m.Submit("last", "last", ["true"], "/", initial=2, kind="rigid")
+    reply = target.honest.call(body, 30.0)
+    assert isinstance(reply, m.Submitted)
+    deadline = time.monotonic() + 60.0
+    while (state := _states(target)[reply.job]) != "done":
+        assert time.monotonic() < deadline, f"an honest job is {state}"
+        assert state not in ("failed", "killed"), state
+        time.sleep(0.1)
+    bringup.stop_agents(target.home)
+
+
 def attack(
-    what: Callable[[Target, int, random.Random], None], count: int, seed: int = 1
+    what: Callable[[Target, int, random.Random], dict[str, Any] | None], count: int, seed: int = 1
 ) -> dict[str, Any]:
     """One attack on a fresh server; the figures."""
     with tempfile.TemporaryDirectory(prefix="dq-fuzz-") as root:
         target = Target(Path(root))
         begin = time.monotonic()
         try:
-            what(target, count, random.Random(seed))
+            figures = what(target, count, random.Random(seed)) or {}
             target.ask(always=True)
         finally:
             target.close()
@@ -183,6 +335,7 @@ def attack(
             "took_s": time.monotonic() - begin,
             "grown_mb": target.grown / 2**20,
             "honest_waited_s_max": target.waited_s,
+            **figures,
         }
 
 
@@ -191,6 +344,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=100_000)
     parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--boundaries", type=int, default=100_000)
+    parser.add_argument("--only", help="one of the attacks, by its name")
     parser.add_argument("--json", action="store_true")
     o = parser.parse_args()
     found = {}
@@ -199,7 +354,10 @@ def main() -> None:
         (malformed, o.messages),
         (tiny_frames, 20),
         (slow_peers, 10),
+        (boundaries, o.boundaries),
     ):
+        if o.only not in (None, what.__name__):
+            continue
         found[what.__name__] = attack(what, count)
         if not o.json:
             figures = "  ".join(f"{k} {v:.3g}" for k, v in found[what.__name__].items())

@@ -15,6 +15,7 @@ import psutil
 from dq_client import bringup
 from dq_client.errors import DQError, Timeout
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.text_files import object_of
 
 KINDS = ("web", "hooks")
 END_WITHIN_S = 10.0
@@ -35,7 +36,7 @@ def announce(home: Home, kind: str, **more: Any) -> None:
 def running(home: Home, kind: str) -> dict[str, Any] | None:
     """The one of this home that runs on this machine: pid, create_time and what it announced."""
     try:
-        info: dict[str, Any] = json.loads(file_of(home, kind).read_text())
+        info = object_of(file_of(home, kind))
     except (OSError, ValueError):
         return None
     here = info.get("machine") == machine()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, NotNow, Refused, Timeout, UsageError
 from dq_client.hardware import shared_out
 from dq_client.home import Home, is_alive, machine
+from dq_client.text_files import object_of
 
 if TYPE_CHECKING:
     from dq_client.agent.fleet import Fleet
@@ -388,12 +388,12 @@ def running_agents(home: Home) -> dict[str, dict[str, float]]:
     found = {}
     for path in sorted((home.root / "agents").glob("*/agent.json")):
         try:
-            info = json.loads(path.read_text())
+            info = object_of(path)
         except (OSError, ValueError):
             continue
         # A home may be shared: pids of other machines mean nothing here.
         here = info.pop("machine", machine()) == machine()
-        if here and is_alive(info["pid"], info["create_time"]):
+        if here and is_alive(info.get("pid", 0), info.get("create_time")):
             found[path.parent.name] = info
     return found
 

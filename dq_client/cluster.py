@@ -31,7 +31,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +42,7 @@ from dq_client.hardware import parse_bytes
 from dq_client.hosts.network import Network
 from dq_client.messages import GPUS_MAX, NAME_MAX, NODE_PROCESSORS_MAX, NODE_SPEED_MAX, NodeInfo
 from dq_client.slurm.settings import SlurmTable
+from dq_client.text_files import toml_of
 
 ENGINES = ("local", "emulated", "hosts", "slurm")
 INF = float("inf")
@@ -170,14 +170,9 @@ def usable_cores() -> int:
 
 def read_cluster(path: Path) -> Cluster:
     """Read a cluster file; UsageError names the file and what is wrong with it."""
-    try:
-        data: dict[str, Any] = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such cluster file") from None
-    except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{path}: cannot be read ({e})") from e
-    except tomllib.TOMLDecodeError as e:
-        raise UsageError(f"{path}: not TOML: {e}") from e
+    if not path.exists():
+        raise UsageError(f"{path}: no such cluster file")
+    data = toml_of(path)
     try:
         return replace(_cluster(msgspec.convert(data, ClusterFile)), where=str(path))
     except msgspec.ValidationError as e:

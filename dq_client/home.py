@@ -11,7 +11,6 @@ owner: the folder holds keys.
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 
 from dq_client.errors import NoServer, UsageError
 from dq_client.private import NotPrivate, check_own, check_way
+from dq_client.text_files import object_of
 
 EPOCH_LIKE_S = 1e9  # no machine runs so long
 
@@ -61,7 +61,7 @@ class Home:
                 f.write(os.urandom(8).hex())
         try:
             return path.read_text()
-        except OSError:
+        except (OSError, ValueError):
             return ""
 
     @property
@@ -110,7 +110,7 @@ class Home:
     def server(self) -> dict[str, Any]:
         """Contents of the server file; NoServer if there is none or its process is gone."""
         try:
-            info: dict[str, Any] = json.loads(self.server_file.read_text())
+            info = _checked(object_of(self.server_file))
         except FileNotFoundError:
             if self.standby_file.exists():
                 text = (
@@ -119,7 +119,8 @@ class Home:
                 raise NoServer(text) from None
             raise NoServer(f"no server is running in {self.root}: start one with dq up") from None
         except (OSError, ValueError) as e:
-            raise NoServer(f"{self.server_file} cannot be read: {e}") from e
+            text = "remove it; if a server runs, dq down --force ends it, then dq up"
+            raise NoServer(f"{self.server_file} cannot be read ({e}): {text}") from e
         # A pid means something on its own machine only: on another one the connection will tell.
         here = info.get("machine", machine()) == machine()
         if here and not is_alive(info.get("pid", 0), info.get("create_time")):
@@ -127,6 +128,14 @@ class Home:
                 f"the server of {self.root} (pid {info.get('pid')}) is gone: start it with dq up"
             )
         return info
+
+
+def _checked(info: dict[str, Any]) -> dict[str, Any]:
+    """Contents of a server file; ValueError if what everybody needs of it is not there."""
+    for name, kind in (("pid", int), ("address", str), ("create_time", int | float)):
+        if not isinstance(info.get(name), kind):
+            raise ValueError(f"no {name} in it")  # noqa: TRY004 - as any other damage
+    return info
 
 
 def machine() -> str:
@@ -168,7 +177,7 @@ def is_alive(pid: int, create_time: float | None = None) -> bool:
         # Of a version that noted seconds since the epoch, which follow the system clock.
         noted = process.create_time() if create_time > EPOCH_LIKE_S else created_s(pid)
         return abs(noted - create_time) < 1.0
-    except (psutil.Error, ValueError):
+    except (psutil.Error, ValueError, TypeError, OverflowError):  # a damaged note's numbers
         return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from dq_client import keys
 from dq_client.address import endpoint, host_and_port
 from dq_client.errors import UsageError
 from dq_client.home import Home, is_alive, write_private
+from dq_client.text_files import object_of, struct_of
 
 
 class Introduction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,7 +62,7 @@ def runs_file(home: Home) -> Path:
 def runs(home: Home) -> dict[str, Any]:
     """Of the standby that runs in this home; empty if none does."""
     try:
-        said: dict[str, Any] = json.loads(runs_file(home).read_text())
+        said = object_of(runs_file(home))
         return said if is_alive(said["pid"], said["create_time"]) else {}
     except (OSError, ValueError, KeyError):
         return {}
@@ -76,11 +76,9 @@ def keep(home: Home, kept: Kept) -> None:
 def kept(home: Home) -> Kept | None:
     """What was kept; None: this home is no standby's. UsageError if it cannot be read."""
     try:
-        return msgspec.json.decode(home.standby_file.read_bytes(), type=Kept)
+        return struct_of(home.standby_file, Kept, "start the standby again in another DQ_HOME")
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as e:
-        raise UsageError(f"{home.standby_file}: cannot be read: {e}") from e
 
 
 def own_address(server: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +23,9 @@ import msgspec
 
 from dq_client import messages as m
 from dq_client.connection import Connection
-from dq_client.errors import DQError, UsageError
+from dq_client.errors import DQError
 from dq_client.home import write_private
+from dq_client.text_files import struct_of
 
 log = logging.getLogger("dq.agent")
 
@@ -195,12 +197,8 @@ def allegiance_of(
         publish(folder, msgspec.json.decode(text, type=Kept).server)
 
     kept = Kept(address, given=address)
-    try:
-        kept = msgspec.json.decode(path.read_bytes(), type=Kept)
-    except FileNotFoundError:
-        pass
-    except (OSError, msgspec.MsgspecError) as e:
-        raise UsageError(f"{path}: cannot be read ({e}): which server does this agent obey?") from e
+    with suppress(FileNotFoundError):
+        kept = struct_of(path, Kept, "which server does this agent obey?")
     if kept.given != address:  # another start of the cluster; what was promised holds
         kept = Kept(address, promised=kept.promised, term=kept.term, given=address)
     publish(folder, kept.server)

@@ -10,9 +10,9 @@ import msgspec
 
 from dq_client.agent.supervision import RECORD
 from dq_client.emulation.enforcement import Enforcement
-from dq_client.errors import DQError
 from dq_client.home import Home, write_private
 from dq_client.messages import NodeInfo
+from dq_client.text_files import struct_of
 
 
 class Fleet(msgspec.Struct):
@@ -47,8 +47,6 @@ def noted(home: Home) -> Fleet | None:
     """The record; None if `dq up` has started no agents here. DQError if it cannot be read."""
     path = home.root / RECORD
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Fleet)
+        return struct_of(path, Fleet, "dq down, then dq up")
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as e:
-        raise DQError(f"{path} cannot be read ({e}): dq down, then dq up") from e

@@ -11,6 +11,7 @@ import signal
 import psutil
 
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.text_files import object_of
 
 RECORD = "cluster.json"  # in the home: which agents are to be there (fleet.py)
 FILE = "supervisor.json"  # in the home, while it runs
@@ -28,7 +29,7 @@ def write(home: Home) -> None:
 def pid_of(home: Home) -> int | None:
     """Pid of the supervisor on this machine; None if there is none."""
     try:
-        info = json.loads((home.root / FILE).read_text())
+        info = object_of(home.root / FILE)
         here = info["machine"] == machine() and is_alive(info["pid"], info["create_time"])
         return int(info["pid"]) if here else None
     except (OSError, ValueError, KeyError):

@@ -25,6 +25,7 @@ from dq_client.emulation import cgroups, governor, network
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home, created_s, is_alive
 from dq_client.private import check_own, make_private
+from dq_client.text_files import object_of
 
 
 def _records() -> Path:
@@ -162,7 +163,7 @@ def leftovers() -> list[Leftover]:
 def _read(tag: str) -> dict[str, object]:
     try:
         check_own(RECORDS)  # what it names is killed
-        found: dict[str, object] = json.loads((RECORDS / f"{tag}.json").read_text())
+        found: dict[str, object] = object_of(RECORDS / f"{tag}.json")
     except (OSError, ValueError):
         return {}
     return found

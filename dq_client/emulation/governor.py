@@ -32,6 +32,7 @@ from dq_client.emulation import job_processes
 from dq_client.emulation.cgroups import STARTING_S
 from dq_client.emulation.job_processes import JobProcesses, age_s
 from dq_client.home import Home, created_s, is_alive, write_private
+from dq_client.text_files import object_of
 
 TICK_S = 0.005
 SCAN_S = 0.5  # between looks for new processes
@@ -278,10 +279,10 @@ def start(home: Home) -> bool:
 def running(home: Home) -> tuple[int, float] | None:
     """Pid and creation time of the home's governor, if it runs."""
     try:
-        info = json.loads((folder_of(home) / "governor.json").read_text())
-    except (OSError, ValueError):
+        info = object_of(folder_of(home) / "governor.json")
+        found = int(info["pid"]), float(info["create_time"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    found = int(info["pid"]), float(info["create_time"])
     return found if is_alive(*found) else None
 
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from dq_client.errors import UsageError
+from dq_client.text_files import toml_of
 
 EVENTS = ("job_end", "node_lost")
 STATES = ("done", "failed", "killed")
@@ -56,16 +56,12 @@ def read(path: Path) -> list[Hook]:
     """The hooks of a file; UsageError with one line saying what is wrong where."""
     try:
         # Its commands run as whoever runs the cluster: nobody else may write it.
-        mode, text = path.stat(), path.read_text()
+        mode = path.stat()
     except OSError as e:
         raise UsageError(f"{path}: {e.strerror}") from e
     if mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or mode.st_uid not in (0, os.getuid()):
         raise UsageError(f"{path}: others can write it: chmod go-w {path}")
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        raise UsageError(f"{path}: not TOML: {e}") from e
-    return parse(data, str(path))
+    return parse(toml_of(path), str(path))
 
 
 def parse(data: dict[str, Any], where: str) -> list[Hook]:

@@ -26,6 +26,7 @@ from dq_client.home import Home, write_private
 from dq_client.hooks.backlog import Backlog, Occasion
 from dq_client.hooks.call import CallError, Child, call
 from dq_client.hooks.config import Hook, read
+from dq_client.text_files import object_of
 
 log = logging.getLogger("dq.hooks")
 WAIT_S = 5.0
@@ -202,7 +203,7 @@ def _file(home: Home) -> Path:
 
 def _read_places(home: Home) -> dict[str, int]:
     try:
-        found = json.loads(_file(home).read_text())["places"]
+        found = object_of(_file(home))["places"]
         return {str(name): int(place) for name, place in found.items()}
     except FileNotFoundError:
         return {}

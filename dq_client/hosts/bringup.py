@@ -8,7 +8,6 @@ does not reach.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import socket
 import threading
@@ -32,6 +31,7 @@ from dq_client.hosts.far_side import Begin, Begun, End, Ended, Failed, Keep
 from dq_client.hosts.machine import LIBRARY_WITHIN_S, Check, Facts
 from dq_client.hosts.session import HostProblem, Session
 from dq_client.mpi_probe import probe_library
+from dq_client.text_files import object_of, struct_of
 
 AT_ONCE = 32  # ssh connections
 REPORTS_WITHIN_S = 60.0  # an agent, from its start
@@ -216,7 +216,7 @@ def last_port(home: Home, wanted: network.Network, address: network.IP) -> int |
     """The port of this home's last server, which agents that are still there look for."""
     try:
         text = (home.root / "address").read_text().strip()
-    except OSError:
+    except (OSError, ValueError):
         return None
     if network.ip_of(text) != address:
         return None
@@ -317,18 +317,17 @@ def _note_hosts(home: Home, hosts: Sequence[Host]) -> None:
 def noted_hosts(home: Home) -> list[Host]:
     """Hosts with an agent that this home's `dq up` has started and `dq down` has not ended."""
     try:
-        return msgspec.json.decode(_note_file(home).read_bytes(), type=list[Host])
-    except (OSError, msgspec.MsgspecError):
+        return struct_of(_note_file(home), list[Host], "it is not needed")
+    except (OSError, UsageError):
         return []
 
 
 def unconfirmed(home: Home) -> list[str] | None:
     """Agents that did not answer when the last server dismissed them; None if it never did."""
     try:
-        names: list[str] = json.loads((home.root / "unconfirmed.json").read_text())
-    except (OSError, ValueError):
+        return struct_of(home.root / "unconfirmed.json", list[str], "it is not needed")
+    except (OSError, UsageError):
         return None
-    return names
 
 
 def bring_down(home: Home, *, force: bool, say: Say) -> None:
@@ -365,7 +364,7 @@ def bring_down(home: Home, *, force: bool, say: Say) -> None:
 def _ran_here(home: Home, name: str) -> bool:
     """Whether an agent was one of this machine: one that came back while all went down, too."""
     try:
-        info = json.loads((home.agent(name) / "agent.json").read_text())
+        info = object_of(home.agent(name) / "agent.json")
     except (OSError, ValueError):
         return False
     return bool(info.get("machine") == machine())

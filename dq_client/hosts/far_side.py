@@ -15,7 +15,6 @@ breaks, leaves nothing.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -34,6 +33,7 @@ from dq_client.home import Home, is_alive, machine
 from dq_client.hosts import kept_alive
 from dq_client.hosts.credentials import Credentials, encode
 from dq_client.hosts.machine import Check, Facts, examine
+from dq_client.text_files import object_of
 
 MARK = "dq: "
 LINE_BYTES_MAX = 1 << 20
@@ -214,7 +214,7 @@ def _last_words(begin: Begin) -> str:
 def running(home: Home, name: str) -> psutil.Process | None:
     """The agent of this name that runs on this machine."""
     try:
-        info = json.loads((home.agent(name) / "agent.json").read_text())
+        info = object_of(home.agent(name) / "agent.json")
         if info.get("machine") == machine() and is_alive(info["pid"], info["create_time"]):
             return psutil.Process(info["pid"])
     except (OSError, ValueError, KeyError, psutil.Error):

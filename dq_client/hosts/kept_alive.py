@@ -20,6 +20,7 @@ import psutil
 
 from dq_client.agent.supervisor import Supervisor, Watched
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.text_files import object_of
 
 FILE = "kept-alive.json"  # in the agent's folder
 ENDS_WITHIN_S = 5.0
@@ -45,7 +46,7 @@ def begin(home: Home, name: str, words: list[str]) -> None:
 def end(home: Home, name: str) -> None:
     """End it, so that the agent stays ended; the agent lives on."""
     try:
-        said = json.loads((home.agent(name) / FILE).read_text())
+        said = object_of(home.agent(name) / FILE)
         if said["machine"] != machine() or not is_alive(said["pid"], said["create_time"]):
             return
         process = psutil.Process(said["pid"])

@@ -22,19 +22,26 @@ from dq_client.messages.base import (
     Argv,
     Bytes,
     Env,
+    Epoch,
+    ExitCode,
     Feature,
     Gpus,
     Id,
     Ident,
+    Moment,
     Name,
     Numbers,
     OrderBody,
+    Pid,
+    Protocol,
     RequestBody,
     Seconds,
     Term,
     Text,
     sent_by,
 )
+
+Pace = Annotated[float, Meta(ge=0, le=1e12)]
 
 
 class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,15 +57,15 @@ class NodeInfo(Struct, frozen=True, forbid_unknown_fields=True):
     processors: Annotated[int, Meta(ge=1, le=NODE_PROCESSORS_MAX)]
     host: Name
     speed: Annotated[float, Meta(gt=0, le=NODE_SPEED_MAX)] = 1.0
-    core_share: float | None = None  # emulated by pacing: share of a core of the machine
-    link_mbit: float | None = None  # emulated by pacing: rate of its link
-    link_latency_us: float | None = None
-    link_duplex: str = "full"
+    core_share: Pace | None = None  # emulated by pacing: share of a core of the machine
+    link_mbit: Pace | None = None  # emulated by pacing: rate of its link
+    link_latency_us: Pace | None = None
+    link_duplex: Name = "full"
     memory: Bytes = 0
     gpus: Gpus = 0
     first_gpu: Gpus = 0
     features: Annotated[list[Feature], Meta(max_length=1000)] = []
-    until_s: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    until_s: Moment | None = None
     ticket: Id = 0
 
 
@@ -68,8 +75,8 @@ class Holding(Struct, frozen=True, forbid_unknown_fields=True):
     job: Id
     instance: Id
     first: bool  # this agent started the application itself (mpiexec, ranks), not only a proxy
-    pid: Id
-    create_time: float
+    pid: Pid
+    create_time: Moment
     running: bool
     # Worlds other than 0 of which ranks are here, joined or waiting: an order for another is lost.
     worlds: Annotated[list[Id], Meta(max_length=10_000)] = []
@@ -86,11 +93,11 @@ class Trouble(Struct, frozen=True, forbid_unknown_fields=True):
 class AgentHello(RequestBody, tag="agenthello", frozen=True):
     """An agent reports for duty, with everything it holds."""
 
-    protocol: int
+    protocol: Protocol
     agent: Name
     nodes: Annotated[list[NodeInfo], Meta(min_length=1, max_length=10_000)]
     holdings: Annotated[list[Holding], Meta(max_length=10_000)] = []
-    pid: Id = 0
+    pid: Pid = 0
     life: Text = ""  # tells this process from earlier ones of the same name
     machine: Text = ""  # where it takes in ranks that others have started (home.machine); or not
 
@@ -109,7 +116,7 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     load: Annotated[float, Meta(ge=0, le=NODE_PROCESSORS_MAX)] = 0.0
     leaving_s: Seconds | None = None
     troubles: Annotated[list[Trouble], Meta(max_length=10_000)] = []
-    promised: Id = 0
+    promised: Epoch = 0
     term: Term = 0
 
 
@@ -119,7 +126,7 @@ class AppStarted(RequestBody, tag="appstarted", frozen=True):
 
     job: Id
     instance: Id
-    pid: Id
+    pid: Pid
 
 
 @sent_by(AGENT)
@@ -137,7 +144,7 @@ class AppEnded(RequestBody, tag="appended", frozen=True):
 
     job: Id
     instance: Id
-    exit_code: int
+    exit_code: ExitCode
     error: Text = ""
     world: Id = 0
 
@@ -174,7 +181,7 @@ class Vacated(RequestBody, tag="vacated", frozen=True):
     job: Id
     instance: Id
     processors: Numbers
-    pids: Annotated[list[Id], Meta(max_length=100_000)] = []
+    pids: Annotated[list[Pid], Meta(max_length=100_000)] = []
     world: Annotated[int, Meta(ge=-1, le=COUNT_MAX)] = -1
 
 
@@ -198,7 +205,7 @@ class RemoteEnded(RequestBody, tag="remoteended", frozen=True):
     """The proxy `run` has ended; `asker`: the agent that asked for it."""
 
     run: Ident
-    exit_code: int
+    exit_code: ExitCode
     error: Text = ""
     asker: Text = ""
 

@@ -16,6 +16,8 @@ from dq_client.messages.base import (
     Count,
     Id,
     Numbers,
+    Pid,
+    Protocol,
     ReplyBody,
     RequestBody,
     Seconds,
@@ -41,7 +43,7 @@ class JobHello(RequestBody, tag="jobhello", frozen=True):
     `legal`: the sizes that its program can run on, ascending; empty: all.
     """
 
-    protocol: int
+    protocol: Protocol
     processors: Count
     legal: Numbers = []
 
@@ -53,7 +55,7 @@ class JobJoining(RequestBody, tag="jobjoining", frozen=True):
     Answered by a JobWelcome with the grid and the places that the job has once they have joined.
     """
 
-    protocol: int
+    protocol: Protocol
     resize_id: Id
 
 
@@ -151,7 +153,7 @@ class Committed(RequestBody, tag="committed", frozen=True):
 
     resize_id: Id
     redistribution_time_s: Seconds = 0.0
-    pids: Annotated[list[Id], Meta(max_length=100_000)] = []
+    pids: Annotated[list[Pid], Meta(max_length=100_000)] = []
     carried: Annotated[str, Meta(max_length=1000)] = ""
 
 

@@ -19,7 +19,13 @@ FROM_SERVER_BYTES_MAX = 64 << 20  # lists of many jobs are long
 NAME_MAX = 200  # characters
 COUNT_MAX, SECONDS_MAX = 10_000_000, 1e10
 NODE_PROCESSORS_MAX, NODE_SPEED_MAX = 100_000, 1e9
+CLUSTER_PROCESSORS_MAX = 2_000_000  # each has its place in the server's memory
 MEMORY_BYTES_MAX, GPUS_MAX = 2**50, 1024
+JOB_MAX = 2**53  # and of all else that has a number: exact as a float, too
+TIME_S_MAX = 1e11  # since 1970
+EPOCH_MAX = 2**29 - 1  # an agent's session is (epoch << 24) + n, and has 53 bits
+TERM_OF_EPOCH = 20  # bits: terms of a later server are higher
+TERM_MAX = (EPOCH_MAX + 1) << TERM_OF_EPOCH
 KEPT_OUTPUT_BYTES_MAX = 17 << 20  # of one job on one node that has left
 
 # Every string, list and number of a request is bounded here, because a request comes from outside:
@@ -32,14 +38,21 @@ Argv = Annotated[list[Annotated[str, Meta(max_length=32_000)]], Meta(min_length=
 Env = Annotated[dict[Name, Annotated[str, Meta(max_length=32_000)]], Meta(max_length=500)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 GridText = Annotated[str, Meta(max_length=13, pattern=r"\A[0-9]{1,6}x[0-9]{1,6}\Z")]
-Id = Annotated[int, Meta(ge=0, le=2**53)]
+Id = Annotated[int, Meta(ge=0, le=JOB_MAX)]
 Bytes = Annotated[int, Meta(ge=0, le=MEMORY_BYTES_MAX)]
 Gpus = Annotated[int, Meta(ge=0, le=GPUS_MAX)]
 Feature = Annotated[str, Meta(max_length=NAME_MAX, pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")]
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 Jobs = Annotated[list[Id], Meta(max_length=1000)]
 Numbers = Annotated[list[Count], Meta(max_length=100_000)]
-Term = Annotated[int, Meta(ge=-1, le=2**62)]  # of a copy of the journal (messages/standby.py)
+Moment = Annotated[float, Meta(ge=0, le=TIME_S_MAX)]
+Protocol = Annotated[int, Meta(ge=0, le=10**6)]
+Pid = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+ExitCode = Annotated[int, Meta(ge=-(2**31), le=2**32 - 1)]
+# Of servers, and of copies of the journal (messages/standby.py). A server also refuses a step that
+# is too large (dq_server/live/seals.py, highest_plausible).
+Epoch = Annotated[int, Meta(ge=0, le=EPOCH_MAX)]
+Term = Annotated[int, Meta(ge=-1, le=TERM_MAX)]
 
 
 class Body(Struct, frozen=True, tag_field="t", forbid_unknown_fields=True):
@@ -81,7 +94,7 @@ def sent_by(*roles: str) -> Callable[[type[R]], type[R]]:
 class Hello(RequestBody, tag="hello", frozen=True):
     """First message: which protocol the client speaks."""
 
-    protocol: int
+    protocol: Protocol
     program: Text = ""
 
 

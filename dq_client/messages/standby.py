@@ -16,6 +16,7 @@ from dq_client.messages.base import (
     AGENT,
     STANDBY,
     USER,
+    Epoch,
     Id,
     Name,
     OrderBody,
@@ -111,7 +112,7 @@ class Ballot(RequestBody, tag="ballot", frozen=True):
 
     agent: Name
     nodes: Annotated[list[Name], Meta(min_length=1, max_length=10_000)]
-    promised: Id
+    promised: Epoch
     term: Term
 
 

@@ -20,8 +20,10 @@ from dq_client.messages.base import (
     Id,
     Ident,
     Jobs,
+    Moment,
     Name,
     Path_,
+    Pid,
     ReplyBody,
     RequestBody,
     Seconds,
@@ -64,6 +66,7 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
     argv: Argv
 
 
+Priority = Annotated[int, Meta(ge=-(2**31), le=2**31)]
 ArrayIndices = Annotated[list[Count], Meta(min_length=1, max_length=10_000)]
 
 
@@ -97,7 +100,7 @@ class Submit(RequestBody, tag="submit", frozen=True):
     account: Text = ""
     qos: Text = ""
     job_class: Text = ""
-    priority: int = 0
+    priority: Priority = 0
     hold: bool = False
     app_name: Text = ""  # jobs with the same one learn from each other's runs
     reservation: Text = ""  # the advance reservation to run in
@@ -139,7 +142,7 @@ class Attach(RequestBody, tag="attach", frozen=True):
     submission: Submit
     machines: Annotated[list[Text], Meta(min_length=1, max_length=10_000)]
     machine_of: Annotated[list[Id], Meta(min_length=1, max_length=100_000)]
-    pids: Annotated[list[Id], Meta(min_length=1, max_length=100_000)]
+    pids: Annotated[list[Pid], Meta(min_length=1, max_length=100_000)]
 
 
 class Attached(ReplyBody, tag="attached", frozen=True):
@@ -254,7 +257,7 @@ class Since(RequestBody, tag="since", frozen=True):
     event: Id | None = None
     wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
     job: Id = 0
-    stories_s: Annotated[float, Meta(ge=0)] | None = None
+    stories_s: Moment | None = None
 
 
 class Data(ReplyBody, tag="data", frozen=True):
@@ -353,7 +356,7 @@ class LogsQuery(RequestBody, tag="logs", frozen=True):
     """
 
     job: Id
-    stream: str = "out"
+    stream: Text = "out"
     offset: Id = 0
     node: Text = ""
 

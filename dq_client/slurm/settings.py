@@ -20,6 +20,7 @@ import msgspec
 from dq_client.errors import NoServer, UsageError
 from dq_client.home import Home, write_private
 from dq_client.hosts.network import Network
+from dq_client.text_files import struct_of
 
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86400.0
 UNLIMITED = ("unlimited", "infinite", "-1")
@@ -150,11 +151,9 @@ def noted(home: Home) -> Noted | None:
     """What this home's cluster has of Slurm; None: it is another cluster. UsageError if damaged."""
     path = home.root / NOTE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Noted)
+        return struct_of(path, Noted, "remove it, and start again with dq up --cluster FILE")
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as e:
-        raise UsageError(f"{path} cannot be read: {e}") from e
 
 
 def has_server(home: Home) -> bool:

@@ -22,6 +22,7 @@ from dq_client.following.follower import Asker, Follower
 from dq_client.following.model import Model
 from dq_client.home import Home
 from dq_client.web.gate import Gate
+from dq_client.web.limits import LimitedProtocol
 from dq_client.web.site import Site
 
 ADDRESS = "127.0.0.1"
@@ -69,6 +70,7 @@ async def _serve(home: Home, bound: socket.socket, token: str, ready: Callable[[
     site = Site(model, asker)
     config = uvicorn.Config(
         Gate(site.app(), token, bound.getsockname()[1]),
+        http=LimitedProtocol,
         log_level="warning",
         access_log=False,  # it would have the token in it
         server_header=False,

@@ -28,6 +28,7 @@ from dq_client.following.model import Model
 from dq_client.web import metrics
 
 SCHEMA = 1
+NO_SUCH_JOB = NotFound("there is no such job")
 READERS_MAX = 32
 QUIET_S = 15.0  # a comment is sent then: a proxy or a tunnel would hang up
 TYPES = {
@@ -60,8 +61,8 @@ class Site:
                 Route("/static/{name}", self._file),
                 Route("/api/state", self._state),
                 Route("/api/events", self._events),
-                Route("/api/why/{job:int}", self._why),
-                Route("/api/logs/{job:int}", self._logs),
+                Route("/api/why/{job}", self._why),
+                Route("/api/logs/{job}", self._logs),
                 Route("/metrics", self._metrics),
             ]
         )
@@ -119,7 +120,10 @@ class Site:
             self._readers.discard(woken)
 
     async def _why(self, request: Request) -> Response:
-        return await run_in_threadpool(self._asked, m.WhyQuery(request.path_params["job"]))
+        job = _job_of(request)
+        if job is None:
+            return _refused(NO_SUCH_JOB)
+        return await run_in_threadpool(self._asked, m.WhyQuery(job))
 
     def _asked(self, body: m.RequestBody) -> Response:
         try:
@@ -130,8 +134,11 @@ class Site:
         return _json({"schema": SCHEMA, **reply.data})
 
     async def _logs(self, request: Request) -> Response:
+        job = _job_of(request)
+        if job is None:
+            return _refused(NO_SUCH_JOB)
         stream = "err" if request.query_params.get("stream") == "err" else "out"
-        return await run_in_threadpool(self._tail, request.path_params["job"], stream)
+        return await run_in_threadpool(self._tail, job, stream)
 
     def _tail(self, job: int, stream: str) -> Response:
         try:
@@ -139,6 +146,14 @@ class Site:
         except DQError as e:
             return _refused(e)
         return _json({"schema": SCHEMA, "job": job, "stream": stream, "text": text})
+
+
+def _job_of(request: Request) -> int | None:
+    """The job that an address names; None if no message can name it."""
+    digits: str = request.path_params["job"]
+    # Python converts no more than some thousand digits, and these are far too many for a job.
+    number = int(digits) if len(digits) < 20 and digits.isdecimal() else -1
+    return number if 0 <= number <= m.JOB_MAX else None
 
 
 def _json(data: object) -> Response:

@@ -25,6 +25,7 @@ from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, machine, write_private
 from dq_client.hosts import credentials
 from dq_client.slurm import settings
+from dq_client.text_files import object_of
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live import take_over
@@ -214,7 +215,7 @@ def _network_of(home: Home, given: dict[str, str]) -> dict[str, str]:
         write_private(path, json.dumps(given))
         return given
     try:
-        return _network(path.read_text())
+        return {str(k): str(v) for k, v in object_of(path).items()}
     except (OSError, ValueError):
         return {}
 
@@ -231,7 +232,7 @@ def _why_not(error: zmq.ZMQError) -> str:
 def _last_address(home: Home) -> str | None:
     try:
         return (home.root / "address").read_text().strip() or None
-    except OSError:
+    except (OSError, ValueError):  # none yet, or no text: another port
         return None
 
 

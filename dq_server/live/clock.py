@@ -147,7 +147,7 @@ def _read(text: str) -> Noted | None:
         found = json.loads(text)
         figures = (float(found[name]) for name in ("offset_s", "slept_s", "off_s"))
         return Noted(str(found["boot"]), *figures)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

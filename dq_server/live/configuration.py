@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dq_client.errors import UsageError
+from dq_client.text_files import toml_of
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.launching import Launching
@@ -55,23 +56,11 @@ def read_config(
 
     `launcher`: overrides the file's. `engine`: None if there is none that nodes could be asked of.
     """
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
+    if not path.exists():
         if required:
-            raise UsageError(f"{path}: no such configuration file") from None
+            raise UsageError(f"{path}: no such configuration file")
         return parse_config({}, str(path), launcher, engine)
-    except OSError as e:
-        raise UsageError(f"{path}: {e.strerror}") from e
-    except UnicodeDecodeError as e:
-        raise UsageError(f"{path}: no text in UTF-8: {e.reason} at byte {e.start}") from e
-    import tomllib  # most servers have no such file, and start sooner without it
-
-    try:
-        data: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        raise UsageError(f"{path}: not TOML: {e}") from e
-    return parse_config(data, str(path), launcher, engine)
+    return parse_config(toml_of(path), str(path), launcher, engine)
 
 
 def parse_config(

@@ -197,7 +197,9 @@ class Journal:
     def next_epoch(self, least: int = 0) -> int:
         """Count one more start of the server, of this version."""
         try:
-            epoch = max(int(self.meta("epoch") or 0) + 1, self._note.known.epoch + 1, least)
+            epoch = seals.epoch_after(
+                int(self.meta("epoch") or 0), self._note.known.epoch, max(0, least - 1)
+            )
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (str(epoch),))
             if [version for _, version in self.rules()][-1:] != [__version__]:
                 row = self._saved.seq, __version__

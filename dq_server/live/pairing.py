@@ -28,10 +28,11 @@ from typing import Literal
 import msgspec
 
 from dq_client import messages as m
+from dq_server.live import seals
 from dq_server.live.agents import AgentLink
 from dq_server.live.journal import JournalError
 from dq_server.live.journal_file import Broken
-from dq_server.live.pairing_parts import Record, Surroundings, Waiting, What
+from dq_server.live.pairing_parts import Record, Surroundings, Waiting, What, implausible
 from dq_server.live.rate_limited_log import RateLimitedLog
 
 log = logging.getLogger("dq.server")
@@ -43,7 +44,7 @@ ANSWERED_WITHIN_S = 0.4  # a standby that waits for more, also if there is none
 LINES_MAX, LINES_BYTES_MAX = 2000, 4 << 20  # of an answer
 ENDED_MAX = 500
 SNAPSHOT_EVERY = 2000  # events: it is megabytes, and spares the standby's start their replay
-TERM_OF_EPOCH = 20  # bits: terms of a later server are higher
+TERM_OF_EPOCH = m.TERM_OF_EPOCH
 
 Way = Literal["single", "paired", "alone", "seeks"]
 Rests = Literal["", "stopped", "down"]
@@ -79,6 +80,20 @@ class Pairing:
             self.record = msgspec.json.decode(kept, type=Record)
             self.way = "seeks"
             self._told = set(self.record.voters[-1][1])
+
+    def hear(self, promised: int, who: str) -> str:
+        """An agent obeys no server of an earlier epoch. Why it is not believed; empty: it is."""
+        highest = seals.highest_plausible(self.around.epoch)
+        if promised > highest:
+            refusal = (
+                f"agent {who} has promised epoch {promised}, and no server of this cluster can have"
+                f" one above {highest}: not believed; if that agent is yours, stop it and remove"
+                " the file `allegiance` in its folder"
+            )
+            complaints.warning("%s", refusal)
+            return refusal
+        self.promised = max(self.promised, promised)
+        return ""
 
     @property
     def outbid(self) -> bool:
@@ -248,10 +263,17 @@ class Pairing:
 
     # --- a standby that follows ---------------------------------------------------------------
 
-    def follow(self, body: m.Follow, identity: bytes, request_id: str) -> None:
-        """A standby has the journal up to body.seq; it is answered after a commit."""
+    def follow(self, body: m.Follow, identity: bytes, request_id: str) -> str:
+        """A standby has the journal up to body.seq; it is answered after a commit.
+
+        Why it is refused; empty: it is not.
+        """
+        if refusal := implausible(body, self.around.epoch, self.record):
+            complaints.warning("%s", refusal)
+            return refusal
         with self._disk_may_fail():
             self._follow(body, identity, request_id)
+        return ""
 
     def _follow(self, body: m.Follow, identity: bytes, request_id: str) -> None:
         now, record = self.around.monotonic(), self.record

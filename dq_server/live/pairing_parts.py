@@ -10,11 +10,13 @@ import msgspec
 
 from dq_client import codec
 from dq_client import messages as m
+from dq_server.live import seals
 from dq_server.live.agents import AgentLink, Agents
 from dq_server.live.store import Store
 
 FREE_REPLIES = (m.Welcome, m.Followed, m.Standing)  # they follow from no event
 ACKNOWLEDGEMENTS = (m.Submitted, m.Attached)
+VOTERS_NUMBER_MAX = 2**40  # lists of voters: one for each change of the nodes
 
 What = Literal["free", "acknowledgement", "other"]  # free: it follows from no event
 
@@ -69,6 +71,26 @@ class Waiting:
     identity: bytes
     request_id: str
     since_s: float
+
+
+def implausible(body: m.Follow, epoch: int, record: Record | None) -> str:
+    """Which number of a Follow no honest standby of this epoch's server can have; empty: none.
+
+    The server counts on from these: from the highest there are, nothing could be counted.
+    """
+    term = (seals.highest_plausible(epoch) + 1) << m.TERM_OF_EPOCH
+    number = VOTERS_NUMBER_MAX
+    if record is not None:  # it may have counted on past the limits
+        term = max(term, record.term, record.tried, record.void)
+        number = max(number, record.voters[-1][0])
+    said = (("void", body.void, term), ("term", body.term, term), ("voters", body.voters, number))
+    for name, value, most in said:
+        if value > most:
+            return (
+                f"standby {body.name} says {name} {value}, and no standby of this server can have"
+                f" one above {most}: make a new standby, in another DQ_HOME"
+            )
+    return ""
 
 
 def what_is(body: m.ReplyBody, *, question: bool) -> What:

@@ -25,6 +25,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dq_client.messages import EPOCH_MAX
+
 START = bytes(16)  # what the first entry is chained to
 SIZE = 16  # bytes of a checksum
 LINE = 256  # bytes of the note: less than a sector, which a disk writes whole or not at all
@@ -32,6 +34,8 @@ FLUSH_S = 1.0
 # Agents know the epoch of the last server, which may be later than that of a journal which was
 # mended or restored; they obey a newer one only.
 EPOCHS = 1000
+MISSED_EPOCHS = 100 * EPOCHS  # of other servers, while this one was away
+EPOCHS_AHEAD = 1_000_000  # of the clock: starts and standbys since an epoch was taken from it
 EPOCHS_FROM_S = 1_700_000_000  # sessions are numbered by 53 bits, 29 of which are the epoch
 _LINE = re.compile(
     r"events to (\d+) \(([0-9a-f]{32})\) written, to (\d+) \(([0-9a-f]{32})\) flushed,"
@@ -65,6 +69,31 @@ def raised(epoch: int) -> int:
     """Above every epoch so far, of which this one is the last that is still known."""
     # By the clock, too: what is known may be that of an old backup, long before the last mend.
     return max(epoch + EPOCHS, int(time.time() - EPOCHS_FROM_S) // 4)
+
+
+def highest_plausible(epoch: int) -> int:
+    """The highest epoch that an honest peer of a server (or standby) of this epoch can name.
+
+    Honest epochs come from `raised`, from starts, and from standbys, which skip EPOCHS. A peer that
+    names a higher one is not believed: one message with the largest number would otherwise leave
+    no epoch to a later server. Above half of all numbers a peer's word raises nothing any more, so
+    even a peer that goes up in small steps leaves the server numbers for its own starts.
+    """
+    step = min(epoch + MISSED_EPOCHS, EPOCH_MAX // 2)
+    return max(epoch, step, min(raised(0) + EPOCHS_AHEAD, EPOCH_MAX // 2))
+
+
+def epoch_after(*known: int) -> int:
+    """The epoch of a start after these.
+
+    A number above EPOCH_MAX was a peer's, when versions before 0.2 believed it. No agent can have
+    obeyed such a server, since the session does not fit a message: the count begins above all
+    others.
+    """
+    possible = [epoch for epoch in known if epoch < EPOCH_MAX]
+    if len(possible) < len(known):
+        return raised(max(possible, default=0))
+    return max(possible) + 1
 
 
 def boot() -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dq_client import messages as m
+from dq_server.live import seals
 from dq_server.live.journal import JournalError
 from dq_server.live.pairing import TERM_OF_EPOCH
 from dq_server.live.rate_limited_log import RateLimitedLog
@@ -138,6 +139,14 @@ class Standby:
     def ballot(self, ballot: m.Ballot) -> m.Standing:
         """What an agent is asked to agree to."""
         now, position = self.monotonic(), self.replica.position
+        highest = seals.highest_plausible(max(position.epoch, position.stood))
+        if ballot.promised > highest:
+            complaints.warning(
+                "agent %s has promised epoch %d, and no server can have one above %d: not counted",
+                ballot.agent, ballot.promised, highest,
+            )  # fmt: skip
+            return m.Standing(stage="waits")
+        self._said = {n: said for n, said in self._said.items() if now - said[1] < FRESH_S}
         for node in ballot.nodes:
             self._said[node] = ballot, now
         if self.elected:
@@ -145,7 +154,7 @@ class Standby:
         silent_s = now - max(self._heard_s, self._follows_s)
         if not self._epoch and (position.term < 0 or self.rests or silent_s < LOST_S):
             return m.Standing(stage="waits")
-        lost = {n: b for n, (b, at_s) in self._said.items() if now - at_s < FRESH_S}
+        lost = {n: b for n, (b, _) in self._said.items()}
         mine = {position.term, *position.tried}
         lost = {n: b for n, b in lost.items() if b.term <= position.term or b.term in mine}
         if not self._most(lost):

@@ -25,6 +25,7 @@ from dq_client import standby as kept_standby
 from dq_client.connection import Connection
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, write_private
+from dq_client.text_files import object_of
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live import access
 from dq_server.live.home_files import NOTED
@@ -158,8 +159,8 @@ class Program:
 
     def _off_s(self) -> float:
         try:
-            return float(json.loads((self.home.root / "clock.json").read_text())["off_s"])
-        except (OSError, ValueError, KeyError):
+            return float(object_of(self.home.root / "clock.json")["off_s"])
+        except (OSError, ValueError, KeyError, TypeError):
             return 0.0
 
     def _write(self, files: dict[str, bytes]) -> None:

@@ -64,6 +64,7 @@ DOORS = {
     "dq_server/sim/plots.py": {"matplotlib"},
     # the live page, an extra; its command imports them only to serve
     "dq_client/web/site.py": {"starlette"},
+    "dq_client/web/limits.py": {"uvicorn"},
     "dq_client/web/process.py": {"uvicorn"},
     "dq_client/web/metrics.py": {"prometheus_client"},
     # the terminal's page, an extra; its command imports them only to show it

@@ -14,7 +14,13 @@ pytestmark = pytest.mark.live
 
 @pytest.mark.parametrize(
     ("attack", "count"),
-    [(fuzz.garbage, 400), (fuzz.malformed, 4000), (fuzz.tiny_frames, 1), (fuzz.slow_peers, 2)],
+    [
+        (fuzz.garbage, 400),
+        (fuzz.malformed, 4000),
+        (fuzz.tiny_frames, 1),
+        (fuzz.slow_peers, 2),
+        (fuzz.boundaries, 1500),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_attack(attack: Callable[..., Any], count: int) -> None:

@@ -74,6 +74,9 @@ def test_a_cluster_is_seen_and_nothing_more_can_be_done(cluster: Live) -> None:
     why = page.data("/api/why/2")
     assert "3 processors" in why["now"][0]["text"]
     assert page.get("/api/why/99")[0] == 404
+    for number in ("9" * 20, "9" * 5000, str(2**53 + 1), "-1", "1.5", "%C2%B2", "x"):
+        assert page.get(f"/api/why/{number}")[0] == 404
+        assert page.get(f"/api/logs/{number}")[0] == 404
     assert "text" in page.data("/api/logs/1")
     listed = Counter(j["state"] for j in json.loads(cluster.dq("jobs", "--json"))["jobs"])
     text = page.get("/metrics")[1]

@@ -6,6 +6,8 @@ off may speak of what is no longer its own.
 
 from __future__ import annotations
 
+import logging
+
 from dq_client import messages as m
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
@@ -24,9 +26,11 @@ from dq_server.live.job_ranks import (
     world_is_over,
 )
 from dq_server.live.orders import forget_copies_on
+from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_new, reconcile
 from dq_server.live.requests.call import VERSION, Call, handles, other_protocol
 
+complaints = RateLimitedLog(logging.getLogger("dq.server"))
 UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
 
 
@@ -35,6 +39,8 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     """An agent reports for duty."""
     body = call.body
     if (refusal := other_protocol(body.protocol)) is not None:
+        return refusal
+    if (refusal := _too_many(desk, body.nodes)) is not None:
         return refusal
     if (refusal := admit(desk, body.nodes)) is not None:
         return refusal
@@ -59,17 +65,32 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     return None
 
 
+def _too_many(desk: Desk, nodes: list[m.NodeInfo]) -> m.Error | None:
+    """An error if the server would have to keep more processors than it has memory for."""
+    pool = desk.state.processors
+    new = sum(node.processors for node in nodes if node.name not in pool.nodes)
+    if new == 0 or len(pool.node_of) + new <= m.CLUSTER_PROCESSORS_MAX:
+        return None
+    text = (
+        f"{new} processors of new nodes, besides {len(pool.node_of)} that are known: a cluster has"
+        f" {m.CLUSTER_PROCESSORS_MAX} at most"
+    )
+    complaints.warning("an agent is refused: %s", text)
+    return m.Error("refused", text)
+
+
 @handles(m.Heartbeat)
 def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
     """An agent is still here. One we do not know is asked to report in full."""
     link = desk.agents.of_identity(call.identity)
     if link is None or link.session != call.body.session:
         return UNKNOWN_AGENT
+    if refusal := desk.pairing.hear(call.body.promised, link.name):
+        return m.Error("refused", refusal)
     link.last_seen_s = desk.monotonic()
     link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
     link.troubles, link.load, link.heard = call.body.troubles, call.body.load, True
     link.promised, link.term = call.body.promised, call.body.term
-    desk.pairing.promised = max(desk.pairing.promised, link.promised)
     if not desk.stall:  # what follows from it could not be saved; it says it again
         reconcile(desk, link)
     return m.Done()

@@ -10,14 +10,15 @@ from dq_server.live.requests.call import Call, handles
 @handles(m.Follow)
 def follow(desk: Desk, call: Call[m.Follow]) -> m.ReplyBody | None:
     """A standby asks for what it has not."""
-    desk.pairing.follow(call.body, call.identity, call.request_id)
-    return None  # after the commit
+    refusal = desk.pairing.follow(call.body, call.identity, call.request_id)
+    return m.Error("refused", refusal) if refusal else None  # None: answered after the commit
 
 
 @handles(m.Ballot)
 def ballot(desk: Desk, call: Call[m.Ballot]) -> m.ReplyBody:
     """An agent that has lost another server, or us, has found us."""
-    desk.pairing.promised = max(desk.pairing.promised, call.body.promised)
+    if refusal := desk.pairing.hear(call.body.promised, call.body.agent):
+        return m.Error("refused", refusal)
     term = desk.pairing.term
     if term < 0:
         return m.Standing(stage="waits")
