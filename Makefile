@@ -24,12 +24,11 @@ demo: $(VENV)/.runs
 # cannot be beside another (alone) at the end. Clusters of two tests on two cores can be too slow for each
 # other: up to two that fail are tried again by themselves, and named
 CHOSEN = not slow and not slurm
+PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest
 test: venv
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -n 2 \
-	    -m "not live and not mpi and not alone and $(CHOSEN)"
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest -n 2 \
-	    --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
-	HYPOTHESIS_PROFILE=full $(VENV)/bin/pytest -m "alone and $(CHOSEN)"
+	$(PYTEST) -n 2 -m "not live and not mpi and not alone and $(CHOSEN)"
+	$(PYTEST) -n 2 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
+	$(PYTEST) -m "alone and $(CHOSEN)"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may
 test-slurm: venv
