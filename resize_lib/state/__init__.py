@@ -8,7 +8,7 @@
     iterators.py  iterators, files and readers: where they stand, and how they get there
     views.py      views of arrays, which are views there, too
     packing.py    values as bytes, with references to what the other rank has already
-    sending.py    from rank 0 to the ranks that join: by message, large arrays by a read of its memory
+    sending.py    from rank 0 to the ranks that join, which read large arrays from its memory
     verdict.py    what becomes of a variable: carried, kept, or the resize refused (pure)
     carry.py      the order of it in a resize: at loop entry, in old ranks, in joining ranks
 

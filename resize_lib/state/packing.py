@@ -22,6 +22,7 @@ from mpi4py import MPI
 
 from resize_lib.state import views
 from resize_lib.state.iterators import CannotCopyError
+from resize_lib.state.objects import ARRAY
 from resize_lib.state.places import CONTENTS, Path, Place
 from resize_lib.state.survey import BYTES_MAX, BYTES_VARIABLE, Anchors, TooMuchError
 
@@ -101,12 +102,13 @@ class _Unpickler(pickle.Unpickler):
     ) -> None:
         super().__init__(file, buffers=[memoryview(each) for each in large])
         self._anchors, self._object_of = anchors, object_of
+        self.copies = True  # of arrays: what they are made of may be anybody's
 
     def find_class(self, module: str, name: str) -> Any:
         """Arrays own their memory, as those of the other ranks do: a program may resize them."""
         found = super().find_class(module, name)
         if name == "_frombuffer" and module.startswith("numpy"):
-            return lambda *given: found(*given).copy("K")
+            return lambda *given: found(*given).copy("K") if self.copies else found(*given)
         return found
 
     def persistent_load(self, name: Any) -> Any:
@@ -181,10 +183,21 @@ def unpack(
     anchors: Anchors,
     object_of: Callable[[Name], Any],
 ) -> dict[Path, Any]:
-    """The values of these places, as `pack` was given them; arrays take over what is in `large`.
+    """The values of these places, as `pack` was given them.
 
     Raises:
         Exception: whatever a class raises when one of its objects is made.
     """
     unpickler = _Unpickler(io.BytesIO(payload), large, anchors, object_of)
-    return {path: unpickler.load() for path in paths}
+    found: dict[Path, Any] = {}
+    for path in paths:
+        unpickler.copies = not _is_only_read(path, anchors)
+        found[path] = unpickler.load()
+    return found
+
+
+def _is_only_read(path: Path, anchors: Anchors) -> bool:
+    """Whether a value is the contents of an array that is there: it is copied, and dropped."""
+    anchor = anchors.by_key.get(path[0]) if path[1] == CONTENTS else None
+    array = anchor.get() if anchor is not None and anchor.kind is ARRAY else None
+    return array is not None and not array.dtype.hasobject
