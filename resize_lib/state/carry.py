@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from resize_lib.jobsession import Session
 
 SWITCH_VARIABLE = "DQ_CARRY"
+PROFILERS = frozenset(("cProfile", "profile", "_lsprof"))
 
 
 _HELD = (
@@ -300,7 +301,7 @@ class Carry:
         fate, why = rule(seen, facts)
         if path in sent.elsewhere and facts.used:
             return Fate.REFUSE, f"cannot be copied: it is {sent.elsewhere[path]}"
-        unknown = seen.before == seen.now == survey.UNREADABLE
+        unknown = seen.before == seen.now == survey.UNREADABLE and not _observes(here, path)
         if unknown and seen.equal and facts.used and facts.changed_line:
             return Fate.REFUSE, "cannot be copied, and the loop may change it"
         unset = is_setting(path) and (alone or seen.before == seen.now)
@@ -384,6 +385,12 @@ class Carry:
             if why:
                 return f"{self.sources.line_of(found, path)}: {shown(found, path)} {why}"
         return ""
+
+
+def _observes(here: Survey, path: Path) -> bool:
+    """Whether a value has what was measured in this process, and nothing of the program's."""
+    place = here.places.get(path)
+    return place is not None and type(place.get()).__module__ in PROFILERS
 
 
 def _unbinds(here: Survey, path: Path) -> bool:

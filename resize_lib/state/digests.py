@@ -186,6 +186,8 @@ class _Reader:
             return f"n{kind.__name__}".encode() + array(np.asarray(value))
         if isinstance(value, PurePath):  # some Pythons keep how it was put together
             return f"P{kind.__qualname__}{value}".encode()
+        if isinstance(value, types.CodeType):  # cannot change
+            return f"C{value.co_filename}{value.co_names}".encode() + value.co_code
         if isinstance(value, types.MethodType):
             return b"M" + value.__name__.encode() + self.read(value.__self__, depth)
         if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of torch

@@ -28,7 +28,7 @@ MAY_BE_REFUSED = {
 # from one rank, where what each rank has for itself looks like what all have alike.
 SHRINKS_ONLY = {
     "rank_histogram", "rank_lists", "rank_maximum", "rank_sums", "rank_sums_in_dict",
-    "rank_sums_in_object", "value_differs",
+    "rank_sums_in_object",
 }  # fmt: skip
 # Right is as good here as a refusal: whether these can be carried is a question of effort.
 MAY_BE_RIGHT = {
