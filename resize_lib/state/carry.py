@@ -389,8 +389,9 @@ class Carry:
 
 def _observes(here: Survey, path: Path) -> bool:
     """Whether a value has what was measured in this process, and nothing of the program's."""
-    place = here.places.get(path)
-    return place is not None and type(place.get()).__module__ in PROFILERS
+    with suppress(Exception):  # it cannot be read
+        return type(here.places[path].get()).__module__ in PROFILERS
+    return False
 
 
 def _unbinds(here: Survey, path: Path) -> bool:
