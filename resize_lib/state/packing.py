@@ -149,8 +149,9 @@ def pack(
                 begin = pickler.count()
                 try:
                     value = place.get()
-                    by_name = place.step != CONTENTS and pickler.persistent_id(value) is not None
-                    whole = isinstance(value, np.ndarray) and not by_name
+                    whole = isinstance(value, np.ndarray) and (
+                        place.step == CONTENTS or pickler.persistent_id(value) is None
+                    )
                     sizes[path] = value.nbytes if whole else 0
                     if begin + sizes[path] <= limit:
                         pickler.contents = value if place.step == CONTENTS else None
