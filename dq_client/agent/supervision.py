@@ -28,12 +28,8 @@ def write(home: Home) -> None:
 
 def pid_of(home: Home) -> int | None:
     """Pid of the supervisor on this machine; None if there is none."""
-    try:
-        info = object_of(home.root / FILE)
-        here = info["machine"] == machine() and is_alive(info["pid"], info["create_time"])
-        return int(info["pid"]) if here else None
-    except (OSError, ValueError, KeyError):
-        return None
+    pid, alive = _noted(home)
+    return pid if alive else None
 
 
 def lock(home: Home) -> int | None:
@@ -56,13 +52,20 @@ def is_locked(home: Home) -> bool:
 
 
 def was_killed(home: Home) -> bool:
-    """Whether one was to be on this machine and is not: who ends in order removes its file."""
+    """Whether the supervisor of this machine has died: one that ends in order removes its file."""
+    pid, alive = _noted(home)
+    return pid is not None and not alive
+
+
+def _noted(home: Home) -> tuple[int | None, bool]:
+    """Pid in the file of a supervisor on this machine, None without one; whether it is alive."""
     try:
-        info = json.loads((home.root / FILE).read_text())
-        here = bool(info["machine"] == machine())
-        return here and not is_alive(info["pid"], info["create_time"])
+        info = object_of(home.root / FILE)
+        if info["machine"] != machine():
+            return None, False
+        return int(info["pid"]), is_alive(info["pid"], info["create_time"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None, False
 
 
 def end(home: Home) -> None:

@@ -49,8 +49,7 @@ class Memory:
 
 
 def broadcast(comm: MPI.Intracomm, sent: Sent, *, joins: bool) -> Sent:
-    """What rank 0 sends, in the ranks that join; collective. Contents of large arrays are copied
-    once."""
+    """Return what rank 0 sends; ranks that join copy large arrays once. Collective."""
     mine = (sent.payload, _memory(sent.large)) if comm.rank == 0 else None
     payload, memory = idle_bcast(comm, mine)
     head: Sent = idle_bcast(comm, replace(sent, payload=b"", large=[]))
