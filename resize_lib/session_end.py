@@ -175,6 +175,7 @@ class SessionEnd:
         s = self._session
         if s.points.active and s.values:
             self._values = same_values.bounds(same_values.pickled_values(s.values))
+        s.carry.loop_ends()
 
     def give_up(self, why: str) -> NoReturn:
         """End the job for a mistake of its program; also in the midst of anything."""
@@ -246,17 +247,22 @@ class SessionEnd:
         if s.loops.innermost is not None:
             self.loop_ends()
         comm, turns = s.grid.own_comm, same_turns.bounds(s.loops, end=True)
-        numbers = np.concatenate([turns, self._values])
+        alone = s.carry.alone
+        numbers = np.concatenate([turns, self._values, [len(alone.reasons)]])
         together = s.watch.leave(comm, where, numbers)
         if not together or not s.points.active:  # ranks that are never resized may do as they like
             return
         if same_turns.differ(numbers[: len(turns)]):
             s.give_up(str(same_turns.mistake(comm, s.loops)))
         # Equal values may be pickled differently.
-        if same_values.differ(numbers[len(turns) :]):
+        if same_values.differ(numbers[len(turns) : -1]):
             differs = same_values.differing_value(comm, s.values)
             if differs:
                 s.give_up(differs)
+        if numbers[-1]:
+            was_own = alone.mistake(comm)
+            if was_own:
+                s.give_up(was_own)
 
     def _farewell(self) -> None:
         """Report that the work is done, where exit code 0 alone would not tell the server."""

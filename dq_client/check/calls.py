@@ -76,7 +76,7 @@ class Calls(Flow):
         if result is None:
             result = self._plain(node, name, base, given, module, discarded)
         out = given.keywords.get("out")
-        if out is not None and out.path:
+        if out is not None:
             inputs = [n for key, v in given.keywords.items() if key != "out" for n in v.nodes]
             computed = [*base.nodes, *(n for v in given.args for n in v.nodes), *inputs]
             self.change(out, Node(computed), node.lineno)
@@ -321,7 +321,7 @@ class Calls(Flow):
             buffer = given.keywords.get("recvbuf") or given.keywords.get("buf")
             if buffer is None and len(given.args) > at:
                 buffer = given.args[at]
-            if buffer is not None and buffer.path:
+            if buffer is not None:
                 self.change(buffer, Node(source=source), line)
         return Value([Node(source=source)])
 
@@ -351,11 +351,13 @@ class Calls(Flow):
         if library:
             if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
                 old = [] if name == "copyto" else given.args[0].nodes
-                self.change(given.args[0], Node([*old, *given.nodes[1:]]), line)
+                others = [*given.args[1:], *given.keywords.values()]
+                new = [node for value in others for node in value.nodes]
+                self.change(given.args[0], Node([*old, *new]), line)
             return Value(nodes)
         if not base.nodes and not module and name in w.BUILTINS and not self._is_ours(name):
             plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
-            return Value(nodes, w.PLAIN if plain else "")
+            return Value(nodes, w.PLAIN if plain else "", parts=_parts(name, given))
         if isinstance(node.func, ast.Attribute) and not module:
             found = self._method(node, name, base, given, nodes)
             if found is not None:
@@ -379,14 +381,17 @@ class Calls(Flow):
         if base.kind == w.LOCAL and name in w.READS:
             return Value(nodes, w.LOCAL, path=base.path)
         if name in w.READS:
-            return Value(nodes)
-        if not base.path and name in w.GROWS | w.REORDERS | {"fill", "clear"}:
+            item = Value(nodes, within=base.path or base.within)
+            if name == "values":
+                return item
+            return Value(nodes, parts=(Value(nodes), item) if name == "items" else ())
+        if not (base.path or base.within) and name in w.GROWS | w.REORDERS | {"fill", "clear"}:
             return Value(nodes)
         if name in w.GROWS:
             self.change(base, Node(nodes, kind=base.kind), line)
             return Value(nodes)
         if name in w.REORDERS:
-            self.change(base, Node(given.nodes, kept=[self.get(base.path)], kind=base.kind), line)
+            self.change(base, Node(given.nodes, kept=base.nodes, kind=base.kind), line)
             return Value(nodes)
         if name in ("fill", "clear"):
             self.change(base, Node(given.nodes, kind=base.kind), line)
@@ -394,7 +399,11 @@ class Calls(Flow):
         return None
 
     def change(self, value: Value, node: Node, line: int) -> None:
-        """What stands in a slot was changed in place."""
+        """What stands in a slot, or in a container, was changed in place."""
+        container = value.within or self.members.get(value.path, "")
+        if container:
+            item = Node(node.computed, passed=node.passed, kept=[*node.kept, self.get(container)])
+            self.change(Value(path=container), item, line)
         if not value.path:
             return
         last = value.path.rpartition(".")[2] if "." in value.path else ""
@@ -433,3 +442,11 @@ def _of_environment(node: ast.Call) -> Value:
     text = next((a.value for a in node.args if isinstance(a, ast.Constant)), "")
     bits = w.of_environment(text) if isinstance(text, str) else 0
     return _source(bits) if bits else NOTHING
+
+
+def _parts(name: str, given: Given) -> tuple[Value, ...]:
+    """What the items of an enumerate or a zip are made of."""
+    if name not in ("enumerate", "zip"):
+        return ()
+    items = [Value(v.nodes, within=v.path or v.within, parts=v.parts) for v in given.args]
+    return (NOTHING, *items[:1]) if name == "enumerate" else tuple(items)

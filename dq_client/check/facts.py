@@ -7,6 +7,7 @@ Python, nothing is known. The answers are computed when they are asked for, and 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from dq_client.check.hidden import hides_loop, names_held
 from dq_client.check.liveness import Liveness
@@ -23,7 +24,7 @@ class Facts:
 
     def __init__(self, tree: ast.Module | None, file: str) -> None:
         self.known = tree is not None
-        self._file = file
+        self.file = file
         self._tree = tree or ast.Module([], [])
         self._scopes: list[Scope] = []
         self._program: Program | None = None
@@ -31,6 +32,7 @@ class Facts:
         self._variables: dict[tuple[int, int, str], Variable] = {}
         self._views: dict[tuple[int, int], View] = {}
         self._attributes: dict[str, Variable] = {}
+        self._mentioned: set[str] | None = None
         self._hides: dict[int, bool] = {}
         self._held: dict[tuple[int, str], frozenset[str]] = {}
 
@@ -69,15 +71,27 @@ class Facts:
         owner = scope.owner(name)
         key = (owner.number, line if owner is scope else 0, name)
         if key not in self._variables:
-            self._variables[key] = self._view(owner.number, key[1]).variable(name)
+            found = self._view(owner.number, key[1]).variable(name)
+            self._variables[key] = replace(found, file=self.file)
         return self._variables[key]
+
+    def mentions(self, name: str) -> bool:
+        """Whether the file reads `something.name`, or imports the name."""
+        if self._mentioned is None:
+            self._mentioned = set()
+            for node in ast.walk(self._tree):
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    self._mentioned.add(node.attr)
+                elif isinstance(node, ast.ImportFrom):
+                    self._mentioned |= {alias.name for alias in node.names}
+        return name in self._mentioned or "*" in self._mentioned
 
     def attribute(self, name: str) -> Variable:
         """Facts about the attribute `name` of all objects of the file together."""
         if not self.known:
             return UNKNOWN
         if name not in self._attributes:
-            self._attributes[name] = self._view(0, 0).attribute(name)
+            self._attributes[name] = replace(self._view(0, 0).attribute(name), file=self.file)
         return self._attributes[name]
 
     def _view(self, scope: int, line: int) -> View:

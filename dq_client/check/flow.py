@@ -41,7 +41,9 @@ class Value:
     nodes: list[Node] = field(default_factory=list)
     kind: str = ""
     passed: bool = False  # it is one of them, not computed from them
-    path: str = ""  # the slot that it stands in, or that it is a part of
+    path: str = ""  # the slot that it stands in, or that it is a view of
+    within: str = ""  # the slot of the container that it is an item of
+    parts: tuple[Value, ...] = ()  # what its items are made of, as those of zip(a, b)
     made: Call | None = None  # the object that this call of __init__ has made
 
     def node(self) -> Node:
@@ -80,6 +82,7 @@ class Flow:
         self.renamed: dict[str, str] = {}  # the variables of comprehensions
         self.aliases: dict[str, tuple[str, int]] = {}  # of which slot, and after how many binds
         self.binds: dict[str, int] = {}
+        self.members: dict[str, str] = {}  # slots that have an item of a container: whose
 
     # --- slots ------------------------------------------------------------------------------------
 
@@ -151,6 +154,7 @@ class Flow:
         node.rebound = True
         self.binds[slot] = self.binds.get(slot, 0) + 1
         self.aliases.pop(slot, None)
+        self.members.pop(slot, None)
         if _base(slot) in self._with_attributes:
             for known in [k for k in self.now if k.startswith(slot + ".")]:
                 del self.now[known]

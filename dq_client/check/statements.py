@@ -185,9 +185,10 @@ class Statements(Values):
         self.control = condition or self.control
         if not isinstance(node, ast.While):
             items = Node(source.nodes)
-            self._give(
-                node.target, Value([items], _kind_of_items(source), passed=True), node.lineno
-            )
+            within = source.path or source.within
+            kind = _kind_of_items(source)
+            given = Value([items], kind, passed=True, within=within, parts=source.parts)
+            self._give(node.target, given, node.lineno)
         self.block(node.body)
         frame = self.frame
         self._close(frame, None if self.dead else self.now)
@@ -259,10 +260,15 @@ class Statements(Values):
                 if value.path and source is not None and value.path != slot:
                     base = value.path.partition(".")[0]
                     self.aliases[slot] = (value.path, self.binds.get(base, 0))
+                if value.within:
+                    self.members[slot] = value.within
                 self.take_over(slot, value, line)
             case ast.Tuple() | ast.List():
-                for part in target.elts:
-                    self._give(part, Value(value.nodes, value.kind), line)
+                whole = Value(value.nodes, value.kind, within=value.within)
+                known = len(value.parts) == len(target.elts)
+                parts = value.parts if known else [whole] * len(target.elts)
+                for each, part in zip(target.elts, parts, strict=True):
+                    self._give(each, part, line)
             case ast.Starred():
                 self._give(target.value, Value(value.nodes), line)
             case ast.Attribute():

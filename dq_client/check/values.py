@@ -164,8 +164,10 @@ class Values(Calls):
         text = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(text, str) and ast.unparse(node.value).endswith("environ"):
             return Value([Node(source=w.of_environment(text))])
-        path = base.path if is_view(node.slice) else ""
-        return Value([*base.nodes, *index.nodes], path=path)
+        nodes = [*base.nodes, *index.nodes]
+        if is_view(node.slice):
+            return Value(nodes, path=base.path, within=base.within)
+        return Value(nodes, within=base.path or base.within)
 
     def _comprehension(self, node: Comprehension) -> Value:
         renamed, control = self.renamed, self.control

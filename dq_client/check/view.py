@@ -26,7 +26,8 @@ class Variable:
     set_up: frozenset[str] = field(default_factory=frozenset)
     loop: frozenset[str] = field(default_factory=frozenset)
     rebuilt: bool = False  # bound in a function of @rs.on_resize or @rs.setup
-    changed_line: int = 0  # where the loop first binds or changes it; 0: it does not
+    changed_line: int = 0  # where the loop first binds or changes it; 0: the source shows none
+    file: str = ""  # of these lines; empty: unknown
 
 
 UNKNOWN = Variable(accumulates=True)
@@ -98,7 +99,7 @@ class View:
         return Variable(
             line=self._line_of(nodes),
             accumulates=self._accumulates(heads, inside, ending),
-            used=self._is_used([*heads, *(inside or nodes)]),
+            used=self._is_used([*heads, *(inside or nodes), program.attribute(name)]),
             set_up=_words(self._sources_before(outside)),
             loop=_words(self.sources_inside(inside)),
             changed_line=min((n.file_line for n in inside), default=0),

@@ -10,6 +10,7 @@
     packing.py    values as bytes, with references to what the other rank has already
     sending.py    from rank 0 to the ranks that join, which read large arrays from its memory
     verdict.py    what becomes of a variable: carried, kept, or the resize refused (pure)
+    alone.py      what one rank alone has given to others: whether it was the job's after all
     carry.py      the order of it in a resize: at loop entry, in old ranks, in joining ranks
 
 docs/carry.md has the rule.

@@ -25,6 +25,7 @@ from dq_client.check.facts import Variable
 from resize_lib.before_arrival import agree_to_join
 from resize_lib.server_link import say
 from resize_lib.state import iterators, packing, survey, verdict
+from resize_lib.state.alone import AtEnd
 from resize_lib.state.arrival import Prepared, place_of
 from resize_lib.state.comparison import Told, differences, may_coincide, told_of, union
 from resize_lib.state.hindrance import hindrance
@@ -65,6 +66,7 @@ class Carry:
     first: Survey | None = None  # at the first loop; None: nothing travels
     why_not: str = ""  # the program's variables could not be looked at
     sources: Sources = field(default_factory=Sources)
+    alone: AtEnd = field(default_factory=AtEnd)
     _prepared: Prepared = field(default_factory=Prepared)
 
     @property
@@ -158,6 +160,8 @@ class Carry:
         if here is not None:
             self._read_early(here, told.now)
         sent = self.send(told, found, differing) if comm.rank == 0 else NOT_SENT
+        if old_size == 1:
+            self.alone.carried.update(sent.paths)
         sent = broadcast(comm, sent, joins=joins)
         why = told.why or sent.why or (mine.why if mine is not None else "")
         if joins and not why:
@@ -236,6 +240,8 @@ class Carry:
         for path in carried & told.gone:
             if path in here.digests and path[1][0] == "v":
                 self._prepared.unbound.append(here.places[path])
+        if alone:
+            self.alone.carried.update(carried)
         self._prepare(here, sent, carried - told.gone)
         self._prepare(here, *own)
         return ""
@@ -355,6 +361,16 @@ class Carry:
             stay = [rank for rank in range(comm.size) if rank not in leavers]
             why = self._stale(mine, found, renumbered=stay != list(range(len(stay))))
         return why
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def loop_ends(self) -> None:
+        """An outermost loop has ended: look at what one rank alone has given to others."""
+        if not self.alone.carried or self.is_off():
+            return
+        mine, found = self.look({})
+        if found is not None:
+            self.alone.saw(mine, found, self.sources)
 
     def _lost(self, mine: Told, found: Survey, differing: list[Path]) -> str:
         others = set(differing)

@@ -53,11 +53,15 @@ Parts: TypeAlias = Callable[[int], Part]
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """In the part of rank 0: what it said of its variables, and the values that all ranks had."""
+    """In the part of rank 0: what it said of its variables, and the values that all ranks had.
+
+    given: places that the job gave to ranks while it was one rank (alone.py)
+    """
 
     told: Told
     sent: Sent
     live: Live
+    given: frozenset[Path] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ class Copies:
                 return verdict.restart(replace(seen, here=seen.before), facts, same_size=same_size)
 
             _, why = carry.fates(told, sent, found, alone=size == 1, rule=rule)
-        return Common(told, sent, live), why
+        return Common(told, sent, live, frozenset(carry.alone.carried)), why
 
     def _obstacle(self) -> str:
         """Why the next start could not begin in the midst of its loops; empty: it can."""
@@ -230,6 +234,7 @@ class Copies:
         gets = frozenset(own.sent.paths) - (own.passing if size != old_size else frozenset())
         rule = partial(verdict.restart, same_size=size == old_size)
         told, alone = common.told, old_size == 1
+        self._carry.alone.carried.update(common.given)
         return self._carry.decide(
             told, common.sent, common.live, alone=alone, rule=rule, own=(own.sent, gets)
         )

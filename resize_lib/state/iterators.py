@@ -11,6 +11,7 @@ import ctypes
 import gc
 import itertools
 import os
+from collections.abc import Iterator
 from types import GeneratorType
 from typing import Any
 
@@ -18,14 +19,10 @@ from resize_lib.mistakes import Mistake, caller
 from resize_lib.state import digests
 
 CSV_READER = type(csv.reader([]))
-WRAPPERS = (
-    enumerate,
-    zip,
-    map,
-    filter,
-    itertools.islice,
-)  # that a program may put around rs.iterations
-DEPTH_MAX = 3
+DEPTH_MAX = 20  # of what a program puts around rs.iterations
+BUILT_IN = (enumerate, zip, map, filter)
+# of itertools: the others know how far they are, and keep it to themselves
+WITHOUT_POSITION = (itertools.chain, itertools.filterfalse, itertools.starmap, itertools.takewhile)
 ENUMERATE_INDEX_AT = 2 * ctypes.sizeof(ctypes.c_ssize_t)  # behind reference count and type
 
 
@@ -106,12 +103,16 @@ def wrappers_of(turns: Any) -> list[Any]:
 
 
 def _wrappers(referrers: list[Any]) -> list[Any]:
-    found = [each for each in referrers if isinstance(each, WRAPPERS)]
+    found = [each for each in referrers if _wraps(each)]
     # zip and map keep their iterators in a tuple.
     tuples = [each for each in referrers if type(each) is tuple]
     for each in tuples:
-        found += [outer for outer in gc.get_referrers(each) if isinstance(outer, WRAPPERS)]
+        found += [outer for outer in gc.get_referrers(each) if _wraps(outer)]
     return list({id(each): each for each in found}.values())
+
+
+def _wraps(value: Any) -> bool:
+    return isinstance(value, BUILT_IN) or type(value).__module__ == "itertools"
 
 
 def index_of(counter: enumerate[Any]) -> int:
@@ -132,29 +133,34 @@ def set_index(counter: enumerate[Any], index: int) -> None:
 
 
 def beside(wrapper: Any, turns: Any) -> tuple[list[Any], list[Any]]:
-    """The iterators that a zip asks before ours, and after it."""
+    """The iterators that a zip or a map asks before ours, and after it."""
     parts = list(wrapper.__reduce__()[1])
     at = next(k for k, part in enumerate(parts) if part is turns)
-    return parts[:at], parts[at + 1 :]
+    return parts[isinstance(wrapper, map) : at], parts[at + 1 :]
 
 
 def obstacle(turns: Any) -> str:
     """Why what a program has put around rs.iterations cannot go on in the midst of the loop."""
     inner = turns
     for wrapper in wrappers_of(turns):
-        if isinstance(wrapper, zip):
+        if isinstance(wrapper, zip | map):
             before, after = beside(wrapper, inner)
-            if before:
+            if before and isinstance(wrapper, map):
                 return (
-                    "a rank that joins cannot begin in the midst of this zip: put rs.iterations"
-                    " first in it"
+                    "a rank that joins cannot begin in the midst of this map: give it"
+                    " rs.iterations first"
                 )
-            for iterator in after:
+            for iterator in before + after:
                 if isinstance(iterator, GeneratorType):
                     return (
                         f"a rank that joins cannot copy the generator {iterator.__name__} beside"
                         " rs.iterations: use a list or a range"
                     )
+        elif _has_position(wrapper) and not isinstance(wrapper, enumerate):
+            return (
+                f"a rank that joins cannot begin in the midst of this {type(wrapper).__name__}:"
+                " write it into the loop over rs.iterations"
+            )
         inner = wrapper
     return ""
 
@@ -172,11 +178,52 @@ def go_on(turns: Any, count: int) -> None:
     for wrapper in wrappers_of(turns):
         if isinstance(wrapper, enumerate):
             set_index(wrapper, index_of(wrapper) + count)
-        elif isinstance(wrapper, zip):
-            for iterator in beside(wrapper, inner)[1]:
-                for _ in itertools.islice(iterator, count):
-                    pass
+        elif isinstance(wrapper, zip | map):
+            before, after = beside(wrapper, inner)
+            for iterator in after:
+                _nth(iterator, count)
+            for at, iterator in enumerate(before if count else []):
+                _give_instead(wrapper, len(before), at, _nth(iterator, count))
         inner = wrapper
+
+
+def _has_position(wrapper: Any) -> bool:
+    """Whether it knows how many items it has given."""
+    if isinstance(wrapper, map):
+        return len(wrapper.__reduce__()[1]) > 2  # a function and one iterator: no
+    return not isinstance(wrapper, (filter, *WITHOUT_POSITION))
+
+
+def _nth(iterator: Iterator[Any], count: int) -> Any:
+    """The last of the next `count` items; None if there are fewer."""
+    item = None
+    for item in itertools.islice(iterator, count):  # noqa: B007 (used behind the loop)
+        pass
+    return item
+
+
+def _give_instead(wrapper: Any, ours: int, at: int, item: Any) -> None:
+    """Let the zip, which waits for our first turn, give this item at place `at`.
+
+    It has filled the places before ours of the tuple that it gives first, and nobody else has seen
+    that tuple.
+
+    Raises:
+        Mistake: it is not the first that it gives.
+    """
+    tuples = [each for each in gc.get_referents(wrapper) if type(each) is tuple]
+    given = next((each for each in tuples if each[ours] is None), None)
+    address = id(given) + tuple.__basicsize__ + at * ctypes.sizeof(ctypes.c_void_p)
+    place = ctypes.c_void_p.from_address(address)
+    if given is None or place.value != id(given[at]):
+        raise Mistake(
+            f"{caller()}: a rank that joins cannot begin in the midst of this zip: put"
+            " rs.iterations first in it"
+        )
+    former = given[at]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
+    place.value = id(item)
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(former))
 
 
 def go_back(turns: Any, count: int) -> None:
@@ -188,5 +235,5 @@ def go_back(turns: Any, count: int) -> None:
     for wrapper in wrappers_of(turns):
         if isinstance(wrapper, enumerate):
             set_index(wrapper, index_of(wrapper) - count)
-        elif isinstance(wrapper, zip | itertools.islice):
+        elif _has_position(wrapper):
             raise CannotCopyError(f"a {type(wrapper).__name__} around rs.iterations cannot go back")

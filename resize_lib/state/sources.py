@@ -86,17 +86,22 @@ class Sources:
             root = self.facts_of(scope).variable(scope.function, scope.line, origin.first[1])
         cell = self._cell(origin)
         if cell is not None:  # a parameter of the enclosing function has what its call gave it
-            line = cell.line if cell.set_up or not root.set_up else root.line
-            root = replace(cell, line=line, set_up=cell.set_up | root.set_up)
+            bound = cell if cell.set_up or not root.set_up else root
+            root = replace(cell, line=bound.line, file=bound.file, set_up=cell.set_up | root.set_up)
         elif origin.memory:
             return replace(root, accumulates=True, used=True)
-        if not origin.attribute:
+        imported = scope is not None and scope.module is not None and not scope.line
+        if not origin.attribute and not (imported and origin.first[0] == "v"):
             return root
-        name = origin.attribute
         for each in scopes:
             self.facts_of(each)
-        found = [facts.attribute(name) for facts in self._facts.values() if facts.known]
-        return _together(root, [each for each in found if each.line])
+        known = [facts for facts in self._facts.values() if facts.known]
+        if origin.attribute:
+            return _together(root, [facts.attribute(origin.attribute) for facts in known])
+        # The globals of a module are used by the files that import them.
+        others = [facts for facts in known if scope is not None and facts.file != scope.file]
+        used = root.used or any(facts.mentions(origin.first[1]) for facts in others)
+        return replace(root, used=used)
 
     def _cell(self, origin: Origin) -> Variable | None:
         """About a variable of an enclosing function, by the function that keeps it."""
@@ -116,12 +121,10 @@ class Sources:
         scope = self._scope(survey, path)
         if scope is None:
             return "the program"
-        origin = survey.anchors.origin(path)
-        line = line or self.variable(survey, path).line
-        cell = self._cell(origin)
-        of_cell = cell is not None and line in (cell.line, cell.changed_line)
-        file = origin.cell[0] if of_cell and origin.cell is not None else scope.file
-        return f"{short_path(file)}:{line or scope.line}"
+        facts = self.variable(survey, path)
+        line = line or facts.line
+        file = facts.file if line else scope.file
+        return f"{short_path(file or scope.file)}:{line or scope.line}"
 
     def _scope(self, survey: Survey, path: Path) -> Scope | None:
         owner = survey.anchors.origin(path).owner
@@ -141,16 +144,21 @@ def shown(survey: Survey, path: Path) -> str:
 
 
 def _together(root: Variable, found: list[Variable]) -> Variable:
-    """Facts about an attribute, with those of the variable that holds the object."""
-    if not found:
+    """Facts about an attribute, with those of the variable that holds the object.
+
+    found: of each file; line 0: it only reads it
+    """
+    bound = [each for each in found if each.line]
+    if not bound:
         return replace(root, accumulates=True)
-    set_up = frozenset().union(*(each.set_up for each in found))
+    set_up = frozenset().union(*(each.set_up for each in bound))
+    changed = next((each for each in bound if each.changed_line), bound[0])
     return replace(
-        found[0],
-        accumulates=any(each.accumulates for each in found),
+        changed,
+        accumulates=any(each.accumulates for each in bound),
         used=any(each.used for each in found),
         set_up=set_up or root.set_up,
-        loop=frozenset().union(*(each.loop for each in found)),
+        loop=frozenset().union(*(each.loop for each in bound)),
         rebuilt=root.rebuilt or any(each.rebuilt for each in found),
     )
 

@@ -81,8 +81,10 @@ def growth(seen: Seen, facts: Variable) -> tuple[Fate, str]:
 
 def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     sources = facts.set_up
-    if not seen.equal or not facts.used:
+    if not facts.used:
         return Fate.KEEP, ""
+    if not seen.equal:  # each rank has its part, for as many ranks as there were
+        return (Fate.REFUSE, _DERIVED) if "size" in sources else (Fate.KEEP, "")
     # That another rank has the same says nothing where the rank's number plays a part.
     if "size" in sources and (seen.here != seen.now or "rank" in sources):
         return Fate.REFUSE, _DERIVED
@@ -95,7 +97,8 @@ def _unchanged(seen: Seen, facts: Variable) -> tuple[Fate, str]:
 
 def _changed(seen: Seen, facts: Variable) -> tuple[Fate, str]:
     if not seen.equal:
-        return Fate.KEEP, ""
+        part = "size" in facts.set_up and facts.used and _adds(facts)
+        return (Fate.REFUSE, _DERIVED) if part else (Fate.KEEP, "")
     local = facts.loop & LOCAL
     if local and seen.alone and facts.accumulates:
         return (Fate.REFUSE, _UNCLEAR) if facts.used else (Fate.KEEP, "")
@@ -174,12 +177,20 @@ def lost(before: bytes | None, now: bytes | None, facts: Variable | None) -> str
     """
     if before == now:
         return ""
-    if facts is not None and (facts.rebuilt or not facts.accumulates or not facts.used):
+    if facts is not None and (facts.rebuilt or not _adds(facts) or not facts.used):
         return ""
     return (
         "is added up by each rank for itself, and a rank that leaves would take its part with it:"
         " add it up over all ranks in the iteration, or say with rs.local_state what becomes of it"
     )
+
+
+def _adds(facts: Variable) -> bool:
+    """Whether a variable that the loop has changed may depend on what it was before.
+
+    A change that no line shows is made by something that has the object by another way.
+    """
+    return facts.accumulates or not facts.changed_line
 
 
 def counted(facts: Variable) -> str:

@@ -478,3 +478,53 @@ def test_whatever_stands_in_a_file(lines: list[tuple[int, bool, str, str]]) -> N
         facts.variable(0, 0, name)
         facts.variable(0, 1, name)
     facts.attribute("t")
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "mentioned"),
+    [
+        ("import m\nprint(m.counts)", "counts", True),
+        ("import m\nm.counts = {}", "counts", False),  # it is bound, not read
+        ("from m import counts as c", "counts", True),
+        ("from m import *", "counts", True),
+        ("counts = 3", "counts", False),
+    ],
+)
+def test_which_names_of_other_files_it_reads(source: str, name: str, mentioned: bool) -> None:
+    assert facts_of(source, "p.py").mentions(name) is mentioned
+
+
+def test_an_attribute_that_is_only_read_here_is_used() -> None:
+    source = program("tally = make()", "tally.add(t)", "print('sum', comm.allreduce(tally.count))")
+    assert ask(source, ".count").used
+    assert ask(source, ".count").line == 0
+    assert not ask(program("", "pass"), ".count").used
+
+
+def test_lines_come_with_their_file() -> None:
+    assert ask(program("total = 0", "total += t"), "total").file == "p.py"
+    assert ask("class A:\n    def add(self):\n        self.n += 1\n", ".n").file == "p.py"
+
+
+@pytest.mark.parametrize(
+    ("body", "adds"),
+    [
+        ("d['a'].append(comm.rank)", True),
+        ("row = d['a']\nrow.append(comm.rank)", True),
+        ("for row in d.values():\n    row.append(comm.rank)", True),
+        ("for key, row in d.items():\n    row[0] += comm.rank", True),
+        ("d['a'].clear()", False),
+        ("d['a'].sort()", False),
+        ("comm.Recv(d['a'], source=0)", False),
+        ("np.add(x.local, 1, out=d['a'])", False),
+        ("for row in d.values():\n    row[:] = comm.rank", False),
+        ("for n, row in enumerate(d):\n    row.append(comm.rank)", True),
+        ("for n, row in enumerate(d):\n    row.fill(comm.rank)", False),
+        ("for row, k in zip(d, range(9)):\n    np.copyto(row, k)", False),
+        ("for k, row in zip(range(9), d):\n    row[0] += comm.rank", True),
+    ],
+)
+def test_an_item_that_is_changed_changes_its_container(body: str, adds: bool) -> None:
+    found = ask(program("d = {'a': [0], 'b': [0]}", body, "print('sum', comm.allreduce(d))"), "d")
+    assert found.changed_line > 0
+    assert found.accumulates is adds

@@ -31,9 +31,9 @@ def seen(changed: str, **other: Any) -> Seen:
 
 
 def facts(words: str) -> Variable:
-    """`accumulates`, `used`, `rebuilt`; `set_up=size,rank`, `loop=part`."""
-    flags: dict[str, Any] = {"used": False}
-    for word in words.split():
+    """`accumulates`, `used`, `rebuilt`, `unseen`; `set_up=size,rank`, `loop=part`."""
+    flags: dict[str, Any] = {"used": False, "changed_line": 0 if "unseen" in words else 7}
+    for word in words.replace("unseen", "").split():
         name, _, of = word.partition("=")
         flags[name] = frozenset(of.split(",")) if of else True
     return Variable(line=3, **flags)
@@ -75,7 +75,13 @@ GROWTH = [
     ("a a : b b 1", "used set_up=part", KEEP, ""),
     ("a a : b b", "", KEEP, ""),
     ("a a : b b !", "used", KEEP, ""),
-    ("a a : b b !", "used set_up=size", KEEP, ""),
+    ("a a : b b !", "set_up=size", KEEP, ""),
+    # each rank has its part, for as many ranks as there were
+    ("a a : b b !", "used set_up=size", REFUSE, DERIVED),
+    ("a a : a a !", "used set_up=size,rank", REFUSE, DERIVED),
+    ("a b : c c !", "used accumulates set_up=size", REFUSE, DERIVED),
+    ("a b : c c !", "used unseen set_up=size", REFUSE, DERIVED),
+    ("a b : c c !", "accumulates set_up=size", KEEP, ""),
     # changed, and what was there before differs in the joining rank
     ("a b : c c", "used", REFUSE, DIFFERS),
     ("a b : - -", "used", REFUSE, DIFFERS),
@@ -150,7 +156,9 @@ def test_only_what_is_equal_on_all_ranks_is_ever_carried() -> None:
     for before, now, start, here in itertools.product(digests, repeat=4):
         for chosen in itertools.chain(itertools.combinations(words, 2), [()]):
             case = Seen(before, now, False, False, start, here)
-            assert growth(case, facts(" ".join(chosen)))[0] is KEEP
+            fate, why = growth(case, facts(" ".join(chosen)))
+            assert (fate, why) in ((KEEP, ""), (REFUSE, DERIVED)), case
+            assert fate is KEEP or "set_up=size" in chosen
 
 
 # Before, now, what the source says; "?": there is none. Whether a leaving rank may take it along.
@@ -166,6 +174,10 @@ LOST = [
     (A, B, "used", False),  # a buffer that is overwritten
     (A, B, "used loop=clock", False),
     (A, B, "used accumulates rebuilt", False),
+    (A, B, "used unseen", True),  # it has changed, and no line shows how
+    (A, B, "unseen", False),
+    (A, B, "used unseen rebuilt", False),
+    (A, A, "used unseen", False),
 ]
 
 
