@@ -78,6 +78,8 @@ class Array:
 class ArraysKnown(Record):
     """Of the state: arrays of which a job is still known, by id."""
 
+    key = "ArraysKnown"
+
     by_id: dict[int, Array] = field(default_factory=dict)
 
 

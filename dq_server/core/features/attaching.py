@@ -35,6 +35,8 @@ declare(attached="started with mpiexec on {size} processors, and attached: {idle
 class Attached(Record):
     """Of a job that attached itself; empty for all others."""
 
+    key = "Attached"
+
     pids: tuple[int, ...] = ()  # of the ranks that it started with
 
 

@@ -60,12 +60,16 @@ class DependencyOptions(Options):
 class Unmet(Record):
     """Of a job: those that must end before it is queued."""
 
+    key = "Unmet"
+
     jobs: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Followers(Record):
     """Of the state: job that has not ended -> jobs that have it in `Unmet`."""
+
+    key = "Followers"
 
     of_job: dict[int, list[int]] = field(default_factory=dict)
 

@@ -85,6 +85,8 @@ class Drain:
 class Drains(Record):
     """Of the state."""
 
+    key = "Drains"
+
     nodes: dict[str, Drain] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)  # nodes that have left -> their agent's life
 

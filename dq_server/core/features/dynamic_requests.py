@@ -70,6 +70,8 @@ class Release:
 class Asked(Record):
     """Of a job: what it has asked for. At most one of `request` and `release` is pending."""
 
+    key = "Asked"
+
     request: DynamicRequest | None = None
     release: Release | None = None
     answer: RequestAnswer | None = None  # to its latest request or release
@@ -78,6 +80,8 @@ class Asked(Record):
 @dataclass(slots=True)
 class Waiting(Record):
     """Of the state: jobs whose request waits, in the order of asking."""
+
+    key = "Waiting"
 
     jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)
 

@@ -36,6 +36,6 @@ class LostEvents(Feature):
         state.next_job += JOBS_SKIPPED
         state.next_instance = max(state.next_instance, event.epoch)
         state.next_resize = max(state.next_resize, event.epoch << RESIZES_BITS)
-        if "Pool" in state.records:
+        if Pool.known(state) is not None:
             pool = Pool.of(state)
             pool.next_ticket = max(pool.next_ticket, event.epoch)

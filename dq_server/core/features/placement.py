@@ -77,14 +77,14 @@ class Placing(Feature):
 
     def aside(self, state: State) -> Callable[[Job], bool] | None:
         """Jobs that are hidden."""
-        if "Placed" not in state.records:
+        if Placed.known(state) is None:
             return None
         hidden = Placed.of(state).hidden
         return (lambda job: job.id in hidden) if hidden else None
 
     def claiming(self, state: State) -> bool:
         """What a policy remembers between passes does not know who is hidden."""
-        return "Placed" in state.records and bool(Placed.of(state).hidden)
+        return Placed.known(state) is not None and bool(Placed.of(state).hidden)
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Why a hidden job waits."""
@@ -94,7 +94,11 @@ class Placing(Feature):
         size = smallest_start(job, moldable=False)
         nodes = [node for node in state.processors.nodes.values() if node.up]
         most = sum(capable(node, needs) for node in nodes)
-        last = state.processors.nodes.get(Pool.of(state).last) if "Pool" in state.records else None
+        last = (
+            state.processors.nodes.get(Pool.of(state).last)
+            if Pool.known(state) is not None
+            else None
+        )
         if size > most and last is not None and not capable(last, needs):
             words = needs.words
             return [because("needs_pool", size=size, needs=words, most=most, node=last.name)]
@@ -119,7 +123,7 @@ class Placing(Feature):
 
     def check(self, state: State) -> None:
         """See Feature."""
-        if "Placed" in state.records:
+        if Placed.known(state) is not None:
             check(state)
             queued = {j.id for j in state.queue.values() if j.spec.needs is not None}
             assert queued == Placed.of(state).waiting.keys(), "`waiting` disagrees with the queue"
@@ -131,7 +135,7 @@ class Keeping(Feature):
     def starts(self, turn: Turn) -> list[Start]:
         """Find out who is hidden from the policies in this pass, and keep what has to be kept."""
         state = turn.state
-        if "Placed" not in state.records:
+        if Placed.known(state) is None:
             return []
         placed = Placed.of(state)
         last, on = placed.kept_for, placed.kept_on

@@ -31,6 +31,8 @@ class Span:
 class Places(Record):
     """Of a job, all of its starts; as many of the latest as decisions are kept of it."""
 
+    key = "Places"
+
     spans: list[Span] = field(default_factory=list)
 
 

@@ -153,7 +153,7 @@ class Pooling(Feature):
 
     def capacity_changed(self, turn: Turn) -> None:
         """Nodes of granted tickets have joined; those of tickets given back must not be used."""
-        if "Pool" not in turn.state.records:
+        if Pool.known(turn.state) is None:
             return
         pool, now = Pool.of(turn.state), turn.now
         withheld = turn.state.processors.withheld
@@ -186,7 +186,7 @@ class Pooling(Feature):
         self._is_gone(turn, node, because("pool_gone"))
 
     def _is_gone(self, turn: Turn, node: str, reason: Reason) -> None:
-        if "Pool" not in turn.state.records:
+        if Pool.known(turn.state) is None:
             return
         found = Pool.of(turn.state).of_node(node)
         if found is not None and found[1].state in (TicketState.UP, TicketState.DRAINING):
@@ -202,7 +202,7 @@ class Pooling(Feature):
     def passed(self, turn: Turn) -> None:
         """See pool_policy.py."""
         options, state = turn.options(PoolOptions), turn.state
-        if not options.max and "Pool" not in state.records:
+        if not options.max and Pool.known(state) is None:
             return
         Pool.of(state).looked_s = turn.now
         _watch_idle(turn)
@@ -218,7 +218,7 @@ class Pooling(Feature):
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """When a node has been idle, or awaited, for long enough, or the engine is asked again."""
-        if "Pool" not in turn.state.records or turn.state.paused:  # no pass is made
+        if Pool.known(turn.state) is None or turn.state.paused:  # no pass is made
             return ()
         lead_s = turn.options(NodeOptions).end_lead_s
         # Not those after `now`: an event that makes no pass may have come just after the time.
@@ -248,7 +248,7 @@ class Pooling(Feature):
 
     def check(self, state: State) -> None:
         """See Feature."""
-        if "Pool" not in state.records:
+        if Pool.known(state) is None:
             return
         pool, nodes = Pool.of(state), state.processors
         alive = [

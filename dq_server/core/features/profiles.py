@@ -96,6 +96,8 @@ class ProfileOptions(Options):
 class Promise(Record):
     """Of a job with a profile: what was promised to it, and where it is."""
 
+    key = "Promise"
+
     scheduled: ScheduledProfile | None = None
     step: int = 0  # of `scheduled`: the last one whose beginning was noticed
     behind_s: float | None = None  # since then it holds more than scheduled, or starts late
@@ -105,6 +107,8 @@ class Promise(Record):
 @dataclass(slots=True)
 class Profiled(Record):
     """Of the state: jobs with a profile that wait, start or run, in order of submission."""
+
+    key = "Profiled"
 
     jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)
 

@@ -65,6 +65,8 @@ declare(
 class Copies(Record):
     """Of a job: what the application reported of its copies."""
 
+    key = "Copies"
+
     count: int = 0
     step: int = 0  # turns of its loop in the newest one
     last_s: float = 0.0  # how long the newest one took
@@ -76,6 +78,8 @@ class Copies(Record):
 @dataclass(slots=True)
 class Interrupted(Record):
     """Of the state: jobs that are RESTARTING."""
+
+    key = "Interrupted"
 
     jobs: dict[int, Job] = field(default_factory=dict)
 

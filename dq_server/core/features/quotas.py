@@ -72,6 +72,8 @@ declare(
 class QuotaHeld(Record):
     """Of a job: whether a quota keeps it WAITING, and for which limit; NEW: nobody looked yet."""
 
+    key = "QuotaHeld"
+
     held: bool = False
     limit: str = NEW
     passed: bool = False  # it is on its way into the queue, in this turn
@@ -109,7 +111,7 @@ class Quotas(Feature):
 
     def holds_back(self, state: State, job: Job) -> bool:
         """See `keeps_out`."""
-        return "QuotaHeld" in job.records and QuotaHeld.of(job).held
+        return QuotaHeld.known(job) is not None and QuotaHeld.of(job).held
 
     def keeps_out(self, turn: Turn, job: Job) -> bool:
         """A job that has limits is let in by a pass, which looks at all that wait, in order."""
@@ -175,7 +177,7 @@ class Quotas(Feature):
 
     def stopped(self, turn: Turn, job: Job) -> None:
         """Nothing of it runs. One that will start again keeps its place."""
-        if "Metered" in job.records:
+        if Metered.known(job) is not None:
             Metered.of(job).until_s = None
         if job.state is JobState.RESTARTING and turn.options(QuotaOptions).limited:
             QuotaWaits.of(turn.state).restarting.append(job.id)
@@ -337,7 +339,7 @@ def _hold(state: State, job: Job, limit: str) -> None:
 
 def _forget(state: State, job: Job) -> None:
     """The job waits for no limit."""
-    if "QuotaHeld" not in job.records or not QuotaHeld.of(job).held:
+    if QuotaHeld.known(job) is None or not QuotaHeld.of(job).held:
         return
     held, by_limit = QuotaHeld.of(job), QuotaWaits.of(state).by_limit
     by_limit[held.limit].remove(job.id)

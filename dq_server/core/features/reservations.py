@@ -61,6 +61,8 @@ declare(
 class Booked(Record):
     """Of the state: reservations that are not over."""
 
+    key = "Booked"
+
     by_name: dict[str, AdvanceReservation] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)  # those whose beginning was noticed
 
@@ -68,6 +70,8 @@ class Booked(Record):
 @dataclass(slots=True)
 class Inside(Record):
     """Of a job: the reservation that it runs in; empty: none."""
+
+    key = "Inside"
 
     name: str = ""
 

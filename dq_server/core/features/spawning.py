@@ -62,6 +62,8 @@ class Spawned:
 class Spawns(Record):
     """Of a job, in its latest start."""
 
+    key = "Spawns"
+
     # What was answered, oldest first; by agent and its ticket.
     answers: dict[str, AnswerSpawn] = field(default_factory=dict)
     # Worlds that have not ended, and the one of the pending expansion.

@@ -59,6 +59,8 @@ class Word:
 class Watched(Record):
     """Of a job: the ranks of its present start that have said something, and not taken it back."""
 
+    key = "Watched"
+
     words: dict[int, Word] = field(default_factory=dict)
 
 

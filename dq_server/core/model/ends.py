@@ -59,6 +59,8 @@ class Ends(Record):
               ascending, and no set: two equal ones must be the same bytes in a snapshot
     """
 
+    key = "Ends"
+
     until_s: dict[str, float] = field(default_factory=dict)
     since_s: dict[str, float] = field(default_factory=dict)
     drained: dict[str, float] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Ends(Record):
 
 def known(state: State) -> Ends | None:
     """The record if any node's end is known; most states have none."""
-    found: Ends | None = state.records.get("Ends")
+    found = Ends.known(state)
     return found if found is not None and (found.until_s or found.aside) else None
 
 
