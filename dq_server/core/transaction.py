@@ -110,7 +110,7 @@ def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float
         ratio = known.ratio(target.size) / known.ratio(before.size)
     else:
         measured = job.performance.known
-        if before not in measured or target not in measured:
+        if target not in measured or not measured.get(before):  # journals of 0.2 may have 0 s
             return end_s
         ratio = measured[target] / measured[before]
     return now + (end_s - pending.granted_s) * ratio

@@ -26,7 +26,7 @@ from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.planning import free
 from dq_server.core.transaction import abort, commit, prepare
-from dq_server.core.turn import Turn
+from dq_server.core.turn import INF, Turn
 
 declare(
     lost_in_place="{lost} of {size} ranks died: the others go on from the last copy: {next_size}",
@@ -40,6 +40,10 @@ declare(
     user_resize_waits="the user asked for {next_size}: {more} more are needed, {idle} are idle",
     resize_under_way="the ranks for {next_size} are starting, the job goes on with {size}",
 )
+
+
+# A clock that is too coarse says 0: gains and penalties are ratios of times.
+TIME_S_MIN = 1e-9
 
 
 class Resizing(Feature):
@@ -56,6 +60,7 @@ class Resizing(Feature):
                 turn.actions.append(AnswerRemap(job.id, job.instance, job.answer))
             return
         _check_size(job, event)
+        _check_time(job, event.iteration_time_s)
         if job.state is JobState.STARTING:  # the application was faster than the start signal
             job.move(JobState.RUNNING)
         job.remap_points += 1
@@ -84,6 +89,7 @@ class Resizing(Feature):
             raise InvalidTransition(f"job {job.id} has a resize to carry out: it has to ask")
         if event.count < 1:
             raise InvalidTransition(f"job {job.id} reports {event.count} remap points")
+        _check_time(job, event.iteration_time_s)
         if job.state is JobState.STARTING:
             job.move(JobState.RUNNING)
         job.remap_points += event.count
@@ -152,6 +158,11 @@ def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
 
 
+def _check_time(job: Job, time_s: float) -> None:
+    if not 0 <= time_s < INF:
+        raise InvalidTransition(f"job {job.id} reports an iteration of {time_s} s")
+
+
 def _check_size(job: Job, event: ev.RemapPoint) -> None:
     """The application's idea of its size must be ours, before or after the pending resize."""
     pending = job.resize
@@ -184,6 +195,7 @@ def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations:
     """Take in `points` remap points, each after so many iterations of `time_s`."""
     config, configuration, data = turn.config, job.configuration, job.performance
     assert configuration is not None
+    time_s = max(time_s, TIME_S_MIN)
     stay = job.stays[-1] if job.stays else None
     spot = _tracked(turn)
     for _ in range(points):
