@@ -46,7 +46,7 @@ def submission(
 ) -> JobSpec:
     """What a submission asks for; InvalidSpec says in one line what contradicts itself.
 
-    secrets  patterns of variables that no job inherits (core/features/environment.py)
+    secrets  patterns of variables that no job inherits (core/model/environment.py)
     """
     try:
         kind = JobKind(message.kind)

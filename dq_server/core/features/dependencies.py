@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dq_server.core.feature import Feature
+from dq_server.core.feature import Feature, Hold
 from dq_server.core.model.errors import (
     ConfigError,
     InfeasibleRequest,
@@ -77,7 +77,7 @@ class Followers(Record):
 class Dependencies(Feature):
     """See the module's docstring."""
 
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
+    def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse a job that would wait for ever."""
         if not _follows(spec):
             return
@@ -108,9 +108,9 @@ class Dependencies(Feature):
             job.note(turn.now, "hold", _failed(spec, jobs[failed[0]]))
         return bool(failed)
 
-    def holds_back(self, state: State, job: Job) -> bool:
+    def holds_back(self, state: State, job: Job) -> Hold | None:
         """WAITING as long as others have to end."""
-        return _follows(job.spec) and bool(Unmet.of(job).jobs)
+        return Hold() if _follows(job.spec) and Unmet.of(job).jobs else None
 
     def ended(self, turn: Turn, job: Job) -> None:
         """Those that waited for this job alone may start; those that never can are ended."""

@@ -11,7 +11,7 @@ commit or an abort that never arrived is made up for at the next remap point.
 
 from __future__ import annotations
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
 from dq_server.core.model.bounds import bound, within
@@ -20,12 +20,13 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
 from dq_server.core.model.phases import Phases
 from dq_server.core.model.placing import placeable
-from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
 from dq_server.core.planning import free
-from dq_server.core.transaction import abort, commit, prepare
+from dq_server.core.restart_resize import carried_out
+from dq_server.core.transaction import abort, commit, prepare, withdrawn
 from dq_server.core.turn import INF, Turn
 
 declare(
@@ -113,8 +114,7 @@ class Resizing(Feature):
             if event.carried:
                 job.note(turn.now, "carried", because("carried", what=event.carried))
         elif job.instance == event.instance and job.id in turn.state.active:
-            for feature in turn.features["carried_out"]:
-                feature.carried_out(turn, job, event.resize_id)
+            carried_out(turn, job, event.resize_id)
 
     @handles(ev.ResizeAborted)
     def aborted(self, turn: Turn, event: ev.ResizeAborted) -> None:
@@ -209,7 +209,7 @@ def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations:
         )
         if stay is not None and data.seen > config.discard:
             stay.note(time_s)
-    for feature in turn.features["measured"]:
+    for feature in turn.features[Feature.measured]:
         feature.measured(turn, job)
     job.settle = max(0, job.settle - points)
     if stay is not None:
@@ -255,17 +255,11 @@ def _still_preparing(turn: Turn, job: Job, pending: PendingResize, seq: int) -> 
     """
     current = job.configuration
     assert current is not None
-    withdrawn = _withdrawn(turn, job)
+    gone = withdrawn(turn.state, job)
     stands = because("resize_under_way", size=current.size, next_size=pending.target.size)
-    reason = withdrawn or stands
+    reason = gone or stands
     job.note(turn.now, Remap.CONTINUE, reason)
-    return Answer(seq, Remap.CONTINUE, 0 if withdrawn else pending.resize_id, (), current, reason)
-
-
-def _withdrawn(turn: Turn, job: Job) -> Reason | None:
-    """Why the expansion that the job prepares is taken back; None: it stands."""
-    found = (f.withdrawn_resize(turn, job) for f in turn.features["withdrawn_resize"])
-    return next(filter(None, found), None)
+    return Answer(seq, Remap.CONTINUE, 0 if gone else pending.resize_id, (), current, reason)
 
 
 def _decide(turn: Turn, job: Job, seq: int) -> Answer:
@@ -320,22 +314,26 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
     """The user's wish (but for what comes even before), the features', then the policy's."""
     if turn.state.paused:
         return Verdict(None, because("paused", why=turn.state.paused))
-    for feature in turn.features["first_verdict"]:
-        verdict = feature.first_verdict(turn, job)
-        if verdict is not None:
-            return verdict
+    verdict = _of_features(turn, job, Rank.BEFORE_USER)
+    if verdict is not None:
+        return verdict
     held = job.held
     if held is not None and (held == job.configuration or job.settle):  # again, if it failed, later
         return Verdict(None, because("size_held", size=job.size, held=held.size))
     if (ordered := job.wanted or held) is not None:
         return _as_wanted(turn, job, ordered)
-    for feature in turn.features["verdict"]:
-        verdict = feature.verdict(turn, job)
-        if verdict is not None:
-            return verdict
+    verdict = _of_features(turn, job, Rank.AFTER_USER)
+    if verdict is not None:
+        return verdict
     if job.spec.kind is not JobKind.MALLEABLE:
         return Verdict(None, because("not_malleable", kind=str(job.spec.kind)))
     return turn.policies.resize.decide(turn.state, job, turn.config, turn.now)
+
+
+def _of_features(turn: Turn, job: Job, rank: Rank) -> Verdict | None:
+    """The first that a feature gives."""
+    found = (f.verdict(turn, job, rank) for f in turn.features[Feature.verdict])
+    return next((verdict for verdict in found if verdict is not None), None)
 
 
 def _as_wanted(turn: Turn, job: Job, target: Configuration) -> Verdict:

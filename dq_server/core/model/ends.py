@@ -134,10 +134,10 @@ def lasting(state: State, ends: Ends, until_s: float) -> int:
     return sum(len(n.processors) for n in offered(state) if ends.usable_until_s(n.name) >= until_s)
 
 
-def idle_lasting(state: State, ends: Ends, until_s: float) -> list[int]:
-    """Idle processors on nodes that are there until then; the nodes that end first come first."""
+def lasting_of(state: State, ends: Ends, idle: Iterable[int], until_s: float) -> list[int]:
+    """Those of them on nodes that are there until then; the nodes that end first come first."""
     node_of = state.processors.node_of
-    found = [(ends.usable_until_s(node_of[p]), p) for p in state.processors.idle]
+    found = [(ends.usable_until_s(node_of[p]), p) for p in idle]
     return [p for end_s, p in sorted(found) if end_s >= until_s]
 
 

@@ -341,3 +341,18 @@ def running(state: State, entity: Entity, limits: Limits) -> list[Job]:
     """The entity's jobs that run."""
     users = limits.members or (entity.name,)
     return [job for job in state.active.values() if job.spec.user in users]
+
+
+def meter(state: State, options: QuotaOptions, job: Job, now: float) -> None:
+    """The job is about to use another number of processors, or none: count its hours until now."""
+    if not options.limited:
+        return
+    metered = Metered.of(job)
+    since_s, metered.until_s = metered.until_s, now
+    if since_s is None or since_s >= now:
+        return
+    used = HoursUsed.of(state).by_entity
+    for entity, limits in options.of(job.spec.user):
+        if limits.hours is not None:
+            spent = used.setdefault(entity.words, Spent())
+            spent.add(since_s, now, job.in_use, limits.window_s)
