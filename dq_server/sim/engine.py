@@ -99,7 +99,8 @@ class Simulation:
         config = configured(config, pool=PoolOptions() if pool is None else pool.options)
         self.scheduler = Scheduler(config, State(processors=processors))
         self._quotas = config.of(QuotaOptions).limited
-        self.polls = self.scheduler.policies.resize.polls
+        policies = self.scheduler.policies
+        self.polls = policies.resize.polls or policies.shrink is not None
         self.now = 0.0
         self.submitted = 0  # jobs whose time has come
         # Time, rank, when it was set going, number, event: what of one instant comes first.

@@ -11,6 +11,8 @@ commit or an abort that never arrived is made up for at the next remap point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
@@ -24,7 +26,9 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
+from dq_server.core.offer import Offer, Waiting, offer_to
 from dq_server.core.planning import free
+from dq_server.core.policies.base import GiveWay
 from dq_server.core.restart_resize import carried_out
 from dq_server.core.transaction import abort, commit, prepare, withdrawn
 from dq_server.core.turn import INF, Turn
@@ -39,6 +43,10 @@ declare(
     user_regrid="asked for by the user: from {grid} to {next_grid}",
     size_held="the user holds it at {held} (dq resize --hold), it has {size}",
     user_resize_waits="the user asked for {next_size}: {more} more are needed, {idle} are idle",
+    nobody_gives_way="job {head} waits for {head_size} processors, {idle} are idle, {missing} are"
+    " missing: no job gives way",
+    others_give_way="job {head} waits for {head_size} processors, {idle} are idle: job {jobs} gives"
+    " way",
     resize_under_way="the ranks for {next_size} are starting, the job goes on with {size}",
 )
 
@@ -327,7 +335,23 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
         return verdict
     if job.spec.kind is not JobKind.MALLEABLE:
         return Verdict(None, because("not_malleable", kind=str(job.spec.kind)))
+    if turn.policies.shrink is not None:
+        offer = offer_to(turn.state, job, turn.config, turn.now)
+        if offer.waiting is not None:
+            return _gives_way(offer, offer.waiting, turn.policies.shrink.choose(offer))
     return turn.policies.resize.decide(turn.state, job, turn.config, turn.now)
+
+
+def _gives_way(offer: Offer, waiting: Waiting, ways: Sequence[GiveWay]) -> Verdict:
+    """What the job at the remap point does for who waits."""
+    for way in ways:
+        if way.job is offer.job:
+            return Verdict(way.target, way.reason)
+    others = ", ".join(str(way.job.id) for way in ways)
+    figures = {"head": waiting.job.id, "head_size": waiting.needed, "idle": waiting.idle}
+    if not others:
+        return Verdict(None, because("nobody_gives_way", missing=waiting.missing, **figures))
+    return Verdict(None, because("others_give_way", jobs=others, **figures))
 
 
 def _of_features(turn: Turn, job: Job, rank: Rank) -> Verdict | None:
