@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dq_server.core.feature import Feature
 from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.walltimes import walltime_end
 from dq_server.core.planning import INF, free
+from dq_server.core.pool_policy import under_way
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.turn import Turn
 
@@ -30,7 +32,7 @@ def explain(s: Scheduler, job: Job, now: float) -> list[Reason]:
     turn = s.turn(now)
     if job.state is JobState.QUEUED and turn.state.paused:
         return [because("paused", why=turn.state.paused)]
-    told = [reason for f in turn.features["explain"] for reason in f.explain(turn, job)]
+    told = [reason for f in turn.features[Feature.explain] for reason in f.explain(turn, job)]
     if job.state is JobState.HELD:
         return [*told, because("held", job=job.id)]
     if job.state in (JobState.WAITING, JobState.RESTARTING):
@@ -50,7 +52,7 @@ def _waiting(turn: Turn, job: Job) -> list[Reason]:
     reasons = [because("waits_for_processors", size=size, idle=idle)]
     if size > capacity:
         reasons = [because("too_small_left", size=size, capacity=capacity)]
-    elif size <= idle and state.spoken_for:
+    elif size <= idle and state.has_promises:
         planned_s = job.spec.planned_s
         usable = free(state, now, INF if planned_s is None else now + planned_s)
         reasons = [because("waits_for_profiles", size=size, idle=idle, free=usable)]
@@ -61,7 +63,7 @@ def _waiting(turn: Turn, job: Job) -> list[Reason]:
     if withheld:
         nodes = ", ".join(dict.fromkeys(state.processors.node_of[p] for p in sorted(withheld)))
         reasons.append(because("withheld", count=len(withheld), nodes=nodes))
-    return reasons + [r for f in turn.features["under_way"] for r in f.under_way(turn, job)]
+    return reasons + under_way(turn)
 
 
 def _running(job: Job, now: float, told: list[Reason]) -> list[Reason]:

@@ -1,13 +1,13 @@
-"""What a feature is: a room with its events, its records, its options, and a few hooks.
+"""What a feature is: its events, its records, its options, and a few hooks.
 
 A feature is one class in one file of features/. It handles the events that are its own
 (`@handles`), keeps what it knows in records (model/records.py), declares its options
 (model/options.py) and its reasons (model/reasons.py), and joins the work of others by overriding
-hooks. It imports the model, planning.py and turn.py, never another feature.
+hooks. It imports the model, planning.py, transaction.py and turn.py, never another feature.
 
 Most features need a few of these hooks:
 
-    claims    which processors it takes from the future (planning.py); asked while `claiming`
+    promises  which processors it takes from the future (planning.py)
     deadline  when time alone makes something due; `tick`, or a scheduling pass, does it
     starts    the beginning of a scheduling pass: grant what waits, say who starts
     verdict   what a job does at its remap point
@@ -15,28 +15,30 @@ Most features need a few of these hooks:
     explain   why a job is where it is
     check     whether its records agree with the state
 
-The others are moments at which one of today's features must not come late: before a job is
-accepted, when a start of it begins or is over, when a resize is granted or done, when nodes come
-and go. Each is one line where it is called.
+A hook answers or acts. One that answers (admit, holds_back, limit, line, promises, usable,
+deadline, verdict, restart_of, explain, view, check) changes nothing; what it wants done it returns,
+and Turn does it. One that acts is called because something has happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dq_server.core.model.bounds import Bound
+from dq_server.core.model.answers import Bound, PlaceOf, Promises
 from dq_server.core.model.decisions import Ending, Start, Verdict
 from dq_server.core.model.events import Event
 from dq_server.core.model.jobs import Job, JobSpec
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.state import State
-from dq_server.core.model.stepfunction import StepFunction
 
 if TYPE_CHECKING:
     from dq_server.core.turn import Turn
 
 Handler = Callable[["Turn", Any], None]
+Act = Callable[["Turn"], None]  # what Turn is to do because of an answer
 _F = TypeVar("_F", bound=Callable[..., None])
 
 
@@ -53,37 +55,63 @@ def handles(kind: type) -> Callable[[_F], _F]:
     return mark
 
 
+class What(Enum):
+    """Changes of the cluster, not of one job."""
+
+    CAPACITY = auto()  # nodes have come, or offer other processors
+    LOSING = auto()  # `node` is about to be given up, for `reason`
+    LEFT = auto()  # `node`, which nothing was left on, is no longer part of the cluster
+    VACATED = auto()  # processors were confirmed to be empty, or are gone
+    PAUSED = auto()  # grants were paused, or go on
+    PASSED = auto()  # a scheduling pass is over: what is missing, and what is left over?
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """See What."""
+
+    what: What
+    node: str = ""
+    reason: Reason | None = None
+
+
+class Rank(Enum):
+    """When a verdict counts."""
+
+    BEFORE_USER = auto()  # whatever the job's user wants
+    AFTER_USER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A job is to be WAITING. `then` notes that, if nobody holds it who holds it already."""
+
+    then: Act | None = None
+
+
 class Feature:
     """Base of all features: hooks that do nothing. Override those that are needed."""
 
-    claimant = ""  # whose claims these are, in a sentence: "a reservation"
+    admits_last = False  # what can never run is a better reason to refuse a job than a limit
 
     # --- a job's life ---------------------------------------------------------------------------
 
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
-        """A submission: raise a SchedulerError if the job can never run. Change nothing."""
+    def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
+        """A submission of `count` such jobs: raise a SchedulerError if they are not to be taken.
 
-    def admit_many(self, turn: Turn, spec: JobSpec, count: int) -> None:
-        """As `admit`, of so many jobs of one description: an array's."""
-
-    def not_now(self, turn: Turn, spec: JobSpec) -> Reason | None:
-        """Why a program that runs already may not become a job, whatever is idle; None: it may."""
-        return None
+        `running`: the program runs already, so it cannot wait.
+        """
 
     def entered(self, turn: Turn, job: Job) -> bool:
         """A new job has its id. True: it begins on hold."""
         return False
 
-    def holds_back(self, state: State, job: Job) -> bool:
-        """Whether a job that would enter the queue has to be WAITING before.
+    def holds_back(self, state: State, job: Job) -> Hold | None:
+        """Why a job that would enter the queue has to be WAITING before; None: it need not.
 
         Who stops holding it back calls `turn.let_in`: a job that nobody holds back does not wait.
         """
-        return False
-
-    def keeps_out(self, turn: Turn, job: Job) -> bool:
-        """Nobody holds the job back: keep it WAITING all the same, and say so in `holds_back`."""
-        return False
+        return None
 
     def queued(self, turn: Turn, job: Job) -> None:
         """The job has entered the queue."""
@@ -94,23 +122,23 @@ class Feature:
     def started(self, turn: Turn, job: Job) -> None:
         """The job was given processors and is to be started."""
 
-    def stopped(self, turn: Turn, job: Job) -> None:
-        """This start of the job is over: it is about to let go of all it holds."""
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
+        """This start of the job is over: it is about to let go of all it holds.
 
-    def restarts(self, turn: Turn, job: Job, ending: Ending) -> bool:
-        """Take the job over, whose start has ended so, because it will start again."""
-        return False
+        `goes_on`: not of its processors; all ranks have ended for others, on another size.
+        """
+
+    def restart_of(self, turn: Turn, job: Job, ending: Ending) -> Act | None:
+        """What to do to start the job again, whose start has ended so; None: it has ended."""
+        return None
 
     def ended(self, turn: Turn, job: Job) -> None:
         """The job has reached an end state. `turn.doom` ends others with it."""
 
-    def charged(self, turn: Turn, job: Job) -> None:
-        """The job is about to run on another number of processors, or on none."""
+    # --- remap points and resizes ---------------------------------------------------------------
 
-    # --- resizes --------------------------------------------------------------------------------
-
-    def at_most(self, state: State, job: Job, *, asked: bool) -> Bound | None:
-        """How many processors the running job may hold (model/bounds.py); None: any number.
+    def limit(self, state: State, job: Job, *, asked: bool) -> Bound | None:
+        """How many processors the running job may hold; None: any number.
 
         `asked`: its user or its program wants to grow, not the scheduler.
         """
@@ -119,20 +147,11 @@ class Feature:
     def measured(self, turn: Turn, job: Job) -> None:
         """An iteration of the job was recorded."""
 
-    def first_verdict(self, turn: Turn, job: Job) -> Verdict | None:
-        """What a job does at its remap point whatever its user wants; None: go on asking."""
-        return None
+    def verdict(self, turn: Turn, job: Job, rank: Rank) -> Verdict | None:
+        """What the job does at its remap point; None: that is not for this feature to say.
 
-    def withdrawn_resize(self, turn: Turn, job: Job) -> Reason | None:
-        """Why the granted expansion, whose ranks are starting, is not to happen; None: it is."""
-        return None
-
-    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
-        """What the job does at its remap point; None: that is not for this feature to say."""
-        return None
-
-    def leaving(self, turn: Turn, job: Job, count: int) -> tuple[int, ...] | None:
-        """Which processors a shrink by `count` gives back, in the job's order; None: the last."""
+        Every feature is asked at BEFORE_USER first, then the user's wish counts, then AFTER_USER.
+        """
         return None
 
     def resize_granted(self, turn: Turn, job: Job) -> None:
@@ -141,24 +160,11 @@ class Feature:
     def resize_committed(self, turn: Turn, job: Job) -> None:
         """The job runs on its new size."""
 
-    def carried_out(self, turn: Turn, job: Job, resize_id: int) -> None:
-        """The application says that this resize is done, which is pending no more."""
-
-    def succeeded(self, turn: Turn, job: Job) -> None:
-        """All ranks have ended for others on another size: a new start, with what the job has."""
-
-    def changes_size(self, state: State, job: Job) -> bool:
-        """Whether the running job is about to get another size, as far as this feature knows."""
-        return False
-
     # --- time and plans -------------------------------------------------------------------------
 
     def starts(self, turn: Turn) -> list[Start]:
         """Begin a scheduling pass: grant what waits, and return who starts, on what is idle."""
         return []
-
-    def passed(self, turn: Turn) -> None:
-        """A scheduling pass is over: what is still missing, and what is left over?"""
 
     def tick(self, turn: Turn) -> None:
         """Time has passed: what is due?"""
@@ -167,69 +173,30 @@ class Feature:
         """Times (s) at which `tick`, or a scheduling pass, must not come late."""
         return ()
 
-    def where(self, turn: Turn, job: Job, count: int) -> tuple[int, ...] | None:
-        """The idle processors on which the job is to start; fewer than `count`: not now.
+    def promises(self, state: State) -> Promises | None:
+        """Processors that it has promised to somebody; None: none at the moment."""
+        return None
 
-        None: that is not for this feature to say.
+    def line(self, state: State) -> PlaceOf | None:
+        """Where queued jobs stand; None: all of them in order."""
+        return None
+
+    def usable(self, turn: Turn, job: Job, idle: Sequence[int]) -> Sequence[int] | None:
+        """Which of the `idle` processors the job may start on, those to take first at the front.
+
+        The next feature is asked about these, so answers intersect. None: any of them will do.
         """
         return None
 
-    def claiming(self, state: State) -> bool:
-        """Whether processors that are idle now may be promised to somebody later."""
-        return False
+    # --- the cluster ----------------------------------------------------------------------------
 
-    def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
-        """Add what is promised to somebody to the processors `taken` from `now` on.
-
-        `to_promise`: somebody new is about to be promised something. Asked while `claiming`.
-        """
-
-    def beyond(
-        self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
-    ) -> tuple[float, int]:
-        """Of what the active job holds, what `claims` does not cover already, and until when."""
-        return end_s, held
-
-    def may_take(self, state: State, job: Job) -> int | None:
-        """How many more processors the job may have, if that is for this feature to say."""
-        return None
-
-    def aside(self, state: State) -> Callable[[Job], bool] | None:
-        """Which queued jobs stand outside the queue's order; None: no job does."""
-        return None
-
-    def excused(self, state: State) -> Callable[[Job], bool] | None:
-        """For which queued jobs nobody has to make room: their start is promised. None: for none.
-
-        They are passed over when the head of the queue is looked for.
-        """
-        return None
-
-    # --- nodes ----------------------------------------------------------------------------------
-
-    def paused(self, turn: Turn) -> None:
-        """Grants were paused, or go on."""
-
-    def losing(self, turn: Turn, node: str, reason: Reason) -> None:
-        """A node is about to be given up."""
-
-    def left(self, turn: Turn, node: str) -> None:
-        """A node that nothing was left on is no longer part of the cluster."""
-
-    def vacated(self, turn: Turn) -> None:
-        """Processors were confirmed to be empty, or are gone."""
-
-    def capacity_changed(self, turn: Turn) -> None:
-        """Nodes have come or gone."""
+    def changed(self, turn: Turn, change: Change) -> None:
+        """Nodes have come or gone, processors are empty, a pass is over: see What."""
 
     # --- to be seen -----------------------------------------------------------------------------
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Why the job is where it is, as far as this feature is the cause."""
-        return []
-
-    def under_way(self, turn: Turn, job: Job) -> list[Reason]:
-        """What is being done for a job that waits in the queue for processors."""
         return []
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
@@ -243,16 +210,24 @@ class Feature:
 HOOKS = frozenset(name for name in vars(Feature) if not name.startswith("_"))
 
 
-class Features(dict[str, tuple[Feature, ...]]):
-    """All features, and by hook those that override it, in order."""
+class Features:
+    """All features, and by hook those that override it, in order. See model/answers.py."""
 
     def __init__(self, all_: Iterable[Feature] = ()) -> None:
         self.all = tuple(all_)
-        super().__init__(
-            (hook, tuple(f for f in self.all if getattr(type(f), hook) is not vars(Feature)[hook]))
+        self._by_hook = {
+            vars(Feature)[hook]: tuple(
+                f for f in self.all if getattr(type(f), hook) is not vars(Feature)[hook]
+            )
             for hook in HOOKS
-        )
+        }
+        admit = vars(Feature)["admit"]
+        self._by_hook[admit] = tuple(sorted(self._by_hook[admit], key=lambda f: f.admits_last))
         self.handler_of: dict[type, Handler] = dict(self.handlers())
+
+    def __getitem__(self, hook: Callable[..., Any]) -> tuple[Feature, ...]:
+        """Those that override it: `features[Feature.starts]`."""
+        return self._by_hook[hook]
 
     def handlers(self) -> Iterator[tuple[type[Event], Handler]]:
         """Every kind of event with the method that handles it."""
@@ -261,3 +236,31 @@ class Features(dict[str, tuple[Feature, ...]]):
                 kind = getattr(getattr(type(feature), name), "handles", None)
                 if kind is not None:
                     yield kind, getattr(feature, name)
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def places(self, state: State) -> list[PlaceOf]:
+        """See Answers."""
+        return [p for f in self[Feature.line] if (p := f.line(state)) is not None]
+
+    def promises(self, state: State) -> list[Promises]:
+        """See Answers."""
+        return [p for f in self[Feature.promises] if (p := f.promises(state)) is not None]
+
+    def limits(self, state: State, job: Job, *, asked: bool) -> Iterable[Bound]:
+        """See Answers."""
+        return [b for f in self[Feature.limit] if (b := f.limit(state, job, asked=asked))]
+
+    def held_back(self, state: State, job: Job) -> bool:
+        """See Answers."""
+        found = (f.holds_back(state, job) for f in self[Feature.holds_back])
+        return any(hold is not None and hold.then is None for hold in found)
+
+    def view(self, state: State, job: Job) -> Mapping[str, Any]:
+        """See Answers."""
+        return {k: value for f in self[Feature.view] for k, value in f.view(state, job).items()}
+
+    def check(self, state: State) -> None:
+        """See Answers."""
+        for feature in self[Feature.check]:
+            feature.check(state)

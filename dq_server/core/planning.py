@@ -77,19 +77,19 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
 
     Of all that are up or on their way (model/pool.py, `prospect`).
 
-    What features have promised to somebody (`claims`) is taken; of an active job only counts what
+    What features have promised to somebody (`promises`) is taken; of an active job only counts what
     is not part of such a promise (`beyond`). To promise something new (`to_promise`) running jobs
     are looked at differently: what is being vacated is free, and a job past its planned end is
     expected to take as long again as it is late.
     """
-    claimants = [f for f in state.features["claims"] if f.claiming(state)]
+    promises = state.features.promises(state)
     base, covered, ends = 0, 0, []
     soon = nextafter(now, INF)
     for planned_end_s, job_id, holds in state.ends:
         end_s, held = planned_end_s, holds
-        for feature in claimants:
+        for promised in promises:
             job = state.active[job_id]
-            end_s, held = feature.beyond(state, job, end_s, held, now, to_promise=to_promise)
+            end_s, held = promised.beyond(state, job, end_s, held, now, to_promise=to_promise)
         covered += holds - held
         if end_s == INF:
             base += held
@@ -117,8 +117,8 @@ def running(state: State, now: float, *, to_promise: bool = False) -> StepFuncti
             segments.pop()
         segments.append((end_s, level))
     taken = StepFunction.of(segments)
-    for feature in claimants:
-        feature.claims(state, taken, now, to_promise=to_promise)
+    for promised in promises:
+        promised.claims(state, taken, now, to_promise=to_promise)
     return taken
 
 
@@ -128,11 +128,12 @@ def free(state: State, now: float, until_s: float, job: Job | None = None) -> in
     With `job`: what that job may take, which a feature may say (`may_take`).
     """
     idle = state.idle if job is None else room(state, job)
-    if not idle or not state.spoken_for:
+    promises = state.features.promises(state) if idle else []
+    if not promises:
         return idle
     if job is not None:
-        for feature in state.features["may_take"]:
-            most_more: int | None = feature.may_take(state, job)
+        for promised in promises:
+            most_more = promised.may_take(state, job)
             if most_more is not None:
                 return min(idle, most_more)
     most = running(state, now).max(now, max(until_s, nextafter(now, INF)))

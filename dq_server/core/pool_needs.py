@@ -53,7 +53,7 @@ def wanted_for(state: State, job: Job) -> Wanted | None:
 
 def hidden(state: State) -> list[int]:
     """Waiting jobs that find enough idle processors, but not where they can use them."""
-    return Placed.of(state).hidden if "Placed" in state.records else []
+    return Placed.of(state).hidden if Placed.known(state) is not None else []
 
 
 def with_hidden(state: State, line: Iterable[Job], now: float) -> Iterable[Job]:

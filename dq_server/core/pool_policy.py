@@ -54,8 +54,13 @@ from dq_server.core.planning import INF, free, running
 from dq_server.core.policies.shadow import Reservation, reserve
 from dq_server.core.pool_needs import wanted_for, with_hidden
 from dq_server.core.pool_renewal import Renewal, renewal, renewal_times
+from dq_server.core.turn import Turn
 
 declare(
+    pool_coming="{coming} processors of the pool are on their way, the first in about {in_s:.0f} s",
+    pool_pending="{nodes} nodes were asked for and are not granted yet: {why}",
+    pool_refused="the pool got no node: {why}; it asks again in {in_s:.0f} s",
+    pool_full="the pool has {nodes} nodes, max = {max}: no more are asked for",
     pool_for_queue="{count} waiting jobs, job {head} first, need {needed} processors; {idle} are"
     " idle and {coming} on their way: {nodes} nodes more",
     pool_for_needs="{count} waiting jobs, job {head} first: what is idle lacks memory, GPUs or"
@@ -152,12 +157,9 @@ class View:
 
     def _line(self) -> Iterator[Job]:
         """Waiting jobs that nothing is promised to, in order."""
-        excused = [
-            p for f in self.state.features["excused"] if (p := f.excused(self.state)) is not None
-        ]
         line = with_hidden(self.state, self.state.line(self.now), self.now)
-        if excused:
-            line = (job for job in line if not any(p(job) for p in excused))
+        if self.state.features.places(self.state):
+            line = (job for job in line if not self.state.start_promised(job))
         return islice(line, self.options.depth)
 
     def _passes(self, job: Job, ahead: Reservation) -> bool:
@@ -184,7 +186,7 @@ class View:
         """Processors, once all that are on their way have come, that nobody holds or was promised
         for any time after that."""
         state, now = self.state, self.now
-        if not state.spoken_for:
+        if not state.has_promises:
             return INF
         there_s = max((at_s for at_s, _ in arrivals(state)), default=now)
         most = running(state, now).max(max(there_s, nextafter(now, INF)), INF)
@@ -411,3 +413,23 @@ def decision_times(
         and pool.growth.until_s > after_s
     ):
         yield pool.growth.until_s
+
+
+def under_way(turn: Turn) -> list[Reason]:
+    """What the pool does for jobs that wait."""
+    options, state, now = turn.options(PoolOptions), turn.state, turn.now
+    if not options.max:
+        return []
+    pool, reasons = Pool.of(state), list[Reason]()
+    if pool.arriving:
+        coming = sum(count for _, count in pool.arriving)
+        in_s = max(0.0, pool.arriving[0][0] - now)
+        reasons.append(because("pool_coming", coming=coming, in_s=in_s))
+    pending = [t for t in pool.tickets.values() if t.pending]
+    if pending:
+        reasons.append(because("pool_pending", nodes=len(pending), why=pending[0].pending))
+    if pool.refused and pool.retry_s > now:
+        reasons.append(because("pool_refused", why=pool.refused, in_s=pool.retry_s - now))
+    if len(pool.tickets) >= options.max:
+        reasons.append(because("pool_full", nodes=len(pool.tickets), max=options.max))
+    return reasons

@@ -20,8 +20,8 @@ from dq_server.core.model.ends import (
     NodeOptions,
     can_move,
     held_on,
-    idle_lasting,
     known,
+    lasting_of,
     needed_until_s,
 )
 from dq_server.core.model.jobs import Job, JobState
@@ -97,7 +97,10 @@ def _fresh(state: State, ends: Ends, soon: tuple[str, ...], idle: int, now: floa
     if job is None:
         return Renewal(soon, idle)
     until_s = needed_until_s(state, ends, job, now)
-    usable, coming = len(idle_lasting(state, ends, until_s)), Pool.of(state).on_the_way()
+    usable, coming = (
+        len(lasting_of(state, ends, state.processors.idle, until_s)),
+        Pool.of(state).on_the_way(),
+    )
     useless = frozenset(n for n in ends.until_s if ends.usable_until_s(n) < until_s)
     figures = {"needed": job.needed, "idle": usable, "coming": coming}
     reason = because("pool_fresh", job=job.id, needs_s=until_s - now, **figures)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import get_args
 
 from dq_server.core import settings
-from dq_server.core.feature import Handler
+from dq_server.core.feature import Feature, Handler
 from dq_server.core.features import FEATURES
 from dq_server.core.model.actions import Action
 from dq_server.core.model.config import SchedulerConfig
@@ -105,7 +105,7 @@ class Scheduler:
     def next_wakeup(self, now: float) -> float | None:
         """When a Tick is needed at the latest if nothing else happens (None: never)."""
         turn = self.turn(now)
-        return min((d for f in FEATURES["deadline"] for d in f.deadline(turn)), default=None)
+        return min((d for f in FEATURES[Feature.deadline] for d in f.deadline(turn)), default=None)
 
     def job(self, job_id: int) -> Job:
         """The job, or UnknownJob."""

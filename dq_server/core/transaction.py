@@ -7,11 +7,16 @@ abort     the job keeps its old size: reserved processors return, nothing leaked
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from dq_server.core.feature import Feature
 from dq_server.core.model.jobs import Job, PendingResize, Remap, Stay
 from dq_server.core.model.placing import take
-from dq_server.core.model.reasons import Figure, because, declare
+from dq_server.core.model.reasons import Figure, Reason, because, declare
 from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
+from dq_server.core.rank_rotation import rotated
 from dq_server.core.turn import INF, Turn
 
 # After a resize that failed a job expands again only this many remap points later, twice as many
@@ -20,6 +25,7 @@ RETRY_FIRST = 4
 RETRY_DOUBLINGS = 8
 
 declare(
+    drain_withdrawn="{nodes} drains, and is part of the expansion",
     resize_committed="{size} to {next_size} done, {redistribution_s:.3g} s of redistribution",
     resize_aborted="{size} to {next_size} did not happen: {why}",
     regrid_committed="{grid} to {next_grid} done, {redistribution_s:.3g} s of redistribution",
@@ -42,7 +48,7 @@ def prepare(
     job.resize = PendingResize(state.next_resize, seq, target, processors, expand, turn.now)
     state.next_resize += 1
     state.plan(job, job.planned_end_s)
-    for feature in turn.features["resize_granted"]:
+    for feature in turn.features[Feature.resize_granted]:
         feature.resize_granted(turn, job)
     return job.resize
 
@@ -51,8 +57,23 @@ def _leaving(turn: Turn, job: Job, count: int) -> tuple[int, ...]:
     """The processors that a shrink gives back; the order of the others is kept."""
     if count == 0:  # another grid
         return ()
-    chosen = (f.leaving(turn, job, count) for f in turn.features["leaving"])
-    return next(filter(None, chosen), tuple(job.allocation[job.size - count :]))
+    return rotated(turn, job, count) or tuple(job.allocation[job.size - count :])
+
+
+def withdrawn(state: State, job: Job) -> Reason | None:
+    """Why the granted expansion, whose ranks are starting, is not to happen; None: it is."""
+    pool, pending = state.processors, job.resize
+    if not pool.withheld or pending is None or not pending.expand:
+        return None
+    there = [p for p in pending.processors if p in pool.withheld]
+    return because("drain_withdrawn", nodes=nodes_named(state, there)) if there else None
+
+
+def nodes_named(state: State, processors: Iterable[int]) -> str:
+    """Their nodes, as a subject in the singular."""
+    node_of = state.processors.node_of
+    names = dict.fromkeys(node_of[p] for p in processors)
+    return "each of nodes " + ", ".join(names) if len(names) > 1 else "node " + "".join(names)
 
 
 def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float) -> None:
@@ -73,7 +94,7 @@ def commit(turn: Turn, job: Job, pending: PendingResize, redistribution_s: float
         if job.launching.by_agents:
             Worlds.of(job).leave(pending.processors)
     state.plan(job, end_s)
-    for feature in turn.features["resize_committed"]:
+    for feature in turn.features[Feature.resize_committed]:
         feature.resize_committed(turn, job)
     if pending.processors and not pending.expand:
         turn.let_go(job, list(pending.processors))
@@ -110,7 +131,7 @@ def _new_end(job: Job, before: Configuration, pending: PendingResize, now: float
         ratio = known.ratio(target.size) / known.ratio(before.size)
     else:
         measured = job.performance.known
-        if before not in measured or target not in measured:
+        if target not in measured or not measured.get(before):  # journals of 0.2 may have 0 s
             return end_s
         ratio = measured[target] / measured[before]
     return now + (end_s - pending.granted_s) * ratio

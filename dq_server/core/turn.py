@@ -9,10 +9,11 @@ done. Only who has to know what the queue took before going on asks for it at on
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from dq_server.core.feature import Features
+from dq_server.core.feature import Change, Feature, Features, What
 from dq_server.core.model.actions import (
     Action,
     CallRemap,
@@ -32,6 +33,7 @@ from dq_server.core.model.needs import Needs
 from dq_server.core.model.options import Options
 from dq_server.core.model.placing import claim, spots
 from dq_server.core.model.pool import PoolOptions, possible
+from dq_server.core.model.quotas import QuotaOptions, meter
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
@@ -74,6 +76,19 @@ class Turn:
         """
         self.features.handler_of[type(event)](self, event)
 
+    # --- the cluster ----------------------------------------------------------------------------
+
+    def changed(self, what: What, node: str = "", reason: Reason | None = None) -> None:
+        """Tell the features of a change of the cluster."""
+        change = Change(what, node, reason)
+        for feature in self.features[Feature.changed]:
+            feature.changed(self, change)
+
+    def capacity_changed(self) -> None:
+        """Nodes have come or gone: tell the features, and make a pass after this."""
+        self.changed(What.CAPACITY)
+        self.schedule()
+
     # --- the scheduling pass --------------------------------------------------------------------
 
     def schedule(self) -> None:
@@ -87,7 +102,7 @@ class Turn:
         if self.batched or state.paused:
             return
         # Promises first: their processors are idle now, and the queue would take them.
-        for feature in self.features["starts"]:
+        for feature in self.features[Feature.starts]:
             for start in feature.starts(self):
                 self.start(start)
         if state.queue and (state.idle or policies.start.promised is not None):
@@ -99,8 +114,7 @@ class Turn:
                 self.start(start)
         for job in policies.resize.calls(state, self.config, now):
             self.call(job)
-        for feature in self.features["passed"]:
-            feature.passed(self)
+        self.changed(What.PASSED)
 
     def call(self, job: Job) -> None:
         """Ask the job to come to a remap point."""
@@ -136,12 +150,10 @@ class Turn:
             )
         self.ask_features(spec, count)
 
-    def ask_features(self, spec: JobSpec, count: int = 1) -> None:
+    def ask_features(self, spec: JobSpec, count: int = 1, *, running: bool = False) -> None:
         """The part of `admit` that features decide."""
-        for feature in self.features["admit"]:
-            feature.admit(self, spec)
-        for feature in self.features["admit_many"]:
-            feature.admit_many(self, spec, count)
+        for feature in self.features[Feature.admit]:
+            feature.admit(self, spec, count, running=running)
 
     def accept(self, spec: JobSpec) -> Job:
         """A new job that is neither on hold nor queued yet; `spec` was checked."""
@@ -159,17 +171,25 @@ class Turn:
     def enter(self, job: Job) -> None:
         """A job that was just accepted: into the queue, or where it has to wait before."""
         held = job.spec.hold
-        for feature in self.features["entered"]:
+        for feature in self.features[Feature.entered]:
             held |= feature.entered(self, job)
         if not held and self.let_in(job):
             self.schedule()
 
-    def let_in(self, job: Job) -> bool:
-        """A job that is not on hold any more: into the queue; False: a feature holds it back."""
-        held = any(f.holds_back(self.state, job) for f in self.features["holds_back"])
-        if held or any(f.keeps_out(self, job) for f in self.features["keeps_out"]):
+    def let_in(self, job: Job, *, by: Feature | None = None) -> bool:
+        """A job that is not on hold any more: into the queue; False: a feature holds it back.
+
+        `by`: a feature that lets it in, and is not asked once more.
+        """
+        asked = (f for f in self.features[Feature.holds_back] if f is not by)
+        holds = [hold for f in asked if (hold := f.holds_back(self.state, job)) is not None]
+        if holds:
             if job.state is not JobState.WAITING:
                 job.move(JobState.WAITING)
+            if all(hold.then is not None for hold in holds):
+                for hold in holds:
+                    assert hold.then is not None
+                    hold.then(self)
             return False
         job.move(JobState.QUEUED)
         self.enqueue(job)
@@ -178,13 +198,13 @@ class Turn:
     def enqueue(self, job: Job) -> None:
         """The job, which has just become QUEUED, enters the queue."""
         self.state.enqueue(job)
-        for feature in self.features["queued"]:
+        for feature in self.features[Feature.queued]:
             feature.queued(self, job)
 
     def withdraw(self, job: Job) -> None:
         """The job is no longer to be started or served."""
         self.state.queue.pop(job.id, None)
-        for feature in self.features["withdrawn"]:
+        for feature in self.features[Feature.withdrawn]:
             feature.withdrawn(self, job)
 
     def start(self, start: Start) -> None:
@@ -202,7 +222,7 @@ class Turn:
             configuration = start.configuration
         if job.restarts:  # it has found out already which grid is the best of this size
             configuration = job.on_best_grid(configuration)
-        places = start.processors or self._where(job, configuration.size)
+        places = start.processors or self._usable(job, configuration.size)
         if places is not None and len(places) < configuration.size:
             return  # idle are others than it can use
         job.move(JobState.STARTING)
@@ -221,7 +241,7 @@ class Turn:
         if job.spec.kind is not JobKind.RIGID:
             job.stay(Stay(configuration, now))
         job.note(now, "start", start.reason)
-        for feature in self.features["started"]:
+        for feature in self.features[Feature.started]:
             feature.started(self, job)
         self.actions.append(
             StartJob(job.id, job.instance, tuple(job.allocation), configuration, start.reason)
@@ -230,7 +250,7 @@ class Turn:
     def _placed(self, start: Start, needs: Needs) -> Start | None:
         """The start on processors that the job can use, smaller if it may; None: there are none."""
         job, state = start.job, self.state
-        lasting = self._where(job, state.idle)
+        lasting = self._usable(job, state.idle)
         usable = [p for p in spots(state, job, needs) if lasting is None or p in lasting]
         target: Configuration | None = start.configuration
         if len(usable) < start.configuration.size:
@@ -240,13 +260,14 @@ class Turn:
             return None
         return replace(start, configuration=target, processors=tuple(usable[: target.size]))
 
-    def _where(self, job: Job, count: int) -> tuple[int, ...] | None:
-        """The processors that a feature wants the job to start on; None if any will do."""
-        for feature in self.features["where"]:
-            places: tuple[int, ...] | None = feature.where(self, job, count)
-            if places is not None:
-                return places
-        return None
+    def _usable(self, job: Job, count: int) -> tuple[int, ...] | None:
+        """The `count` idle processors, or fewer, that the job is to start on; None: any will do."""
+        found: Sequence[int] | None = None
+        for feature in self.features[Feature.usable]:
+            idle = self.state.processors.idle if found is None else found
+            mine = feature.usable(self, job, idle)
+            found = found if mine is None else mine
+        return None if found is None else tuple(sorted(found[:count]))
 
     # --- ends -----------------------------------------------------------------------------------
 
@@ -266,9 +287,14 @@ class Turn:
         # Also if it is being killed already: who asks again may do so because nothing happened.
         self.actions.append(KillJob(job.id, job.instance, tuple(job.holds()), reason))
 
-    def survives(self, job: Job, ending: Ending) -> bool:
-        """Whether a feature takes the job over, whose start has ended so, to start it again."""
-        return any(f.restarts(self, job, ending) for f in self.features["restarts"])
+    def restart_if_possible(self, job: Job, ending: Ending) -> bool:
+        """Start the job again, whose start has ended so, if a feature says how; False: it ends."""
+        for feature in self.features[Feature.restart_of]:
+            restart = feature.restart_of(self, job, ending)
+            if restart is not None:
+                restart(self)
+                return True
+        return False
 
     def doom(self, job: Job, to: JobState, reason: Reason) -> None:
         """End this job as well, once the one that is ending now has ended."""
@@ -297,7 +323,7 @@ class Turn:
         self.stop(job)
         job.note(self.now, str(to), reason)
         self.actions.append(JobFinished(job.id, to, reason))
-        for feature in self.features["ended"]:
+        for feature in self.features[Feature.ended]:
             feature.ended(self, job)
 
     def stop(self, job: Job) -> None:
@@ -305,8 +331,8 @@ class Turn:
         state = self.state
         leaving = job.holds()  # what is reserved, too: spawned ranks may run there
         self.charge(job)
-        for feature in self.features["stopped"]:
-            feature.stopped(self, job)
+        for feature in self.features[Feature.stopped]:
+            feature.stopped(self, job, goes_on=False)
         job.end_stay()
         job.allocation, job.reserved, job.spawned, job.resize = [], (), (), None
         if job.launching.by_agents:
@@ -330,8 +356,7 @@ class Turn:
 
     def charge(self, job: Job) -> None:
         """The job stops using what it holds now: its user's usage grows (model/usage.py)."""
-        for feature in self.features["charged"]:
-            feature.charged(self, job)
+        meter(self.state, self.options(QuotaOptions), job, self.now)
         if self.policies.order.charges and job.charged_s is not None:
             used = job.in_use * (self.now - job.charged_s)
             half_life_s = self.policies.order.half_life_s

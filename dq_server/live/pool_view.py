@@ -14,7 +14,7 @@ from dq_server.core.scheduler import Scheduler
 
 def coming_view(state: State) -> list[dict[str, Any]]:
     """Rows of `dq nodes` for nodes that were asked for; one without a name has its ticket's."""
-    if "Pool" not in state.records:
+    if Pool.known(state) is None:
         return []
     return [
         {

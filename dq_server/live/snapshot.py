@@ -24,9 +24,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from dq_server.core.model.answers import Answers
 from dq_server.core.model.jobs import Job
 from dq_server.core.model.records import RECORDS, Records
-from dq_server.core.model.state import Hooks, State
+from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import from_recorded
 
@@ -64,7 +65,7 @@ def _kind(owner: type, name: str) -> str:
     origin, args = get_origin(hint), get_args(hint)
     if owner is State and name in ("jobs", "records", "changes", "derived"):
         return "own"
-    if origin is Callable or hint is Hooks:
+    if origin is Callable or hint is Answers:
         return "own"
     if origin in (dict, OrderedDict) and args[1] is Job:
         return "index"

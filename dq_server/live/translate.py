@@ -34,7 +34,6 @@ from dq_server.core.model.sizes import (
 from dq_server.core.model.state import State
 from dq_server.live import output_paths
 
-SIZES_MAX = 10_000
 MEMORY = "/dev/shm"  # noqa: S108 - files in memory; below it a folder of our own
 
 
@@ -47,7 +46,7 @@ def submission(
 ) -> JobSpec:
     """What a submission asks for; InvalidSpec says in one line what contradicts itself.
 
-    secrets  patterns of variables that no job inherits (core/features/environment.py)
+    secrets  patterns of variables that no job inherits (core/model/environment.py)
     """
     try:
         kind = JobKind(message.kind)
@@ -277,8 +276,6 @@ def _sizes_of_chain(message: m.Submit, kind: JobKind, capacity: int) -> list[int
             )
         raise InvalidSpec(f"size {initial} is not between {smallest} and {largest}")
     chain: ChainKind = wish.chain  # type: ignore[assignment]  # size_chain names unknown ones
-    if chain == "multiple" and largest - smallest > SIZES_MAX * max(1, wish.multiple):
-        raise InvalidSpec(f"more than {SIZES_MAX} legal sizes: raise --multiple or lower --max")
     legal = list(size_chain(chain, smallest, largest, wish.multiple))
     # An evolving job may have any size between its smallest and its largest.
     ends = [wish.min, wish.max, initial, largest if kind is JobKind.EVOLVING else None]

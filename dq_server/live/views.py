@@ -79,7 +79,7 @@ def _short(job: Job, state: State) -> dict[str, Any]:
 
 
 def _by_features(job: Job, state: State) -> dict[str, Any]:
-    return {key: value for f in state.features["view"] for key, value in f.view(state, job).items()}
+    return dict(state.features.view(state, job))
 
 
 def followed_view(job: Job, state: State) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
-from dq_server.core.features.profiles import Profiled
 from dq_server.core.model import actions as act
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import InfeasibleRequest
@@ -30,6 +29,7 @@ from dq_server.core.model.events import (
     JobStarted,
     JobSubmitted,
     NodeJoined,
+    NodeLeft,
     PointsPassed,
     RemapPoint,
     ReservationMade,
@@ -38,7 +38,7 @@ from dq_server.core.model.events import (
 from dq_server.core.model.jobs import JobSpec, JobState
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.processors import AnonymousProcessors, Processors
-from dq_server.core.model.quotas import QuotaOptions, QuotaWaits
+from dq_server.core.model.quotas import QuotaOptions
 from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.state import State
 from dq_server.core.scheduler import Scheduler
@@ -99,7 +99,8 @@ class Simulation:
         config = configured(config, pool=PoolOptions() if pool is None else pool.options)
         self.scheduler = Scheduler(config, State(processors=processors))
         self._quotas = config.of(QuotaOptions).limited
-        self.polls = self.scheduler.policies.resize.polls
+        policies = self.scheduler.policies
+        self.polls = policies.resize.polls or policies.shrink is not None
         self.now = 0.0
         self.submitted = 0  # jobs whose time has come
         # Time, rank, when it was set going, number, event: what of one instant comes first.
@@ -124,6 +125,7 @@ class Simulation:
             act.CallRemap: self._call,
             act.KillJob: self._kill,
             act.WarnJob: self._ignore,
+            act.NodeEmptied: self._emptied,
         }
         self._engine: PlayedEngine | None = None
         if pool is not None:
@@ -144,8 +146,6 @@ class Simulation:
     def _book(self, reservations: Iterable[AdvanceReservation]) -> None:
         for reservation in reservations:
             self.scheduler.handle(ReservationMade(reservation), 0.0)
-            self.at(reservation.start_s, Tick())
-            self.at(reservation.end_s, Tick())
 
     # -- what applications use -------------------------------------------------------------------
 
@@ -196,8 +196,7 @@ class Simulation:
         return self.records
 
     def _loop(self) -> None:
-        heap, handle, state = self._heap, self.scheduler.handle, self.scheduler.state
-        profiled, waits = Profiled.of(state), QuotaWaits.of(state)
+        heap, handle = self._heap, self.scheduler.handle
         submissions = self.submissions()
         submit_s, k = next(submissions)
         while True:
@@ -224,8 +223,7 @@ class Simulation:
                 self._take(batch)
                 for event in batch:
                     self._handle(event, issued_s)
-            if self._engine is not None or profiled.jobs or waits.by_limit:
-                self._set_tick()
+            self._set_tick()
 
     def _handle(self, event: Event, issued_s: float) -> None:
         """An event that comes by itself; `issued_s`: when it was set going."""
@@ -271,7 +269,7 @@ class Simulation:
             return [act.AnswerRequest(event.job, event.instance, answer)]
 
     def _set_tick(self) -> None:
-        """Make sure that a tick comes when the next step of a profile, or of the pool, is due."""
+        """Make sure that a tick comes when the scheduler wants one."""
         wanted_s = self.scheduler.next_wakeup(self.now)
         at_s, number = self._tick
         if wanted_s is not None and (wanted_s != at_s or at_s <= self.now):
@@ -360,13 +358,14 @@ class Simulation:
     def _ignore(self, action: act.Action) -> None:
         """Nothing in a simulation depends on it."""
 
+    def _emptied(self, action: act.NodeEmptied) -> None:
+        """Its time ends, and nothing is left there: it goes."""
+        self.at(self.now, NodeLeft(action.node))
+
     def _start(self, action: act.StartJob) -> None:
         job, now = action.job, self.now
         k = self.records.started(job, now, action)
         application = self._running[job] = self.workload.application(k)
-        walltime_s = self.scheduler.state.jobs[job].spec.walltime_s
-        if walltime_s is not None:
-            self.at(now + walltime_s, Tick())
         self._do(self.scheduler.handle(JobStarted(job, action.instance), now))
         application.start(self, action, now)
 

@@ -14,7 +14,6 @@ from dq_server.core.model.events import (
     JobEnded,
     RemapPoint,
     ResizeCommitted,
-    Tick,
 )
 from dq_server.sim.applications import ENDS, KILLED, OTHERS
 
@@ -77,9 +76,7 @@ class Evolving:
         job, instance, what = action.job, action.instance, action.answer.what
         if what == "granted":
             sim.at(now, RemapPoint(job, instance, 1, self._size, 0, 0.0), OTHERS)
-        elif what == "waiting":
-            sim.at(now + self.timeout_s, Tick(), OTHERS)
-        else:
+        elif what != "waiting":
             self._ask(sim, job, instance, now)
 
     def answer(self, sim: Simulation, action: AnswerRemap, now: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from dq_server.core.evolution import (
+from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     Plan,

@@ -43,6 +43,7 @@ def may_rest(workload: Workload, scheduler: Scheduler) -> bool:
         and not scheduler.config.tracks_spots
         and not scheduler.config.of(QuotaOptions).limited
         and scheduler.policies.resize.patient
+        and scheduler.policies.shrink is None
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from dq_server.core.features import FEATURES
 from dq_server.core.model.events import Configured, Event
+from dq_server.core.model.records import RECORDS, Record
 from dq_server.core.scheduler import HANDLERS
 
 ROOT = Path(__file__).parents[2]
@@ -123,3 +124,22 @@ def test_files_fit_a_head(package: str) -> None:
         lines = len(path.read_text().splitlines())
         assert lines <= LINES_MAX or name in LONGER, f"{name}: {lines} lines, and no reason why"
         assert lines > LINES_MAX or name not in LONGER, f"{name} is short now: take its reason out"
+
+
+def test_records_have_the_names_that_snapshots_on_disk_have() -> None:
+    """A class may be renamed; who changes a key, or drops one, makes old snapshots unreadable."""
+    assert FEATURES.all  # all are imported
+    assert sorted(RECORDS) == [
+        "ArraysKnown", "Asked", "AskedFor", "Attached", "Booked", "Copies", "Drains", "Ends",
+        "Followers", "HoursUsed", "Inside", "Interrupted", "Ledger", "LeftSizes", "Loads",
+        "Metered", "Phases", "Placed", "Places", "Pool", "Profiled", "Promise", "QuotaHeld",
+        "QuotaWaits", "RanOn", "Runs", "Spawns", "Succession", "Unmet", "Waiting", "Watched",
+        "Worlds",
+    ]  # fmt: skip
+
+
+def test_a_record_without_a_key_or_with_another_s_is_refused() -> None:
+    with pytest.raises(TypeError, match="a record needs a key of its own"):
+        type("Nameless", (Record,), {})
+    with pytest.raises(TypeError, match="Pool has the key 'Pool'"):
+        type("Other", (Record,), {"key": "Pool"})

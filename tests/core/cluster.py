@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dq_server.core.features.dynamic_requests import Asked
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import (
     Action,
@@ -20,6 +19,7 @@ from dq_server.core.model.actions import (
 )
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.reasons import Reason
+from dq_server.core.model.requests import Asked
 from dq_server.core.model.sizes import configuration, grids
 from dq_server.core.scheduler import Scheduler
 from dq_server.core.settings import configured

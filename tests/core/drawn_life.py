@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from dq_server.core.explain import explain
-from dq_server.core.features.dynamic_requests import Asked
+from dq_server.core.feature import Feature
+from dq_server.core.features import FEATURES
 from dq_server.core.features.spawning import Spawns
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action, ArrayAccepted, VacateProcessors
@@ -20,6 +21,7 @@ from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.pool import TicketState
 from dq_server.core.model.protection import Protection
+from dq_server.core.model.requests import Asked
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import configuration
 from tests.core.drawn_settings import drawn_pool, drawn_settings
@@ -100,7 +102,7 @@ class Life(PoolCluster):
         scheduler = self.scheduler
         state, found = scheduler.state, list[Any]()
         for job in state.jobs.values():
-            views = [f.view(state, job) for f in state.features["view"]]
+            views = [f.view(state, job) for f in FEATURES[Feature.view]]
             why = [reason.text for reason in explain(scheduler, job, self.now)]
             found.append((job.id, str(job.state), job.holds(), why, views))
         return found

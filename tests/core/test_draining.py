@@ -8,7 +8,6 @@ import pytest
 
 from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drains, holders, state_of
-from dq_server.core.features.dynamic_requests import Asked
 from dq_server.core.features.profiles import Promise
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap, KillJob, NodeEmptied, Outcome, StartJob
@@ -17,6 +16,7 @@ from dq_server.core.model.events import AdvanceReservation
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.protection import Protection
+from dq_server.core.model.requests import Asked
 from dq_server.core.model.sizes import configuration
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 

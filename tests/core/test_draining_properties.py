@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dq_server.core.features.draining import Drains, NodeState, state_of
-from dq_server.core.features.dynamic_requests import Asked
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import (
     AnswerRemap,
@@ -22,6 +21,7 @@ from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.protection import Protection
+from dq_server.core.model.requests import Asked
 from tests.core.cluster import Cluster
 
 NODES = ("n01", "n02", "n03")

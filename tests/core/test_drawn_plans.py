@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.evolution import (
+from dq_server.core.model.errors import SchedulerError
+from dq_server.core.settings import configured
+from dq_server.sim.engine import Simulation
+from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     OnlinePlanner,
-    map_nodes,
     measure,
     plan_ahead,
     plan_offline,
 )
-from dq_server.core.model.errors import SchedulerError
-from dq_server.core.settings import configured
-from dq_server.sim.engine import Simulation
 from dq_server.sim.malleable import Malleability, MalleableWorkload
 from dq_server.sim.output import Run, csv_lines
 from dq_server.sim.workload import RigidWorkload, Workload
@@ -49,7 +48,6 @@ def test_plans_of_a_queue(recorded: Recorder, seed: int) -> None:
         recorded.add(
             name, [p.scheduled for p in (plan, *ahead)], measure(queue, plan, rigid, nodes)
         )
-        recorded.add(str(map_nodes(plan.scheduled, range(nodes))))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

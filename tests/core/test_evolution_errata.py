@@ -10,7 +10,8 @@ from math import inf
 import pytest
 from hypothesis import given
 
-from dq_server.core.evolution import (
+from dq_server.core.model.stepfunction import StepFunction
+from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     ScheduledProfile,
@@ -18,7 +19,6 @@ from dq_server.core.evolution import (
     place,
     plan_offline,
 )
-from dq_server.core.model.stepfunction import StepFunction
 from tests.core.test_evolution_fit import occupations, profiles, resource, run, starts_of
 
 

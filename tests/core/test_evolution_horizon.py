@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import (
+from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     OnlinePlanner,
@@ -15,7 +15,7 @@ from dq_server.core.evolution import (
     plan_ahead,
     plan_offline,
 )
-from dq_server.core.evolution.horizon import known_at_start
+from dq_server.sim.evolution.horizon import known_at_start
 from tests.core.test_evolution_plan import NODES, queues
 
 names = st.sampled_from(sorted(FIT_RULES))

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import (
+from dq_server.core.model.stepfunction import StepFunction
+from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     InfeasibleProfileError,
@@ -18,7 +19,6 @@ from dq_server.core.evolution import (
     ScheduledProfile,
     plan_offline,
 )
-from dq_server.core.model.stepfunction import StepFunction
 from tests.core.test_evolution_plan import NODES, queues
 
 names = st.sampled_from(sorted(FIT_RULES))

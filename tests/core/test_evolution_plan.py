@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import (
+from dq_server.core.model.errors import ConfigError, InvariantViolation
+from dq_server.core.model.stepfunction import StepFunction
+from dq_server.sim.evolution import (
     FIT_RULES,
     EvolutionProfile,
     FitRule,
@@ -24,8 +26,6 @@ from dq_server.core.evolution import (
     place,
     plan_offline,
 )
-from dq_server.core.model.errors import ConfigError, InvariantViolation
-from dq_server.core.model.stepfunction import StepFunction
 
 NODES = 5
 queues = st.lists(

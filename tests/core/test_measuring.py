@@ -6,6 +6,8 @@ from typing import Literal
 
 import pytest
 
+from dq_server.core.model import events as ev
+from dq_server.core.model.errors import InvalidTransition
 from dq_server.core.model.plain import decoded
 from dq_server.core.model.scalability import RunTime
 from dq_server.core.model.sizes import configuration, size_chain
@@ -43,3 +45,29 @@ def test_a_text_is_no_list_of_its_letters() -> None:
     for kind in (tuple[str, ...], list[str]):
         with pytest.raises(TypeError, match="'TOKEN' is no list"):
             decoded("TOKEN", kind)
+
+
+@pytest.mark.parametrize("policy", ["reshape", "reshape-model", "intensive"])
+def test_a_clock_that_says_zero_breaks_no_decision(cluster: MakeCluster, policy: str) -> None:
+    start = "easy" if policy == "intensive" else "fcfs"
+    c = cluster(4, resize=policy, start=start, samples=1, discard=0)
+    job = c.submit(1, 2, 4, estimate_s=100.0)
+    for time_s in (0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0):
+        c.point(job, time_s)
+    c.submit(2, start=2)
+    for time_s in (0.0, 1.0, 0.0):
+        c.point(job, time_s)
+    assert job.planned_end_s < float("inf")
+
+
+@pytest.mark.parametrize("time_s", [-1.0, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_refused_and_changes_nothing(
+    cluster: MakeCluster, time_s: float
+) -> None:
+    c = cluster(2, samples=1, discard=0)
+    job = c.submit(1, 2)
+    with pytest.raises(InvalidTransition, match="reports an iteration of"):
+        c.do(ev.RemapPoint(job.id, job.instance, 1, 1, 0, time_s))
+    with pytest.raises(InvalidTransition, match="reports an iteration of"):
+        c.do(ev.PointsPassed(job.id, job.instance, 3, time_s))
+    assert job.remap_points == 0 and not job.performance.known

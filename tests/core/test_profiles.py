@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dq_server.core.evolution import FIT_RULES, OnlinePlanner
 from dq_server.core.explain import explain
 from dq_server.core.features.profiles import Promise
 from dq_server.core.model import events as ev
@@ -22,6 +21,7 @@ from dq_server.core.model.errors import (
 from dq_server.core.model.jobs import Answer, Job, JobState
 from dq_server.core.model.profile import ScheduledProfile
 from dq_server.core.model.protection import Protection
+from dq_server.sim.evolution import FIT_RULES, OnlinePlanner
 from tests.core.cluster import Cluster, MakeCluster, answered, ending, state
 from tests.core.test_evolution_plan import NODES, queues
 

@@ -114,7 +114,7 @@ def test_why_a_node_of_the_pool_ended_is_told() -> None:
 
 def test_an_instant_fits() -> None:
     free = StepFunction(2.0)
-    assert free.earliest_fit(1, 0.0, capacity=4, after_s=5.0) == 5.0
+    assert free.earliest_window(3, 0.0, 5.0) == 5.0
 
 
 def test_delays_of_one_job_add_up() -> None:

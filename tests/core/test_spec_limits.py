@@ -138,3 +138,12 @@ def test_amounts_of_memory_for_people() -> None:
     assert [amount(count) for count in counts] == [
         "0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "1 GiB", "1 PiB", "1024 PiB",
     ]  # fmt: skip
+
+
+def test_the_number_of_sizes_is_bounded_wherever_they_come_from() -> None:
+    with pytest.raises(InvalidSpec, match="raise the multiple or lower the max"):
+        size_chain("multiple", 1, 10**9)
+    legal = tuple(Configuration(1, n) for n in range(1, 20_002))
+    spec = JobSpec("job", JobKind.MALLEABLE, legal[0], legal)
+    with pytest.raises(InvalidSpec, match="more than 20000 legal sizes and grids: give fewer"):
+        spec.validate()

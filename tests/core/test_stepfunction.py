@@ -34,17 +34,17 @@ def test_max_is_over_a_half_open_interval(taken: StepFunction) -> None:
 
 
 def test_a_job_waits_behind_the_peak_that_its_window_would_touch(taken: StepFunction) -> None:
-    assert taken.earliest_fit(6, 100, capacity=10, after_s=0) == 0
-    assert taken.earliest_fit(6, 101, capacity=10, after_s=0) == 500
-    assert taken.earliest_fit(4, 101, capacity=10, after_s=0) == 200
-    assert taken.earliest_fit(1, inf, capacity=10, after_s=30) == 30
+    assert taken.earliest_window(4, 100, 0) == 0
+    assert taken.earliest_window(4, 101, 0) == 500
+    assert taken.earliest_window(6, 101, 0) == 200
+    assert taken.earliest_window(9, inf, 30) == 30
 
 
 def test_nothing_fits_beside_a_booking_without_end(taken: StepFunction) -> None:
     taken.add(400, inf, 5)
-    assert taken.earliest_fit(6, 10, capacity=10, after_s=0) == 0
-    assert taken.earliest_fit(6, 10, capacity=10, after_s=91) == inf
-    assert taken.earliest_fit(11, 10, capacity=10, after_s=0) == inf
+    assert taken.earliest_window(4, 10, 0) == 0
+    assert taken.earliest_window(4, 10, 91) == inf
+    assert taken.earliest_window(-1, 10, 0) == inf
 
 
 def test_latest_window_ends_before_the_peak(taken: StepFunction) -> None:
@@ -71,13 +71,6 @@ def test_adding_and_taking_back_leaves_no_trace(taken: StepFunction) -> None:
     assert taken == before
 
 
-def test_delay_puts_zero_in_front(taken: StepFunction) -> None:
-    late = taken.delay(30)
-    late.check()
-    assert [late(t) for t in (0, 29, 30, 130, 530)] == [0, 0, 4, 9, 0]
-    assert taken.delay(0) == taken
-
-
 def test_the_past_is_forgotten_and_the_future_stays(taken: StepFunction) -> None:
     taken.forget_before(150)
     taken.check()
@@ -87,7 +80,7 @@ def test_the_past_is_forgotten_and_the_future_stays(taken: StepFunction) -> None
 
 
 def test_whole_numbers_stay_whole(taken: StepFunction) -> None:
-    assert isinstance(taken.earliest_fit(5, 10, capacity=10, after_s=0), int)
+    assert isinstance(taken.earliest_window(5, 10, 0), int)
 
 
 def test_questions_and_changes_before_the_origin_are_refused_and_change_nothing() -> None:
@@ -98,10 +91,6 @@ def test_questions_and_changes_before_the_origin_are_refused_and_change_nothing(
         lambda: function.add(99, 150, 1),
         lambda: function.add_steps(99, [(10, 1)]),
         lambda: function.max(99, 150),
-        lambda: function.earliest_fit(1, 10, capacity=4, after_s=99),
-        lambda: function.earliest_fit(1, 10, capacity=4, after_s=inf),
-        lambda: function.earliest_fit(1, -10, capacity=4, after_s=100),
-        lambda: function.delay(-1),
         lambda: function.forget_before(inf),
         lambda: function + StepFunction(0),
     ):

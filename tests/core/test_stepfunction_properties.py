@@ -62,7 +62,7 @@ def test_max(added: list[tuple[int, int, int]], start: int, end: int) -> None:
 
 
 @given(additions, st.integers(-3, 6), st.integers(1, 8) | st.just(inf), times)
-def test_earliest_fit(
+def test_earliest_window(
     added: list[tuple[int, int, int]], nodes: int, duration: float, after: int
 ) -> None:
     values = brute(clipped(added))
@@ -72,7 +72,7 @@ def test_earliest_fit(
         return all(values[min(t, HORIZON)] + nodes <= 4 for t in range(start, end))
 
     expected = next((t for t in range(after, HORIZON + 1) if fits(t)), inf)
-    assert build(added).earliest_fit(nodes, duration, capacity=4, after_s=after) == expected
+    assert build(added).earliest_window(4 - nodes, duration, after) == expected
 
 
 @given(additions, amounts, st.integers(1, 8), times)
@@ -106,18 +106,12 @@ def test_excess(added: list[tuple[int, int, int]], at_most: int, start: int, len
         assert last_end == -inf
 
 
-@given(additions, additions, st.integers(0, 5))
-def test_sum_and_delay(
-    ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]], delay: int
-) -> None:
+@given(additions, additions)
+def test_sum(ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]]) -> None:
     total = build(ours) + build(theirs)
     total.check()
-    late = total.delay(delay)
-    late.check()
     values = brute(clipped([*ours, *theirs]))
     assert [total(t) for t in range(HORIZON + 1)] == values
-    assert [late(t + delay) for t in range(HORIZON + 1)] == values
-    assert late.max(0, delay) == 0
 
 
 @given(additions, times)

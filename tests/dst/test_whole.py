@@ -211,11 +211,11 @@ def test_processors_that_a_job_does_not_give_back_are_caught(
 def test_a_restart_before_the_nodes_are_clear_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 6: an interrupted job does not wait for the word that its last start is gone."""
 
-    def at_once(_: Any, turn: Any) -> None:
+    def at_once(turn: Any) -> None:
         for job in list(protection.Interrupted.of(turn.state).jobs.values()):
             protection._decide(turn, job)
 
-    monkeypatch.setattr(protection.Protecting, "vacated", at_once)
+    monkeypatch.setattr(protection, "decide_if_clear", at_once)
     caught()
 
 
@@ -223,7 +223,7 @@ def test_ranks_that_end_for_a_resize_and_are_taken_for_done_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Bug: the core forgets why the ranks of a job that is resized by restart have ended."""
-    monkeypatch.setattr(succession.Succeeding, "restarts", lambda *_: False)
+    monkeypatch.setattr(succession.Succeeding, "restart_of", lambda *_: None)
     monkeypatch.setattr(protection, "is_guarded", lambda _: False)
     assert caught(first=12_700) % 11 in (5, 6)  # one such life in 300 shows it
 

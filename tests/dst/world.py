@@ -38,7 +38,7 @@ from dq_client.agent.allegiance import Allegiance, Kept
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.jobs import JobState
 from dq_server.core.model.launching import Launching
-from dq_server.core.model.meetings import MeetingOptions
+from dq_server.core.rank_rotation import MeetingOptions
 from dq_server.core.settings import configured
 from dq_server.live.access import Principal
 from dq_server.live.journal import JournalError

@@ -1,12 +1,15 @@
 """Journals that older versions wrote open, and lead to the recorded actions again.
 
-Each was written by that version's own code, in the simulation of the whole, with a snapshot half
-way: 0.1.0 had every option of a policy or a feature as a field of the scheduler's configuration.
+Each was written by that version's own code, with a snapshot half way. Those of 0.1.0 are lives in
+the simulation of the whole: every option of a policy or a feature was a field of the scheduler's
+configuration then. Those of 0.2.0 are drawn lives with all features (journals/make_0_2_0.py).
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -19,11 +22,15 @@ from dq_server.core.model.fairness import DfsConfig
 from dq_server.core.policies.grids import GridOptions
 from dq_server.core.policies.order_priority import PriorityConfig
 from dq_server.core.policies.resize_mebf import MebfOptions
+from dq_server.core.scheduler import Scheduler
+from dq_server.live import snapshot
 from dq_server.live.journal import Journal
 from dq_server.live.recovery import replay, restored
 from dq_server.sim.journal import read_journal
 from dq_server.sim.journal import replay as handle_again
 
+LIVES = zipfile.ZipFile(Path(__file__).parent / "journals" / "0.2.0-lives.zip")
+NAMES = sorted(name.removesuffix(".json") for name in LIVES.namelist() if name.endswith(".json"))
 JOURNALS = sorted((Path(__file__).parent / "journals").glob("*.sqlite"))
 
 
@@ -71,3 +78,33 @@ def test_each_option_means_what_it_meant() -> None:
     dfs = config_of("0.1.0-dfs.sqlite")
     assert dfs.of(DfsConfig).user["*"].target_delay_s == 500.0
     assert dfs.of(PriorityConfig).users == {"ada": 2.0}
+
+
+def read_again(scheduler: Scheduler) -> bytes:
+    """A snapshot as it is after it was read: a planned end that was a whole number is a float."""
+    return snapshot.encode(snapshot.decode(snapshot.encode(scheduler, 0.0))[0], 0.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_server_goes_on_from_a_snapshot_of_0_2_0(name: str, tmp_path: Path) -> None:
+    """Whatever its records are called now: the state is the one that all events lead to."""
+    LIVES.extract(f"{name}.sqlite-last", tmp_path)
+    journal = Journal(Path(LIVES.extract(f"{name}.sqlite", tmp_path)))
+    try:
+        scheduler, _, after = restored(journal)
+        assert after > 0, "the snapshot is read"
+        whole = Scheduler()
+        for entry in journal.entries(0):
+            replay(whole, entry)
+            if entry.seq == after:
+                assert read_again(whole) == read_again(scheduler)
+            elif entry.seq > after:
+                replay(scheduler, entry)
+        assert read_again(whole) == read_again(scheduler)
+    finally:
+        journal.close()
+    jobs = {
+        str(job.id): {"state": str(job.state), "processors": sorted(job.holds())}
+        for job in whole.state.jobs.values()
+    }
+    assert jobs == json.loads(LIVES.read(f"{name}.json"))

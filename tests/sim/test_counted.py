@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.counted import suffices
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.policies.start_easy import EasyStart
 from dq_server.core.settings import named_config
 from dq_server.sim import engine
+from dq_server.sim.counted import suffices
 from dq_server.sim.engine import Simulation
 from dq_server.sim.generators.kit import INTENSIVE, NODES, kit_like
 from dq_server.sim.generators.lublin import lublin

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dq_server.core import counted
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.processors import Processors
 from dq_server.core.policies import start_easy
+from dq_server.sim import counted
 from dq_server.sim.engine import Simulation
 from dq_server.sim.workload import RigidWorkload
 from harness.examples import examples

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dq_server.core.evolution import FIT_RULES
+from dq_server.sim.evolution import FIT_RULES
 from dq_server.sim.generators.klein_perez import draw_tests
 from experiments import (
     dynamic_esp,

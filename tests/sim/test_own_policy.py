@@ -19,6 +19,7 @@ from dq_server.core.settings import check, named_config
 from dq_server.sim.run_command import run
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/gentle.py"
+GIVES_WAY = EXAMPLE.with_name("least_efficient.py")
 LOG = "; MaxProcs: 8\n" + "\n".join(
     f"{k} {10 * k} -1 100 4 -1 -1 4 200 -1 1 1 1 -1 -1 -1 -1 -1" for k in range(1, 9)
 )
@@ -29,10 +30,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The current folder, with a log and the example policy in it."""
     (tmp_path / "log.swf").write_text(LOG)
     shutil.copy(EXAMPLE, tmp_path)
+    shutil.copy(GIVES_WAY, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path
     sys.modules.pop("gentle", None)
+    sys.modules.pop("least_efficient", None)
     registry._imported.cache_clear()
 
 
@@ -110,3 +113,14 @@ def test_a_policy_of_an_installed_package(folder: Path, monkeypatch: pytest.Monk
         check(named_config("even-share").__class__(start="best"))
     with pytest.raises(ConfigError, match="not derived from StartPolicy"):
         check(named_config("easy").__class__(start="even-share"))
+
+
+@pytest.mark.parametrize("others", ["easy+reshape", "easy"])
+def test_who_gives_way_may_be_said_by_another_policy(folder: Path, others: str) -> None:
+    """Beside a resize policy, also beside one that never resizes: then jobs only shrink."""
+    name = f"{others}+least_efficient:LeastEfficient"
+    done = simulated("--malleable", "1", "--policy", name, "--policy", "easy")
+    assert done.exit_code == 0, done.output
+    ours, easy = json.loads(done.stdout)["runs"]
+    assert ours["mean_wait_s"] < easy["mean_wait_s"]
+    assert ours["shrinks"] > 0

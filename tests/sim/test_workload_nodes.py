@@ -11,11 +11,13 @@ from dq_server.core.model.jobs import JobKind, JobSpec
 from dq_server.core.model.needs import Needs
 from dq_server.core.model.sizes import configurations
 from dq_server.core.settings import configured
+from dq_server.sim.applications import Rigid
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.journal import read_journal, replay
 from dq_server.sim.journal_workload import jobs_of
 from dq_server.sim.toml_workload import read_toml
+from dq_server.sim.workload import ListedJob, ListedWorkload
 from tests.sim.test_replay import Recorder
 
 NODES = """\
@@ -105,3 +107,16 @@ def test_a_journals_jobs_run_on_its_nodes_under_another_policy(tmp_path: Path) -
     runs = Simulation(workload, processors, configured(start="conservative")).run()
     assert list(runs.start_s) == [0, 5]
     assert replay(read_journal(recorder.path)) == (len(entries), None)
+
+
+def test_a_node_whose_time_ends_drains_in_a_simulation_too() -> None:
+    """A job that cannot be moved is not placed over its end; it gets the node that stays."""
+    (two,) = configurations([2])
+    rigid = JobSpec("job", JobKind.RIGID, two, (two,), estimate_s=80.0)
+    nodes = [ev.NodeJoined("short", 2, until_s=100.0), ev.NodeJoined("long", 2)]
+    jobs = [
+        ListedJob(at_s, rigid, lambda: Rigid(80.0), n) for n, at_s in enumerate((0.0, 0.0, 70.0))
+    ]
+    simulation = Simulation(ListedWorkload("ends", jobs, nodes=nodes), 4, configured(start="easy"))
+    assert list(simulation.run().start_s) == [0.0, 0.0, 80.0]
+    assert not simulation.scheduler.state.processors.nodes["short"].up, "it was empty, and left"

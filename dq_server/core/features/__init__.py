@@ -7,16 +7,11 @@ starts is asked in this order, and so are walltimes and other limits when time p
 from dq_server.core.feature import Features
 from dq_server.core.features.arrays import Arrays
 from dq_server.core.features.attaching import Attaching
-from dq_server.core.features.background import Background
-from dq_server.core.features.declared_sizes import DeclaredSizes
 from dq_server.core.features.dependencies import Dependencies
 from dq_server.core.features.draining import Draining
 from dq_server.core.features.dynamic_requests import Requests
-from dq_server.core.features.environment import Environment
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
-from dq_server.core.features.lost_events import LostEvents
-from dq_server.core.features.meetings import Meetings
 from dq_server.core.features.node_ends import NodeEnds
 from dq_server.core.features.nodes import Nodes
 from dq_server.core.features.placement import Keeping, Placing
@@ -36,18 +31,15 @@ FEATURES = Features(
         Placing(),
         Lifecycle(),
         Attaching(),
-        DeclaredSizes(),
         Dependencies(),
         Arrays(),
         Quotas(),
-        Environment(),
         History(),
         Resizing(),
         Requests(),
         Spawning(),
         Profiles(),
         Nodes(),
-        Background(),
         Placed(),
         Draining(),
         NodeEnds(),
@@ -57,7 +49,5 @@ FEATURES = Features(
         Pooling(),
         Watching(),
         Keeping(),
-        LostEvents(),
-        Meetings(),
     )
 )

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Feature, Hold, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ArrayAccepted
 from dq_server.core.model.errors import (
@@ -78,6 +78,8 @@ class Array:
 class ArraysKnown(Record):
     """Of the state: arrays of which a job is still known, by id."""
 
+    key = "ArraysKnown"
+
     by_id: dict[int, Array] = field(default_factory=dict)
 
 
@@ -132,10 +134,11 @@ class Arrays(Feature):
                 more = (event.user,) if event.what == "kill" else ()
                 turn.perform(happens(job.id, *more))
 
-    def holds_back(self, state: State, job: Job) -> bool:
+    def holds_back(self, state: State, job: Job) -> Hold | None:
         """WAITING as long as as many others as may are inside."""
         array = _of(state, job)
-        return array is not None and array.full and job.id not in array.inside
+        full = array is not None and array.full and job.id not in array.inside
+        return Hold() if full else None
 
     def queued(self, turn: Turn, job: Job) -> None:
         """It is inside until it ends or is put on hold."""

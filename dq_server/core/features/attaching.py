@@ -35,6 +35,8 @@ declare(attached="started with mpiexec on {size} processors, and attached: {idle
 class Attached(Record):
     """Of a job that attached itself; empty for all others."""
 
+    key = "Attached"
+
     pids: tuple[int, ...] = ()  # of the ranks that it started with
 
 
@@ -54,7 +56,7 @@ class Attaching(Feature):
         if not turn.decided:
             _check_promises(turn, spec, len(processors))
         job = turn.accept(spec)
-        for feature in turn.features["entered"]:
+        for feature in turn.features[Feature.entered]:
             feature.entered(turn, job)
         Attached.of(job).pids = event.pids
         job.move(JobState.QUEUED)
@@ -87,11 +89,7 @@ def _validate(event: ev.JobAttached) -> None:
 
 def _ask(turn: Turn, spec: JobSpec) -> None:
     """Raise a SchedulerError if a feature refuses the job, for ever or for now."""
-    turn.ask_features(spec)
-    for feature in turn.features["not_now"]:
-        reason = feature.not_now(turn, spec)
-        if reason is not None:
-            raise InsufficientResources(reason.text)
+    turn.ask_features(spec, running=True)
 
 
 def _check_promises(turn: Turn, spec: JobSpec, size: int) -> None:

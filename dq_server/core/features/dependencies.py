@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dq_server.core.feature import Feature
+from dq_server.core.feature import Feature, Hold
 from dq_server.core.model.errors import (
     ConfigError,
     InfeasibleRequest,
@@ -60,6 +60,8 @@ class DependencyOptions(Options):
 class Unmet(Record):
     """Of a job: those that must end before it is queued."""
 
+    key = "Unmet"
+
     jobs: list[int] = field(default_factory=list)
 
 
@@ -67,13 +69,15 @@ class Unmet(Record):
 class Followers(Record):
     """Of the state: job that has not ended -> jobs that have it in `Unmet`."""
 
+    key = "Followers"
+
     of_job: dict[int, list[int]] = field(default_factory=dict)
 
 
 class Dependencies(Feature):
     """See the module's docstring."""
 
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
+    def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse a job that would wait for ever."""
         if not _follows(spec):
             return
@@ -104,9 +108,9 @@ class Dependencies(Feature):
             job.note(turn.now, "hold", _failed(spec, jobs[failed[0]]))
         return bool(failed)
 
-    def holds_back(self, state: State, job: Job) -> bool:
+    def holds_back(self, state: State, job: Job) -> Hold | None:
         """WAITING as long as others have to end."""
-        return _follows(job.spec) and bool(Unmet.of(job).jobs)
+        return Hold() if _follows(job.spec) and Unmet.of(job).jobs else None
 
     def ended(self, turn: Turn, job: Job) -> None:
         """Those that waited for this job alone may start; those that never can are ended."""

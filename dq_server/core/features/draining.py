@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Change, Feature, Rank, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import NodeEmptied
 from dq_server.core.model.decisions import Start, Verdict
@@ -35,6 +35,7 @@ from dq_server.core.model.records import Record
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.state import State
 from dq_server.core.planning import free
+from dq_server.core.transaction import nodes_named
 from dq_server.core.turn import INF, Turn
 
 declare(
@@ -43,7 +44,6 @@ declare(
     drain_shrink="{nodes} drains: from {size} to {next_size}, off the {count} processors there",
     drain_detour="{nodes} drains, and no legal size fits on the {stays} processors that stay: from"
     " {size} to {next_size} first, {idle} are idle elsewhere",
-    drain_withdrawn="{nodes} drains, and is part of the expansion",
     drain_leaves_soon="{nodes} drains: the job leaves the {count} processors there at its next"
     " remap point",
     drain_stays="{nodes} drains: the job has {count} processors there and {cannot}; it may stay"
@@ -84,6 +84,8 @@ class Drain:
 @dataclass(slots=True)
 class Drains(Record):
     """Of the state."""
+
+    key = "Drains"
 
     nodes: dict[str, Drain] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)  # nodes that have left -> their agent's life
@@ -137,7 +139,7 @@ class Draining(Feature):
         if node.up:
             state.processors.offer(node)
             state.plan_again(node.processors)
-            _capacity_changed(turn)
+            turn.capacity_changed()
 
     @handles(ev.NodeLeft)
     def node_left(self, turn: Turn, event: ev.NodeLeft) -> None:
@@ -150,8 +152,7 @@ class Draining(Feature):
         state.processors.lose(node.name)
         drains.gone[node.name] = event.life
         _forget(drains, node.name, drain)
-        for feature in turn.features["left"]:
-            feature.left(turn, node.name)
+        turn.changed(What.LEFT, node.name)
 
     def _withhold(self, turn: Turn, node: Node) -> None:
         state = turn.state
@@ -160,18 +161,24 @@ class Draining(Feature):
         for job in state.active.values():
             if _can_move(job) and job.resize is None and not job.called and _on(state, job, node):
                 turn.call(job)
-        _capacity_changed(turn)
+        turn.capacity_changed()
 
     # --- nodes that come and go -----------------------------------------------------------------
 
-    def losing(self, turn: Turn, node: str, reason: Reason) -> None:
-        """A node that was leaving is gone; a drain that a user asked for holds when it is back."""
-        drains = Drains.of(turn.state)
-        drain = drains.nodes.get(node)
-        if drain is not None:
-            _forget(drains, node, drain)
+    def changed(self, turn: Turn, change: Change) -> None:
+        """See Feature."""
+        match change.what:
+            case What.LOSING:  # a drain that a user asked for holds when it is back
+                drains = Drains.of(turn.state)
+                drain = drains.nodes.get(change.node)
+                if drain is not None:
+                    _forget(drains, change.node, drain)
+            case What.CAPACITY:
+                self._withhold_again(turn)
+            case What.VACATED:
+                self._report_empty(turn)
 
-    def capacity_changed(self, turn: Turn) -> None:
+    def _withhold_again(self, turn: Turn) -> None:
         """Nodes that come back may still be draining."""
         drains, pool = Drains.of(turn.state), turn.state.processors
         for name in [name for name in drains.gone if pool.nodes[name].up]:
@@ -183,11 +190,11 @@ class Draining(Feature):
                 turn.state.plan_again(node.processors)
 
     def starts(self, turn: Turn) -> list[Start]:
-        """Processors may have been given back: see `vacated`. Nobody starts."""
-        self.vacated(turn)
+        """Processors may have been given back: nodes may be empty. Nobody starts."""
+        self._report_empty(turn)
         return []
 
-    def vacated(self, turn: Turn) -> None:
+    def _report_empty(self, turn: Turn) -> None:
         """Nodes that are to leave, and are empty now, can go."""
         drains = Drains.of(turn.state).nodes
         for name, drain in drains.items():
@@ -199,19 +206,11 @@ class Draining(Feature):
 
     # --- jobs leave -----------------------------------------------------------------------------
 
-    def withdrawn_resize(self, turn: Turn, job: Job) -> Reason | None:
-        """An expansion onto a node that drains does not happen, unless it has already."""
-        pool, pending = turn.state.processors, job.resize
-        if not pool.withheld or pending is None or not pending.expand:
-            return None
-        there = [p for p in pending.processors if p in pool.withheld]
-        return because("drain_withdrawn", nodes=_names(turn.state, there)) if there else None
-
-    def first_verdict(self, turn: Turn, job: Job) -> Verdict | None:
+    def verdict(self, turn: Turn, job: Job, rank: Rank) -> Verdict | None:
         """Off the nodes that drain; None if the job has nothing there, or cannot leave."""
         state = turn.state
         withheld = state.processors.withheld
-        if not withheld or not _can_move(job):
+        if not withheld or rank is Rank.AFTER_USER or not _can_move(job):
             return None
         stay = [p for p in job.allocation if p not in withheld]
         leaving = [p for p in job.allocation if p in withheld]
@@ -223,7 +222,7 @@ class Draining(Feature):
         kept = set(stay[: target.size])
         off = tuple(p for p in job.allocation if p not in kept)
         figures = {"size": job.size, "next_size": target.size, "count": len(leaving)}
-        reason = because("drain_shrink", nodes=_names(state, leaving), **figures)
+        reason = because("drain_shrink", nodes=nodes_named(state, leaving), **figures)
         return Verdict(target, reason, processors=off)
 
     def tick(self, turn: Turn) -> None:
@@ -258,7 +257,7 @@ class Draining(Feature):
         there = [p for p in job.holds() if p in withheld]
         if not there:
             return []
-        figures: dict[str, Figure] = {"nodes": _names(state, there), "count": len(there)}
+        figures: dict[str, Figure] = {"nodes": nodes_named(state, there), "count": len(there)}
         cannot = _cannot_leave(job, withheld)
         if not cannot:
             return [because("drain_leaves_soon", **figures)]
@@ -332,12 +331,6 @@ def _forget(drains: Drains, node: str, drain: Drain) -> None:
         del drains.nodes[node]
 
 
-def _capacity_changed(turn: Turn) -> None:
-    for feature in turn.features["capacity_changed"]:
-        feature.capacity_changed(turn)
-    turn.schedule()
-
-
 # --- jobs ------------------------------------------------------------------------------------
 
 
@@ -382,7 +375,7 @@ def _detour(turn: Turn, job: Job, leaving: list[int]) -> Verdict | None:
     if target is None:
         return None
     figures = {"size": size, "next_size": target.size, "stays": size - len(leaving), "idle": idle}
-    return Verdict(target, because("drain_detour", nodes=_names(state, leaving), **figures))
+    return Verdict(target, because("drain_detour", nodes=nodes_named(state, leaving), **figures))
 
 
 def _larger(job: Job, idle: int) -> Iterable[Configuration]:
@@ -405,13 +398,6 @@ def _cannot_leave(job: Job, withheld: set[int]) -> str:
     if _target(job, stays) is None and not withheld.isdisjoint(job.allocation):
         return f"no legal size fits on the {stays} that stay"
     return ""
-
-
-def _names(state: State, processors: Iterable[int]) -> str:
-    """Their nodes, as a subject in the singular."""
-    node_of = state.processors.node_of
-    names = dict.fromkeys(node_of[p] for p in processors)
-    return "each of nodes " + ", ".join(names) if len(names) > 1 else "node " + "".join(names)
 
 
 def _drains_at(state: State, processors: Iterable[int]) -> list[Drain]:

@@ -17,11 +17,10 @@ delays do not count.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Change, Feature, Rank, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRequest, Outcome, RequestAnswer
 from dq_server.core.model.bounds import bound
@@ -31,7 +30,7 @@ from dq_server.core.model.fairness import DfsConfig, Ledger
 from dq_server.core.model.jobs import Job, JobKind, JobState
 from dq_server.core.model.placing import claim, find, room
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.records import Record
+from dq_server.core.model.requests import Asked, DynamicRequest, Release, Waiting
 from dq_server.core.model.state import State
 from dq_server.core.outlook import Outlook, end_of
 from dq_server.core.planning import INF, free
@@ -45,41 +44,6 @@ declare(
     dyn_release="the application gives back {count} of {size} processors",
     dyn_asks_itself="an evolving job is resized when it asks for it",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DynamicRequest:
-    """A request that waits, or was granted (`Job.reserved`) and waits for its remap point."""
-
-    request: int  # the application's number of it
-    more: int
-    asked_s: float
-    deadline_s: float
-    granted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Processors that the application gives back at its next remap point; none named: any."""
-
-    count: int
-    processors: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Asked(Record):
-    """Of a job: what it has asked for. At most one of `request` and `release` is pending."""
-
-    request: DynamicRequest | None = None
-    release: Release | None = None
-    answer: RequestAnswer | None = None  # to its latest request or release
-
-
-@dataclass(slots=True)
-class Waiting(Record):
-    """Of the state: jobs whose request waits, in the order of asking."""
-
-    jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)
 
 
 class Requests(Feature):
@@ -144,8 +108,10 @@ class Requests(Feature):
             if request is not None and request.deadline_s < INF and job.resize is None:
                 yield request.deadline_s
 
-    def capacity_changed(self, turn: Turn) -> None:
+    def changed(self, turn: Turn, change: Change) -> None:
         """Processors that drain with their nodes are not granted any more, if they were."""
+        if change.what is not What.CAPACITY:
+            return
         withheld = turn.state.processors.withheld
         if withheld:
             for job in turn.state.active.values():
@@ -153,10 +119,14 @@ class Requests(Feature):
                 if stands and not withheld.isdisjoint(job.reserved):
                     _exchange(turn, job)
 
-    def first_verdict(self, turn: Turn, job: Job) -> Verdict | None:
-        """What was accepted or granted comes before all else: it is reserved, and under way."""
+    def verdict(self, turn: Turn, job: Job, rank: Rank) -> Verdict | None:
+        """What was granted comes before all else; else the job goes on as it is."""
         if job.spec.kind is not JobKind.EVOLVING or job.spec.profile:
             return None
+        return self._under_way(job) if rank is Rank.BEFORE_USER else self._as_it_is(job)
+
+    def _under_way(self, job: Job) -> Verdict | None:
+        """What was accepted or granted: it is reserved, and under way."""
         asked, size = Asked.of(job), job.size
         request, given = asked.request, asked.release
         if request is not None and request.granted:
@@ -170,10 +140,8 @@ class Requests(Feature):
             return Verdict(target, reason, processors=leaving)
         return None
 
-    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
+    def _as_it_is(self, job: Job) -> Verdict:
         """An evolving job that has been granted nothing goes on as it is."""
-        if job.spec.kind is not JobKind.EVOLVING or job.spec.profile:
-            return None
         asked = Asked.of(job)
         if asked.request is not None and asked.answer is not None:
             return Verdict(None, asked.answer.reason)
@@ -189,11 +157,6 @@ class Requests(Feature):
             else:
                 asked.release = None
 
-    def changes_size(self, state: State, job: Job) -> bool:
-        """What was asked for is pending."""
-        asked = Asked.of(job)
-        return asked.request is not None or asked.release is not None
-
     def started(self, turn: Turn, job: Job) -> None:
         """An application numbers its requests anew in each start."""
         if job.spec.kind is JobKind.EVOLVING:
@@ -205,18 +168,15 @@ class Requests(Feature):
         if job.spec.kind is JobKind.EVOLVING:
             Waiting.of(turn.state).jobs.pop(job.id, None)
 
-    def stopped(self, turn: Turn, job: Job) -> None:
-        """Nothing that this start asked for holds any more."""
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
+        """Nothing that this start asked for holds any more; ranks that follow number anew."""
         if job.spec.kind is JobKind.EVOLVING:
             asked = Asked.of(job)
             asked.request = asked.release = None
             Waiting.of(turn.state).jobs.pop(job.id, None)
         Ledger.of(turn.state).forget(job.id)
-
-    def succeeded(self, turn: Turn, job: Job) -> None:
-        """The next ranks number their requests anew, and make those again that they still need."""
-        self.stopped(turn, job)
-        self.started(turn, job)
+        if goes_on:
+            self.started(turn, job)
 
     def check(self, state: State) -> None:
         """See Feature."""
@@ -379,8 +339,7 @@ def _not_there(job: Job) -> str:
 
 def _promised_to(state: State) -> str:
     """Whose claims stand in the way, for people."""
-    claimants: list[str] = [f.claimant for f in state.features["claiming"] if f.claiming(state)]
-    return claimants[-1]
+    return state.features.promises(state)[-1].claimant
 
 
 def _refuse(

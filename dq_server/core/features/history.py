@@ -77,6 +77,8 @@ class AppHistory:
 class Runs(Record):
     """Of the state: application -> what its runs have shown, the least recently run first."""
 
+    key = "Runs"
+
     by_application: OrderedDict[str, AppHistory] = field(default_factory=OrderedDict)
 
 

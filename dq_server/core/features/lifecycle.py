@@ -1,20 +1,42 @@
-"""The life of a job: submitted, started, ended, killed, held. See jobs.TRANSITIONS."""
+"""The life of a job: submitted, started, ended, killed, held. See jobs.TRANSITIONS.
+
+Sizes that a program declares itself (`legal=` of its session) are told when it has started, and
+narrow the sizes that the job was submitted with. A program on a size that it cannot run on does not
+come so far: its session ends it.
+
+After a loss of events what they have numbered is still there, so no number is given again: a job
+that was submitted in the lost events may have processes, and one that waits as far as we know may
+have been started in them. Under a number that was used again an agent would take the old processes
+for the new ones.
+"""
 
 from __future__ import annotations
 
-from dq_server.core.feature import Feature, handles
+from dataclasses import replace
+
+from dq_server.core.feature import Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.decisions import Ending
-from dq_server.core.model.errors import InvalidTransition
+from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import ENDED, Job, JobState
+from dq_server.core.model.pool import Pool
 from dq_server.core.model.reasons import because, declare
+from dq_server.core.model.spec import JobSpec
 from dq_server.core.model.worlds import Worlds
+from dq_server.core.queue_again import queue_again
 from dq_server.core.turn import Turn
+
+# For people, who read them: after two losses of the same events two jobs may have had a number, but
+# no two starts of jobs.
+JOBS_SKIPPED = 100_000
+RESIZES_BITS = 20  # of an epoch
 
 declare(
     killed_by_user="killed by {user}",
     failed_by_itself="the application failed: {why}",
     launch_failed="could not be started: {why}",
+    sizes_declared="its program can run on {declared} processors: its sizes are {sizes} now",
+    start_lost="no agent knows of start {instance}, and the journal has lost what became of it",
 )
 
 
@@ -53,9 +75,9 @@ class Lifecycle(Feature):
         turn.schedule()
         if job.state is JobState.KILLING:
             assert job.end_reason is not None, "killing starts with a reason"
-            if not turn.survives(job, Ending(job.end_reason)):
+            if not turn.restart_if_possible(job, Ending(job.end_reason)):
                 turn.finish(job, job.killed_to, job.end_reason)
-        elif not turn.survives(job, Ending(None, event.exit_code, event.error)):
+        elif not turn.restart_if_possible(job, Ending(None, event.exit_code, event.error)):
             self._by_itself(turn, job, event)
 
     def _by_itself(self, turn: Turn, job: Job, event: ev.JobEnded) -> None:
@@ -110,8 +132,7 @@ class Lifecycle(Feature):
         job = turn.state.jobs.get(event.job)
         if job is not None and job.launching.by_agents:
             Worlds.of(job).vacated(which)
-        for feature in turn.features["vacated"]:
-            feature.vacated(turn)
+        turn.changed(What.VACATED)
         turn.schedule()
 
     @handles(ev.KillRequested)
@@ -140,3 +161,62 @@ class Lifecycle(Feature):
             raise InvalidTransition(f"job {job.id} is {job.state}, not held")
         turn.let_in(job)
         turn.schedule()
+
+    @handles(ev.SizesDeclared)
+    def declared(self, turn: Turn, event: ev.SizesDeclared) -> None:
+        """The program has started; what it says again changes nothing."""
+        job = turn.state.job(event.job)
+        if job.instance != event.instance or job.configuration is None:
+            raise InvalidTransition(f"job {job.id} is {job.state}: this start of it is over")
+        if event.sizes == job.spec.declared:
+            return
+        job.spec = _narrowed(job, event.sizes)
+        turn.state.touch(job)
+        if job.wanted is not None and not job.spec.runs_on(job.wanted.size):
+            job.wanted = None
+        known = ", ".join(str(c.size) for c in job.spec.configurations)
+        reason = because("sizes_declared", declared=_shown(event.sizes), sizes=known)
+        job.note(turn.now, "sizes", reason)
+
+    @handles(ev.EventsLost)
+    def events_lost(self, turn: Turn, event: ev.EventsLost) -> None:
+        """Go on above all numbers that may have been given; start again what is unknown."""
+        state = turn.state
+        for job in [state.active[j] for j in event.unknown if j in state.active]:
+            queue_again(turn, job, because("start_lost", instance=job.instance))
+        if not event.epoch:
+            return
+        state.next_job += JOBS_SKIPPED
+        state.next_instance = max(state.next_instance, event.epoch)
+        state.next_resize = max(state.next_resize, event.epoch << RESIZES_BITS)
+        pool = Pool.known(state)
+        if pool is not None:
+            pool.next_ticket = max(pool.next_ticket, event.epoch)
+
+    def ended(self, turn: Turn, job: Job) -> None:
+        """Nothing of the job is started any more: its environment may hold secrets."""
+        if job.spec.env:  # an array has that of its jobs (arrays.py)
+            job.spec = replace(job.spec, env={})
+
+
+def _narrowed(job: Job, sizes: tuple[int, ...]) -> JobSpec:
+    """The specification without the sizes that the program cannot run on."""
+    now, old = job.configuration, job.spec
+    assert now is not None
+    if now.size not in sizes:
+        raise InfeasibleRequest(
+            f"job {job.id} runs on {now.size} processors, its program can run on {_shown(sizes)}"
+        )
+    allowed = set(sizes)
+    kept = tuple(c for c in old.configurations if c.size in allowed)
+    if not any(c.size == now.size for c in kept):  # it was started on a size of its own
+        kept = tuple(sorted((*kept, now), key=lambda c: c.size))
+    first = old.initial if old.initial in kept else next(c for c in kept if c.size == now.size)
+    others = tuple(c for c in old.other_grids if c.size in allowed)
+    return replace(old, configurations=kept, initial=first, other_grids=others, declared=sizes)
+
+
+def _shown(sizes: tuple[int, ...]) -> str:
+    """For people: the first of them."""
+    first = ", ".join(map(str, sizes[:12]))
+    return f"{first}, ..." if len(sizes) > 12 else first

@@ -15,11 +15,12 @@ starts anywhere, and is ended with its node (model/ends.py, needed_until_s).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from dq_server.core.feature import Feature
+from dq_server.core.feature import Change, Feature, What
 from dq_server.core.model import events as ev
+from dq_server.core.model.answers import Place, PlaceOf
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.ends import (
     INF,
@@ -27,9 +28,9 @@ from dq_server.core.model.ends import (
     Ends,
     NodeOptions,
     can_move,
-    idle_lasting,
     known,
     lasting,
+    lasting_of,
     needed_until_s,
 )
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
@@ -37,6 +38,7 @@ from dq_server.core.model.jobs import Job, JobSpec
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
+from dq_server.core.pool_policy import under_way
 from dq_server.core.turn import Turn
 
 declare(
@@ -52,15 +54,11 @@ class NodeEnds(Feature):
 
     # --- nodes ----------------------------------------------------------------------------------
 
-    def losing(self, turn: Turn, node: str, reason: Reason) -> None:
-        """Its end counts no more."""
-        self.left(turn, node)
-
-    def left(self, turn: Turn, node: str) -> None:
-        """Its end counts no more."""
+    def changed(self, turn: Turn, change: Change) -> None:
+        """The end of a node that is lost, or has left, counts no more."""
         ends = known(turn.state)
-        if ends is not None:
-            ends.forget(node)
+        if ends is not None and change.what in (What.LOSING, What.LEFT):
+            ends.forget(change.node)
 
     def tick(self, turn: Turn) -> None:
         """Nodes whose time is nearly over drain, and leave."""
@@ -74,8 +72,7 @@ class NodeEnds(Feature):
             left_s = max(0.0, ends.usable_until_s(name) - turn.now)
             with suppress(InvalidTransition):  # it is to leave already, and no later
                 turn.perform(ev.DrainRequested(name, left_s, ITS_TIME_ENDS, BY, leaves=True))
-                for feature in turn.features["vacated"]:  # it may be empty, and can go
-                    feature.vacated(turn)
+                turn.changed(What.VACATED)  # it may be empty, and can go
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """When the next nodes drain."""
@@ -84,7 +81,7 @@ class NodeEnds(Feature):
 
     # --- jobs -----------------------------------------------------------------------------------
 
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
+    def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse what could be placed nowhere."""
         ends, pool = known(turn.state), turn.options(PoolOptions)
         if spec.planned_s is None or spec.protection is not None or can_move_spec(spec):
@@ -113,23 +110,23 @@ class NodeEnds(Feature):
             )
         return []
 
-    def aside(self, state: State) -> Callable[[Job], bool] | None:
+    def line(self, state: State) -> PlaceOf | None:
         """See `starts`."""
         ends = known(state)
         if ends is None or not ends.aside:
             return None
         waiting = frozenset(ends.aside)
-        return lambda job: job.id in waiting
+        return lambda job: Place.ASIDE if job.id in waiting else Place.IN_ORDER
 
-    def where(self, turn: Turn, job: Job, count: int) -> tuple[int, ...] | None:
+    def usable(self, turn: Turn, job: Job, idle: Sequence[int]) -> Sequence[int] | None:
         """A job that cannot be moved goes where the nodes are there for long enough."""
         ends = known(turn.state)
         if ends is None or can_move(job):
             return None
         until_s = needed_until_s(turn.state, ends, job, turn.now)
-        found = idle_lasting(turn.state, ends, until_s)
+        found = lasting_of(turn.state, ends, idle, until_s)
         # The shortest that is long enough; nobody knows how long is enough for some.
-        return tuple(sorted(found[-count:] if until_s == -INF else found[:count]))
+        return found[::-1] if until_s == -INF else found
 
     # --- to be seen -----------------------------------------------------------------------------
 
@@ -142,7 +139,7 @@ class NodeEnds(Feature):
         have = lasting(turn.state, ends, until_s)
         size, needs_s = job.preferred.size, until_s - turn.now
         reason = because("node_time_short", size=size, needs_s=needs_s, lasting=have)
-        return [reason, *(r for f in turn.features["under_way"] for r in f.under_way(turn, job))]
+        return [reason, *under_way(turn)]
 
 
 def can_move_spec(spec: JobSpec) -> bool:

@@ -1,13 +1,17 @@
-"""Nodes come and go, grants are paused, and time passes (walltimes)."""
+"""Nodes come and go, and are loaded by others; grants are paused; time passes (walltimes).
+
+What the load outside DQ is good for: model/background.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import WarnJob
+from dq_server.core.model.background import Left, LeftSizes, Load, Loads
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.ends import Ends
 from dq_server.core.model.jobs import Job, JobState
@@ -54,7 +58,7 @@ class Nodes(Feature):
         for job in active:
             if left[job.id]:
                 turn.let_go(job, left[job.id])
-        self._capacity_changed(turn)
+        turn.capacity_changed()
 
     def _changed(self, turn: Turn, node: Node, event: ev.NodeJoined) -> None:
         """A node that is up is another one now: what runs on processors that are gone is lost."""
@@ -70,7 +74,7 @@ class Nodes(Feature):
                 if not set(gone).isdisjoint(job.holds()):
                     turn.kill(job, reason)
             # After the drains: what these give back counts again.
-            self._capacity_changed(turn)
+            turn.capacity_changed()
             state.plan_again((*node.processors, *gone))
         turn.schedule()
 
@@ -85,8 +89,7 @@ class Nodes(Feature):
         """
         state = turn.state
         reason = because("node_lost", node=event.node, why=event.why)
-        for feature in turn.features["losing"]:
-            feature.losing(turn, event.node, reason)
+        turn.changed(What.LOSING, event.node, reason)
         drained = bool(state.processors.withheld)
         lost = set(state.processors.lose(event.node))
         if drained:
@@ -100,41 +103,54 @@ class Nodes(Feature):
             if lost.isdisjoint(holds) and (job.launching.by_agents or not unheard):
                 continue
             turn.kill(job, reason)
-            if unheard and not turn.survives(job, Ending(reason)):
+            if unheard and not turn.restart_if_possible(job, Ending(reason)):
                 turn.finish(job, JobState.FAILED, reason)
-        for feature in turn.features["vacated"]:  # a lost node's processors are not waited for
-            feature.vacated(turn)
-        self._capacity_changed(turn)
-
-    def _capacity_changed(self, turn: Turn) -> None:
-        for feature in turn.features["capacity_changed"]:
-            feature.capacity_changed(turn)
-        turn.schedule()
+        turn.changed(What.VACATED)  # a lost node's processors are not waited for
+        turn.capacity_changed()
 
     def started(self, turn: Turn, job: Job) -> None:
         """See Feature."""
         note_nodes(turn.state, job, job.allocation)
 
     def resize_granted(self, turn: Turn, job: Job) -> None:
-        """Its ranks are started before it is carried out."""
+        """Its ranks are started before it is carried out; it is about to leave its size."""
+        node_of = turn.state.processors.node_of
         note_nodes(turn.state, job, job.reserved)
+        if turn.config.tracks_spots and node_of:
+            nodes = list(dict.fromkeys(node_of[p] for p in job.allocation))
+            LeftSizes.of(job).sizes[job.size] = Left(turn.now, nodes)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
         """See Feature."""
         return {"ran_on": ran_on(state, job)}
 
+    @handles(ev.BackgroundLoad)
+    def load_changed(self, turn: Turn, event: ev.BackgroundLoad) -> None:
+        """The load of a machine is another one now."""
+        for name in event.nodes:
+            turn.state.processors.node(name)  # UnknownNode
+        for name in event.nodes:
+            load = Loads.of(turn.state).nodes.setdefault(name, Load())
+            if event.processors < load.processors:
+                load.before, load.fell_s = load.processors, turn.now
+            load.processors = event.processors
+
+    def changed(self, turn: Turn, change: Change) -> None:
+        """Nothing is known of the load of a node that is not there any more."""
+        if change.what in (What.LOSING, What.LEFT):
+            Loads.of(turn.state).nodes.pop(change.node, None)
+
     @handles(ev.GrantsPaused)
     def are_paused(self, turn: Turn, event: ev.GrantsPaused) -> None:
         """The shell cannot carry grants out for a while, or can again."""
         turn.state.paused = (event.why or "paused") if event.paused else ""
-        for feature in turn.features["paused"]:
-            feature.paused(turn)
+        turn.changed(What.PAUSED)
         turn.schedule()
 
     @handles(ev.Tick)
     def time_passed(self, turn: Turn, event: ev.Tick) -> None:
         """What is due? Asked of every feature in its order, this one's walltimes among them."""
-        for feature in turn.features["tick"]:
+        for feature in turn.features[Feature.tick]:
             feature.tick(turn)
         turn.schedule()
 

@@ -11,10 +11,11 @@ A job that does not find enough idle processors anywhere waits like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from dq_server.core.feature import Feature
+from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InfeasibleRequest
 from dq_server.core.model.fitting import smallest_start
@@ -38,12 +39,17 @@ declare(
 )
 
 
+class _Hidden(Promises):
+    claimant = "a job that waits for certain nodes"
+
+
+HIDDEN = _Hidden()
+
+
 class Placing(Feature):
     """Comes first in the order: what was kept is given back when a pass begins."""
 
-    claimant = "a job that waits for certain nodes"
-
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
+    def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse a job that no nodes could ever hold."""
         needs = spec.needs
         # What the nodes of a pool have is known when they join.
@@ -75,16 +81,18 @@ class Placing(Feature):
             turn.state.processors.unkeep()
         return []
 
-    def aside(self, state: State) -> Callable[[Job], bool] | None:
-        """Jobs that are hidden."""
-        if "Placed" not in state.records:
+    def line(self, state: State) -> PlaceOf | None:
+        """Jobs that are hidden stand aside."""
+        placed = Placed.known(state)
+        if placed is None or not placed.hidden:
             return None
-        hidden = Placed.of(state).hidden
-        return (lambda job: job.id in hidden) if hidden else None
+        hidden = placed.hidden
+        return lambda job: Place.ASIDE if job.id in hidden else Place.IN_ORDER
 
-    def claiming(self, state: State) -> bool:
+    def promises(self, state: State) -> Promises | None:
         """What a policy remembers between passes does not know who is hidden."""
-        return "Placed" in state.records and bool(Placed.of(state).hidden)
+        placed = Placed.known(state)
+        return HIDDEN if placed is not None and placed.hidden else None
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Why a hidden job waits."""
@@ -94,7 +102,11 @@ class Placing(Feature):
         size = smallest_start(job, moldable=False)
         nodes = [node for node in state.processors.nodes.values() if node.up]
         most = sum(capable(node, needs) for node in nodes)
-        last = state.processors.nodes.get(Pool.of(state).last) if "Pool" in state.records else None
+        last = (
+            state.processors.nodes.get(Pool.of(state).last)
+            if Pool.known(state) is not None
+            else None
+        )
         if size > most and last is not None and not capable(last, needs):
             words = needs.words
             return [because("needs_pool", size=size, needs=words, most=most, node=last.name)]
@@ -119,7 +131,7 @@ class Placing(Feature):
 
     def check(self, state: State) -> None:
         """See Feature."""
-        if "Placed" in state.records:
+        if Placed.known(state) is not None:
             check(state)
             queued = {j.id for j in state.queue.values() if j.spec.needs is not None}
             assert queued == Placed.of(state).waiting.keys(), "`waiting` disagrees with the queue"
@@ -131,7 +143,7 @@ class Keeping(Feature):
     def starts(self, turn: Turn) -> list[Start]:
         """Find out who is hidden from the policies in this pass, and keep what has to be kept."""
         state = turn.state
-        if "Placed" not in state.records:
+        if Placed.known(state) is None:
             return []
         placed = Placed.of(state)
         last, on = placed.kept_for, placed.kept_on

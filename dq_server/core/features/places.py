@@ -31,6 +31,8 @@ class Span:
 class Places(Record):
     """Of a job, all of its starts; as many of the latest as decisions are kept of it."""
 
+    key = "Places"
+
     spans: list[Span] = field(default_factory=list)
 
 
@@ -46,9 +48,10 @@ class Placed(Feature):
         _end(turn, job)
         _begin(turn, job)
 
-    def stopped(self, turn: Turn, job: Job) -> None:
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """See Feature."""
-        _end(turn, job)
+        if not goes_on:
+            _end(turn, job)
 
     def view(self, state: State, job: Job) -> Mapping[str, Any]:
         """See Feature."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AskNodes, GiveNode
 from dq_server.core.model.ends import Ends, NodeOptions
@@ -55,10 +55,6 @@ declare(
     pool_unknown="the ticket was given back before",
     pool_has_ended="the engine ended it{why}",
     pool_has_refused="refused{why}; asked again after {retry_s:g} s",
-    pool_coming="{coming} processors of the pool are on their way, the first in about {in_s:.0f} s",
-    pool_pending="{nodes} nodes were asked for and are not granted yet: {why}",
-    pool_refused="the pool got no node: {why}; it asks again in {in_s:.0f} s",
-    pool_full="the pool has {nodes} nodes, max = {max}: no more are asked for",
 )
 
 
@@ -100,7 +96,7 @@ class Pooling(Feature):
             ticket.state, ticket.granted_s, ticket.pending = TicketState.STARTING, turn.now, ""
             learned = True
         if learned:
-            self.capacity_changed(turn)
+            self._capacity(turn)
             _changed(turn)
 
     @handles(ev.TicketRefused)
@@ -151,9 +147,23 @@ class Pooling(Feature):
 
     # --- nodes that come and go -----------------------------------------------------------------
 
-    def capacity_changed(self, turn: Turn) -> None:
+    def changed(self, turn: Turn, change: Change) -> None:
+        """See Feature."""
+        match change.what:
+            case What.CAPACITY:
+                self._capacity(turn)
+            case What.LOSING:  # whoever has a lost node still must not keep it for us
+                known = turn.state.processors.nodes.get(change.node)
+                if known is not None and known.up and change.reason is not None:
+                    self._is_gone(turn, change.node, change.reason)
+            case What.LEFT:
+                self._is_gone(turn, change.node, because("pool_gone"))
+            case What.PASSED:
+                self._passed(turn)
+
+    def _capacity(self, turn: Turn) -> None:
         """Nodes of granted tickets have joined; those of tickets given back must not be used."""
-        if "Pool" not in turn.state.records:
+        if Pool.known(turn.state) is None:
             return
         pool, now = Pool.of(turn.state), turn.now
         withheld = turn.state.processors.withheld
@@ -175,18 +185,8 @@ class Pooling(Feature):
             elif not withheld.issuperset(node.processors) and not _taken_over(pool, ticket.node):
                 _drain(turn, ticket, "given back before", "the pool", None)
 
-    def losing(self, turn: Turn, node: str, reason: Reason) -> None:
-        """A lost node is given back: whoever has it still must not keep it for us."""
-        known = turn.state.processors.nodes.get(node)
-        if known is not None and known.up:
-            self._is_gone(turn, node, reason)
-
-    def left(self, turn: Turn, node: str) -> None:
-        """It is empty, and its agent has gone: see the module's docstring."""
-        self._is_gone(turn, node, because("pool_gone"))
-
     def _is_gone(self, turn: Turn, node: str, reason: Reason) -> None:
-        if "Pool" not in turn.state.records:
+        if Pool.known(turn.state) is None:
             return
         found = Pool.of(turn.state).of_node(node)
         if found is not None and found[1].state in (TicketState.UP, TicketState.DRAINING):
@@ -199,10 +199,10 @@ class Pooling(Feature):
         if turn.options(PoolOptions).max and not turn.state.queue:
             turn.schedule()
 
-    def passed(self, turn: Turn) -> None:
+    def _passed(self, turn: Turn) -> None:
         """See pool_policy.py."""
         options, state = turn.options(PoolOptions), turn.state
-        if not options.max and "Pool" not in state.records:
+        if not options.max and Pool.known(state) is None:
             return
         Pool.of(state).looked_s = turn.now
         _watch_idle(turn)
@@ -218,7 +218,7 @@ class Pooling(Feature):
 
     def deadline(self, turn: Turn) -> Iterable[float]:
         """When a node has been idle, or awaited, for long enough, or the engine is asked again."""
-        if "Pool" not in turn.state.records or turn.state.paused:  # no pass is made
+        if Pool.known(turn.state) is None or turn.state.paused:  # no pass is made
             return ()
         lead_s = turn.options(NodeOptions).end_lead_s
         # Not those after `now`: an event that makes no pass may have come just after the time.
@@ -227,28 +227,9 @@ class Pooling(Feature):
 
     # --- to be seen -----------------------------------------------------------------------------
 
-    def under_way(self, turn: Turn, job: Job) -> list[Reason]:
-        """What the pool does for jobs that wait."""
-        options, state, now = turn.options(PoolOptions), turn.state, turn.now
-        if not options.max:
-            return []
-        pool, reasons = Pool.of(state), list[Reason]()
-        if pool.arriving:
-            coming = sum(count for _, count in pool.arriving)
-            in_s = max(0.0, pool.arriving[0][0] - now)
-            reasons.append(because("pool_coming", coming=coming, in_s=in_s))
-        pending = [t for t in pool.tickets.values() if t.pending]
-        if pending:
-            reasons.append(because("pool_pending", nodes=len(pending), why=pending[0].pending))
-        if pool.refused and pool.retry_s > now:
-            reasons.append(because("pool_refused", why=pool.refused, in_s=pool.retry_s - now))
-        if len(pool.tickets) >= options.max:
-            reasons.append(because("pool_full", nodes=len(pool.tickets), max=options.max))
-        return reasons
-
     def check(self, state: State) -> None:
         """See Feature."""
-        if "Pool" not in state.records:
+        if Pool.known(state) is None:
             return
         pool, nodes = Pool.of(state), state.processors
         alive = [
@@ -334,8 +315,7 @@ def _give_back(turn: Turn, number: int, reason: Reason) -> None:
         return
     _note(turn, "drain", number, reason)
     _drain(turn, ticket, reason.text, "the pool", None)
-    for feature in turn.features["vacated"]:  # it is empty already, and may go
-        feature.vacated(turn)
+    turn.changed(What.VACATED)  # it is empty already, and may go
 
 
 def _drain(turn: Turn, ticket: Ticket, why: str, by: str, within_s: float | None) -> None:

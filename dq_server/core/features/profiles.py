@@ -24,15 +24,16 @@ All moments are whole seconds, as in the papers, so that sums of times stay exac
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import Any
 
 from dq_server.core.evolution.plan import place
 from dq_server.core.evolution.rules import fit_rule
-from dq_server.core.feature import Feature
+from dq_server.core.feature import Change, Feature, Rank, What
 from dq_server.core.model.actions import WarnJob
+from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import ConfigError, InvariantViolation
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
@@ -96,6 +97,8 @@ class ProfileOptions(Options):
 class Promise(Record):
     """Of a job with a profile: what was promised to it, and where it is."""
 
+    key = "Promise"
+
     scheduled: ScheduledProfile | None = None
     step: int = 0  # of `scheduled`: the last one whose beginning was noticed
     behind_s: float | None = None  # since then it holds more than scheduled, or starts late
@@ -106,10 +109,12 @@ class Promise(Record):
 class Profiled(Record):
     """Of the state: jobs with a profile that wait, start or run, in order of submission."""
 
+    key = "Profiled"
+
     jobs: OrderedDict[int, Job] = field(default_factory=OrderedDict)
 
 
-class Profiles(Feature):
+class Profiles(Feature, Promises):
     """See the module's docstring."""
 
     claimant = "jobs with a profile"
@@ -126,9 +131,9 @@ class Profiles(Feature):
             if job.state in (JobState.HELD, JobState.WAITING):
                 Promise.of(job).scheduled = None
 
-    def stopped(self, turn: Turn, job: Job) -> None:
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """One that is tried again is promised another start once it waits."""
-        if job.spec.profile and job.state is JobState.RESTARTING:
+        if not goes_on and job.spec.profile and job.state is JobState.RESTARTING:
             Profiled.of(turn.state).jobs.pop(job.id, None)
             Promise.of(job).scheduled = Promise.of(job).behind_s = None
 
@@ -201,26 +206,26 @@ class Profiles(Feature):
             if kill_s is not None:
                 yield kill_s
 
-    def paused(self, turn: Turn) -> None:
-        """Nobody could release anything in the meantime."""
+    def changed(self, turn: Turn, change: Change) -> None:
+        """Grants were paused: nobody could release anything in the meantime."""
+        if change.what is not What.PAUSED:
+            return
         for job in Profiled.of(turn.state).jobs.values():
             Promise.of(job).behind_s = None
 
-    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
+    def verdict(self, turn: Turn, job: Job, rank: Rank) -> Verdict | None:
         """What a job does at its remap point: what its scheduled profile says."""
-        return _verdict(turn, job) if job.spec.profile else None
+        return _verdict(turn, job) if job.spec.profile and rank is Rank.AFTER_USER else None
 
     # --- what others may have -------------------------------------------------------------------
 
-    def excused(self, state: State) -> Callable[[Job], bool] | None:
+    def line(self, state: State) -> PlaceOf | None:
         """Nobody makes room for a job whose profile was promised its start."""
-        if not Profiled.of(state).jobs:
-            return None
-        return lambda job: bool(job.spec.profile) and Promise.of(job).scheduled is not None
+        return _place_of if Profiled.of(state).jobs else None
 
-    def claiming(self, state: State) -> bool:
+    def promises(self, state: State) -> Promises | None:
         """See Feature."""
-        return bool(Profiled.of(state).jobs)
+        return self if Profiled.of(state).jobs else None
 
     def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
         """What was promised; to promise something new, those that wait have nothing yet."""
@@ -275,6 +280,11 @@ class Profiles(Feature):
             lives = job.state in (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
             if (lives and bool(job.spec.profile)) != (job.id in profiled):
                 raise InvariantViolation(f"job {job.id} is {job.state}, `Profiled` disagrees")
+
+
+def _place_of(job: Job) -> Place:
+    promised = bool(job.spec.profile) and Promise.of(job).scheduled is not None
+    return Place.PROMISED if promised else Place.IN_ORDER
 
 
 def _scheduled(job: Job) -> ScheduledProfile:

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Act, Change, Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobRestarts
 from dq_server.core.model.decisions import Ending
@@ -65,6 +66,8 @@ declare(
 class Copies(Record):
     """Of a job: what the application reported of its copies."""
 
+    key = "Copies"
+
     count: int = 0
     step: int = 0  # turns of its loop in the newest one
     last_s: float = 0.0  # how long the newest one took
@@ -76,6 +79,8 @@ class Copies(Record):
 @dataclass(slots=True)
 class Interrupted(Record):
     """Of the state: jobs that are RESTARTING."""
+
+    key = "Interrupted"
 
     jobs: dict[int, Job] = field(default_factory=dict)
 
@@ -99,47 +104,39 @@ class Protecting(Feature):
             copies.count += 1
             copies.step, copies.last_s, copies.nbytes = event.step, event.took_s, event.nbytes
 
-    def restarts(self, turn: Turn, job: Job, ending: Ending) -> bool:
-        """Whether the start of a protected job, or of one with retries, is over before its end.
+    def restart_of(self, turn: Turn, job: Job, ending: Ending) -> Act | None:
+        """The start of a protected job, or of one with retries, is over before its end.
 
-        If so it waits for its nodes; then it is decided.
+        Then it waits for its nodes; then it is decided.
         """
         guarded = is_guarded(job) and not (job.work_done and ending.exit_code == 0)
         if job.spec.protection is None and not guarded and not _may_retry(job):
-            return False
+            return None
         if job.state is JobState.KILLING:
             # Killed for a node alone: the first reason counts, `ending` may name a later one.
             killed_for = job.end_reason
             if killed_for is None or killed_for.code not in OFF_ITS_NODES or ending.reason is None:
-                return False
+                return None
             reason = ending.reason
         elif guarded or _interrupted(job, ending) or _failed(turn, job, ending):
             reason = _why(ending)
         else:
-            return False
-        job.move(JobState.RESTARTING)
+            return None
         if job.gave_up:
             reason = because("gave_up", why=job.gave_up)
-        job.end_reason = reason
-        if guarded:
-            keep_guard(job)
-        Interrupted.of(turn.state).jobs[job.id] = job
-        turn.stop(job)
-        job.note(turn.now, "interrupted", reason)
-        self.vacated(turn)
-        return True
+        return partial(_interrupt, job, reason, guarded)
 
-    def vacated(self, turn: Turn) -> None:
-        """Decide about the jobs whose nodes are clear."""
-        interrupted = Interrupted.of(turn.state).jobs
-        if not interrupted:
-            return
-        leaving = set(turn.state.processors.vacating.values())
-        for job in list(interrupted.values()):
-            if job.id not in leaving:
-                _decide(turn, job)
+    def changed(self, turn: Turn, change: Change) -> None:
+        """See Feature."""
+        match change.what:
+            case What.VACATED:
+                decide_if_clear(turn)
+            case What.LOSING:
+                self._lost(turn, change.node, change.reason)
+            case What.CAPACITY:
+                self._prefer_again(turn)
 
-    def losing(self, turn: Turn, node: str, reason: Reason) -> None:
+    def _lost(self, turn: Turn, node: str, reason: Reason | None) -> None:
         """Jobs that have not left the node yet were ended by its loss."""
         interrupted = Interrupted.of(turn.state).jobs
         if not interrupted:
@@ -150,7 +147,7 @@ class Protecting(Feature):
             if job.id in leaving and not job.gave_up:
                 job.end_reason = reason
 
-    def capacity_changed(self, turn: Turn) -> None:
+    def _prefer_again(self, turn: Turn) -> None:
         """Look again at the restarted jobs that wait: on what could they start now?"""
         for job in turn.state.queue.values():
             if job.restarts or is_guarded(job):
@@ -193,6 +190,29 @@ class Protecting(Feature):
         for job in state.jobs.values():
             if (job.state is JobState.RESTARTING) != (job.id in interrupted):
                 raise InvariantViolation(f"job {job.id} is {job.state}, `Interrupted` disagrees")
+
+
+def _interrupt(job: Job, reason: Reason, guarded: bool, turn: Turn) -> None:
+    """The job waits until its nodes are clear."""
+    job.move(JobState.RESTARTING)
+    job.end_reason = reason
+    if guarded:
+        keep_guard(job)
+    Interrupted.of(turn.state).jobs[job.id] = job
+    turn.stop(job)
+    job.note(turn.now, "interrupted", reason)
+    decide_if_clear(turn)
+
+
+def decide_if_clear(turn: Turn) -> None:
+    """Decide about the jobs whose nodes are clear."""
+    interrupted = Interrupted.of(turn.state).jobs
+    if not interrupted:
+        return
+    leaving = set(turn.state.processors.vacating.values())
+    for job in list(interrupted.values()):
+        if job.id not in leaving:
+            _decide(turn, job)
 
 
 def _shown(job: Job, wanted: Protection | None) -> dict[str, Any] | None:

@@ -19,11 +19,12 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from dq_server.core.feature import Feature
-from dq_server.core.model.bounds import Bound
+from dq_server.core.feature import Feature, Hold
+from dq_server.core.model.answers import Bound
 from dq_server.core.model.decisions import Start
-from dq_server.core.model.errors import InfeasibleRequest, InvariantViolation
+from dq_server.core.model.errors import InfeasibleRequest, InsufficientResources, InvariantViolation
 from dq_server.core.model.fitting import ADAPTABLE
 from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobKind, JobSpec, JobState
 from dq_server.core.model.quotas import (
@@ -31,12 +32,10 @@ from dq_server.core.model.quotas import (
     INF,
     Book,
     Entity,
-    HoursUsed,
     Limits,
     Metered,
     QuotaOptions,
     QuotaWaits,
-    Spent,
     amount,
     hours_of,
 )
@@ -72,17 +71,20 @@ declare(
 class QuotaHeld(Record):
     """Of a job: whether a quota keeps it WAITING, and for which limit; NEW: nobody looked yet."""
 
+    key = "QuotaHeld"
+
     held: bool = False
     limit: str = NEW
-    passed: bool = False  # it is on its way into the queue, in this turn
 
 
 class Quotas(Feature):
     """See the module's docstring."""
 
+    admits_last = True
+
     # --- at submission --------------------------------------------------------------------------
 
-    def admit_many(self, turn: Turn, spec: JobSpec, count: int) -> None:
+    def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse what exceeds a limit for ever, and more jobs than may be in the system."""
         for entity, limits in turn.options(QuotaOptions).of(spec.user):
             _check_ever(spec, entity, limits)
@@ -95,29 +97,17 @@ class Quotas(Feature):
                     f"{entity.words} may have {limits.queued} jobs in the system: {there} are"
                     f" there, {more} ({entity.table} queued)"
                 )
-
-    def not_now(self, turn: Turn, spec: JobSpec) -> Reason | None:
-        """A program that runs already cannot wait for its turn."""
-        book = Book.of(turn.state, options := turn.options(QuotaOptions))
-        for entity, limits in options.of(spec.user):
-            for what in WHATS:
-                if _exceeds(turn, what, entity, limits, book, spec.initial.size):
-                    return _why(turn, what, entity, limits, book, spec.initial.size)
-        return None
+        if running:
+            _check_now(turn, spec)
 
     # --- into the queue -------------------------------------------------------------------------
 
-    def holds_back(self, state: State, job: Job) -> bool:
-        """See `keeps_out`."""
-        return "QuotaHeld" in job.records and QuotaHeld.of(job).held
-
-    def keeps_out(self, turn: Turn, job: Job) -> bool:
+    def holds_back(self, state: State, job: Job) -> Hold | None:
         """A job that has limits is let in by a pass, which looks at all that wait, in order."""
-        if not turn.options(QuotaOptions).of(job.spec.user) or QuotaHeld.of(job).passed:
-            return False
-        _hold(turn.state, job, NEW)
-        turn.schedule()
-        return True
+        if _held(job):
+            return Hold()
+        options: QuotaOptions = state.options(QuotaOptions)
+        return Hold(partial(_wait, job)) if options.of(job.spec.user) else None
 
     def starts(self, turn: Turn) -> list[Start]:
         """Who may be in the queue? Nobody starts."""
@@ -126,7 +116,7 @@ class Quotas(Feature):
             _meter(turn)
             _put_back(turn)
         if QuotaWaits.of(state).by_limit:
-            _let_in(turn)
+            _let_in(turn, self)
         return []
 
     def deadline(self, turn: Turn) -> Iterable[float]:
@@ -159,28 +149,16 @@ class Quotas(Feature):
         if turn.options(QuotaOptions).limited:
             Metered.of(job).until_s = turn.now
 
-    def charged(self, turn: Turn, job: Job) -> None:
-        """It is about to use another number of processors."""
-        if not turn.options(QuotaOptions).limited:
-            return
-        metered = Metered.of(job)
-        since_s, metered.until_s = metered.until_s, turn.now
-        if since_s is None or since_s >= turn.now:
-            return
-        used = HoursUsed.of(turn.state).by_entity
-        for entity, limits in turn.options(QuotaOptions).of(job.spec.user):
-            if limits.hours is not None:
-                spent = used.setdefault(entity.words, Spent())
-                spent.add(since_s, turn.now, job.in_use, limits.window_s)
-
-    def stopped(self, turn: Turn, job: Job) -> None:
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """Nothing of it runs. One that will start again keeps its place."""
-        if "Metered" in job.records:
+        if goes_on:
+            return
+        if Metered.known(job) is not None:
             Metered.of(job).until_s = None
         if job.state is JobState.RESTARTING and turn.options(QuotaOptions).limited:
             QuotaWaits.of(turn.state).restarting.append(job.id)
 
-    def at_most(self, state: State, job: Job, *, asked: bool) -> Bound | None:
+    def limit(self, state: State, job: Job, *, asked: bool) -> Bound | None:
         """What the limits leave; nothing more while others wait for that, unless `asked`."""
         options: QuotaOptions = state.options(QuotaOptions)
         found: list[Bound] = []
@@ -209,9 +187,9 @@ class Quotas(Feature):
         """Why a job is kept out of the queue, and why one that runs does not grow."""
         if job.state is JobState.RUNNING and job.spec.kind is JobKind.MALLEABLE:
             larger = next((c.size for c in job.chain if c.size > job.size), None)
-            found = self.at_most(turn.state, job, asked=False)
+            found = self.limit(turn.state, job, asked=False)
             return [found.reason] if found and larger and larger > found.most else []
-        if job.state is not JobState.WAITING or not self.holds_back(turn.state, job):
+        if job.state is not JobState.WAITING or not _held(job):
             return []
         if turn.state.paused:
             return [because("paused", why=turn.state.paused)]
@@ -224,7 +202,7 @@ class Quotas(Feature):
             if not ids or ids != sorted(ids):
                 raise InvariantViolation(f"jobs {ids} wait for the quota {limit}: not in order")
         listed = sorted((k, limit) for limit, ids in by_limit.items() for k in ids)
-        held = [j for j in state.jobs.values() if self.holds_back(state, j)]
+        held = [j for j in state.jobs.values() if _held(j)]
         if listed != sorted((job.id, QuotaHeld.of(job).limit) for job in held):
             raise InvariantViolation(f"quotas hold {listed} back, their jobs say otherwise")
         if any(job.state is not JobState.WAITING for job in held):
@@ -253,6 +231,16 @@ def _check_ever(spec: JobSpec, entity: Entity, limits: Limits) -> None:
     for what, words in (("jobs", "run no jobs"), ("hours", "use no processor-hours")):
         if getattr(limits, what) == 0:
             raise InfeasibleRequest(f"{entity.words} may {words} ({entity.table} {what} = 0)")
+
+
+def _check_now(turn: Turn, spec: JobSpec) -> None:
+    """InsufficientResources for a program that runs already, and cannot wait for its turn."""
+    book = Book.of(turn.state, options := turn.options(QuotaOptions))
+    for entity, limits in options.of(spec.user):
+        for what in WHATS:
+            if _exceeds(turn, what, entity, limits, book, spec.initial.size):
+                reason = _why(turn, what, entity, limits, book, spec.initial.size)
+                raise InsufficientResources(reason.text)
 
 
 def _in_system(state: State, entity: Entity, limits: Limits) -> int:
@@ -328,6 +316,18 @@ def _fit(turn: Turn, job: Job, book: Book) -> None:
 # --- who waits -------------------------------------------------------------------------------
 
 
+def _held(job: Job) -> bool:
+    """Whether a quota keeps the job WAITING."""
+    found = QuotaHeld.known(job)
+    return found is not None and found.held
+
+
+def _wait(job: Job, turn: Turn) -> None:
+    """The job waits for the next pass."""
+    _hold(turn.state, job, NEW)
+    turn.schedule()
+
+
 def _hold(state: State, job: Job, limit: str) -> None:
     """The job waits for this limit."""
     held = QuotaHeld.of(job)
@@ -337,7 +337,7 @@ def _hold(state: State, job: Job, limit: str) -> None:
 
 def _forget(state: State, job: Job) -> None:
     """The job waits for no limit."""
-    if "QuotaHeld" not in job.records or not QuotaHeld.of(job).held:
+    if not _held(job):
         return
     held, by_limit = QuotaHeld.of(job), QuotaWaits.of(state).by_limit
     by_limit[held.limit].remove(job.id)
@@ -367,7 +367,7 @@ def _put_back(turn: Turn) -> None:
             _hold(state, job, limit)
 
 
-def _let_in(turn: Turn) -> None:
+def _let_in(turn: Turn, quotas: Quotas) -> None:
     """The first that waits for each limit, in the order of submission, as long as they fit."""
     state = turn.state
     by_limit = QuotaWaits.of(state).by_limit
@@ -385,12 +385,9 @@ def _let_in(turn: Turn) -> None:
         if found is not None:
             _hold(state, job, found)
             continue
-        held = QuotaHeld.of(job)
-        held.passed = True
-        if turn.let_in(job):
+        if turn.let_in(job, by=quotas):
             book.add(job)
             state.changes += 1  # policies that remember their last pass have not seen it
-        held.passed = False
 
 
 def _explain(turn: Turn, job: Job) -> list[Reason]:

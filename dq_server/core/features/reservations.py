@@ -15,12 +15,13 @@ that is too long for what is left, it waits; what still waits at the end becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
+from dq_server.core.model.answers import Place, PlaceOf, Promises
 from dq_server.core.model.decisions import Start, Verdict
 from dq_server.core.model.errors import (
     InfeasibleRequest,
@@ -61,6 +62,8 @@ declare(
 class Booked(Record):
     """Of the state: reservations that are not over."""
 
+    key = "Booked"
+
     by_name: dict[str, AdvanceReservation] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)  # those whose beginning was noticed
 
@@ -69,10 +72,12 @@ class Booked(Record):
 class Inside(Record):
     """Of a job: the reservation that it runs in; empty: none."""
 
+    key = "Inside"
+
     name: str = ""
 
 
-class Reservations(Feature):
+class Reservations(Feature, Promises):
     """See the module's docstring."""
 
     claimant = "a reservation"
@@ -115,7 +120,7 @@ class Reservations(Feature):
 
     # --- jobs inside ----------------------------------------------------------------------------
 
-    def admit(self, turn: Turn, spec: JobSpec) -> None:
+    def admit(self, turn: Turn, spec: JobSpec, count: int, *, running: bool) -> None:
         """Refuse a job that names a reservation which it can never run in."""
         if not spec.reservation:
             return
@@ -136,10 +141,12 @@ class Reservations(Feature):
                 f"a walltime of {spec.walltime_s:g} s is longer than reservation {r.name}"
             )
 
-    def aside(self, state: State) -> Callable[[Job], bool] | None:
+    def line(self, state: State) -> PlaceOf | None:
         """Jobs that wait for a reservation stand outside the queue's order."""
         booked = Booked.of(state).by_name
-        return (lambda job: job.spec.reservation in booked) if booked else None
+        if not booked:
+            return None
+        return lambda job: Place.ASIDE if job.spec.reservation in booked else Place.IN_ORDER
 
     def starts(self, turn: Turn) -> list[Start]:
         """Who starts inside a reservation."""
@@ -168,15 +175,16 @@ class Reservations(Feature):
             found.append(Start(job, job.preferred, reason))
         return found
 
-    def stopped(self, turn: Turn, job: Job) -> None:
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """This start of the job is over."""
-        _leave(job)
+        if not goes_on:
+            _leave(job)
 
     # --- what others may have -------------------------------------------------------------------
 
-    def claiming(self, state: State) -> bool:
+    def promises(self, state: State) -> Promises | None:
         """See Feature."""
-        return bool(Booked.of(state).by_name)
+        return self if Booked.of(state).by_name else None
 
     def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
         """The whole of each reservation, whoever runs inside it."""
@@ -199,10 +207,10 @@ class Reservations(Feature):
             return None
         return Booked.of(state).by_name[name].processors - held_inside(state, name)
 
-    def verdict(self, turn: Turn, job: Job) -> Verdict | None:
+    def verdict(self, turn: Turn, job: Job, rank: Rank) -> Verdict | None:
         """Keep its size inside a reservation; make room for one that begins soon."""
         booked = Booked.of(turn.state).by_name
-        if not booked or job.spec.kind is not JobKind.MALLEABLE:
+        if rank is Rank.BEFORE_USER or not booked or job.spec.kind is not JobKind.MALLEABLE:
             return None
         name = Inside.of(job).name
         if name:

@@ -11,7 +11,9 @@ commit or an abort that never arrived is made up for at the next remap point.
 
 from __future__ import annotations
 
-from dq_server.core.feature import Feature, handles
+from collections.abc import Sequence
+
+from dq_server.core.feature import Feature, Rank, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
 from dq_server.core.model.bounds import bound, within
@@ -20,13 +22,16 @@ from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
 from dq_server.core.model.jobs import Answer, Job, JobKind, JobState, PendingResize, Remap
 from dq_server.core.model.phases import Phases
 from dq_server.core.model.placing import placeable
-from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
+from dq_server.core.offer import Offer, Waiting, offer_to
 from dq_server.core.planning import free
-from dq_server.core.transaction import abort, commit, prepare
-from dq_server.core.turn import Turn
+from dq_server.core.policies.base import GiveWay
+from dq_server.core.restart_resize import carried_out
+from dq_server.core.transaction import abort, commit, prepare, withdrawn
+from dq_server.core.turn import INF, Turn
 
 declare(
     lost_in_place="{lost} of {size} ranks died: the others go on from the last copy: {next_size}",
@@ -38,8 +43,16 @@ declare(
     user_regrid="asked for by the user: from {grid} to {next_grid}",
     size_held="the user holds it at {held} (dq resize --hold), it has {size}",
     user_resize_waits="the user asked for {next_size}: {more} more are needed, {idle} are idle",
+    nobody_gives_way="job {head} waits for {head_size} processors, {idle} are idle, {missing} are"
+    " missing: no job gives way",
+    others_give_way="job {head} waits for {head_size} processors, {idle} are idle: job {jobs} gives"
+    " way",
     resize_under_way="the ranks for {next_size} are starting, the job goes on with {size}",
 )
+
+
+# A clock that is too coarse says 0: gains and penalties are ratios of times.
+TIME_S_MIN = 1e-9
 
 
 class Resizing(Feature):
@@ -56,6 +69,7 @@ class Resizing(Feature):
                 turn.actions.append(AnswerRemap(job.id, job.instance, job.answer))
             return
         _check_size(job, event)
+        _check_time(job, event.iteration_time_s)
         if job.state is JobState.STARTING:  # the application was faster than the start signal
             job.move(JobState.RUNNING)
         job.remap_points += 1
@@ -84,6 +98,7 @@ class Resizing(Feature):
             raise InvalidTransition(f"job {job.id} has a resize to carry out: it has to ask")
         if event.count < 1:
             raise InvalidTransition(f"job {job.id} reports {event.count} remap points")
+        _check_time(job, event.iteration_time_s)
         if job.state is JobState.STARTING:
             job.move(JobState.RUNNING)
         job.remap_points += event.count
@@ -107,8 +122,7 @@ class Resizing(Feature):
             if event.carried:
                 job.note(turn.now, "carried", because("carried", what=event.carried))
         elif job.instance == event.instance and job.id in turn.state.active:
-            for feature in turn.features["carried_out"]:
-                feature.carried_out(turn, job, event.resize_id)
+            carried_out(turn, job, event.resize_id)
 
     @handles(ev.ResizeAborted)
     def aborted(self, turn: Turn, event: ev.ResizeAborted) -> None:
@@ -152,6 +166,11 @@ def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
 
 
+def _check_time(job: Job, time_s: float) -> None:
+    if not 0 <= time_s < INF:
+        raise InvalidTransition(f"job {job.id} reports an iteration of {time_s} s")
+
+
 def _check_size(job: Job, event: ev.RemapPoint) -> None:
     """The application's idea of its size must be ours, before or after the pending resize."""
     pending = job.resize
@@ -184,6 +203,7 @@ def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations:
     """Take in `points` remap points, each after so many iterations of `time_s`."""
     config, configuration, data = turn.config, job.configuration, job.performance
     assert configuration is not None
+    time_s = max(time_s, TIME_S_MIN)
     stay = job.stays[-1] if job.stays else None
     spot = _tracked(turn)
     for _ in range(points):
@@ -197,7 +217,7 @@ def _record(turn: Turn, job: Job, time_s: float, *, points: int = 1, iterations:
         )
         if stay is not None and data.seen > config.discard:
             stay.note(time_s)
-    for feature in turn.features["measured"]:
+    for feature in turn.features[Feature.measured]:
         feature.measured(turn, job)
     job.settle = max(0, job.settle - points)
     if stay is not None:
@@ -243,17 +263,11 @@ def _still_preparing(turn: Turn, job: Job, pending: PendingResize, seq: int) -> 
     """
     current = job.configuration
     assert current is not None
-    withdrawn = _withdrawn(turn, job)
+    gone = withdrawn(turn.state, job)
     stands = because("resize_under_way", size=current.size, next_size=pending.target.size)
-    reason = withdrawn or stands
+    reason = gone or stands
     job.note(turn.now, Remap.CONTINUE, reason)
-    return Answer(seq, Remap.CONTINUE, 0 if withdrawn else pending.resize_id, (), current, reason)
-
-
-def _withdrawn(turn: Turn, job: Job) -> Reason | None:
-    """Why the expansion that the job prepares is taken back; None: it stands."""
-    found = (f.withdrawn_resize(turn, job) for f in turn.features["withdrawn_resize"])
-    return next(filter(None, found), None)
+    return Answer(seq, Remap.CONTINUE, 0 if gone else pending.resize_id, (), current, reason)
 
 
 def _decide(turn: Turn, job: Job, seq: int) -> Answer:
@@ -308,22 +322,42 @@ def _verdict(turn: Turn, job: Job) -> Verdict:
     """The user's wish (but for what comes even before), the features', then the policy's."""
     if turn.state.paused:
         return Verdict(None, because("paused", why=turn.state.paused))
-    for feature in turn.features["first_verdict"]:
-        verdict = feature.first_verdict(turn, job)
-        if verdict is not None:
-            return verdict
+    verdict = _of_features(turn, job, Rank.BEFORE_USER)
+    if verdict is not None:
+        return verdict
     held = job.held
     if held is not None and (held == job.configuration or job.settle):  # again, if it failed, later
         return Verdict(None, because("size_held", size=job.size, held=held.size))
     if (ordered := job.wanted or held) is not None:
         return _as_wanted(turn, job, ordered)
-    for feature in turn.features["verdict"]:
-        verdict = feature.verdict(turn, job)
-        if verdict is not None:
-            return verdict
+    verdict = _of_features(turn, job, Rank.AFTER_USER)
+    if verdict is not None:
+        return verdict
     if job.spec.kind is not JobKind.MALLEABLE:
         return Verdict(None, because("not_malleable", kind=str(job.spec.kind)))
+    if turn.policies.shrink is not None:
+        offer = offer_to(turn.state, job, turn.config, turn.now)
+        if offer.waiting is not None:
+            return _gives_way(offer, offer.waiting, turn.policies.shrink.choose(offer))
     return turn.policies.resize.decide(turn.state, job, turn.config, turn.now)
+
+
+def _gives_way(offer: Offer, waiting: Waiting, ways: Sequence[GiveWay]) -> Verdict:
+    """What the job at the remap point does for who waits."""
+    for way in ways:
+        if way.job is offer.job:
+            return Verdict(way.target, way.reason)
+    others = ", ".join(str(way.job.id) for way in ways)
+    figures = {"head": waiting.job.id, "head_size": waiting.needed, "idle": waiting.idle}
+    if not others:
+        return Verdict(None, because("nobody_gives_way", missing=waiting.missing, **figures))
+    return Verdict(None, because("others_give_way", jobs=others, **figures))
+
+
+def _of_features(turn: Turn, job: Job, rank: Rank) -> Verdict | None:
+    """The first that a feature gives."""
+    found = (f.verdict(turn, job, rank) for f in turn.features[Feature.verdict])
+    return next((verdict for verdict in found if verdict is not None), None)
 
 
 def _as_wanted(turn: Turn, job: Job, target: Configuration) -> Verdict:

@@ -25,6 +25,7 @@ from dq_server.core.model.placing import take
 from dq_server.core.model.ran_on import note_nodes
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.records import Record
+from dq_server.core.model.requests import Asked
 from dq_server.core.model.state import State
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import first_delayed, free
@@ -61,6 +62,8 @@ class Spawned:
 @dataclass(slots=True)
 class Spawns(Record):
     """Of a job, in its latest start."""
+
+    key = "Spawns"
 
     # What was answered, oldest first; by agent and its ticket.
     answers: dict[str, AnswerSpawn] = field(default_factory=dict)
@@ -104,16 +107,12 @@ class Spawning(Feature):
         job.note(turn.now, "spawned", because("spawn_ended", count=len(gone)))
         turn.schedule()
 
-    def stopped(self, turn: Turn, job: Job) -> None:
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """Agents number the tickets of each start anew."""
         if job.launching.by_agents:
             spawns = Spawns.of(job)
             spawns.answers.clear()
             spawns.worlds.clear()
-
-    def succeeded(self, turn: Turn, job: Job) -> None:
-        """See `stopped`."""
-        self.stopped(turn, job)
 
     def resize_committed(self, turn: Turn, job: Job) -> None:
         """The ranks of an expansion have joined: nobody has to start them any more."""
@@ -223,7 +222,8 @@ def _refusal(turn: Turn, job: Job, count: int, idle: int) -> Reason | None:
         return because("spawn_malleable")
     if spec.profile:
         return because("spawn_profile")
-    changes = any(f.changes_size(state, job) for f in turn.features["changes_size"])
+    asked = Asked.of(job)
+    changes = asked.request is not None or asked.release is not None
     if changes or job.resize is not None or job.reserved:
         return because("spawn_resizing")
     limited = bound(state, job, asked=True)

@@ -13,9 +13,10 @@ had (features/protection.py), whether it is protected or not.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from dq_server.core.feature import Feature, handles
+from dq_server.core.feature import Act, Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobRestarts, StartJob
 from dq_server.core.model.decisions import Ending
@@ -25,7 +26,8 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.state import State
 from dq_server.core.model.succession import Succession, end_guard, is_guarded, is_ready
 from dq_server.core.model.worlds import Worlds
-from dq_server.core.transaction import commit
+from dq_server.core.restart_resize import carried_out
+from dq_server.core.transaction import commit, withdrawn
 from dq_server.core.turn import Turn
 
 declare(
@@ -33,9 +35,6 @@ declare(
     " others start from a copy of the data",
     restart_cost="a resize ends all ranks and starts others; the last one took {cost_s:.3g} s",
     succession="from {size} to {next_size}: its ranks have ended, others start from the copy",
-    succession_undone="on {size} processors again, with its data, in try {tries}",
-    succession_done="from {size} to {next_size}: the new ranks have the data, {cost_s:.3g} s after"
-    " the resize was granted",
 )
 
 
@@ -62,48 +61,26 @@ class Succeeding(Feature):
         )
         if not running or pending is None or pending.resize_id != event.resize_id:
             raise InvalidTransition(f"job {job.id} has no such resize under way any more")
-        for feature in turn.features["withdrawn_resize"]:
-            reason = feature.withdrawn_resize(turn, job)
-            if reason is not None:
-                raise InvalidTransition(reason.text)
+        reason = withdrawn(turn.state, job)
+        if reason is not None:
+            raise InvalidTransition(reason.text)
         if not job.launching.restarts:
             raise InvalidTransition(f"job {job.id} is not resized by restart")
         Succession.of(job).ready = event.resize_id
 
-    def restarts(self, turn: Turn, job: Job, ending: Ending) -> bool:
-        """Whether the ranks have ended for a resize, all of them well: start the others."""
+    def restart_of(self, turn: Turn, job: Job, ending: Ending) -> Act | None:
+        """The ranks have ended for a resize, all of them well: start the others."""
         if not is_ready(job) or job.resize is None or ending.exit_code != 0 or ending.error:
-            return False
-        if job.state is JobState.STARTING:  # the end was faster than the start signal
-            job.move(JobState.RUNNING)
-        if job.state is not JobState.RUNNING or job.work_done:
-            return False
-        _succeed(turn, job, job.resize)
-        return True
-
-    def carried_out(self, turn: Turn, job: Job, resize_id: int) -> None:
-        """The new ranks have their data."""
-        found = Succession.of(job)
-        if not found.inherits or found.inherits != resize_id:
-            return
-        former, current = found.former, job.configuration
-        if found.tries:
-            reason = because("succession_undone", size=job.size, tries=found.tries)
-            job.note(turn.now, "restarted", reason)
-        elif former is not None and current is not None:
-            cost_s = found.cost_s = turn.now - found.granted_s
-            job.performance.redistribution[f"{former}>{current}"] = cost_s
-            job.stays[-1].redistribution_time_s = cost_s
-            figures = {"size": former.size, "next_size": current.size}
-            reason = because("succession_done", cost_s=cost_s, **figures)
-            job.note(turn.now, "restarted", reason)
-        end_guard(job)
+            return None
+        if job.state not in (JobState.STARTING, JobState.RUNNING) or job.work_done:
+            return None
+        return partial(_succeed, job, job.resize)
 
     def measured(self, turn: Turn, job: Job) -> None:
         """Who makes turns has its data, though the word of that got lost."""
         inherits = Succession.of(job).inherits
         if inherits:
-            self.carried_out(turn, job, inherits)
+            carried_out(turn, job, inherits)
 
     def ended(self, turn: Turn, job: Job) -> None:
         """Nothing starts from the copy any more."""
@@ -131,15 +108,17 @@ class Succeeding(Feature):
                 raise InvariantViolation(f"job {job.id} begins from a copy made nowhere")
 
 
-def _succeed(turn: Turn, job: Job, pending: PendingResize) -> None:
+def _succeed(job: Job, pending: PendingResize, turn: Turn) -> None:
     """Commit the resize and start the job on its new processors."""
+    if job.state is JobState.STARTING:  # the end was faster than the start signal
+        job.move(JobState.RUNNING)
     before, over, found = job.configuration, job.instance, Succession.of(job)
     assert before is not None, "it has run"
     commit(turn, job, pending, turn.now - pending.granted_s)  # so far
     found.ready, found.inherits, found.tries = 0, pending.resize_id, 0
     found.former, found.granted_s = before, pending.granted_s
-    for feature in turn.features["succeeded"]:
-        feature.succeeded(turn, job)
+    for feature in turn.features[Feature.stopped]:
+        feature.stopped(turn, job, goes_on=True)
     Worlds.of(job).clear()
     job.move(JobState.STARTING)
     job.instance = max(job.instance + 1, turn.state.next_instance)

@@ -59,6 +59,8 @@ class Word:
 class Watched(Record):
     """Of a job: the ranks of its present start that have said something, and not taken it back."""
 
+    key = "Watched"
+
     words: dict[int, Word] = field(default_factory=dict)
 
 
@@ -123,13 +125,9 @@ class Watching(Feature):
         """Ranks have other numbers now."""
         Watched.of(job).words.clear()
 
-    def stopped(self, turn: Turn, job: Job) -> None:
+    def stopped(self, turn: Turn, job: Job, *, goes_on: bool) -> None:
         """This start is over."""
         Watched.of(job).words.clear()
-
-    def succeeded(self, turn: Turn, job: Job) -> None:
-        """See `stopped`."""
-        self.stopped(turn, job)
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
         """Who is missing, and since when; what an order of the user waits for."""

@@ -34,6 +34,8 @@ class Load:
 class Loads(Record):
     """Of the state: nodes that have, or had, a background load."""
 
+    key = "Loads"
+
     nodes: dict[str, Load] = field(default_factory=dict)
 
 
@@ -48,6 +50,8 @@ class Left:
 @dataclass(slots=True)
 class LeftSizes(Record):
     """Of a job: sizes that it has left, by processors."""
+
+    key = "LeftSizes"
 
     sizes: dict[int, Left] = field(default_factory=dict)
 

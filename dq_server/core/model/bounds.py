@@ -1,34 +1,20 @@
-"""How large a running job may grow, whatever is idle: what features say of it (`at_most`)."""
+"""How large a running job may grow, whatever is idle: what features say of it (`limit`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dq_server.core.model.answers import Bound
 from dq_server.core.model.decisions import Verdict
 from dq_server.core.model.jobs import Job
-from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import largest_at_most
 from dq_server.core.model.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """most    processors that the job may hold now
-    ever    that it might hold if nobody else held any
-    whose   for people: "user alice may hold 8 processors at once"
-    reason  why no more than `most`
-    """
-
-    most: int
-    ever: int
-    whose: str
-    reason: Reason
-
-
 def bound(state: State, job: Job, *, asked: bool = False) -> Bound | None:
     """The tightest one; None: there is none. `asked`: its user or its program wants to grow."""
-    found = [b for f in state.features["at_most"] if (b := f.at_most(state, job, asked=asked))]
-    return min(found, key=lambda b: b.most) if found else None  # nearly always there is none
+    found = state.features.limits(state, job, asked=asked)
+    return min(found, key=lambda b: b.most, default=None)
 
 
 def growth(state: State, job: Job, idle: int) -> int:

@@ -26,6 +26,8 @@ class SchedulerConfig:
     order              in which order jobs wait: "fcfs", "priority", "fairshare"
     start              which start now: "fcfs", "easy", "reservations" ... (policies/registry.py)
     resize             which size a job gets at a remap point: "reshape", "mebf-spare", "none" ...
+    shrink             who gives way when somebody waits: "resize" leaves that to the resize policy,
+                       `package.module:Class` is one of your own
     grant              which requests of running jobs are granted: "always", "dfs"
     samples            counted iterations before a time is believed (their median)
     discard            iterations not counted after a start or a resize
@@ -69,6 +71,7 @@ class SchedulerConfig:
     moldable: bool = False
     reservation_depth: int = 5
     drain_priority: int | None = None
+    shrink: str = "resize"
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -59,6 +59,8 @@ class Ends(Record):
               ascending, and no set: two equal ones must be the same bytes in a snapshot
     """
 
+    key = "Ends"
+
     until_s: dict[str, float] = field(default_factory=dict)
     since_s: dict[str, float] = field(default_factory=dict)
     drained: dict[str, float] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Ends(Record):
 
 def known(state: State) -> Ends | None:
     """The record if any node's end is known; most states have none."""
-    found: Ends | None = state.records.get("Ends")
+    found = Ends.known(state)
     return found if found is not None and (found.until_s or found.aside) else None
 
 
@@ -132,10 +134,10 @@ def lasting(state: State, ends: Ends, until_s: float) -> int:
     return sum(len(n.processors) for n in offered(state) if ends.usable_until_s(n.name) >= until_s)
 
 
-def idle_lasting(state: State, ends: Ends, until_s: float) -> list[int]:
-    """Idle processors on nodes that are there until then; the nodes that end first come first."""
+def lasting_of(state: State, ends: Ends, idle: Iterable[int], until_s: float) -> list[int]:
+    """Those of them on nodes that are there until then; the nodes that end first come first."""
     node_of = state.processors.node_of
-    found = [(ends.usable_until_s(node_of[p]), p) for p in state.processors.idle]
+    found = [(ends.usable_until_s(node_of[p]), p) for p in idle]
     return [p for end_s, p in sorted(found) if end_s >= until_s]
 
 

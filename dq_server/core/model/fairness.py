@@ -195,6 +195,8 @@ class Objection:
 class Ledger(Record):
     """Of the state: delays charged so far."""
 
+    key = "Ledger"
+
     interval: int = 0  # number of the interval that `charged_s` belongs to
     charged_s: dict[Entity, float] = field(default_factory=dict)
     jobs_s: dict[int, float] = field(default_factory=dict)  # of jobs that still wait

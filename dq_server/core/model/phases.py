@@ -31,6 +31,8 @@ class Phase:
 class Phases(Record):
     """Of a job that has told which loops it is in; most have one."""
 
+    key = "Phases"
+
     loop: str = ""  # the one that `Job.performance` is of; "": that was not told
     first: str = ""  # the one that the job began with: earlier runs have told of that one
     others: OrderedDict[str, Phase] = field(default_factory=OrderedDict)

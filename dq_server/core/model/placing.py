@@ -45,6 +45,8 @@ class Placed(Record):
                         it (Processors.kept), with what so many of its ranks need; 0: nobody
     """
 
+    key = "Placed"
+
     taken: dict[int, Taking] = field(default_factory=dict)
     waiting: dict[int, bool] = field(default_factory=dict)
     hidden: list[int] = field(default_factory=list)

@@ -154,6 +154,8 @@ class PoolNote:
 class Pool(Record):
     """Of the state."""
 
+    key = "Pool"
+
     tickets: dict[int, Ticket] = field(default_factory=dict)  # in the order of asking
     next_ticket: int = 1
     arriving: list[tuple[float, int]] = field(default_factory=list)
@@ -187,6 +189,8 @@ class Pool(Record):
 class AskedFor(Record):
     """Of a job: what nodes were asked for that it need not have used. It is done once each."""
 
+    key = "AskedFor"
+
     grown_from: int = 0  # its size when they were to let it grow
     passing: bool = False  # they were to let it pass the head of the queue
     hoped: bool = False  # it asks for memory, GPUs or features, which they might have
@@ -195,7 +199,7 @@ class AskedFor(Record):
 def arrivals(state: State) -> list[tuple[float, int]]:
     """(expected s, processors) of the nodes on their way, ascending by time."""
     # Asked in every pass of every simulation: most states have no pool at all.
-    return Pool.of(state).arriving if "Pool" in state.records else []
+    return Pool.of(state).arriving if Pool.known(state) is not None else []
 
 
 def possible(state: State, options: PoolOptions) -> int:

@@ -240,10 +240,6 @@ class Processors:
         first, last = bisect_left(idle, min(gone)), bisect_right(idle, max(gone))
         idle[first:last] = [p for p in idle[first:last] if p not in gone]
 
-    def speeds(self, processors: Iterable[int]) -> list[float]:
-        """Relative speed of each processor's node."""
-        return [self.nodes[self.node_of[p]].speed for p in processors]
-
     def check(self, owned: Iterable[tuple[int, Iterable[int]]]) -> None:
         """Raise InvariantViolation unless every processor is in exactly one place.
 

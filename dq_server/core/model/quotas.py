@@ -281,12 +281,16 @@ class Spent:
 class HoursUsed(Record):
     """Of the state: what those have used whose hours are limited, by entity in words."""
 
+    key = "HoursUsed"
+
     by_entity: dict[str, Spent] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Metered(Record):
     """Of a running job whose hours are limited: until then its use is in HoursUsed."""
+
+    key = "Metered"
 
     until_s: float | None = None
 
@@ -298,6 +302,8 @@ class QuotaWaits(Record):
     by_limit    jobs that a limit keeps out of the queue, ascending, by the limit
     restarting  jobs that go back into the queue by themselves, and keep their place meanwhile
     """
+
+    key = "QuotaWaits"
 
     by_limit: dict[str, list[int]] = field(default_factory=dict)
     restarting: list[int] = field(default_factory=list)
@@ -335,3 +341,18 @@ def running(state: State, entity: Entity, limits: Limits) -> list[Job]:
     """The entity's jobs that run."""
     users = limits.members or (entity.name,)
     return [job for job in state.active.values() if job.spec.user in users]
+
+
+def meter(state: State, options: QuotaOptions, job: Job, now: float) -> None:
+    """The job is about to use another number of processors, or none: count its hours until now."""
+    if not options.limited:
+        return
+    metered = Metered.of(job)
+    since_s, metered.until_s = metered.until_s, now
+    if since_s is None or since_s >= now:
+        return
+    used = HoursUsed.of(state).by_entity
+    for entity, limits in options.of(job.spec.user):
+        if limits.hours is not None:
+            spent = used.setdefault(entity.words, Spent())
+            spent.add(since_s, now, job.in_use, limits.window_s)

@@ -14,6 +14,8 @@ from dq_server.core.model.state import State
 class RanOn(Record):
     """Of a job, all of its starts; in the order of time, the node of its first rank first."""
 
+    key = "RanOn"
+
     nodes: list[str] = field(default_factory=list)
 
 

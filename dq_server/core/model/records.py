@@ -4,11 +4,15 @@ A feature declares a dataclass derived from `Record`; `SomeRecord.of(job)` or `S
 is the one that belongs to that job or state, made with its defaults when it is first asked for.
 Neither `Job` nor `State` has to know the feature. A record that still equals its defaults says
 nothing: it is neither stored (live/snapshot.py) nor compared, so asking for one changes nothing.
+
+`key` is the record's name in snapshots on disk: a class may be renamed, its key may not. The same
+holds for names of fields of records, of `Job`, `State` and of options, and for the classes and
+fields of events and actions, which journals name.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 RECORDS: dict[str, type[Record]] = {}
 
@@ -20,7 +24,7 @@ class Owner(Protocol):
 
 
 class Records(dict[str, Any]):
-    """The records of one owner, by type."""
+    """The records of one owner, by key."""
 
     __hash__ = None  # mutable
 
@@ -33,18 +37,31 @@ class Records(dict[str, Any]):
 
 
 class Record:
-    """Base of all records. Every field needs a default."""
+    """Base of all records. Every field needs a default; `key` is unique and never changes."""
 
     __slots__ = ()
+    key: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
+        key = vars(cls).get("key")
+        if not key:
+            raise TypeError(f"{cls.__qualname__}: a record needs a key of its own")
         # @dataclass(slots=True) makes the class a second time: the later one counts.
-        RECORDS[cls.__name__] = cls
+        other = RECORDS.get(key, cls)
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"{cls.__qualname__}: {other.__qualname__} has the key {key!r}")
+        RECORDS[key] = cls
 
     @classmethod
     def of(cls, owner: Owner) -> Self:
         """The owner's record of this type."""
-        found = owner.records.get(cls.__name__)
+        found = owner.records.get(cls.key)
         if found is None:
-            found = owner.records[cls.__name__] = cls()
+            found = owner.records[cls.key] = cls()
+        return found
+
+    @classmethod
+    def known(cls, owner: Owner) -> Self | None:
+        """The owner's record if somebody has asked for it before: most owners have few."""
+        found: Self | None = owner.records.get(cls.key)
         return found

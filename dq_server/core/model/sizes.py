@@ -17,6 +17,7 @@ from typing import Literal
 from dq_server.core.model.errors import InvalidSpec
 
 ChainKind = Literal["square", "powers", "multiple"]
+SIZES_MAX = 10_000  # legal sizes of a job, other grids included: decisions look at all of them
 _size = attrgetter("size")
 _GRID = re.compile(r"(\d{1,6})x(\d{1,6})", re.ASCII)
 
@@ -71,6 +72,8 @@ def size_chain(kind: ChainKind, smallest: int, largest: int, multiple: int = 1) 
         raise InvalidSpec(f"sizes from {smallest} to {largest}: need 1 <= min <= max")
     if multiple < 1:
         raise InvalidSpec(f"sizes as multiples of {multiple}: need at least 1")
+    if kind == "multiple" and largest - smallest > SIZES_MAX * multiple:
+        raise InvalidSpec(f"more than {SIZES_MAX} legal sizes: raise the multiple or lower the max")
     return tuple(s for s in _candidates(kind, largest, multiple) if s >= smallest)
 
 

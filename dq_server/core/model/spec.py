@@ -12,7 +12,7 @@ from dq_server.core.model.needs import Needs
 from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.model.protection import Protection
 from dq_server.core.model.scalability import Scalability
-from dq_server.core.model.sizes import Configuration, nearest_square
+from dq_server.core.model.sizes import SIZES_MAX, Configuration, nearest_square
 
 
 class JobKind(StrEnum):
@@ -114,6 +114,8 @@ class JobSpec:
         """Raise InvalidSpec with one clear line if the description contradicts itself."""
         if not self.configurations:
             raise InvalidSpec("the job has no legal size")
+        if len(self.configurations) + len(self.other_grids) > 2 * SIZES_MAX:  # a chain, its ends
+            raise InvalidSpec(f"more than {2 * SIZES_MAX} legal sizes and grids: give fewer")
         if not self._legal(self.initial):
             legal = ", ".join(str(c.size) for c in self.configurations)
             raise InvalidSpec(f"size {self.initial.size} is not among the legal sizes {legal}")

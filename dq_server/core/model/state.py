@@ -15,26 +15,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
+from dq_server.core.model.answers import Answers, Nobody, Place, PlaceOf
 from dq_server.core.model.derived import TOUCHED_MAX, Derived
 from dq_server.core.model.errors import InvariantViolation, UnknownJob
 from dq_server.core.model.jobs import ACTIVE, Job, JobState
 from dq_server.core.model.processors import Processors
 from dq_server.core.model.records import Records
 from dq_server.core.model.usage import Usage
-
-
-class Hooks(Protocol):
-    """The features that override a hook, in order (feature.Features)."""
-
-    def __getitem__(self, hook: str, /) -> tuple[Any, ...]:
-        """See the class."""
-
-
-class _NoFeatures:
-    def __getitem__(self, hook: str, /) -> tuple[Any, ...]:
-        return ()
 
 
 def defaults(kind: Any) -> Any:
@@ -73,7 +62,7 @@ class State:
     reordered: int = 0  # times that a job entered the queue elsewhere than at its end
     ordered: Callable[[State, float], Iterable[Job]] = submission_order  # the order policy's
     options: Callable[[Any], Any] = defaults  # the configuration's `of`: the options of a feature
-    features: Hooks = field(default_factory=_NoFeatures)
+    features: Answers = field(default_factory=Nobody, compare=False)
     derived: dict[str, Derived] = field(default_factory=dict, compare=False, repr=False)
     # by class; computed from what is above and kept as it changes (derived.py)
 
@@ -94,24 +83,23 @@ class State:
         """
         if not self.queue:
             return None
-        excused = [p for f in self.features["excused"] if (p := f.excused(self)) is not None]
-        line = self.line(now)
-        if not excused:
+        places = self.features.places(self)
+        line = self.ordered(self, now)
+        if not places:
             return next(iter(line), None)
-        return next((job for job in line if not any(p(job) for p in excused)), None)
+        return next((job for job in line if _place(places, job) is Place.IN_ORDER), None)
 
-    def excused(self, job: Job) -> bool:
+    def start_promised(self, job: Job) -> bool:
         """Whether nobody has to make room for this queued job: its start is promised."""
-        return any(p(job) for f in self.features["excused"] if (p := f.excused(self)) is not None)
+        return any(p(job) is Place.PROMISED for p in self.features.places(self))
 
     def line(self, now: float) -> Iterable[Job]:
         """The queue as the order policy has it, without the jobs that stand aside."""
         line = self.ordered(self, now)
-        for feature in self.features["aside"]:
-            aside = feature.aside(self)
-            if aside is not None:
-                line = [job for job in line if not aside(job)]
-        return line
+        places = self.features.places(self)
+        if not places:
+            return line
+        return [job for job in line if _place(places, job) is not Place.ASIDE]
 
     def enqueue(self, job: Job) -> None:
         """A job is QUEUED from now on, at the place that its submission gives it."""
@@ -125,9 +113,9 @@ class State:
     # --- what is free ---------------------------------------------------------------------------
 
     @property
-    def spoken_for(self) -> bool:
+    def has_promises(self) -> bool:
         """Whether processors that are idle now may be promised to somebody later."""
-        return any(f.claiming(self) for f in self.features["claiming"])
+        return bool(self.features.promises(self))
 
     @property
     def idle(self) -> int:
@@ -206,15 +194,12 @@ class State:
             self._check_job(job)
         for derived in list(self.derived.values()):
             derived.check(self)
-        for feature in self.features["check"]:
-            feature.check(self)
+        self.features.check(self)
 
     def _check_job(self, job: Job) -> None:
         if (job.state is JobState.QUEUED) != (job.id in self.queue):
             raise InvariantViolation(f"job {job.id} is {job.state} but the queue disagrees")
-        if job.state is JobState.WAITING and not any(
-            feature.holds_back(self, job) for feature in self.features["holds_back"]
-        ):
+        if job.state is JobState.WAITING and not self.features.held_back(self, job):
             raise InvariantViolation(f"job {job.id} waits for nobody")
         if (job.state in ACTIVE) != (job.id in self.active):
             raise InvariantViolation(f"job {job.id} is {job.state} but `active` disagrees")
@@ -231,3 +216,15 @@ class State:
             )
         if job.planned is None or job.planned[2] != self._returns(job):
             raise InvariantViolation(f"job {job.id} is planned as {job.planned}")
+
+
+def _place(places: list[PlaceOf], job: Job) -> Place:
+    """Where the job stands: aside if one of the answers is that, else promised, else in order."""
+    found = Place.IN_ORDER
+    for place_of in places:
+        place = place_of(job)
+        if place is Place.ASIDE:
+            return place
+        if place is Place.PROMISED:
+            found = place
+    return found

@@ -93,20 +93,6 @@ class StepFunction:
 
     # -- searching -------------------------------------------------------------------------------
 
-    def earliest_fit(
-        self, nodes: float, duration_s: float, *, capacity: float, after_s: float
-    ) -> float:
-        """Earliest start at or after `after_s` where `nodes` more stay within `capacity`.
-
-        They stay within it during all of `duration_s` (may be +inf). A duration of 0 asks about the
-        instant alone. +inf means never.
-        """
-        if duration_s < 0 or not self.times[0] <= after_s < INF:
-            raise StepFunctionError(
-                f"cannot fit {duration_s} s after {after_s}: origin {self.times[0]}"
-            )
-        return self.earliest_window(capacity - nodes, duration_s, after_s)
-
     def earliest_window(self, at_most: float, duration_s: float, after_s: float) -> float:
         """Earliest start >= after_s of a window whose values are all <= at_most; +inf: never."""
         times, values = self.times, self.values
@@ -263,15 +249,6 @@ class StepFunction:
         return StepFunction.of(
             (start, self.max(start, end)) for start, end in pairwise([*sorted(marks), INF])
         )
-
-    def delay(self, delay_s: float) -> StepFunction:
-        """The same function `delay_s` later, 0 before it (Klein & Pérez 2011, 3.1)."""
-        if not 0 <= delay_s < INF:
-            raise StepFunctionError(f"cannot delay by {delay_s} s")
-        late = StepFunction(self.times[0])
-        for start, end, value in self.segments():
-            late.add(start + delay_s, end + delay_s, value)
-        return late
 
     def __add__(self, other: StepFunction) -> StepFunction:
         if self.times[0] != other.times[0]:

@@ -20,6 +20,8 @@ TRIES = 3  # starts from one copy that may fail
 class Succession(Record):
     """Of a job that is resized by restart."""
 
+    key = "Succession"
+
     # The pending resize for which the copy is complete, and the ranks are about to end. Says
     # nothing any more once another resize is pending, or none.
     ready: int = 0

@@ -19,6 +19,8 @@ class Worlds(Record):
     A server that starts again knows from it what it has to ask the agents for.
     """
 
+    key = "Worlds"
+
     # Processor of the job -> world of its rank, where that is not 0.
     started: dict[int, int] = field(default_factory=dict)
     # Processor that the job has let go -> world whose ranks shall end there: one that never joined,

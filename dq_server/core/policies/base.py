@@ -1,11 +1,12 @@
 """What a policy is: one small class per file, one question each.
 
 A policy reads the state and never changes it; it has no clock and no random numbers: the same
-events lead to the same decisions, live, simulated and replayed. Four questions, four base classes:
+events lead to the same decisions, live, simulated and replayed. Five questions, five base classes:
 
     QueueOrder    in which order do queued jobs stand?
     StartPolicy   who starts now?
     ResizePolicy  what does a job do at its remap point?
+    ShrinkPolicy  who gives way, and how much, when somebody waits? (else the resize policy says)
     GrantPolicy   is a dynamic request granted?
 
 A policy is made with the configuration (`__init__(config)`) when that is read, and asked with it
@@ -22,10 +23,13 @@ from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.decisions import Grant, KeptGrid, Start, Verdict
 from dq_server.core.model.fairness import Delay
 from dq_server.core.model.jobs import Job
+from dq_server.core.model.reasons import Reason
+from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
+from dq_server.core.offer import Offer
 
-__all__ = ["Grant", "GrantPolicy", "KeptGrid", "Policies", "QueueOrder", "ResizePolicy", "Start",
-           "StartPolicy", "Verdict"]  # fmt: skip
+__all__ = ["GiveWay", "Grant", "GrantPolicy", "KeptGrid", "Offer", "Policies", "QueueOrder",
+           "ResizePolicy", "ShrinkPolicy", "Start", "StartPolicy", "Verdict"]  # fmt: skip
 
 
 class Policy:
@@ -98,6 +102,30 @@ class ResizePolicy(Policy):
         return state.active
 
 
+@dataclass(frozen=True, slots=True)
+class GiveWay:
+    """The job is to shrink to `target` for who waits."""
+
+    job: Job
+    target: Configuration
+    reason: Reason
+
+
+class ShrinkPolicy(Policy):
+    """Who gives way, and how much, when somebody waits?
+
+    Asked at each remap point of a malleable job while somebody waits, instead of the resize policy.
+    A job that gave way does not expand for `settle` remap points.
+    """
+
+    def choose(self, offer: Offer) -> Sequence[GiveWay]:
+        """All that should give way now so that `offer.waiting` can start; empty: nobody.
+
+        Each of them is one of `offer.resizable`, and does it at its own next remap point.
+        """
+        raise NotImplementedError
+
+
 class GrantPolicy(Policy):
     """Is a dynamic request granted?"""
 
@@ -125,3 +153,4 @@ class Policies:
     start: StartPolicy
     resize: ResizePolicy
     grant: GrantPolicy
+    shrink: ShrinkPolicy | None = None  # None: the resize policy says that, too

@@ -22,6 +22,7 @@ from dq_server.core.policies.base import (
     Policy,
     QueueOrder,
     ResizePolicy,
+    ShrinkPolicy,
     StartPolicy,
 )
 from dq_server.core.policies.grant_always import AlwaysGrant
@@ -48,6 +49,7 @@ KINDS: dict[str, type[Policy]] = {
     "resize": ResizePolicy,
     "grant": GrantPolicy,
     "order": QueueOrder,
+    "shrink": ShrinkPolicy,
 }
 OWN: dict[str, dict[str, Maker]] = {
     "order": {"fcfs": FcfsOrder, "priority": PriorityOrder, "fairshare": FairshareOrder},
@@ -68,7 +70,9 @@ OWN: dict[str, dict[str, Maker]] = {
         "drawn": DrawnResize,
     },
     "grant": {"never": NeverGrant, "always": AlwaysGrant, "dfs": DfsGrant},
+    "shrink": {},
 }
+BY_RESIZE = "resize"  # who gives way is the resize policy's to say
 GROUP = "dq.policies"
 _P = TypeVar("_P", bound=Policy)
 
@@ -134,7 +138,8 @@ def _pick(kind: str, base: type[_P], name: str, config: SchedulerConfig) -> _P:
             raise ConfigError(f"{kind} = {name!r}: the class is not derived from {base.__name__}")
         maker = found
     if maker is None:
-        raise ConfigError(f"unknown {kind} policy {name!r}; known: {', '.join(known(kind))}")
+        names = [*known(kind), *([BY_RESIZE] if kind == "shrink" else [])]
+        raise ConfigError(f"unknown {kind} policy {name!r}; known: {', '.join(names)}")
     made = maker(config)
     assert isinstance(made, base)
     return made
@@ -142,9 +147,11 @@ def _pick(kind: str, base: type[_P], name: str, config: SchedulerConfig) -> _P:
 
 def policies(config: SchedulerConfig) -> Policies:
     """One policy for each question, as the configuration names them; ConfigError if one cannot."""
+    by_resize = config.shrink == BY_RESIZE
     return Policies(
         _pick("order", QueueOrder, config.order, config),
         _pick("start", StartPolicy, config.start, config),
         _pick("resize", ResizePolicy, config.resize, config),
         _pick("grant", GrantPolicy, config.grant, config),
+        None if by_resize else _pick("shrink", ShrinkPolicy, config.shrink, config),
     )

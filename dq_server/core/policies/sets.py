@@ -2,7 +2,8 @@
 
 A name stands for a complete set (SETS), or is a sum of single policies, one for each question:
 `easy+reshape` starts jobs by EASY and resizes them by ReSHAPE. What a sum does not name is FCFS
-order, FCFS start, no resizing, and dynamic requests granted always. A user's own policy is named
+order, FCFS start, no resizing, and dynamic requests granted always. Who gives way is then up to the
+resize policy. A user's own policy is named
 `package.module:Class` (registry.py), alone or in a sum.
 """
 
@@ -16,7 +17,8 @@ from dq_server.core.model.fairness import per_user
 from dq_server.core.policies.registry import KINDS, kind_of, known
 
 _MEBF: dict[str, Any] = {"order": "fcfs", "start": "easy", "moldable": True}
-_PLAIN: dict[str, Any] = {"order": "fcfs", "start": "fcfs", "resize": "none", "grant": "always"}
+_PLAIN: dict[str, Any] = {"order": "fcfs", "start": "fcfs", "resize": "none", "grant": "always",
+                          "shrink": "resize"}  # fmt: skip
 
 SETS: dict[str, dict[str, Any]] = {
     "fcfs": {"order": "fcfs", "start": "fcfs", "resize": "none"},
@@ -42,7 +44,7 @@ SETS: dict[str, dict[str, Any]] = {
 def named_settings(name: str) -> Mapping[str, Any]:
     """The settings that a name stands for; ConfigError if it names nothing."""
     if name in SETS:
-        return SETS[name]
+        return {"shrink": "resize", **SETS[name]}
     parts = name.split("+")
     settings, named = dict(_PLAIN), dict.fromkeys(KINDS, "")
     for part in parts:
@@ -60,7 +62,7 @@ def _kind(part: str, name: str) -> str:
         return kind_of(part)
     except KeyError:
         sets = ", ".join(SETS)
-        singles = "; ".join(f"{kind}: {', '.join(known(kind))}" for kind in KINDS)
+        singles = "; ".join(f"{kind}: {', '.join(known(kind))}" for kind in KINDS if known(kind))
         what = f"unknown policy {name!r}" if part == name else f"unknown part {part!r} of {name!r}"
         raise ConfigError(
             f"{what}; known: {sets}; or a sum of single ones ({singles}), or package.module:Class"

@@ -86,7 +86,7 @@ class EasyStart(StartPolicy):
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
-        if state.spoken_for:
+        if state.has_promises:
             self._memo = None
             return start_by_plan(state, queue, now, depth=1, moldable=self._moldable)
         memo = self._memo

@@ -34,7 +34,7 @@ class FcfsStart(StartPolicy):
         now: float,
     ) -> list[Start]:
         """See StartPolicy."""
-        if state.spoken_for:
+        if state.has_promises:
             return self._beside_profiles(state, queue, now)
         idle = state.idle
         starts: list[Start] = []
@@ -48,7 +48,7 @@ class FcfsStart(StartPolicy):
         return starts
 
     def _beside_profiles(self, state: State, queue: Iterable[Job], now: float) -> list[Start]:
-        ahead = takewhile(lambda job: not job.spec.profile or state.excused(job), queue)
+        ahead = takewhile(lambda job: not job.spec.profile or state.start_promised(job), queue)
         plan = plan_starts(state, ahead, now, depth=1, moldable=self._moldable)
         idle = state.idle
         starts: list[Start] = []

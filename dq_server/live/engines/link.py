@@ -58,7 +58,7 @@ class EngineLink:
 
 def tickets(state: State) -> dict[int, Wanted]:
     """All tickets of the state, as the driver wants them."""
-    if "Pool" not in state.records:
+    if Pool.known(state) is None:
         return {}
     return {
         number: Wanted(

@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import inf
 
-from dq_server.core.evolution.horizon import known_at_start, reveal, seen
-from dq_server.core.evolution.plan import Plan, place
+from dq_server.core.evolution.plan import place
 from dq_server.core.evolution.rules import FitRule
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.profile import EvolutionProfile, ScheduledProfile
 from dq_server.core.model.stepfunction import StepFunction
+from dq_server.sim.evolution.horizon import known_at_start, reveal, seen
+from dq_server.sim.evolution.offline import Plan
 
 
 class PlannerError(SchedulerError):

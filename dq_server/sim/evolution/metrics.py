@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dq_server.core.evolution.plan import Plan
 from dq_server.core.model.profile import EvolutionProfile
+from dq_server.sim.evolution.offline import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,10 @@ ended has none any more. What never reaches a job by itself is said in the table
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from dq_server.core.feature import Feature
 from dq_server.core.model.errors import ConfigError
-from dq_server.core.model.jobs import Job
 from dq_server.core.model.options import Options
-from dq_server.core.turn import Turn
 
 SECRETS = (
     *("*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*"),
@@ -39,12 +36,3 @@ class EnvironmentOptions(Options):
             raise ConfigError(
                 '[environment] secrets: "" fits no variable; give patterns: "*TOKEN*"'
             )
-
-
-class Environment(Feature):
-    """See the module's docstring."""
-
-    def ended(self, turn: Turn, job: Job) -> None:
-        """Nothing of the job is started any more."""
-        if job.spec.env:  # an array has that of its jobs (arrays.py)
-            job.spec = replace(job.spec, env={})
