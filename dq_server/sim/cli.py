@@ -11,6 +11,7 @@ COMMANDS = {
     "plan": "dq_server.sim.plan_command:plan",
     "replay": "dq_server.sim.replay_command:replay",
     "run": "dq_server.sim.run_command:run",
+    "study": "dq_server.sim.study.command:study",
 }
 
 

@@ -45,13 +45,13 @@ def as_table(runs: list[Run], width: int | None = None) -> str:
     heads = ["policy", *runs[0].metrics]
     rows = [heads]
     rows += [[run.policy, *(_figure(value) for value in run.metrics.values())] for run in runs]
-    table = _aligned(rows)
+    table = aligned(rows)
     if width is None or len(table.split("\n", 1)[0]) <= width:
         return table
-    return _aligned([list(column) for column in zip(*rows, strict=True)])
+    return aligned([list(column) for column in zip(*rows, strict=True)])
 
 
-def _aligned(rows: list[list[str]]) -> str:
+def aligned(rows: list[list[str]]) -> str:
     """Cells in columns, the first to the left, the others to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return "\n".join(

@@ -30,10 +30,9 @@ from dq_server.sim.progress import progress
 from dq_server.sim.records import Records
 from dq_server.sim.swf import processors_of, read_swf
 from dq_server.sim.toml_workload import read_toml
-from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
+from dq_server.sim.workload import MOST_NODES, ListedWorkload, RigidWorkload, Workload
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
-MOST_NODES = 10_000_000
 
 
 @click.command(cls=OneLineCommand)
@@ -140,7 +139,7 @@ def run(
     try:
         configs = _configs(policies, config_file, fit)
         _check_outputs(workload, csv, plot)
-        nodes = processors_of_machine(workload) if nodes is None else nodes
+        nodes = _processors(workload) if nodes is None else nodes
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
         reserved = jobs.reservations if isinstance(jobs, ListedWorkload) else ()
         runs = []
@@ -182,7 +181,7 @@ def _run(simulation: Simulation, title: str) -> Records:
         return simulation.run()
 
 
-def processors_of_machine(workload: Path) -> int:
+def _processors(workload: Path) -> int:
     """Return the processors of the machine that a log is from, by its header; else InputError."""
     found = processors_of(workload) if workload.name.endswith((".swf", ".swf.gz")) else None
     if found is None:

@@ -34,7 +34,7 @@ FIELDS = (
     *("requested_processors", "estimate_s", "requested_memory", "status", "user", "group"),
     *("application", "queue", "partition", "preceding_job", "think_s"),
 )
-HEADER = re.compile(r"; *(MaxProcs|MaxNodes): *(\d{1,9})\b")
+HEADER = re.compile(r"; *([A-Z][A-Za-z]*): *(.*?)\s*$")
 COLUMN = {name: k for k, name in enumerate(FIELDS)}
 COMPLETED, FAILED, CANCELLED = 1, 0, 5  # statuses (field 11)
 PARTIAL, LAST_COMPLETED, LAST_FAILED = 2, 3, 4  # of the parts of a job that was swapped out
@@ -85,6 +85,26 @@ def read_swf(path: Path) -> SwfLog:
     return _cleaned(path, fields)
 
 
+def header_of(path: Path) -> dict[str, str]:
+    """The labelled comments before the first job, as "MaxProcs"; of several alike the first.
+
+    Raises:
+        WorkloadError: the file cannot be read.
+    """
+    found: dict[str, str] = {}
+    try:
+        with _open(path) as lines:
+            for line in lines:
+                if line.strip() and not line.startswith(";"):
+                    break
+                label = HEADER.match(line)
+                if label is not None:
+                    found.setdefault(label[1], label[2])
+    except (OSError, EOFError, zlib.error) as error:
+        raise WorkloadError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return found
+
+
 def processors_of(path: Path) -> int | None:
     """The processors of the machine, as the log's header says: MaxProcs, or else MaxNodes.
 
@@ -93,18 +113,12 @@ def processors_of(path: Path) -> int | None:
     Raises:
         WorkloadError: the file cannot be read.
     """
-    said: dict[str, int] = {}
-    try:
-        with _open(path) as lines:
-            for line in lines:
-                if line.strip() and not line.startswith(";"):
-                    break
-                found = HEADER.match(line)
-                if found is not None:
-                    said.setdefault(found[1], int(found[2]))
-    except (OSError, EOFError, zlib.error) as error:
-        raise WorkloadError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    return said.get("MaxProcs") or said.get("MaxNodes")
+    header = header_of(path)
+    for label in ("MaxProcs", "MaxNodes"):
+        number = re.match(r"\d{1,9}\b", header.get(label, ""))
+        if number is not None and int(number[0]):
+            return int(number[0])
+    return None
 
 
 def _open(path: Path) -> TextIO:

@@ -22,7 +22,7 @@ from dq_server.sim.applications import Application, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.swf import SwfLog
 
-MOST_SIZES = 100_000  # of one job
+MOST_NODES, MOST_SIZES = 10_000_000, 100_000  # of a machine; of one job
 
 
 @cache

@@ -34,17 +34,16 @@ from typing import Any
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.policies.sets import SETS
-from dq_server.core.settings import TABLE_OF_ITS_OWN, check, from_tables, named_config
+from dq_server.core.settings import check, from_tables, named_config
 from dq_server.sim.errors import WorkloadError, unknown
 from dq_server.sim.malleable import Malleability
 from dq_server.sim.malleable_settings import read_malleability
 from dq_server.sim.swf import SwfLog, processors_of, read_swf
-from dq_server.sim.workload import RigidWorkload
+from dq_server.sim.workload import MOST_NODES, RigidWorkload
 
+TABLES = ("scheduler", "dfs", "quotas")  # of a server's configuration
 KEYS = ("logs", "nodes", "policies", "shares", "seeds", "first_day", "days", "too_large",
-        "enforce_estimates", "dependencies", "jobs", "malleable", "variant", "scheduler",
-        *TABLE_OF_ITS_OWN)  # fmt: skip
-MOST_NODES = 10_000_000
+        "enforce_estimates", "dependencies", "jobs", "malleable", "variant", *TABLES)  # fmt: skip
 MOST_RUNS = 1_000_000
 DAY_S = 86_400.0
 
@@ -171,25 +170,29 @@ def read_study(path: Path) -> Study:
         if place not in sys.path:
             sys.path.append(place)
     try:
-        for key in table:
-            if key not in KEYS:
-                raise WorkloadError(unknown("key", key, KEYS))
-        study = Study(
-            path,
-            _sources(path.parent, table),
-            _names(table, "policies"),
-            _shares(table),
-            _seeds(table),
-            _variants(table),
-            _yes(table, "jobs", usual=True),
-        )
-        if len(study) > MOST_RUNS:
-            raise WorkloadError(f"{len(study)} runs: at most {MOST_RUNS}")
-        for variant in study.variants:
-            for name in study.policies:
-                _check_policy(name, variant)
+        return _study(path, table)
     except WorkloadError as error:
         raise WorkloadError(f"{path}: {error}") from error
+
+
+def _study(path: Path, table: Mapping[str, Any]) -> Study:
+    for key in table:
+        if key not in KEYS:
+            raise WorkloadError(unknown("key", key, KEYS))
+    study = Study(
+        path,
+        _sources(path.parent, table),
+        _names(table, "policies"),
+        _shares(table),
+        _seeds(table),
+        _variants(table),
+        _yes(table, "jobs", usual=True),
+    )
+    if len(study) > MOST_RUNS:
+        raise WorkloadError(f"{len(study)} runs: at most {MOST_RUNS}")
+    for variant in study.variants:
+        for name in study.policies:
+            _check_policy(name, variant)
     return study
 
 
@@ -199,7 +202,7 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
     each = given if isinstance(given, list) else [given] * len(names)
     if len(each) != len(names):
         raise WorkloadError(f"nodes = {given}: {len(names)} logs need one number, or one each")
-    usual = {
+    usual: dict[str, Any] = {
         "first_day": _number(table, "first_day", 0.0),
         "days": _number(table, "days", math.inf),
         "leave_out_large": _choice(table, "too_large", ("refuse", "leave out")) == "leave out",
@@ -230,7 +233,7 @@ def _sources(folder: Path, table: Mapping[str, Any]) -> tuple[Source, ...]:
 
 def _variants(table: Mapping[str, Any]) -> tuple[Variant, ...]:
     how = _malleability(table.get("malleable", {}), Malleability(), "[malleable]")
-    tables = {name: table[name] for name in ("scheduler", *TABLE_OF_ITS_OWN) if name in table}
+    tables = {name: table[name] for name in TABLES if name in table}
     base = _base(tables)
     given = table.get("variant", [])
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
