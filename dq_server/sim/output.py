@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dq_server.sim.files import target_of, whole_file
 from dq_server.sim.records import STATES, Records
 
 COLUMNS = (
@@ -16,7 +17,6 @@ COLUMNS = (
 )
 Metrics = dict[str, float | int]
 STDOUT = Path("/dev/stdout")
-STREAMS = ("/dev", "/proc")  # what is there is no file of the user's
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,33 +96,6 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
             )
 
 
-def part_of(path: Path) -> Path:
-    """Where a result is written before it is whole and takes the name `path`."""
-    return path.with_name(path.name + ".part")
-
-
-def target_of(path: Path) -> Path | None:
-    """The file that a result is to be, behind all links; None: it is written straight into `path`.
-
-    That is a pipe, a device, or /dev/stdout, wherever it leads: nothing may replace these.
-    """
-    target = path.resolve()
-    places = (path.absolute(), target)
-    streams = any(place.is_relative_to(top) for place in places for top in STREAMS)
-    kept = target.exists() and (streams or not target.is_file())
-    return None if kept else target
-
-
-def try_to_write(path: Path) -> None:
-    """OSError unless a file can be made beside its target, where the result is written first."""
-    target = target_of(path)
-    if target is None:
-        return
-    probe = part_of(target)
-    probe.touch()
-    probe.unlink()
-
-
 def write_csv(path: Path, runs: Iterable[Run]) -> None:
     """Write the jobs' CSV, whole or not at all; a pipe or a device is written to as it is."""
     target = target_of(path)
@@ -133,10 +106,5 @@ def write_csv(path: Path, runs: Iterable[Run]) -> None:
         with path.open("w", encoding="utf-8", newline="") as out:
             out.writelines(csv_lines(runs))
         return
-    part = part_of(target)
-    try:
-        with part.open("w", encoding="utf-8", newline="") as out:
-            out.writelines(csv_lines(runs))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(target) as part, part.open("w", encoding="utf-8", newline="") as out:
+        out.writelines(csv_lines(runs))

@@ -21,10 +21,11 @@ from dq_server.core.settings import check, configured, from_tables, named_config
 from dq_server.sim.applications import MOST_ITERATIONS
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.files import try_to_write
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.malleable_settings import read_malleability
 from dq_server.sim.one_line import InputError, OneLineCommand
-from dq_server.sim.output import Run, as_json, as_table, notes_of, try_to_write, write_csv
+from dq_server.sim.output import Run, as_json, as_table, notes_of, write_csv
 from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.progress import progress
 from dq_server.sim.records import Records

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.files import whole_file
 
 FIELDS = (
     *("job", "submit_s", "wait_s", "run_s", "used_processors", "cpu_s", "memory"),
@@ -240,7 +241,12 @@ def _merged(parts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def write_swf(path: Path, rows: Iterable[Iterable[float]], header: str = "") -> None:
-    """Write jobs (18 numbers each) as a log, gzipped if the name says so."""
-    with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as out:
+    """Write jobs (18 numbers each) as a log, gzipped if the name says so, whole or not at all."""
+    with whole_file(path) as part, _opened_to_write(part, path) as out:
         out.writelines(f"; {line}\n" for line in header.splitlines())
         out.writelines(" ".join(f"{value:.12g}" for value in row) + "\n" for row in rows)
+
+
+def _opened_to_write(part: Path, path: Path) -> TextIO:
+    """`part`, in the format that the name of `path` says."""
+    return gzip.open(part, "wt") if path.suffix == ".gz" else part.open("w")

@@ -10,13 +10,14 @@ from pathlib import Path
 import click
 
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.files import whole_file
 from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import aligned
 from dq_server.sim.progress import progress
 from dq_server.sim.study.file import Study, read_study
 from dq_server.sim.study.report import report, rows
 from dq_server.sim.study.results import Results, collect
-from dq_server.sim.study.runs import Cache, Task, Tasks, run_all, whole_file
+from dq_server.sim.study.runs import Cache, Task, Tasks, run_all
 
 INTERRUPTED = 130
 

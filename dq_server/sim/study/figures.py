@@ -16,9 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from dq_server.sim.files import whole_file
 from dq_server.sim.intervals import mean_and_interval
 from dq_server.sim.study.results import Group, Place, Results, means_by_class
-from dq_server.sim.study.runs import DISTRIBUTED, EDGES, whole_file
+from dq_server.sim.study.runs import DISTRIBUTED, EDGES
 
 FORMATS = ("svg", "pdf")
 # Okabe & Ito 2008: told apart by people who are colour-blind; beyond that, line styles.

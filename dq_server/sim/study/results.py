@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dq_server.sim.files import whole_file
 from dq_server.sim.intervals import interval, mean_and_interval
 from dq_server.sim.study.file import Scenario, Study
-from dq_server.sim.study.runs import DISTRIBUTED, EDGES, JOB_COLUMNS, Cache, Tasks, whole_file
+from dq_server.sim.study.runs import DISTRIBUTED, EDGES, JOB_COLUMNS, Cache, Tasks
 
 # Column -> name in Records.metrics; the first ones are the contract of runs.csv.
 FIGURES = {

@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -30,11 +29,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import dq_server
 from dq_server.core.model.errors import SchedulerError
 from dq_server.core.model.plain import plain
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.files import whole_file
 from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.records import STATES, Records
 from dq_server.sim.study.file import Scenario, Source
@@ -108,7 +107,7 @@ class Tasks:
 def _code() -> str:
     """A digest of the simulator and the scheduler: all that a result depends on."""
     digest = hashlib.sha256()
-    room = Path(dq_server.__file__).parent
+    room = Path(__file__).parents[2]
     files = [*(room / "core").rglob("*.py"), *(room / "sim").glob("*.py"), Path(__file__)]
     for path in sorted(files):
         digest.update(path.read_bytes())
@@ -153,17 +152,6 @@ class Cache:
                     out.write(lines)
         with whole_file(self.folder / f"{key}.json") as part:
             part.write_text(json.dumps(summarised(records, rigid)))
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write a file that takes its name once it is whole."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def run_all(tasks: Iterable[Task], cache: Cache, processes: int, ended: Callable[[], None]) -> None:
