@@ -34,10 +34,16 @@ def notes_of(workload: str, runs: list[Run]) -> list[str]:
     return [f"{workload}: {count} jobs: {note}" for note, count in notes]
 
 
-def as_json(workload: str, nodes: int, runs: list[Run]) -> str:
-    """One object: what was simulated, what was odd about it, and the figures of each policy."""
+def as_json(workload: str, nodes: int, runs: list[Run], transformation: str = "") -> str:
+    """One object: what was simulated, what was odd about it, and the figures of each policy.
+
+    transformation  how the jobs of the workload became malleable
+    """
     rows = [{"policy": run.policy, **run.metrics, "notes": dict(run.records.notes)} for run in runs]
-    return json.dumps({"schema": 1, "workload": workload, "nodes": nodes, "runs": rows})
+    body: dict[str, object] = {"schema": 1, "workload": workload, "nodes": nodes, "runs": rows}
+    if transformation:
+        body["transformation"] = transformation
+    return json.dumps(body)
 
 
 def as_table(runs: list[Run], width: int | None = None) -> str:

@@ -23,7 +23,7 @@ from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.files import try_to_write
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
-from dq_server.sim.malleable_settings import read_malleability
+from dq_server.sim.malleable_settings import described, read_malleability
 from dq_server.sim.one_line import InputError, OneLineCommand
 from dq_server.sim.output import Run, as_json, as_table, notes_of, write_csv
 from dq_server.sim.pool import costs, read_pool
@@ -111,7 +111,11 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 )
 @click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
 @click.option("--csv", "csv", type=click.Path(path_type=Path), help="Write one line per job.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw processors over time.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    help="Draw processors over time, waits and turnarounds.",
+)
 def run(
     workload: Path,
     nodes: int | None,
@@ -174,7 +178,8 @@ def run(
         name = error.filename or csv or plot
         raise InputError(f"{name}: cannot be written: {error.strerror}") from error
     wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo(as_json(jobs.name, nodes, runs) if json_wanted else as_table(runs, wide))
+    made = f"{100 * how.fraction:g} % of the jobs, seed {seed}: {described(how)}" if how else ""
+    click.echo(as_json(jobs.name, nodes, runs, made) if json_wanted else as_table(runs, wide))
 
 
 def _run(simulation: Simulation, title: str) -> Records:

@@ -122,7 +122,6 @@ def test_json_has_the_figures_of_the_table(
 
 
 def test_mebf_rules(tmp_path: Path) -> None:
-    assert mebf_rules.t_95(9) == pytest.approx(2.262, abs=0.005)
     jobs = (f"{k + 1} {10 * k} -1 {50 + k} {1 + k % 4} -1 -1 {1 + k % 4} 200" for k in range(60))
     log = tmp_path / "log.swf"
     log.write_text("".join(job + 9 * " -1" + "\n" for job in jobs))

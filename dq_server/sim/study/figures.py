@@ -18,6 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from dq_server.sim.files import whole_file
 from dq_server.sim.intervals import mean_and_interval
+from dq_server.sim.plots import time_axis
 from dq_server.sim.study.results import Group, Place, Results, means_by_class
 from dq_server.sim.study.runs import DISTRIBUTED, EDGES
 
@@ -131,7 +132,8 @@ def _ecdf(curves: Curves) -> Figure:
                 panel.step(EDGES[low : high + 1], values[low : high + 1], where="post",
                            label=policy, **_line(k))  # fmt: skip
             panel.set(xscale="log", ylim=(0, 1.02), xlim=(EDGES[low], EDGES[high]))
-            _time_axis(panel, name)
+            if name != "bounded_slowdown":
+                time_axis(panel)
             if row == 0:
                 panel.set_title(_share_label(share))
             if column == 0:
@@ -272,15 +274,6 @@ def _span(reached: Sequence[Any]) -> tuple[int, int]:
     low, least = np.searchsorted(EDGES, (1.0, 10.0)).tolist()
     high = max(int(np.searchsorted(counts, counts[-1])) for counts in reached)
     return low, min(len(EDGES) - 1, max(high, least))
-
-
-def _time_axis(panel: Axes, name: str) -> None:
-    if name == "bounded_slowdown":
-        return
-    marks = {1.0: "1 s", 60.0: "1 min", 3600.0: "1 h", 86_400.0: "1 d", 864_000.0: "10 d"}
-    panel.xaxis.set_major_locator(FixedLocator(list(marks)))
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _at: marks.get(x, "")))
 
 
 def _user_means(group: Group) -> dict[int, float]:
