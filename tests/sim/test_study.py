@@ -26,6 +26,7 @@ from dq_server.sim.study.file import read_study
 from dq_server.sim.study.results import FIGURES, Group
 from dq_server.sim.swf import FIELDS, write_swf
 from harness.commands import ROOT
+from tests.pages.owners import of
 
 COLUMNS = ("log", "policy", "share", "seed", "mean_turnaround_s", "mean_wait_s", "makespan_s",
            "utilisation", "mean_bounded_slowdown")  # fmt: skip
@@ -360,3 +361,15 @@ def test_a_study_reads_as_it_is_written(tmp_path: Path) -> None:
     found = read_study(write(tmp_path))
     assert (len(found), found.seeds, found.shares) == (8, (0, 1), (0.5, 1.0))
     assert found.sources[0].path == tmp_path / "a.swf"
+
+
+def test_the_page_shows_studies_that_can_be_read(tmp_path: Path) -> None:
+    log(tmp_path, "trace.swf.gz")
+    shown = [block.text for block in of("study")]
+    assert len(shown) == 2
+    study_of_both = read_study(write(tmp_path, "\n".join(shown)))
+    assert [variant.name for variant in study_of_both.variants] == [
+        "Amdahl, 1 to 20 % serial",
+        "Downey",
+    ]
+    assert len(study_of_both) == 2 * 3 * 2 * 20
