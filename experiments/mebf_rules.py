@@ -24,15 +24,15 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from dq_server.core.settings import configured, named_config
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.generators.kit import INTENSIVE, NODES, NORMAL, kit_like
+from dq_server.sim.intervals import interval
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
 from dq_server.sim.swf import read_swf
 from dq_server.sim.workload import RigidWorkload
@@ -76,20 +76,6 @@ class Gain:
     worst_pct: float
     more_pct: float
     more_interval_pct: float
-
-
-def interval(values: Sequence[float]) -> float:
-    """Half the width of the 95 % confidence interval of their mean."""
-    return t_95(len(values) - 1) * stdev(values) / sqrt(len(values))
-
-
-def t_95(freedom: int) -> float:
-    """Student's t for a two-sided 95 % interval, by its expansion about the normal quantile."""
-    z = 1.959964
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3
 
 
 def gains(name: str, workloads: Sequence[tuple[MalleableWorkload, int]]) -> Iterator[Gain]:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dq_server.sim.output import try_to_write
+from dq_server.sim.files import try_to_write
 
 PLOT_FORMATS = (".png", ".pdf", ".svg")
 

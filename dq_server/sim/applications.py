@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ENDS, OTHERS = 0, 1  # of the events of one instant the ends come first
 KILLED = -9
+MOST_ITERATIONS = 1_000_000  # of a job: each remap point takes time to simulate
 
 
 class Application(Protocol):

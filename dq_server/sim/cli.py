@@ -8,9 +8,11 @@ import click
 
 # name -> "module:attribute" of its click command
 COMMANDS = {
+    "import": "dq_server.sim.import_command:import_",
     "plan": "dq_server.sim.plan_command:plan",
     "replay": "dq_server.sim.replay_command:replay",
     "run": "dq_server.sim.run_command:run",
+    "study": "dq_server.sim.study.command:study",
 }
 
 

@@ -47,6 +47,7 @@ from dq_server.sim.applications import ENDS, OTHERS, Application, Asking, Iterat
 from dq_server.sim.counted import may_count, run_counted
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.feedback import Feedback
+from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
 from dq_server.sim.resting import Resting, may_rest
@@ -85,6 +86,8 @@ class Simulation:
 
         by_events  hand every event to the scheduler, also where counting gives the same schedule
         """
+        if isinstance(workload, MalleableWorkload) and resizes_nobody(config):
+            workload = workload.rigid
         self.workload = workload
         nodes = nodes if pool is None else pool.processors
         self.records = Records(workload, nodes)

@@ -162,4 +162,4 @@ def _job(number: int, life: _Life, whole: Container[int]) -> ListedJob:
         spec = replace(spec, scalability=replace(known, preferred=spec.initial.size))
     if spec.planned_s is None:
         spec = replace(spec, estimate_s=run_s)
-    return ListedJob(life.submit_s, spec, make, number, **before)
+    return ListedJob(life.submit_s, spec, make, number, **before, static_run_s=run_s)

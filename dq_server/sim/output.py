@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dq_server.sim.files import target_of, whole_file
 from dq_server.sim.records import STATES, Records
 
 COLUMNS = (
@@ -16,7 +17,6 @@ COLUMNS = (
 )
 Metrics = dict[str, float | int]
 STDOUT = Path("/dev/stdout")
-STREAMS = ("/dev", "/proc")  # what is there is no file of the user's
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,16 @@ def notes_of(workload: str, runs: list[Run]) -> list[str]:
     return [f"{workload}: {count} jobs: {note}" for note, count in notes]
 
 
-def as_json(workload: str, nodes: int, runs: list[Run]) -> str:
-    """One object: what was simulated, what was odd about it, and the figures of each policy."""
+def as_json(workload: str, nodes: int, runs: list[Run], transformation: str = "") -> str:
+    """One object: what was simulated, what was odd about it, and the figures of each policy.
+
+    transformation  how the jobs of the workload became malleable
+    """
     rows = [{"policy": run.policy, **run.metrics, "notes": dict(run.records.notes)} for run in runs]
-    return json.dumps({"schema": 1, "workload": workload, "nodes": nodes, "runs": rows})
+    body: dict[str, object] = {"schema": 1, "workload": workload, "nodes": nodes, "runs": rows}
+    if transformation:
+        body["transformation"] = transformation
+    return json.dumps(body)
 
 
 def as_table(runs: list[Run], width: int | None = None) -> str:
@@ -45,13 +51,13 @@ def as_table(runs: list[Run], width: int | None = None) -> str:
     heads = ["policy", *runs[0].metrics]
     rows = [heads]
     rows += [[run.policy, *(_figure(value) for value in run.metrics.values())] for run in runs]
-    table = _aligned(rows)
+    table = aligned(rows)
     if width is None or len(table.split("\n", 1)[0]) <= width:
         return table
-    return _aligned([list(column) for column in zip(*rows, strict=True)])
+    return aligned([list(column) for column in zip(*rows, strict=True)])
 
 
-def _aligned(rows: list[list[str]]) -> str:
+def aligned(rows: list[list[str]]) -> str:
     """Cells in columns, the first to the left, the others to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return "\n".join(
@@ -96,33 +102,6 @@ def csv_lines(runs: Iterable[Run]) -> Iterator[str]:
             )
 
 
-def part_of(path: Path) -> Path:
-    """Where a result is written before it is whole and takes the name `path`."""
-    return path.with_name(path.name + ".part")
-
-
-def target_of(path: Path) -> Path | None:
-    """The file that a result is to be, behind all links; None: it is written straight into `path`.
-
-    That is a pipe, a device, or /dev/stdout, wherever it leads: nothing may replace these.
-    """
-    target = path.resolve()
-    places = (path.absolute(), target)
-    streams = any(place.is_relative_to(top) for place in places for top in STREAMS)
-    kept = target.exists() and (streams or not target.is_file())
-    return None if kept else target
-
-
-def try_to_write(path: Path) -> None:
-    """OSError unless a file can be made beside its target, where the result is written first."""
-    target = target_of(path)
-    if target is None:
-        return
-    probe = part_of(target)
-    probe.touch()
-    probe.unlink()
-
-
 def write_csv(path: Path, runs: Iterable[Run]) -> None:
     """Write the jobs' CSV, whole or not at all; a pipe or a device is written to as it is."""
     target = target_of(path)
@@ -133,10 +112,5 @@ def write_csv(path: Path, runs: Iterable[Run]) -> None:
         with path.open("w", encoding="utf-8", newline="") as out:
             out.writelines(csv_lines(runs))
         return
-    part = part_of(target)
-    try:
-        with part.open("w", encoding="utf-8", newline="") as out:
-            out.writelines(csv_lines(runs))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(target) as part, part.open("w", encoding="utf-8", newline="") as out:
+        out.writelines(csv_lines(runs))

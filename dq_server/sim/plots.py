@@ -1,4 +1,4 @@
-"""Simulations as pictures: processors in use over time, and who ran where (a Gantt chart).
+"""Simulations as pictures: processors in use over time, distributions, and who ran where.
 
 Only this module imports matplotlib, and it is imported only when a picture is wanted.
 """
@@ -13,6 +13,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
 from dq_server.sim.output import Run
@@ -26,7 +27,8 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 def plot_runs(path: Path, runs: list[Run]) -> None:
     """One panel with the processors in use under each policy; below, if it fits, a Gantt each.
 
-    If nodes came from a pool, beside each: how many were paid for, up and busy; and the costs.
+    If nodes came from a pool, beside each: how many were paid for, up and busy; and the costs. At
+    the bottom the distributions of wait, turnaround and bounded slowdown of the jobs.
     """
     records = runs[0].records
     most = max(run.records.nodes for run in runs)
@@ -34,8 +36,9 @@ def plot_runs(path: Path, runs: list[Run]) -> None:
     pooled = [run for run in runs if run.records.pool is not None]
     above = 1 + (len(pooled) + 1 if pooled else 0)
     rows = above + (len(runs) if gantt else 0)
-    figure = Figure(figsize=(10, 2.6 * rows + 0.6), layout="constrained")
-    panels = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
+    figure = Figure(figsize=(10, 2.6 * (rows + 1) + 0.6), layout="constrained")
+    halves = figure.subfigures(2, 1, squeeze=False, height_ratios=[rows, 1])[:, 0]
+    panels = halves[0].subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     origin_s = float(records.submit.min()) if len(records.ran) else 0.0
     longest_s = max(run.records.makespan_s for run in runs)
     unit_s, unit = (DAY_S, "days") if longest_s > 5 * DAY_S else (
@@ -57,7 +60,35 @@ def plot_runs(path: Path, runs: list[Run]) -> None:
             _gantt(panel, run.records, origin_s, unit_s)
             panel.set(ylabel="processor", ylim=(0, run.records.nodes), title=run.policy)
     panels[-1].set_xlabel(f"time ({unit})")
+    _distributions(halves[1].subplots(1, 3), runs)
     figure.savefig(path, dpi=120, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+def _distributions(panels: NDArray[np.object_], runs: list[Run]) -> None:
+    """Share of the jobs with at most a wait, a turnaround, a slowdown."""
+    for panel, title, name in zip(
+        panels,
+        ("wait", "turnaround", "bounded slowdown"),
+        ("wait", "turnaround", "bounded_slowdown"),
+        strict=True,
+    ):
+        for run in runs:
+            values = np.sort(getattr(run.records, name))
+            share = np.arange(1, len(values) + 1) / max(1, len(values))
+            panel.step(np.maximum(values, 1.0), share, where="post", label=run.policy, linewidth=1)
+        panel.set(xscale="log", xlim=(1, None), ylim=(0, 1.02), xlabel=title)
+        if name != "bounded_slowdown":
+            time_axis(panel)
+    panels[0].set_ylabel("share of jobs")
+    panels[-1].legend(loc="lower right", fontsize="small")
+
+
+def time_axis(panel: Axes) -> None:
+    """Mark seconds on a logarithmic axis as people say them."""
+    marks = {1.0: "1 s", 60.0: "1 min", 3600.0: "1 h", 86_400.0: "1 d", 864_000.0: "10 d"}
+    panel.xaxis.set_major_locator(FixedLocator(list(marks)))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda x, _at: marks.get(x, "")))
 
 
 def _averaged(at: Floats, held: NDArray[np.int64]) -> tuple[Floats, Floats]:

@@ -15,13 +15,13 @@ EVERY_S = 0.25
 
 
 @contextmanager
-def progress(title: str, total: int, done: Callable[[], int]) -> Iterator[None]:
-    """Within, a bar on a terminal's standard error after two seconds: `done()` of `total` jobs."""
+def progress(title: str, total: int, done: Callable[[], int], what: str = "jobs") -> Iterator[None]:
+    """Within, a bar on a terminal's standard error after two seconds: `done()` of `total`."""
     if not sys.stderr.isatty():
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_show, args=(title, total, done, ended), daemon=True)
+    thread = threading.Thread(target=_show, args=(title, total, done, what, ended), daemon=True)
     thread.start()
     try:
         yield
@@ -30,7 +30,9 @@ def progress(title: str, total: int, done: Callable[[], int]) -> Iterator[None]:
         thread.join()
 
 
-def _show(title: str, total: int, done: Callable[[], int], ended: threading.Event) -> None:
+def _show(
+    title: str, total: int, done: Callable[[], int], what: str, ended: threading.Event
+) -> None:
     if ended.wait(AFTER_S):
         return
     from rich.console import Console
@@ -44,7 +46,7 @@ def _show(title: str, total: int, done: Callable[[], int], ended: threading.Even
 
     columns = (
         TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-        TextColumn("jobs"), TimeRemainingColumn(),
+        TextColumn(what), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)

@@ -1,10 +1,13 @@
 """What happened to each job in a simulation, and the metrics made of it.
 
 Definitions. Wait: start - submission. Turnaround: end - submission. Bounded slowdown: turnaround
-over run time, where run times below `SLOWDOWN_BOUND_S` count as that and the result is at least 1
-(Feitelson & Rudolph 1998). Makespan: last end - first submission. Utilization: processor-seconds
-held by jobs over nodes x makespan. Processors reserved for an expansion are held from the moment
-they are granted, those released by a shrink until it is committed. All times in seconds.
+over the run time on the processors that the job asks for, where run times below `SLOWDOWN_BOUND_S`
+count as that and the result is at least 1 (Feitelson & Rudolph 1998). So a policy that makes a job
+run faster has a smaller slowdown, and one that makes it run slower a larger one. A job that did not
+end by itself counts with the time that it ran. Makespan: last end - first submission. Utilization:
+processor-seconds held by jobs over nodes x makespan. Processors reserved for an expansion are held
+from the moment they are granted, those released by a shrink until it is committed. All times in
+seconds.
 """
 
 from __future__ import annotations
@@ -38,6 +41,12 @@ class Resize:
     time_s: float
     size: int
     before: int
+
+
+def _percentiles(name: str, values: Floats) -> dict[str, float]:
+    """Median and 95th percentile by name; 0 if there are no values."""
+    median, p95 = np.percentile(values, (50, 95)).tolist() if len(values) else (0.0, 0.0)
+    return {f"median_{name}": median, f"p95_{name}": p95}
 
 
 class Records:
@@ -136,7 +145,10 @@ class Records:
     @cached_property
     def bounded_slowdown(self) -> Floats:
         """Bounded slowdown of the jobs in `ran`."""
-        run_s = self.turnaround - self.wait
+        static_s = np.array(self.workload.static_run_s, dtype=np.float64)[self.ran]
+        done = np.frombuffer(self.state, np.uint8)[self.ran] == STATES.index(JobState.DONE)
+        known = done & ~np.isnan(static_s)
+        run_s = np.where(known, static_s, self.turnaround - self.wait)
         slowdown: Floats = self.turnaround / np.maximum(run_s, SLOWDOWN_BOUND_S)
         return np.maximum(slowdown, 1.0)
 
@@ -176,6 +188,9 @@ class Records:
             "mean_wait_s": mean(self.wait),
             "mean_turnaround_s": mean(self.turnaround),
             "mean_bounded_slowdown": mean(self.bounded_slowdown),
+            **_percentiles("wait_s", self.wait),
+            **_percentiles("turnaround_s", self.turnaround),
+            **_percentiles("bounded_slowdown", self.bounded_slowdown),
             "utilization": float(self.processor_s.sum() / capacity_s) if capacity_s else 0.0,
             "backfilled": self.backfilled,
             "expands": expands,

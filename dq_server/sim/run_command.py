@@ -8,6 +8,7 @@ import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,17 +18,20 @@ from dq_server.core.model.errors import ConfigError, SchedulerError
 from dq_server.core.model.pool import PoolOptions
 from dq_server.core.policies.sets import SETS
 from dq_server.core.settings import check, configured, from_tables, named_config
+from dq_server.sim.applications import MOST_ITERATIONS
 from dq_server.sim.engine import Simulation
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.files import try_to_write
 from dq_server.sim.malleable import SCALABILITY, Malleability, MalleableWorkload
+from dq_server.sim.malleable_settings import described, read_malleability
 from dq_server.sim.one_line import InputError, OneLineCommand
-from dq_server.sim.output import Run, as_json, as_table, notes_of, try_to_write, write_csv
+from dq_server.sim.output import Run, as_json, as_table, notes_of, write_csv
 from dq_server.sim.pool import costs, read_pool
 from dq_server.sim.progress import progress
 from dq_server.sim.records import Records
 from dq_server.sim.swf import processors_of, read_swf
 from dq_server.sim.toml_workload import read_toml
-from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
+from dq_server.sim.workload import MOST_NODES, ListedWorkload, RigidWorkload, Workload
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 
@@ -36,7 +40,7 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 @click.argument("workload", type=click.Path(path_type=Path))
 @click.option(
     "--nodes",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_NODES),
     help="Processors it has.  [default: MaxProcs, or MaxNodes, of the log's header]",
 )
 @click.option(
@@ -71,8 +75,16 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 )
 @click.option(
     "--iterations",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_ITERATIONS),
     help="Iterations of a malleable job.  [default: 100]",
+)
+@click.option(
+    "--transform",
+    "transform",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="How jobs are made malleable: a key of the table [malleable] of `dq sim study`, as"
+    " model=amdahl or serial=[0.01,0.05]. May be given several times.",
 )
 @click.option(
     "--fit",
@@ -99,7 +111,11 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 )
 @click.option("--json", "json_wanted", is_flag=True, help='One JSON object, "schema": 1.')
 @click.option("--csv", "csv", type=click.Path(path_type=Path), help="Write one line per job.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw processors over time.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    help="Draw processors over time, waits and turnarounds.",
+)
 def run(
     workload: Path,
     nodes: int | None,
@@ -110,6 +126,7 @@ def run(
     scalability: str | None,
     overhead: float | None,
     iterations: int | None,
+    transform: tuple[str, ...],
     fit: str | None,
     pool_words: str | None,
     enforce_estimates: bool,
@@ -123,7 +140,7 @@ def run(
     WORKLOAD is a log in the Standard Workload Format (.swf, .swf.gz), whose jobs need field 8 (else
     5) processors, last field 4 and plan with field 9 (else what they last), or a .toml file.
     """
-    how = _malleability(malleable, scalability, overhead, iterations)
+    how = _malleability(malleable, scalability, overhead, iterations, transform)
     try:
         configs = _configs(policies, config_file, fit)
         _check_outputs(workload, csv, plot)
@@ -161,7 +178,8 @@ def run(
         name = error.filename or csv or plot
         raise InputError(f"{name}: cannot be written: {error.strerror}") from error
     wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo(as_json(jobs.name, nodes, runs) if json_wanted else as_table(runs, wide))
+    made = f"{100 * how.fraction:g} % of the jobs, seed {seed}: {described(how)}" if how else ""
+    click.echo(as_json(jobs.name, nodes, runs, made) if json_wanted else as_table(runs, wide))
 
 
 def _run(simulation: Simulation, title: str) -> Records:
@@ -170,7 +188,7 @@ def _run(simulation: Simulation, title: str) -> Records:
 
 
 def _processors(workload: Path) -> int:
-    """Of the machine that a log is from, as its header says."""
+    """Return the processors of the machine that a log is from, by its header; else InputError."""
     found = processors_of(workload) if workload.name.endswith((".swf", ".swf.gz")) else None
     if found is None:
         said = "its header names neither MaxProcs nor MaxNodes"
@@ -214,24 +232,47 @@ def _read_config(path: Path) -> SchedulerConfig:
 
 
 def _malleability(
-    share: float | None, scalability: str | None, overhead: float | None, iterations: int | None
+    share: float | None,
+    scalability: str | None,
+    overhead: float | None,
+    iterations: int | None,
+    transform: tuple[str, ...],
 ) -> Malleability | None:
+    options = {"--scalability": scalability, "--overhead": overhead, "--iterations": iterations,
+               "--transform": transform or None}  # fmt: skip
     if share is None:
-        given = {"--scalability": scalability, "--overhead": overhead, "--iterations": iterations}
-        for option, value in given.items():
+        for option, value in options.items():
             if value is not None:
                 raise InputError(f"{option} is about malleable jobs: give --malleable too")
         return None
     for option, number in (("--malleable", share), ("--overhead", overhead)):
         if number is not None and not math.isfinite(number):
             raise InputError(f"{option} {number}: a finite number is needed")
-    usual = Malleability()
-    return Malleability(
-        share,
-        SCALABILITY[scalability or "medium"],
-        usual.overhead_s if overhead is None else overhead,
-        usual.iterations if iterations is None else iterations,
-    )
+    table = dict(map(_setting, transform))
+    for key, value in (
+        ("scalability", scalability),
+        ("overhead_s", overhead),
+        ("iterations", iterations),
+    ):
+        if value is not None:
+            if key in table:
+                raise InputError(f"--transform {key} and its own option: give one of them")
+            table[key] = value
+    try:
+        return read_malleability(table, Malleability(share))
+    except WorkloadError as error:
+        raise InputError(f"--transform: {error}" if transform else str(error)) from error
+
+
+def _setting(word: str) -> tuple[str, Any]:
+    """KEY=VALUE, as a line of TOML; a value that is none is a text."""
+    key, sign, value = (part.strip() for part in word.partition("="))
+    if not sign or not key:
+        raise InputError(f"--transform {word}: write KEY=VALUE, as model=amdahl")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
 
 
 def _check_outputs(workload: Path, csv: Path | None, plot: Path | None) -> None:

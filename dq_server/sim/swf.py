@@ -3,9 +3,12 @@
 One job a line, 18 numbers, -1 for what is not known; comments start with a semicolon.
 
 Logs are dirty. What can be simulated is, and everything odd is counted (`SwfLog.notes`): jobs with
-no submission, run time or processor count are left out, jobs that ran 0 s or longer than their
-estimate are kept, jobs out of order are sorted by submission. A line that is not 18 numbers, or a
-negative time (other than -1 for what is not known), is no log: WorkloadError names it.
+no submission, run time or processor count, and jobs cancelled before they started (status 5, no run
+time) are left out. Jobs that ran 0 s or longer than their estimate are kept, jobs out of order are
+sorted by submission. Partial records (status 2 to 4) are left out beside the summary of their job,
+and merged into one job where there is none. A record that stands in the log twice counts once. A
+line that is not 18 numbers, or a negative time (other than -1 for what is not known), is no log:
+WorkloadError names it.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ import gzip
 import re
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -23,14 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dq_server.sim.errors import WorkloadError
+from dq_server.sim.files import whole_file
 
 FIELDS = (
     *("job", "submit_s", "wait_s", "run_s", "used_processors", "cpu_s", "memory"),
     *("requested_processors", "estimate_s", "requested_memory", "status", "user", "group"),
     *("application", "queue", "partition", "preceding_job", "think_s"),
 )
-HEADER = re.compile(r"; *(MaxProcs|MaxNodes): *(\d{1,9})\b")
+HEADER = re.compile(r"; *([A-Z][A-Za-z]*): *(.*?)\s*$")
 COLUMN = {name: k for k, name in enumerate(FIELDS)}
+COMPLETED, FAILED, CANCELLED = 1, 0, 5  # statuses (field 11)
+PARTIAL, LAST_COMPLETED, LAST_FAILED = 2, 3, 4  # of the parts of a job that was swapped out
 _TIMES = {"submit_s": -1, "run_s": -1, "estimate_s": -1}  # the smallest value that makes sense
 
 
@@ -78,6 +86,26 @@ def read_swf(path: Path) -> SwfLog:
     return _cleaned(path, fields)
 
 
+def header_of(path: Path) -> dict[str, str]:
+    """The labelled comments before the first job, as "MaxProcs"; of several alike the first.
+
+    Raises:
+        WorkloadError: the file cannot be read.
+    """
+    found: dict[str, str] = {}
+    try:
+        with _open(path) as lines:
+            for line in lines:
+                if line.strip() and not line.startswith(";"):
+                    break
+                label = HEADER.match(line)
+                if label is not None:
+                    found.setdefault(label[1], label[2])
+    except (OSError, EOFError, zlib.error) as error:
+        raise WorkloadError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return found
+
+
 def processors_of(path: Path) -> int | None:
     """The processors of the machine, as the log's header says: MaxProcs, or else MaxNodes.
 
@@ -86,18 +114,12 @@ def processors_of(path: Path) -> int | None:
     Raises:
         WorkloadError: the file cannot be read.
     """
-    said: dict[str, int] = {}
-    try:
-        with _open(path) as lines:
-            for line in lines:
-                if line.strip() and not line.startswith(";"):
-                    break
-                found = HEADER.match(line)
-                if found is not None:
-                    said.setdefault(found[1], int(found[2]))
-    except (OSError, EOFError, zlib.error) as error:
-        raise WorkloadError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    return said.get("MaxProcs") or said.get("MaxNodes")
+    header = header_of(path)
+    for label in ("MaxProcs", "MaxNodes"):
+        number = re.match(r"\d{1,9}\b", header.get(label, ""))
+        if number is not None and int(number[0]):
+            return int(number[0])
+    return None
 
 
 def _open(path: Path) -> TextIO:
@@ -139,7 +161,7 @@ def _fault(text: list[str]) -> str | None:
     values = []
     for name, word in zip(FIELDS, text, strict=True):
         try:
-            values.append(float(word))
+            values.append(float(word.replace("_", "x")))  # float takes 1_000, loadtxt does not
         except ValueError:
             return f"field {COLUMN[name] + 1} ({name}) is {word!r}, not a number"
     fields = np.array([values])
@@ -151,16 +173,20 @@ def _fault(text: list[str]) -> str | None:
 
 
 def _cleaned(path: Path, fields: NDArray[np.float64]) -> SwfLog:
+    fields, counts = _one_record_a_job(fields)
     run_s, estimate_s = fields[:, COLUMN["run_s"]], fields[:, COLUMN["estimate_s"]]
-    comes, lasts, sized = fields[:, COLUMN["submit_s"]] >= 0, run_s >= 0, _processors(fields) > 0
+    comes, sized = fields[:, COLUMN["submit_s"]] >= 0, _processors(fields) > 0
+    never = comes & (fields[:, COLUMN["status"]] == CANCELLED) & (run_s <= 0)
+    lasts = (run_s >= 0) & ~never
     notes = {
         "left out: no submission (field 2)": ~comes,
-        "left out: no run time (field 4)": comes & ~lasts,
+        "left out: cancelled before it started (status 5)": never,
+        "left out: no run time (field 4)": comes & ~lasts & ~never,
         "left out: no processor count (fields 8 and 5)": comes & lasts & ~sized,
         "ran 0 s": comes & lasts & sized & (run_s == 0),
         "ran longer than estimated": comes & sized & (estimate_s > 0) & (run_s > estimate_s),
     }
-    counts = {what: int(which.sum()) for what, which in notes.items()}
+    counts |= {what: int(which.sum()) for what, which in notes.items()}
     kept = fields[comes & lasts & sized]
     submit_s = kept[:, COLUMN["submit_s"]]
     late = submit_s[1:] < submit_s[:-1]
@@ -170,8 +196,57 @@ def _cleaned(path: Path, fields: NDArray[np.float64]) -> SwfLog:
     return SwfLog(path, kept, {what: count for what, count in counts.items() if count})
 
 
+def _one_record_a_job(
+    fields: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], dict[str, int]]:
+    """The log without partial and repeated records, and how many there were of each kind."""
+    numbers, place, times = np.unique(
+        fields[:, COLUMN["job"]], return_inverse=True, return_counts=True
+    )
+    again = np.flatnonzero((times[place] > 1) & (numbers[place] >= 0))
+    counts: Counter[str] = Counter()
+    if not len(again):
+        return fields, counts
+    fields, keep = fields.copy(), np.ones(len(fields), dtype=bool)
+    of_job: dict[float, list[int]] = {}
+    for k in again.tolist():
+        of_job.setdefault(fields[k, COLUMN["job"]], []).append(k)
+    partial = np.isin(fields[:, COLUMN["status"]], (PARTIAL, LAST_COMPLETED, LAST_FAILED))
+    for records in of_job.values():
+        parts = [k for k in records if partial[k]]
+        whole = [k for k in records if not partial[k]]
+        same = [b for a, b in pairwise(whole) if (fields[a] == fields[b]).all()]
+        keep[same] = False
+        counts["left out: the same record as the one before of its job"] += len(same)
+        counts["the job number of another job"] += max(0, len(whole) - len(same) - 1)
+        if whole:
+            keep[parts] = False
+            counts["left out: a part of a job whose summary is there (status 2 to 4)"] += len(parts)
+        elif parts:
+            fields[parts[0]] = _merged(fields[parts])
+            keep[parts[1:]] = False
+            counts["merged: a part of a job without a summary (status 2 to 4)"] += len(parts) - 1
+    return fields[keep], counts
+
+
+def _merged(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """One record of a job's parts: it is submitted with the first and runs as long as all."""
+    job: NDArray[np.float64] = parts[0].copy()
+    run_s = parts[:, COLUMN["run_s"]]
+    job[COLUMN["run_s"]] = run_s[run_s >= 0].sum() if (run_s >= 0).any() else -1
+    job[COLUMN["used_processors"]] = parts[:, COLUMN["used_processors"]].max()
+    last = parts[-1, COLUMN["status"]]
+    job[COLUMN["status"]] = {LAST_COMPLETED: COMPLETED, LAST_FAILED: FAILED}.get(last, last)
+    return job
+
+
 def write_swf(path: Path, rows: Iterable[Iterable[float]], header: str = "") -> None:
-    """Write jobs (18 numbers each) as a log, gzipped if the name says so."""
-    with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as out:
+    """Write jobs (18 numbers each) as a log, gzipped if the name says so, whole or not at all."""
+    with whole_file(path) as part, _opened_to_write(part, path) as out:
         out.writelines(f"; {line}\n" for line in header.splitlines())
         out.writelines(" ".join(f"{value:.12g}" for value in row) + "\n" for row in rows)
+
+
+def _opened_to_write(part: Path, path: Path) -> TextIO:
+    """`part`, in the format that the name of `path` says."""
+    return gzip.open(part, "wt") if path.suffix == ".gz" else part.open("w")

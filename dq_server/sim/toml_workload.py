@@ -45,11 +45,11 @@ from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import Configuration, grids
 from dq_server.core.model.sizes import configuration as parsed
 from dq_server.sim import node_tables
-from dq_server.sim.applications import Application, Iterating, Rigid
+from dq_server.sim.applications import MOST_ITERATIONS, Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving
 from dq_server.sim.profiled import Profiled
-from dq_server.sim.workload import ListedJob, ListedWorkload
+from dq_server.sim.workload import MOST_SIZES, ListedJob, ListedWorkload
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
 _NUMBERS |= {"granted_s", "timeout_s", "remap_s"}
@@ -176,7 +176,8 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
     )
     spec.validate()
     after, after_any = (_numbers(table, name) for name in ("after", "after_any"))
-    return ListedJob(float(table.get("submit_s", 0.0)), spec, make, number, after, after_any)
+    submit_s = float(table.get("submit_s", 0.0))
+    return ListedJob(submit_s, spec, make, number, after, after_any, run_s)
 
 
 def _numbers(table: dict[str, Any], name: str) -> tuple[int, ...]:
@@ -213,6 +214,8 @@ def _sizes(table: dict[str, Any]) -> list[Configuration]:
                 f'sizes = {sizes!r}: a list of whole numbers from 1, or grids as "2x4", is needed'
             )
     elif "max" in table:
+        if table["max"] - table.get("min", 1) >= MOST_SIZES:
+            raise ValueError(f"max = {table['max']}: a job has at most {MOST_SIZES} sizes")
         sizes = list(range(max(1, table.get("min", 1)), table["max"] + 1))
     else:
         sizes = [table.get("processors", 1)]
@@ -280,7 +283,7 @@ def _application(
         if "run_s" in table or "rho" in table or "iterations" not in table:
             raise ValueError("times_s goes with iterations, and without run_s and rho")
         times = _times(table["times_s"], legal)
-        turns = _at_least_one(table["iterations"])
+        turns = _whole_iterations(table["iterations"])
 
         def measured() -> Application:
             return Iterating(turns, times.__getitem__, lambda _before, _after: cost_s)
@@ -293,7 +296,7 @@ def _application(
     if len(legal) == 1:
         return lambda: Rigid(run_s), run_s, None
     known = Scalability(start, float(table.get("rho", 0.0)))
-    turns = _at_least_one(table.get("iterations", DEFAULT_ITERATIONS))
+    turns = _whole_iterations(table.get("iterations", DEFAULT_ITERATIONS))
 
     def modelled() -> Application:
         return Iterating(
@@ -303,9 +306,9 @@ def _application(
     return modelled, run_s, known
 
 
-def _at_least_one(iterations: int) -> int:
-    if iterations < 1:
-        raise ValueError(f"iterations = {iterations}: at least one is needed")
+def _whole_iterations(iterations: int) -> int:
+    if not 1 <= iterations <= MOST_ITERATIONS:
+        raise ValueError(f"iterations = {iterations}: from 1 to {MOST_ITERATIONS}")
     return iterations
 
 

@@ -6,6 +6,7 @@ jobs needs no million objects.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from dq_server.core.model.sizes import Configuration, nearest_square
 from dq_server.sim.applications import Application, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.swf import SwfLog
+
+MOST_NODES, MOST_SIZES = 10_000_000, 100_000  # of a machine; of one job
 
 
 @cache
@@ -45,8 +48,10 @@ class Follows:
 class Workload(Protocol):
     """Jobs 0 .. len - 1, ascending by submission time.
 
-    notes    what was odd about the source and how often: reported beside every result
-    follows  the jobs that come after others, by their number here; they only name earlier ones
+    notes         what was odd about the source and how often: reported beside every result
+    follows       the jobs that come after others, by their number here; they only name earlier ones
+    static_run_s  run time of each job on the processors that it asks for, never resized; NaN: not
+                  known
     """
 
     @property
@@ -56,6 +61,10 @@ class Workload(Protocol):
     @property
     def submit_s(self) -> Sequence[float]:
         """Submission time of each job."""
+
+    @property
+    def static_run_s(self) -> Sequence[float]:
+        """See the class."""
 
     @property
     def notes(self) -> Mapping[str, int]:
@@ -83,7 +92,10 @@ class Workload(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListedJob:
-    """A job of a `ListedWorkload`; `after` and `after_any` name others by their numbers."""
+    """A job of a `ListedWorkload`; `after` and `after_any` name others by their numbers.
+
+    static_run_s  see Workload
+    """
 
     submit_s: float
     spec: JobSpec
@@ -91,6 +103,7 @@ class ListedJob:
     number: int
     after: tuple[int, ...] = ()
     after_any: tuple[int, ...] = ()
+    static_run_s: float = math.nan
 
 
 class ListedWorkload:
@@ -109,6 +122,7 @@ class ListedWorkload:
         self.name, self.reservations, self.nodes = name, tuple(reservations), tuple(nodes)
         self.jobs = sorted(jobs, key=lambda job: job.submit_s)
         self.submit_s = [job.submit_s for job in self.jobs]
+        self.static_run_s = [job.static_run_s for job in self.jobs]
         self.notes: dict[str, int] = {}
         self.follows = self._follows()
 
@@ -174,7 +188,7 @@ class RigidWorkload:
     ) -> None:
         self.name = name
         self.submit_s = array("d", submit_s)
-        self.run_s = array("d", run_s)
+        self.run_s = self.static_run_s = array("d", run_s)
         self.processors = array("q", processors)
         self.estimate_s = self.run_s if estimate_s is None else array("d", estimate_s)
         self.numbers = array("q", range(1, len(submit_s) + 1) if numbers is None else numbers)
@@ -210,6 +224,24 @@ class RigidWorkload:
             notes=log.notes,
             enforce_estimates=enforce_estimates,
             follows=_preceding(log) if dependencies else None,
+        )
+
+    def on_sizes(
+        self, processors: Sequence[int], run_s: Sequence[float], estimate_s: Sequence[float]
+    ) -> RigidWorkload:
+        """The same jobs with other sizes and times."""
+        return RigidWorkload(
+            self.name,
+            self.submit_s,
+            run_s,
+            processors,
+            estimate_s,
+            numbers=self.numbers,
+            users=self.users,
+            groups=self.groups,
+            notes=self.notes,
+            enforce_estimates=self.enforce_estimates,
+            follows=self.follows,
         )
 
     def __len__(self) -> int:

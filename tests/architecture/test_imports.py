@@ -60,8 +60,11 @@ DOORS = {
     "dq_server/sim/plan_command.py": {"click"},
     "dq_server/sim/run_command.py": {"click"},
     "dq_server/sim/replay_command.py": {"click"},
+    "dq_server/sim/import_command.py": {"click"},
+    "dq_server/sim/study/command.py": {"click"},
     # figures: matplotlib is imported only when one is asked for
     "dq_server/sim/plots.py": {"matplotlib"},
+    "dq_server/sim/study/figures.py": {"matplotlib"},
     # the live page, an extra; its command imports them only to serve
     "dq_client/web/site.py": {"starlette"},
     "dq_client/web/limits.py": {"uvicorn"},

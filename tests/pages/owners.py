@@ -10,6 +10,7 @@ from harness.pages import Block, blocks
 #   ranks       test_pages_fragments.py: on several ranks, without a server
 #   config      read as a server's configuration file, as the first thing that a server does
 #   cluster     read as a cluster file; hooks: as a file of `dq hooks`; yaml
+#   study       read as a study (tests/sim/test_study.py)
 #   FILE        an excerpt of this file, which other tests compile and run
 #   lab..., slurm  on machines of the lab, under a real Slurm
 #   other-mpi   tests/live/test_restarted_apps.py, under `make test-mpi`
@@ -46,6 +47,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "simulation.md": ("shell", "config"),
     "slurm.md": ("cluster", "slurm", "slurm"),
     "standby.md": ("lab-standby",),
+    "studies.md": ("study", "shell", "study", "shell"),
     "submitting.md": ("shell", "config", "shell"),
     "tutorial.md": ("page",) * 6,
     "verify.md": ("shell",),

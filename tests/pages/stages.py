@@ -36,6 +36,20 @@ with gzip.open("trace.swf.gz", "wt") as out:
         out.write(" ".join(map(str, fields)) + "\\n")
 EOF
 """
+SACCT = """\
+cat > sacct.txt <<'EOF'
+JobID|State|Submit|ElapsedRaw|AllocCPUS
+7|COMPLETED|2026-03-01T08:00:00|600|4
+EOF
+"""
+STUDY = """\
+cat > study.toml <<'EOF'
+logs = ["trace.swf.gz"]
+policies = ["easy", "mebf-spare"]
+shares = [1.0]
+seeds = 2
+EOF
+"""
 NODES = """\
 cat > three.toml <<'EOF'
 engine = "emulated"
@@ -104,7 +118,8 @@ BEFORE: dict[str, dict[int, str]] = {
     "quotas.md": {1: LOCAL.format(2)},
     "security.md": {0: LOCAL.format(2)},
     "simulation.md": {0: LOG + LOCAL.format(2) + "dq submit --wait -n 1 -- true\ndq down\n"
-                         "cp $DQ_HOME/journal.sqlite .\n" + PROFILES},
+                         "cp $DQ_HOME/journal.sqlite .\n" + PROFILES + STUDY + SACCT},
+    "studies.md": {1: LOG, 3: SACCT},
     "submitting.md": {0: LOCAL.format(8) + "mkdir out\n"},
     "verify.md": {},
     "web.md": {0: LOCAL.format(2)},

@@ -89,13 +89,22 @@ TWO = ([0.0, 1.0], [10.0, 10.0], [2, 2])
 @pytest.mark.parametrize(
     ("what", "workload"),
     [
-        ("malleable jobs", MalleableWorkload(RigidWorkload("w", *TWO), 4, Malleability(), 1)),
         ("walltimes", RigidWorkload("w", *TWO, enforce_estimates=True)),
         ("dependencies", RigidWorkload("w", *TWO, follows={1: Follows(after_any=(0,))})),
     ],
 )
 def test_jobs_that_use_a_feature_are_handed_to_the_scheduler(what: str, workload: Workload) -> None:
     assert not counts(workload, 4, named_config("easy")), what
+
+
+def test_malleable_jobs_are_counted_where_nothing_resizes_them() -> None:
+    """They run as they are in the log, to the last digit."""
+    rigid = LOGS["full"]
+    malleable = MalleableWorkload(rigid, 64, Malleability(0.5), 1)
+    assert counts(malleable, 64, named_config("easy"))
+    assert not counts(malleable, 64, named_config("mebf-spare"))
+    runs = [Simulation(workload, 64, named_config("easy")).run() for workload in (rigid, malleable)]
+    assert text(runs[0]) == text(runs[1])
 
 
 def test_other_policies_are_asked() -> None:

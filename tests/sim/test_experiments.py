@@ -22,6 +22,7 @@ from experiments import (
     pool_costs,
     probing,
 )
+from harness.verdicts import as_text, judged
 from tests.sim.logs import WriteLog
 from tests.sim.test_swf import line
 
@@ -122,7 +123,6 @@ def test_json_has_the_figures_of_the_table(
 
 
 def test_mebf_rules(tmp_path: Path) -> None:
-    assert mebf_rules.t_95(9) == pytest.approx(2.262, abs=0.005)
     jobs = (f"{k + 1} {10 * k} -1 {50 + k} {1 + k % 4} -1 -1 {1 + k % 4} 200" for k in range(60))
     log = tmp_path / "log.swf"
     log.write_text("".join(job + 9 * " -1" + "\n" for job in jobs))
@@ -150,7 +150,11 @@ def test_who_waits_under_dynamic_requests(
     picture, lines = tmp_path / "waits.png", tmp_path / "waits.csv"
     words = ["--seeds", "2", "--json", "--plot", str(picture), "--csv", str(lines)]
     assert dynamic_waits.main(words) == 0
-    rows = {row["configuration"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    body = json.loads(capsys.readouterr().out)
+    rows = {row["configuration"]: row for row in body["rows"]}
+    of_l = next(claim for claim in body["claims"] if claim["claim"].startswith("half of the jobs"))
+    half = rows["Dyn-HP"]["longer_l_pct"] >= 40
+    assert (of_l["verdict"] == "agrees") == half
     assert rows["Static"]["longer_pct"] == 0 and rows["Static"]["later_min"] == 0
     assert rows["Dyn-HP"]["mean_min"] < rows["Static"]["mean_min"], "most gain"
     assert rows["Dyn-HP"]["longer_range_pct"] > 0, "and some pay"
@@ -161,7 +165,8 @@ def test_who_waits_under_dynamic_requests(
 def test_what_mebf_does(tmp_path: Path) -> None:
     found = {load: mebf_events.simulate(load, 1) for load in mebf_events.loads((150,))}
     shown = {name: (head, rows) for name, head, rows in mebf_events.tables(found)}
-    assert shown.keys() == mebf_events.PAPER.keys()
+    assert list(shown) == ["Fig. 6", "Table 5", "Fig. 10", "Fig. 11", "Table 6", "Table 7"]
+    assert {claim.source for claim in mebf_events.claims(found)} == shown.keys()
     for name in ("Fig. 6", "Table 5"):  # shares of a whole
         for row in shown[name][1]:
             cells = (
@@ -175,6 +180,19 @@ def test_what_mebf_does(tmp_path: Path) -> None:
             assert run.shrinks == sum(run.expands) == 0, "nothing is malleable there"
     mebf_events.draw(tmp_path / "events.png", found)
     assert "Table 7" in mebf_events.as_text(found)
+    tables = json.loads(mebf_events.as_json(found))["tables"]
+    verdicts = {claim["verdict"] for table in tables for claim in table["claims"]}
+    assert verdicts <= {"agrees", "direction only", "contradicts"} and verdicts
+
+
+def test_a_verdict_says_no_more_than_the_figures() -> None:
+    claims = [
+        judged("Fig. 1", "more", "12 %", holds=holds, direction=direction, reason="noise")
+        for holds, direction in ((True, True), (False, True), (False, False))
+    ]
+    assert [claim.verdict for claim in claims] == ["agrees", "direction only", "contradicts"]
+    assert [claim.reason for claim in claims] == ["", "noise", "noise"]
+    assert as_text(claims).count("why: noise") == 2
 
 
 def test_mebf_case() -> None:

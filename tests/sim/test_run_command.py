@@ -80,6 +80,19 @@ def test_every_policy_runs_rigid_and_malleable(small: Any, policy: str) -> None:
     assert (code, json.loads(out)["runs"][0]["jobs"]) == (0, 4)
 
 
+def test_how_jobs_become_malleable_is_chosen_and_written_into_the_output(small: Any) -> None:
+    words = ("--transform", "model=amdahl", "--transform", "serial=[0.1, 0.2]", "--transform",
+             "chain=powers", "--overhead", 3)  # fmt: skip
+    args = (small, "--nodes", 12, "--policy", "mebf-spare", "--malleable", 1, "--seed", 4, "--json")
+    code, out, _ = run(*args, *words)
+    made = json.loads(out)["transformation"]
+    assert code == 0
+    assert made.startswith('100 % of the jobs, seed 4: speed-up by the model "amdahl" (serial from')
+    assert "the powers of two" in made
+    assert "takes 3 s x" in made
+    assert "transformation" not in json.loads(run(*args[:5], "--json")[1])
+
+
 @pytest.fixture
 def busy(tmp_path: Path) -> Any:
     jobs = kit_like(300, gaps=0.75, seed=5)
@@ -145,6 +158,22 @@ def test_a_picture(busy: Any, tmp_path: Path) -> None:
         (["--policy", "easy", "--csv", "/proc/x.csv"], "--csv /proc/x.csv: cannot be written"),
         (["--policy", "easy", "--plot", "/proc/x.png"], "--plot /proc/x.png: cannot be written"),
         ([], "Missing option '--policy'"),
+        (["--policy", "easy", "--transform", "chain=any"], "give --malleable too"),
+        (["--policy", "easy", "--malleable", "1", "--transform", "chain"], "write KEY=VALUE"),
+        (["--policy", "easy", "--malleable", "1", "--transform", "x=1"], "unknown key 'x'"),
+        (
+            [
+                "--policy",
+                "easy",
+                "--malleable",
+                "1",
+                "--overhead",
+                "1",
+                "--transform",
+                "overhead_s=1",
+            ],
+            "--transform overhead_s and its own option",
+        ),
     ],
 )
 def test_senseless_options_are_one_line_and_exit_code_2(

@@ -22,10 +22,12 @@ def line(
     asked: float = 4,
     estimate: int = 20,
     user: int = 7,
+    status: int = -1,
 ) -> str:
     fields: dict[str, float] = dict.fromkeys(FIELDS, -1)
     fields |= {"job": job, "submit_s": submit, "run_s": run, "used_processors": used,
-               "requested_processors": asked, "estimate_s": estimate, "user": user}  # fmt: skip
+               "requested_processors": asked, "estimate_s": estimate, "user": user,
+               "status": status}  # fmt: skip
     return " ".join(str(fields[name]) for name in FIELDS)
 
 
@@ -73,12 +75,55 @@ def test_what_is_odd_is_counted_and_nothing_vanishes_silently(log: WriteLog) -> 
     assert read.column("job").tolist() == [1, 4, 6, 5]
 
 
+def test_jobs_cancelled_before_they_started_are_left_out(log: WriteLog) -> None:
+    path = log(
+        line(1, run=0, status=5), line(2, run=-1, status=5), line(3, run=7, status=5), line(4)
+    )
+    read = read_swf(path)
+    assert read.column("job").tolist() == [3, 4]
+    assert read.notes == {"left out: cancelled before it started (status 5)": 2}
+
+
+def test_partial_records_are_one_job(log: WriteLog) -> None:
+    """The archive's format: status 2 and then 3 or 4; a summary of the job may stand before."""
+    path = log(
+        line(1, run=30, estimate=60, status=1),
+        line(1, run=10, status=2),
+        line(1, run=20, status=3),
+        line(2, submit=5, run=4, used=2, status=2),
+        line(2, submit=9, run=6, used=3, status=4),
+        line(3, submit=7, run=8, status=2),
+    )
+    read = read_swf(path)
+    assert read.column("job").tolist() == [1, 2, 3]
+    assert read.column("submit_s").tolist() == [0, 5, 7]
+    assert read.column("run_s").tolist() == [30, 10, 8]
+    assert read.column("status").tolist() == [1, 0, 2]
+    assert read.column("used_processors").tolist() == [4, 3, 4]
+    assert read.notes == {
+        "left out: a part of a job whose summary is there (status 2 to 4)": 2,
+        "merged: a part of a job without a summary (status 2 to 4)": 1,
+    }
+
+
+def test_repeated_records_count_once_and_numbers_used_twice_are_reported(log: WriteLog) -> None:
+    path = log(line(1), line(1), line(2, submit=3), line(2, submit=4), line(-1), line(-1))
+    read = read_swf(path)
+    assert read.column("job").tolist() == [1, -1, -1, 2, 2]
+    assert read.notes == {
+        "left out: the same record as the one before of its job": 1,
+        "the job number of another job": 1,
+        "submitted earlier than the job before": 1,
+    }
+
+
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
         ("2 5 -1 10", r"log.swf:4: 4 fields, a job has 18"),
         (line(2) + " 5", r"log.swf:4: 19 fields, a job has 18"),
         (line(2).replace("10", "ten"), r"log.swf:4: field 4 \(run_s\) is 'ten', not a number"),
+        (line(2).replace("10", "1_000"), r"log.swf:4: field 4 \(run_s\) is '1_000', not a number"),
         (line(2, submit=-5), r"log.swf:4: field 2 \(submit_s\) is -5: a time cannot be negative"),
         (line(2, run=-7), r"log.swf:4: field 4 \(run_s\) is -7"),
         (line(2, estimate=-3), r"log.swf:4: field 9 \(estimate_s\) is -3"),

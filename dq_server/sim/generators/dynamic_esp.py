@@ -119,7 +119,8 @@ def _job(kind: JobType, submit_s: float, number: int, options: EspOptions) -> Li
         priority=Z_PRIORITY if kind.name == "Z" else 0,
     )
     if kind.det_s is None:
-        return ListedJob(submit_s, spec, partial(Rigid, kind.set_s), number)
+        make_rigid = partial(Rigid, kind.set_s)
+        return ListedJob(submit_s, spec, make_rigid, number, static_run_s=kind.set_s)
     asks_s = tuple(part * kind.set_s for part in ASK_AT)
     make = partial(
         Evolving,
@@ -130,7 +131,7 @@ def _job(kind: JobType, submit_s: float, number: int, options: EspOptions) -> Li
         rest_only=options.rest_only,
         timeout_s=options.timeout_s,
     )
-    return ListedJob(submit_s, spec, make, number)
+    return ListedJob(submit_s, spec, make, number, static_run_s=kind.set_s)
 
 
 class EspNodes(Processors):
