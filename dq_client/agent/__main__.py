@@ -29,7 +29,7 @@ from dq_client.hosts import network
 from dq_client.hosts.credentials import Credentials
 from dq_client.launch import raise_open_file_limit
 from dq_client.messages import NodeInfo
-from dq_client.ranks.process import become_subreaper
+from dq_client.ranks.process import become_subreaper, rename
 
 log = logging.getLogger("dq.agent")
 
@@ -142,6 +142,7 @@ def serve(
     except BlockingIOError:
         raise UsageError(f"agent {name} is running already") from None
     become_subreaper()
+    rename(["dq-agent", name])
     raise_open_file_limit()
     me = psutil.Process()
     pid = me.pid if inside is None else inside.pid

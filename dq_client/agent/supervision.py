@@ -57,6 +57,11 @@ def was_killed(home: Home) -> bool:
     return pid is not None and not alive
 
 
+def restores_server(home: Home) -> bool:
+    """Whether the server was killed, and a supervisor is there, which starts it again."""
+    return home.server_file.exists() and pid_of(home) is not None
+
+
 def _noted(home: Home) -> tuple[int | None, bool]:
     """Pid in the file of a supervisor on this machine, None without one; whether it is alive."""
     try:
@@ -71,6 +76,8 @@ def _noted(home: Home) -> tuple[int | None, bool]:
 def end(home: Home) -> None:
     """End it, so that what is ended next stays ended; its agents live on."""
     pid = pid_of(home)
+    with contextlib.suppress(OSError):  # a disk that fails; nobody believes a file without process
+        (home.root / FILE).unlink()  # first: the server starts one again whose file is there
     if pid is not None:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
@@ -78,8 +85,6 @@ def end(home: Home) -> None:
             if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
                 process.kill()
                 psutil.wait_procs([process], timeout=ENDS_WITHIN_S)
-    with contextlib.suppress(OSError):  # a disk that fails; nobody believes a file without process
-        (home.root / FILE).unlink()
 
 
 def leave_behind(but: int = 2) -> None:

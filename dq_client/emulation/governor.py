@@ -32,6 +32,7 @@ from dq_client.emulation import job_processes
 from dq_client.emulation.cgroups import STARTING_S
 from dq_client.emulation.job_processes import JobProcesses, age_s
 from dq_client.home import Home, created_s, is_alive, write_private
+from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 
 TICK_S = 0.005
@@ -304,6 +305,7 @@ def end(home: Home) -> None:
 def main() -> int:
     """Govern until SIGTERM."""
     home = Home.default()
+    rename(["dq-governor"])
     try:
         governor = Governor(home, json.loads((folder_of(home) / "cores.json").read_text()))
         signal.signal(signal.SIGTERM, lambda *_: setattr(governor, "ending", True))

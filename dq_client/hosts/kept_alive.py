@@ -20,6 +20,7 @@ import psutil
 
 from dq_client.agent.supervisor import Supervisor, Watched
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 
 FILE = "kept-alive.json"  # in the agent's folder
@@ -74,6 +75,7 @@ def start(home: Home, name: str, words: list[str]) -> int:
 def main() -> int:
     """Watch until the agent has left in order."""
     home, (name, *words) = Home.default(), sys.argv[1:]
+    rename(["dq-supervisor", name])
     wakes, wake = socket.socketpair()
     for side in (wake, wakes):
         side.setblocking(False)

@@ -21,7 +21,7 @@ FIRST_FREE_FD = 10  # ranks find their sockets above the numbers that shells and
 SPARE_FD = 200
 SECRETS = ("DQ_JOB_KEY", "DQ_COPY_KEY")
 CANNOT_RUN = 127  # as a shell says of a program that cannot be run
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 
 
 @dataclass
@@ -129,11 +129,21 @@ def show(argv: list[str], env: dict[str, str]) -> None:
     at = _marks_at(block)
     if at >= 0:
         ctypes.memmove(start + at, text[:PADDING_BYTES].ljust(PADDING_BYTES, b"\0"), PADDING_BYTES)
+    rename(argv)
+
+
+def rename(argv: list[str]) -> None:
+    """Let `ps` show `argv` as this process's command line, and argv[0] as its name.
+
+    What was executed gave the memory for it, and a longer text is cut. Not by exec: Python finds
+    its environment by argv[0], and a process that was forked has its parent's.
+    """
+    title = os.fsencode(" ".join(argv))
+    ctypes.CDLL(None).prctl(PR_SET_NAME, os.fsencode(os.path.basename(argv[0])), 0, 0, 0)
     start, end = _area(ARG_START, ARG_END)
     room = end - start - 2
-    title = os.fsencode(" ".join(argv))[:room].ljust(room, b"\0")
     # A last byte that is not zero tells the kernel that a process has overwritten its arguments.
-    ctypes.memmove(start, title + b"\0.", room + 2)
+    ctypes.memmove(start, title[:room].ljust(room, b"\0") + b"\0.", room + 2)
 
 
 _MARKS: list[int] = []  # where the padding lies in the environment's memory, once it was found

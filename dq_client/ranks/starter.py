@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from typing import Any
 
@@ -26,6 +27,7 @@ REQUEST_BYTES_MAX = 1 << 20
 
 def serve(agent: socket.socket) -> None:
     """Until the agent is gone. In what is forked it raises Become, or ends the process."""
+    process.rename(["dq-starter", sys.executable])
     tops = preload.load()
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
@@ -58,8 +60,11 @@ def keep(request: dict[str, Any], control: socket.socket, tops: dict[str, str] |
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         process.become_subreaper()
-        if tops is not None:
-            process.show(["dq-keeper", request["folder"]], request["env"])
+        title = ["dq-keeper", request["folder"]]
+        if tops is None:
+            process.rename(title)
+        else:
+            process.show(title, request["env"])
         if _claim(request["folder"]):
             Keeper(request["folder"], request["nodes"], control, tops).run()
     except Become:

@@ -24,6 +24,7 @@ from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, machine, write_private
 from dq_client.hosts import credentials
+from dq_client.ranks.process import rename
 from dq_client.slurm import settings
 from dq_client.text_files import object_of
 from dq_server.core.model.ends import NodeOptions
@@ -65,6 +66,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--take-over", action="store_true", help="a standby's home: be the server")
     parser.add_argument("--least-epoch", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    if argv is None:
+        rename(["dq-server", *sys.argv[1:]])
     # A state of many jobs is a million objects that all stay: looking through them again and again
     # for garbage, as Python does while they are made, doubles the time of a start.
     gc.disable()
@@ -127,6 +130,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "machine": machine(),
         "address": front.address,
         "epoch": front.server.epoch,
+        "options": sys.argv[1:],  # of this program, for who starts it again
         "heartbeat_s": options.heartbeat,
         "leave_within_s": config.of(NodeOptions).leave_within_s,
         "network": _network_of(home, options.network),
@@ -137,6 +141,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: front.stop())
+    signal.signal(signal.SIGQUIT, lambda *_: front.go_down())  # dq down --force
     # The state that was just made stays: the collector need not look at it again.
     gc.freeze()
     gc.set_threshold(*GARBAGE)

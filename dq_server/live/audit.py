@@ -123,6 +123,10 @@ class Audit:
         elif isinstance(body, m.Submitted | m.Attached):
             line["job"] = body.job
 
+    def signalled(self, request: str, text: str) -> None:
+        """A process of the cluster's user has asked by a signal; it is carried out."""
+        self._lines.append(self._line("user", Origin(), request, text=text, answer="done"))
+
     def stranger(self, address: str, public: str) -> None:
         """A key was not let in. Called in another thread."""
         self._strangers.append((address, public))

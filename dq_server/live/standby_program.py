@@ -25,6 +25,7 @@ from dq_client import standby as kept_standby
 from dq_client.connection import Connection
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, write_private
+from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live import access
@@ -44,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code as for `dq` (README, Commands)."""
     parser = argparse.ArgumentParser(prog="python -m dq_server.live.standby_program")
     parser.parse_args(argv)
+    rename(["dq-standby"])
     home = Home.default()
     try:
         return Program(home).run()
