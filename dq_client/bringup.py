@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import psutil
 
-from dq_client import keys, storage
+from dq_client import keys, storage, versions
 from dq_client import messages as m
 from dq_client.agent import supervision
 from dq_client.cluster import Cluster
@@ -37,6 +37,7 @@ BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
 def connect(home: Home, role: str = "user") -> Connection:
     """A connection to the running server of this home, with the key of a user or a viewer."""
     info = home.server()
+    versions.require_server(info, home.root)
     pair = keys.load(home.keys, role)
     return Connection(info["address"], keys.load(home.keys, "server").public, pair)
 

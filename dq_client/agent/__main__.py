@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import psutil
 
+from dq_client import versions
 from dq_client.address import is_remote
 from dq_client.agent.fleet import Fleet
 from dq_client.agent.making import make_agent
@@ -149,6 +150,7 @@ def serve(
     # On a shared file system the pids of other machines stand beside ours.
     where = machine() if inside is None else str(inside.server.get("machine", ""))
     info = {"pid": pid, "create_time": created_s(me.pid), "name": name, "machine": where}
+    info |= versions.noted()
     write_private(folder / "agent.json", json.dumps(info))
     found = given or _credentials(home, name, inside)
     if given is not None:

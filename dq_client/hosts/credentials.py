@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import zmq
 
-from dq_client import keys
+from dq_client import keys, versions
 from dq_client.errors import NoServer, UsageError
 from dq_client.home import Home, write_private
 from dq_client.hosts.network import Network
@@ -42,7 +42,9 @@ class Credentials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def of_home(home: Home) -> Credentials:
     """From the server's file and the keys of a home; NoServer if no server is there."""
-    return of_server(home, home.server())
+    info = home.server()
+    versions.require_server(info, home.root)
+    return of_server(home, info)
 
 
 def of_server(home: Home, info: dict[str, Any]) -> Credentials:

@@ -18,6 +18,7 @@ import sys
 
 import psutil
 
+from dq_client import versions
 from dq_client.agent.supervisor import Supervisor, Watched
 from dq_client.home import Home, created_s, is_alive, machine, write_private
 from dq_client.ranks.process import rename
@@ -68,6 +69,7 @@ def start(home: Home, name: str, words: list[str]) -> int:
     # Whoever looks for it meanwhile finds it, and if it ends before it says so itself, its end
     # counts as one that was not in order.
     me = {"pid": process.pid, "create_time": created_s(process.pid), "name": name}
+    me |= versions.noted()
     write_private(home.agent(name) / "agent.json", json.dumps(me | {"machine": machine()}))
     return process.pid
 

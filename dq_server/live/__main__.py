@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import zmq
 
-from dq_client import keys, storage
+from dq_client import bringup, keys, storage, versions
 from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, machine, write_private
@@ -90,6 +90,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     # Agents and applications of an earlier server of this home look for it where it was.
     address = options.address or _last_address(home) or ANY_PORT
     refuse_exposed(address, as_root=options.yes_as_root)
+    versions.require_agents(bringup.running_agents(home), home.root)
     take_over.begin(home, meant=options.take_over)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
@@ -129,6 +130,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "create_time": created_s(me.pid),
         "machine": machine(),
         "address": front.address,
+        **versions.noted(),
         "epoch": front.server.epoch,
         "options": sys.argv[1:],  # of this program, for who starts it again
         "heartbeat_s": options.heartbeat,
