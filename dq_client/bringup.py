@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psutil
@@ -38,8 +38,19 @@ def connect(home: Home, role: str = "user") -> Connection:
     """A connection to the running server of this home, with the key of a user or a viewer."""
     info = home.server()
     versions.require_server(info, home.root)
+    require_same_cluster(info, home)
     pair = keys.load(home.keys, role)
     return Connection(info["address"], keys.load(home.keys, "server").public, pair)
+
+
+def require_same_cluster(info: Mapping[str, Any], home: Home) -> None:
+    """UsageError if the server's file is of another cluster than the keys of this home."""
+    named, kept = info.get("cluster") or "", home.cluster()
+    if named and kept and named != kept:
+        raise UsageError(
+            f"{home.server_file} names the server of another cluster ({named}) than the keys beside"
+            f" it ({kept}): remove it, then dq up"
+        )
 
 
 def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> None:

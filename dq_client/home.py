@@ -19,7 +19,7 @@ from typing import Any
 
 from dq_client.errors import NoServer, UsageError
 from dq_client.private import NotPrivate, check_own, check_way
-from dq_client.text_files import object_of
+from dq_client.text_files import object_of, text_of
 
 EPOCH_LIKE_S = 1e9  # no machine runs so long
 
@@ -88,6 +88,18 @@ class Home:
     def keys(self) -> Path:
         """Key pairs."""
         return self.root / "keys"
+
+    @property
+    def cluster_file(self) -> Path:
+        """The name of the cluster (dq_server/live/identity.py)."""
+        return self.keys / "cluster"
+
+    def cluster(self) -> str:
+        """The name of the cluster; empty: none is known. UsageError if it cannot be read."""
+        try:
+            return text_of(self.cluster_file).strip() if self.cluster_file.exists() else ""
+        except OSError as e:
+            raise UsageError(f"{self.cluster_file}: cannot be read ({e.strerror})") from e
 
     @property
     def log(self) -> Path:

@@ -29,7 +29,7 @@ from dq_client.slurm import settings
 from dq_client.text_files import object_of
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
-from dq_server.live import take_over
+from dq_server.live import identity, take_over
 from dq_server.live.configuration import Engine, read_config
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.front import Front
@@ -92,6 +92,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     refuse_exposed(address, as_root=options.yes_as_root)
     versions.require_agents(bringup.running_agents(home), home.root)
     take_over.begin(home, meant=options.take_over)
+    identity.require_journal(home)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
     noted = settings.noted(home)
@@ -130,6 +131,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "create_time": created_s(me.pid),
         "machine": machine(),
         "address": front.address,
+        "cluster": front.cluster,
         **versions.noted(),
         "epoch": front.server.epoch,
         "options": sys.argv[1:],  # of this program, for who starts it again

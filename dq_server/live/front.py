@@ -16,7 +16,7 @@ import zmq
 
 from dq_client.home import Home
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.live import access
+from dq_server.live import access, identity
 from dq_server.live.audit import Audit, Origin
 from dq_server.live.clock import clock_of
 from dq_server.live.engines.link import EngineLink
@@ -63,6 +63,11 @@ class Front:
         self._goes_down = False
         self.tick_s = min(TICK_S, heartbeat_s / 8)
         self.journal = Journal(home.journal)
+        try:
+            self.cluster = "" if reads else identity.settle(self.journal, home)
+        except BaseException:
+            self.journal.close()
+            raise
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
         user = pwd.getpwuid(os.getuid()).pw_name
         now = clock or self.clock or time.time

@@ -19,6 +19,7 @@ NOTED = ("config.toml", "identity", "address", "network.json", "cluster.json", "
 def noted(home: Home) -> dict[str, Path]:
     """By name, those that there are."""
     found = {f"keys/{path.name}": path for path in sorted(home.keys.glob("*.key"))}
+    found["keys/cluster"] = home.cluster_file
     found |= {name: home.root / name for name in NOTED}
     return {name: path for name, path in found.items() if path.is_file()}
 
