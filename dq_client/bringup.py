@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +23,7 @@ from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.hardware import shared_out
 from dq_client.home import Home, is_alive, machine
+from dq_client.ranks import opened
 from dq_client.text_files import object_of
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def start(
     if why := storage.fault(home.root):  # what it has to say of that could not be written either
         raise DQError(why)
     home.log.mkdir(mode=0o700, exist_ok=True)
-    with (home.log / f"{what}.err").open("wb") as err:
+    with os.fdopen(opened.open_log(home.log / f"{what}.err", fresh=True), "wb") as err:
         return subprocess.Popen(
             [sys.executable, *words],
             env={**os.environ, "DQ_HOME": str(home.root)},
@@ -145,7 +145,7 @@ def start(
 def last_words(home: Home, what: str, code: int) -> DQError:
     """The error of a part that ended while starting: the last line that it wrote."""
     try:
-        lines = (home.log / f"{what}.err").read_text().strip().splitlines()
+        lines = opened.read_text(home.log / f"{what}.err").strip().splitlines()
     except OSError:
         lines = []
     text = lines[-1] if lines else f"it ended with exit code {code}"
@@ -237,7 +237,7 @@ def bring_up(
 
         home.create()
         contained.remove_of(home)
-        (home.root / "contained").touch()
+        os.close(opened.open_log(home.root / "contained"))
     if mechanism == "contained":
         server_options = [*server_options, "--address", contained.server_address(home)]
     if len(cluster.agents()) > 1:  # they race; one agent tells of its nodes in order
@@ -355,7 +355,7 @@ def leftovers(home: Home) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            environment = opened.kernel(f"/proc/{process.pid}/environ").split(b"\0")
         except OSError:
             continue
         if mark in environment and process.pid != os.getpid():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -11,6 +10,7 @@ import signal
 import psutil
 
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.ranks import opened
 from dq_client.text_files import object_of
 
 RECORD = "cluster.json"  # in the home: which agents are to be there (fleet.py)
@@ -34,13 +34,7 @@ def pid_of(home: Home) -> int | None:
 
 def lock(home: Home) -> int | None:
     """The lock of the one supervisor, as a descriptor to keep; None: another one has it."""
-    fd = os.open(home.root / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    return opened.lock(home.root / "supervisor.lock")
 
 
 def is_locked(home: Home) -> bool:

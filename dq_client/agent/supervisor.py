@@ -163,9 +163,13 @@ def fork_agent(home: Home, fleet: Fleet, name: str) -> int:
     """Start one agent by a fork: some milliseconds, where a Python start takes some hundred."""
     pid = os.fork()
     if pid == 0:
-        os.setsid()
-        supervision.leave_behind()
-        os._exit(run_in_fleet(home, name, fleet))
+        code = 1
+        try:
+            os.setsid()
+            supervision.leave_behind()
+            code = run_in_fleet(home, name, fleet)
+        finally:  # whatever happens it must not go on as a second supervisor
+            os._exit(code)
     return pid
 
 
@@ -200,6 +204,7 @@ def main() -> int:
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a server that could not start is collected
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     rename(["dq-supervisor"])
     supervision.write(home)

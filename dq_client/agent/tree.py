@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dq_client.ranks import opened
+
 AGENT, LAUNCHER = "DQ_AGENT", "DQ_LAUNCHER"
 
 
@@ -87,8 +89,7 @@ def _block(pid: int) -> bytes:
 
 def _read(pid: int, what: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/{what}", "rb") as f:
-            return f.read()
+        return opened.kernel(f"/proc/{pid}/{what}")
     except OSError:
         return b""
 

@@ -21,6 +21,7 @@ import psutil
 from dq_client import versions
 from dq_client.agent.supervisor import Supervisor, Watched
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.ranks import opened
 from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 
@@ -30,7 +31,7 @@ ENDS_WITHIN_S = 5.0
 
 def begin(home: Home, name: str, words: list[str]) -> None:
     """Start it in the background, for the agent that `dq WORDS` is."""
-    with (home.log / f"agent-{name}.err").open("ab") as err:
+    with os.fdopen(opened.open_log(home.log / f"agent-{name}.err"), "ab") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "dq_client.hosts.kept_alive", name, *words],
             env={**os.environ, "DQ_HOME": str(home.root)},
@@ -61,7 +62,7 @@ def end(home: Home, name: str) -> None:
 
 def start(home: Home, name: str, words: list[str]) -> int:
     """The agent once more; its pid."""
-    with (home.log / f"agent-{name}.err").open("ab") as err:
+    with os.fdopen(opened.open_log(home.log / f"agent-{name}.err"), "ab") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "dq_client.cli.main", *words],
             stdin=subprocess.DEVNULL, stdout=err, stderr=err, cwd="/", start_new_session=True,

@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Callable, NoReturn, Optional
 
+from . import opened
+
 PADDING_NAME = "DQ_MARKS"
 PADDING_BYTES = 4096
 ARG_START, ARG_END, ENV_START, ENV_END = 48, 49, 50, 51  # fields of /proc/PID/stat, from 1
@@ -163,8 +165,7 @@ def _marks_at(block: bytes) -> int:
 
 
 def _area(first: int, last: int) -> tuple[int, int]:
-    with open("/proc/self/stat", "rb") as f:
-        fields = f.read().rpartition(b")")[2].split()
+    fields = opened.kernel("/proc/self/stat").rpartition(b")")[2].split()
     return int(fields[first - 3]), int(fields[last - 3])
 
 
@@ -200,8 +201,8 @@ def descendants(*roots: int) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as f:
-                    parent = int(f.read().rpartition(b")")[2].split()[1])
+                stat = opened.kernel(f"/proc/{name}/stat")
+                parent = int(stat.rpartition(b")")[2].split()[1])
             except (OSError, IndexError, ValueError):
                 continue
             children.setdefault(parent, []).append(int(name))
@@ -216,8 +217,7 @@ def descendants(*roots: int) -> list[int]:
 
 def start_ticks(pid: int) -> int:
     """When a process started, in clock ticks since boot: with the pid it names the process."""
-    with open(f"/proc/{pid}/stat", "rb") as f:
-        return int(f.read().rpartition(b")")[2].split()[19])
+    return int(opened.kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
 
 
 def claim(folder: str) -> bool:
@@ -225,8 +225,7 @@ def claim(folder: str) -> bool:
     me = os.getpid()
     draft = f"{folder}/claim.{me}"
     try:
-        with open(draft, "w") as f:
-            f.write(f"{me} {start_ticks(me)}")
+        opened.write(draft, f"{me} {start_ticks(me)}".encode())
         os.link(draft, f"{folder}/claim")  # fails if it exists: the file is whole, and made once
     except (FileExistsError, FileNotFoundError):
         return False
@@ -240,9 +239,7 @@ def claim(folder: str) -> bool:
 
 def write(path: str, text: str) -> None:
     """Write a file atomically: a reader never sees half of it."""
-    with open(path + ".draft", "w") as f:
-        f.write(text)
-    os.replace(path + ".draft", path)
+    opened.write(path, text.encode())
 
 
 def names(code: int) -> str:

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any
 
-from . import preload, process
+from . import opened, preload, process
 from .keeper import Become, Keeper
 
 REQUEST_BYTES_MAX = 1 << 20
@@ -73,7 +73,7 @@ def keep(request: dict[str, Any], control: socket.socket, tops: dict[str, str] |
     except BaseException:
         import traceback
 
-        with open(os.path.join(request["folder"], "keeper.err"), "a") as f:
+        with os.fdopen(opened.open_log(os.path.join(request["folder"], "keeper.err")), "a") as f:
             traceback.print_exc(file=f)
         os._exit(1)
     os._exit(0)
@@ -90,5 +90,4 @@ def _claim(folder: str) -> bool:
 
 def resident_bytes() -> int:
     """Memory that this process keeps."""
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return int(opened.kernel("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGESIZE")

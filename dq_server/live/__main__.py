@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import fcntl
 import gc
 import ipaddress
 import json
@@ -24,6 +23,7 @@ from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, machine, write_private
 from dq_client.hosts import credentials
+from dq_client.ranks import opened
 from dq_client.ranks.process import rename
 from dq_client.slurm import settings
 from dq_client.text_files import object_of
@@ -101,7 +101,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     config = read_config(file, required, options.launcher, pool)
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
-        filename=home.log / "server.log",
+        stream=os.fdopen(opened.open_log(home.log / "server.log"), "a", encoding="utf-8"),
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
     )
@@ -240,7 +240,7 @@ def _why_not(error: zmq.ZMQError) -> str:
 
 def _last_address(home: Home) -> str | None:
     try:
-        return (home.root / "address").read_text().strip() or None
+        return opened.read_text(home.root / "address").strip() or None
     except (OSError, ValueError):  # none yet, or no text: another port
         return None
 
@@ -274,14 +274,9 @@ def refuse_exposed(address: str, *, as_root: bool = False) -> None:
 
 def _lock(home: Home) -> int:
     """One server per home. The lock goes with the process, however it ends."""
-    fd = os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise UsageError(
-            f"a server is running in {home.root} already: dq server status shows it"
-        ) from None
+    fd = opened.lock(home.lock_file)
+    if fd is None:
+        raise UsageError(f"a server is running in {home.root} already: dq server status shows it")
     return fd
 
 
