@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.remap import submit
-from dq_client import bringup
+from dq_client import bringup, shutdown
 from dq_client.cluster import local_cluster
 from dq_client.home import Home
 
@@ -58,7 +58,7 @@ def measure(jobs: int, repeats: int) -> dict[str, float]:
                 for name, argv in COMMANDS.items():
                     samples[name].append(cpu_ms(argv, env))
         finally:
-            bringup.bring_down(home, force=True)
+            shutdown.bring_down(home, force=True)
     return {name: statistics.median(values[1:]) for name, values in samples.items()}
 
 

@@ -34,8 +34,8 @@ from harness.live import Live
 PROGRAM = Path(__file__).with_name("_endless_app.py")
 SIZES = (1, 2, 3, 4)
 PAUSE_S = 1.0
-KINDS = {"dq_server.live": "server", "dq_client.agent": "agent", "supervisor": "supervisor",
-         "starter": "starters", "keeper": "keepers"}  # fmt: skip
+KINDS = {"dq-server": "server", "dq-agent": "agent", "dq-supervisor": "supervisor",
+         "dq-starter": "starters", "dq-keeper": "keepers"}  # fmt: skip
 SLACK = {"MB": 2.0, "descriptors": 4, "processes": 2, "files": 10}
 
 

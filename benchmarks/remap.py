@@ -32,7 +32,7 @@ from typing import Any
 
 import zmq
 
-from dq_client import bringup, keys
+from dq_client import bringup, keys, shutdown
 from dq_client import messages as m
 from dq_client.cluster import local_cluster
 from dq_client.connection import Connection
@@ -131,7 +131,7 @@ def turns(ranks: list[int], lengths_ms: list[str], seconds: float) -> list[dict[
                     rows += [{"ranks": n, "way": way, "ms": ms, **found[ms]} for ms in lengths_ms]
         finally:
             connection.close()
-            bringup.bring_down(home, force=True)
+            shutdown.bring_down(home, force=True)
     return rows
 
 
@@ -151,7 +151,7 @@ def measure(points: int, jobs: int) -> dict[str, Any]:
             busy, _ = remap_round_trips(home, job, points, seq)
         finally:
             connection.close()
-            bringup.bring_down(home, force=True)
+            shutdown.bring_down(home, force=True)
     echo = echo_round_trips(points)
     return {
         "points": points,

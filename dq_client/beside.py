@@ -75,8 +75,8 @@ def _start_beside(home: Home, kind: str, words: list[str]) -> dict[str, Any]:
     return info
 
 
-def stop(home: Home, kind: str) -> bool:
-    """End the one of this home; False if none runs. Timeout if it does not end."""
+def stop(home: Home, kind: str, *, force: bool = False) -> bool:
+    """End the one of this home; False if none runs. Timeout if it does not end, without `force`."""
     info = running(home, kind)
     if info is None:
         return False
@@ -86,11 +86,14 @@ def stop(home: Home, kind: str) -> bool:
         try:
             process.wait(END_WITHIN_S)
         except psutil.TimeoutExpired:
+            if force:
+                process.kill()
+                return True
             raise Timeout(f"dq {kind} (pid {info['pid']}) does not end") from None
     return True
 
 
-def stop_all(home: Home) -> None:
+def stop_all(home: Home, *, force: bool = False) -> None:
     """End all of this home."""
     for kind in KINDS:
-        stop(home, kind)
+        stop(home, kind, force=force)

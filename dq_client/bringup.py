@@ -8,29 +8,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psutil
 
-from dq_client import keys, storage
+from dq_client import keys, storage, versions
 from dq_client import messages as m
-from dq_client.agent import supervision, tree
+from dq_client.agent import supervision
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
-from dq_client.errors import DQError, NoServer, NotNow, Refused, Timeout, UsageError
+from dq_client.errors import DQError, NoServer, Timeout, UsageError
 from dq_client.hardware import shared_out
 from dq_client.home import Home, is_alive, machine
+from dq_client.ranks import opened
 from dq_client.text_files import object_of
 
 if TYPE_CHECKING:
     from dq_client.agent.fleet import Fleet
     from dq_client.emulation.enforcement import Enforcement
 
-RETIRES_WITHIN_S = 3.0  # an agent that was told to
 PATIENCE_S = 20.0
 BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
 
@@ -38,8 +37,20 @@ BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
 def connect(home: Home, role: str = "user") -> Connection:
     """A connection to the running server of this home, with the key of a user or a viewer."""
     info = home.server()
+    versions.require_server(info, home.root)
+    require_same_cluster(info, home)
     pair = keys.load(home.keys, role)
     return Connection(info["address"], keys.load(home.keys, "server").public, pair)
+
+
+def require_same_cluster(info: Mapping[str, Any], home: Home) -> None:
+    """UsageError if the server's file is of another cluster than the keys of this home."""
+    named, kept = info.get("cluster") or "", home.cluster()
+    if named and kept and named != kept:
+        raise UsageError(
+            f"{home.server_file} names the server of another cluster ({named}) than the keys beside"
+            f" it ({kept}): remove it, then dq up"
+        )
 
 
 def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> None:
@@ -51,18 +62,24 @@ def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> N
         time.sleep(0.02)
 
 
-def start_server(home: Home, options: list[str]) -> dict[str, object]:
-    """Start the server in the background; returns its server file once it serves."""
+def start_server(home: Home, options: list[str], *, any_will_do: bool = False) -> dict[str, object]:
+    """Start the server in the background; returns its server file once it serves.
+
+    `any_will_do`: also one that the supervisor starts meanwhile.
+    """
     home.create()
-    process = start(home, "server", ["-m", "dq_server.live", *options])
+    process = start_server_again(home, options)
 
     def ready() -> bool:
-        if process.poll() is not None:  # else its end would be reported as a time-out
-            raise last_words(home, "server", process.returncode)
         try:
-            return bool(home.server()["pid"] == process.pid)
+            if home.server()["pid"] == process.pid or any_will_do:
+                return True
         except NoServer:
-            return False
+            pass
+        other = any_will_do and supervision.pid_of(home) is not None
+        if process.poll() is not None and not other:  # its end would be reported as a time-out
+            raise last_words(home, "server", process.returncode)
+        return False
 
     try:
         wait_until(ready, PATIENCE_S, f"the server did not start in {PATIENCE_S:g} s")
@@ -113,7 +130,7 @@ def start(
     if why := storage.fault(home.root):  # what it has to say of that could not be written either
         raise DQError(why)
     home.log.mkdir(mode=0o700, exist_ok=True)
-    with (home.log / f"{what}.err").open("wb") as err:
+    with os.fdopen(opened.open_log(home.log / f"{what}.err", fresh=True), "wb") as err:
         return subprocess.Popen(
             [sys.executable, *words],
             env={**os.environ, "DQ_HOME": str(home.root)},
@@ -128,7 +145,7 @@ def start(
 def last_words(home: Home, what: str, code: int) -> DQError:
     """The error of a part that ended while starting: the last line that it wrote."""
     try:
-        lines = (home.log / f"{what}.err").read_text().strip().splitlines()
+        lines = opened.read_text(home.log / f"{what}.err").strip().splitlines()
     except OSError:
         lines = []
     text = lines[-1] if lines else f"it ended with exit code {code}"
@@ -189,6 +206,11 @@ def start_supervisor(home: Home) -> None:
     wait_until(ready, PATIENCE_S, f"the agents' supervisor did not start in {PATIENCE_S:g} s")
 
 
+def start_server_again(home: Home, options: list[str]) -> subprocess.Popen[bytes]:
+    """Start the server in place of one that was killed, and do not wait for it."""
+    return start(home, "server", ["-m", "dq_server.live", *options])
+
+
 def start_again(home: Home) -> subprocess.Popen[bytes]:
     """Start the supervisor in place of one that was killed; agents that have left stay away."""
     return start(home, "supervisor", ["-m", "dq_client.agent.supervisor", "--again"])
@@ -215,7 +237,7 @@ def bring_up(
 
         home.create()
         contained.remove_of(home)
-        (home.root / "contained").touch()
+        os.close(opened.open_log(home.root / "contained"))
     if mechanism == "contained":
         server_options = [*server_options, "--address", contained.server_address(home)]
     if len(cluster.agents()) > 1:  # they race; one agent tells of its nodes in order
@@ -251,15 +273,27 @@ def _start_fleet(home: Home, fleet: Fleet, *, keep_alive: bool) -> None:
 
 
 def _tear_down(home: Home) -> None:
-    """Stop what was started, also if the server does not answer."""
-    try:
-        bring_down(home, force=True)
-    except DQError:
+    """End what was started here, also if it does not answer: no job runs yet."""
+    supervision.end(home)
+    with contextlib.suppress(NoServer, psutil.Error):
+        server = psutil.Process(home.server()["pid"])
+        server.send_signal(signal.SIGQUIT)
+        if psutil.wait_procs([server], timeout=5.0)[1]:
+            server.kill()
+    with contextlib.suppress(Timeout):
         stop_agents(home, at_once=True)
-        with contextlib.suppress(NoServer, psutil.Error):
-            server = psutil.Process(home.server()["pid"])
-            server.terminate()
-            psutil.wait_procs([server], timeout=5.0)
+    forget_fleet(home)
+
+
+def forget_fleet(home: Home) -> None:
+    """Remove what was kept of a cluster of this machine that is down, outside its processes."""
+    if (home.root / "contained").exists():
+        from dq_client.emulation import contained
+
+        contained.remove_of(home)
+        (home.root / "contained").unlink()
+    with contextlib.suppress(OSError):  # a disk that fails: dq up finds the record and mends
+        (home.root / supervision.RECORD).unlink()
 
 
 def wait_for_nodes(home: Home, names: set[str]) -> None:
@@ -275,112 +309,6 @@ def wait_for_nodes(home: Home, names: set[str]) -> None:
         wait_until(all_up, PATIENCE_S, "not every node reported: see the agents' logs")
     finally:
         connection.close()
-
-
-def bring_down(home: Home, *, force: bool) -> None:
-    """Stop the server and its agents; their jobs, too, with `force` (else they refuse).
-
-    DQError names what could not be ended; nothing of the home runs any more otherwise.
-    """
-    try:
-        _bring_down(home, force=force)
-    except Refused as e:
-        if not (force and isinstance(e, NotNow)):
-            raise  # the cluster stays as it is
-        _kill_cluster(home)  # the disk lets no server note that it goes down
-        _end_rest(home)
-    except NoServer:
-        if not force and (left := tree.of_home(home.root)):
-            raise Refused(
-                f"no server and no agent runs, but {len(left)} processes of jobs do: dq up finds"
-                " them again, dq down --force ends them"
-            ) from None
-        if not _end_rest(home):
-            raise
-    except Timeout:
-        if not force:
-            raise
-        _kill_cluster(home)
-        _end_rest(home)
-    else:
-        _end_rest(home)
-
-
-def _kill_cluster(home: Home) -> None:
-    """The end of a server and of agents that do not answer."""
-    pids = [int(info["pid"]) for info in running_agents(home).values()]
-    with contextlib.suppress(NoServer):
-        pids.append(int(home.server()["pid"]))
-    tree.kill(pids)
-    gone = lambda: not any(tree.exists(pid) for pid in pids)  # noqa: E731
-    wait_until(gone, PATIENCE_S, f"processes {sorted(pids)} cannot be ended")
-
-
-def _end_rest(home: Home) -> bool:
-    """End what is there without server and agents; whether there was anything.
-
-    Keepers outlive agents that were killed. DQError names what does not end.
-    """
-    supervision.end(home)
-    found = left = tree.of_home(home.root)
-    deadline = time.monotonic() + PATIENCE_S
-    while left and time.monotonic() < deadline:
-        tree.kill(left)
-        time.sleep(0.01)
-        left = tree.of_home(home.root)
-    _remove_emulation(home)
-    with contextlib.suppress(OSError):  # a disk that fails: dq up finds the record and mends
-        (home.root / supervision.RECORD).unlink()
-    if left:
-        raise DQError(f"the cluster is down but for what cannot be ended: {_named(left)}")
-    return bool(found)
-
-
-def _named(pids: list[int]) -> str:
-    words = []
-    for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            words.append(f"process {pid} ({process.name()}, {process.status()})")
-    return ", ".join(words)
-
-
-def _remove_emulation(home: Home) -> None:
-    """Remove what contained nodes had in the kernel, if this home ever had any."""
-    if (home.root / "contained").exists():
-        from dq_client.emulation import contained
-
-        contained.remove_of(home)
-        (home.root / "contained").unlink()
-
-
-def _bring_down(home: Home, *, force: bool) -> None:
-    pids = [(int(info["pid"]), info["create_time"]) for info in running_agents(home).values()]
-    try:
-        info = home.server()
-    except NoServer:
-        supervision.end(home)
-        stop_agents(home, at_once=True)
-        if not pids:
-            raise
-        return
-    connection = connect(home)
-    try:
-        connection.call(m.Stop(force), timeout_s=10.0)
-    finally:
-        connection.close()
-    supervision.end(home)  # not before: the cluster stays if the server refuses
-    # The server's reply says that it will go down; the agents go when it tells them to retire.
-    server = info["pid"], info["create_time"]
-    late = "the cluster did not go down in time: see the logs, or dq down --force"
-    wait_until(lambda: not is_alive(*server), PATIENCE_S, late)
-    gone = lambda: not any(is_alive(*p) for p in pids)  # noqa: E731
-    with contextlib.suppress(Timeout):
-        wait_until(gone, RETIRES_WITHIN_S, late)
-    # One that had not reported to this server yet, or comes back just now: nobody is left to tell
-    # it, and the server has ended because no job runs.
-    stop_agents(home, at_once=True)
-    wait_until(gone, PATIENCE_S, late)
 
 
 def running_agents(home: Home) -> dict[str, dict[str, float]]:
@@ -427,7 +355,7 @@ def leftovers(home: Home) -> list[int]:
     found = []
     for process in psutil.process_iter():
         try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            environment = opened.kernel(f"/proc/{process.pid}/environ").split(b"\0")
         except OSError:
             continue
         if mark in environment and process.pid != os.getpid():

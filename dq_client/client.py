@@ -31,7 +31,7 @@ from typing import Any
 
 import click
 
-from dq_client import bringup
+from dq_client import bringup, shutdown
 from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.errors import Timeout, UsageError
@@ -202,7 +202,7 @@ class Cluster:
 
     def down(self, *, force: bool = False) -> None:
         """End the cluster. Refused while jobs run, unless `force`, which kills them."""
-        bringup.bring_down(self._home, force=force)
+        shutdown.bring_down(self._home, force=force)
         self._started = False
         self.close()
 
@@ -214,7 +214,7 @@ class Cluster:
             connection.close()
         if self._started:
             self._started = False
-            bringup.bring_down(self._home, force=True)
+            shutdown.bring_down(self._home, force=True)
         if self._folder is not None:
             self._folder.cleanup()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from dq_client import messages as m
 from dq_client.errors import DQError
 from dq_client.messages import (
     FRAME_BYTES_MAX,
     FROM_SERVER_BYTES_MAX,
+    PROTOCOL,
     FromServer,
     Ident,
     JobWelcome,
@@ -25,8 +27,31 @@ class IdOnly(msgspec.Struct):
     id: Ident
 
 
+class OldNode(msgspec.Struct):
+    """All that is needed of a node in a hello of another version."""
+
+    name: str = ""
+
+
+class OldHello(msgspec.Struct, tag_field="t", tag=m.AgentHello.__struct_config__.tag):
+    """What hellos of agents have in every version of the protocol, and may have."""
+
+    protocol: int
+    agent: str
+    version: str = ""
+    nodes: list[OldNode] = []
+
+
+class OldRequest(msgspec.Struct):
+    """A request of another version; so much of it never changes."""
+
+    id: Ident
+    body: OldHello
+
+
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)
+_old_requests = msgspec.msgpack.Decoder(OldRequest)
 _ids = msgspec.msgpack.Decoder(IdOnly)
 _from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
 
@@ -58,6 +83,15 @@ def request_id(frame: bytes) -> str | None:
         return _ids.decode(frame).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def hello_of_another_version(frame: bytes) -> OldRequest | None:
+    """A malformed request, if it is the hello of an agent that speaks another protocol."""
+    try:
+        found = _old_requests.decode(frame)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if found.body.protocol != PROTOCOL else None
 
 
 def decode_from_server(frame: bytes) -> FromServer:

@@ -31,6 +31,10 @@ class NotNow(Refused):
     """Not now (not saved, not known yet): the same request may succeed again."""
 
 
+class OtherVersion(Refused):
+    """The other side is a version of DQ that this one cannot talk with."""
+
+
 class NotFound(DQError):
     """No such job, node or file."""
 
@@ -47,6 +51,7 @@ BY_CODE: dict[str, type[DQError]] = {
     "usage": UsageError,
     "refused": Refused,
     "later": NotNow,
+    "version": OtherVersion,
     "not_found": NotFound,
     "timeout": Timeout,
     "error": DQError,

@@ -19,7 +19,8 @@ from typing import Any
 
 from dq_client.errors import NoServer, UsageError
 from dq_client.private import NotPrivate, check_own, check_way
-from dq_client.text_files import object_of
+from dq_client.ranks import opened
+from dq_client.text_files import object_of, text_of
 
 EPOCH_LIKE_S = 1e9  # no machine runs so long
 
@@ -56,11 +57,11 @@ class Home:
         """A name of the folder that is the same on every machine that shares it."""
         path = self.root / "identity"
         with suppress(OSError):  # mostly: it exists
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            fd = opened.open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             with os.fdopen(fd, "w") as f:
                 f.write(os.urandom(8).hex())
         try:
-            return path.read_text()
+            return opened.read_text(path)
         except (OSError, ValueError):
             return ""
 
@@ -88,6 +89,18 @@ class Home:
     def keys(self) -> Path:
         """Key pairs."""
         return self.root / "keys"
+
+    @property
+    def cluster_file(self) -> Path:
+        """The name of the cluster (dq_server/live/identity.py)."""
+        return self.keys / "cluster"
+
+    def cluster(self) -> str:
+        """The name of the cluster; empty: none is known. UsageError if it cannot be read."""
+        try:
+            return text_of(self.cluster_file).strip() if self.cluster_file.exists() else ""
+        except OSError as e:
+            raise UsageError(f"{self.cluster_file}: cannot be read ({e.strerror})") from e
 
     @property
     def log(self) -> Path:
@@ -141,7 +154,7 @@ def _checked(info: dict[str, Any]) -> dict[str, Any]:
 def machine() -> str:
     """What tells this machine, or container, from others: pids of one mean nothing on another."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = opened.kernel("/proc/sys/kernel/random/boot_id").decode().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - no path: a label
     except OSError:
         return os.uname().nodename
@@ -150,18 +163,7 @@ def machine() -> str:
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner reads, atomically: a reader never sees half of it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Not by the pid alone: on a shared file system two machines may have the same.
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    # The mode is given when the file is made: a chmod afterwards would leave a moment in which
-    # others can open it.
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(fd, "w") as f:
-            f.write(text)
-        draft.replace(path)
-    except OSError:  # a full disk gets no fuller by what is tried again
-        draft.unlink(missing_ok=True)
-        raise
+    opened.write(path, text.encode())
 
 
 def is_alive(pid: int, create_time: float | None = None) -> bool:
@@ -190,7 +192,7 @@ def created_s(pid: int) -> float:
     import psutil
 
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        stat = opened.kernel(f"/proc/{pid}/stat")
         return int(stat.rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():

@@ -19,6 +19,7 @@ from zmq.utils import z85
 
 from dq_client.errors import UsageError
 from dq_client.home import write_private
+from dq_client.ranks import opened
 
 PRINCIPALS = ("server", "agent", "user", "viewer", "standby")
 
@@ -43,7 +44,7 @@ def load(folder: Path, name: str) -> KeyPair:
                 raise UsageError(f"{place} is open to others (mode {mode:o}): refused as a key")
             if found.st_uid != os.geteuid():
                 raise UsageError(f"{place} belongs to another user: refused as a key")
-        public, secret = path.read_text().split()
+        public, secret = opened.read_text(path).split()
         if zmq.curve_public(secret.encode()).decode() != public:
             raise UsageError(f"{path}: the two halves of the key do not belong together")
     except FileNotFoundError:

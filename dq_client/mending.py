@@ -67,7 +67,8 @@ def mend(home: Home, asked: Cluster | None, options: Sequence[str]) -> Mended | 
     missing = sorted(fleet.agents.keys() - agents.keys())
     began_server = info is None
     if info is None:
-        info = bringup.start_server(home, [*fleet.options, *options])  # the last of each counts
+        words = [*fleet.options, *options]  # the last of each counts
+        info = bringup.start_server(home, words, any_will_do=True)
     if missing or supervision.pid_of(home) is None:
         supervision.end(home)  # the next one starts also those that have left in order
         bringup.start_supervisor(home)

@@ -16,6 +16,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from dq_client.ranks import opened
+
 OTHERS = 0o077
 OTHERS_WRITE = 0o022
 
@@ -66,8 +68,8 @@ def check_own(folder: Path, refused: int = OTHERS) -> None:
 def check_way(folder: Path) -> None:
     """NotPrivate if others could exchange the folder, or a level above it.
 
-    Levels must be root's or ours, and where everybody may write the sticky bit must keep them from
-    renaming what is not theirs. So must be links.
+    Levels must be root's or ours, and where others may write the sticky bit must keep them from
+    renaming what is not theirs. So must be links. A group that has nobody else is no other.
     """
     ours = {0, os.geteuid()} | _unmapped()
     path = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow links unchecked
@@ -77,23 +79,34 @@ def check_way(folder: Path) -> None:
             raise NotPrivate(level, "belongs to somebody else")
         if stat.S_ISLNK(found.st_mode):
             check_way(level.resolve())
-        elif found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        elif found.st_mode & stat.S_ISVTX:
+            continue
+        elif found.st_mode & stat.S_IWGRP and not _is_ours_alone(found.st_gid):
+            raise NotPrivate(level, f"is writable by its group: run chmod g-w {level}")
+        elif found.st_mode & stat.S_IWOTH:
             raise NotPrivate(level, "is writable by everybody, and its sticky bit is not set")
 
 
 def open_own(path: Path) -> int:
     """A descriptor to read a file of ours; NotPrivate for a link, or a file of somebody else."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        return opened.open_own(path)
     except OSError as e:
-        if e.errno == errno.ELOOP:
-            raise NotPrivate(path, "is a link") from None
+        if e.errno in (errno.ELOOP, errno.ENXIO, errno.EPERM):
+            raise NotPrivate(path, f"is no file of ours: {e.strerror}") from None
         raise
-    found = os.fstat(fd)
-    if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
-        os.close(fd)
-        raise NotPrivate(path, "is no file of ours")
-    return fd
+
+
+def _is_ours_alone(gid: int) -> bool:
+    """Whether a group is root's, or the one of this user's name, and nobody else is in it."""
+    import grp  # rarely: it may ask a directory service
+    import pwd
+
+    try:
+        group, me = grp.getgrgid(gid), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return gid in (0, os.getegid())
+    return (gid == 0 or group.gr_name == me) and set(group.gr_mem) <= {me, "root"}
 
 
 def _levels(folder: Path, below: Path) -> list[Path]:
@@ -104,7 +117,7 @@ def _levels(folder: Path, below: Path) -> list[Path]:
 def _unmapped() -> set[int]:
     """In a user namespace (rootless containers): how what is the host's root looks there."""
     with suppress(OSError, ValueError):
-        mapped = Path("/proc/self/uid_map").read_text().splitlines()
+        mapped = opened.kernel("/proc/self/uid_map").decode().splitlines()
         if sum(int(line.split()[2]) for line in mapped) < 2**32 - 1:
-            return {int(Path("/proc/sys/kernel/overflowuid").read_text())}
+            return {int(opened.kernel("/proc/sys/kernel/overflowuid"))}
     return set()

@@ -11,6 +11,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from dq_client.ranks import opened
+
 # As much as a turn of the server may write before its next trial: less would let a disk that is
 # full but for a page go back and forth.
 TRIAL_BYTES = 64 << 10
@@ -26,7 +28,7 @@ def fault(folder: Path, *, flush: bool = True) -> str:
     """
     trial = folder / f".trial.{os.getpid()}"
     try:
-        fd = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        fd = opened.open_own(trial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             left = memoryview(bytes(TRIAL_BYTES))
             while left:

@@ -8,18 +8,22 @@ object_of    a note of DQ_HOME that may be lost: ValueError, for the caller to g
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dq_client.errors import UsageError
+from dq_client.ranks import opened
 
 T = TypeVar("T")
+USER_FILE_BYTES_MAX = 64 << 20  # a device has no end
 
 
 def text_of(path: Path) -> str:
     """The text of a file; UsageError if it cannot be read or is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        with os.fdopen(opened.open_input(path), "rb") as f:
+            return f.read(USER_FILE_BYTES_MAX).decode("utf-8")
     except UnicodeDecodeError as e:
         raise UsageError(
             f"{path}: no text in UTF-8: {e.reason} at byte {e.start}; save it as UTF-8"
@@ -43,7 +47,7 @@ def toml_of(path: Path) -> dict[str, Any]:
 def object_of(path: Path) -> dict[str, Any]:
     """The JSON object in a file. OSError; ValueError if it holds anything else."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(opened.read_text(path))
     except RecursionError as e:
         raise ValueError(str(e)) from e
     if not isinstance(found, dict):
@@ -56,7 +60,7 @@ def struct_of(path: Path, kind: type[T], advice: str) -> T:
     import msgspec  # what only looks for objects needs none
 
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(opened.read(path), type=kind)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as e:

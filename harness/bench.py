@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from dq_client import bringup
+from dq_client import bringup, shutdown
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.cluster import Cluster
@@ -105,7 +105,7 @@ class Bench:
         """Everything down; how many processes are left over."""
         try:
             self.connection.close()
-            bringup.bring_down(self.home, force=True)
+            shutdown.bring_down(self.home, force=True)
         except DQError:
             bringup.stop_agents(self.home, at_once=True)
         left = bringup.leftovers(self.home)

@@ -20,6 +20,7 @@ from typing import Any
 
 from dq_client import bringup
 from dq_client import messages as m
+from dq_client.agent import supervision
 from dq_client.connection import Connection
 from dq_client.home import Home
 from harness.commands import ROOT, ClusterError, CommandLine
@@ -83,6 +84,13 @@ class Live(CommandLine):
     def wait_end(self, job_id: int, timeout_s: float = 90) -> Job:
         """Poll a job until it ended, however it did."""
         return self.wait(job_id, lambda j: j["state"] in ENDED, timeout_s)
+
+    def kill_server(self) -> None:
+        """Kill the server, and the supervisor that would start it again."""
+        supervisor = supervision.pid_of(self.home)
+        pids = [int(self.home.server()["pid"]), *([supervisor] if supervisor is not None else [])]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
     def clear(self) -> None:
         """Take everything down; AssertionError if a process outlives it."""

@@ -4,8 +4,9 @@
 
 Each round has a plain and a protected job, which check their data in every iteration, and orders
 resizes. Then one to three processes are killed or stopped for a while at one moment: server,
-supervisor, agent, keepers, ranks, and whatever else runs for the cluster. A server that was
-killed is started again by `dq up`. At the end both jobs are told to end.
+supervisor, agent, keepers, ranks, and whatever else runs for the cluster. Server and
+supervisor start each other again; killed together, `dq up` starts both. At the end both jobs are
+told to end.
 
 Faults, with the seed and the round: a protected job that failed, wrong data, a plain job that
 failed although nothing of it was killed, and after every tenth round, when the cluster goes down,
@@ -90,7 +91,7 @@ class Together:
             )
         time.sleep(self.chance.uniform(0.0, 1.0))
         victims = self.strike()
-        if any(victim.what == "server" for victim in victims):
+        if {"server", "supervisor"} <= {victim.what for victim in victims}:
             self.live.dq("up", "--detach")
         self.settle(jobs)
         stop.touch()
@@ -135,9 +136,10 @@ class Together:
                     found.append(Victim(pid, "agent"))
                 elif str(PROGRAM) in words:
                     found.append(Victim(pid, f"rank of {job}", job))
+                elif job:
+                    found.append(Victim(pid, f"keeper of {job}", job))
                 else:
-                    name = " ".join(words[-3:-1]) if job else "starter"
-                    found.append(Victim(pid, f"keeper of {job}" if job else name, job))
+                    found.append(Victim(pid, words[0]))
         return found
 
     def settle(self, jobs: dict[str, int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from typing import Any
 import msgspec
 import psutil
 
+from dq_client import versions
 from dq_client.address import is_remote
 from dq_client.agent.fleet import Fleet
 from dq_client.agent.making import make_agent
@@ -29,7 +29,8 @@ from dq_client.hosts import network
 from dq_client.hosts.credentials import Credentials
 from dq_client.launch import raise_open_file_limit
 from dq_client.messages import NodeInfo
-from dq_client.ranks.process import become_subreaper
+from dq_client.ranks import opened
+from dq_client.ranks.process import become_subreaper, rename
 
 log = logging.getLogger("dq.agent")
 
@@ -84,9 +85,10 @@ def start_fleet(described: bytes) -> int:
 def run_in_fleet(home: Home, name: str, fleet: Fleet) -> int:
     """Be an agent of the fleet, in a process of its own; its exit code."""
     home.log.mkdir(mode=0o700, exist_ok=True)
-    with (home.log / f"agent-{name}.err").open("ab") as err:
-        os.dup2(err.fileno(), 1)
-        os.dup2(err.fileno(), 2)
+    err = opened.open_log(home.log / f"agent-{name}.err")
+    os.dup2(err, 1)
+    os.dup2(err, 2)
+    os.close(err)
     try:
         slowed = None if fleet.slowed is None else of_node(home, name, fleet.slowed)
         alone = len(fleet.agents) == 1
@@ -130,24 +132,23 @@ def serve(
     home.create()
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
-        filename=home.log / f"agent-{name}.log",
+        stream=os.fdopen(opened.open_log(home.log / f"agent-{name}.log"), "a", encoding="utf-8"),
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
     )
     folder = home.agent(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError(f"agent {name} is running already") from None
+    if opened.lock(folder / "lock") is None:  # it stays open
+        raise UsageError(f"agent {name} is running already")
     become_subreaper()
+    rename(["dq-agent", name])
     raise_open_file_limit()
     me = psutil.Process()
     pid = me.pid if inside is None else inside.pid
     # On a shared file system the pids of other machines stand beside ours.
     where = machine() if inside is None else str(inside.server.get("machine", ""))
     info = {"pid": pid, "create_time": created_s(me.pid), "name": name, "machine": where}
+    info |= versions.noted()
     write_private(folder / "agent.json", json.dumps(info))
     found = given or _credentials(home, name, inside)
     if given is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import zmq
 
+from dq_client import __version__
 from dq_client import messages as m
 from dq_client.agent.allegiance import Allegiance
 from dq_client.agent.applications import Applications
@@ -86,6 +87,7 @@ class Agent:
     _ending: bool = False  # a tree is being ended, or has ended and is being cleared
     _last_beat: float = 0.0
     _welcomed: bool = False  # the next heartbeat is the first of its session
+    _other_version: str = ""  # what the server said that it was last refused by
     _beat_ids: set[str] = field(default_factory=set)
 
     @property
@@ -260,6 +262,7 @@ class Agent:
             pid=os.getpid(),
             life=self.life,
             machine=self.machine,
+            version=__version__,
         )
         self._hello = self.context.send(hello) or UNSENT
         self._last_beat = self.context.clock()
@@ -334,12 +337,21 @@ class Agent:
             elif isinstance(message.body, m.Standing):
                 self.allegiance.redirected(message.body)
             elif isinstance(message.body, m.Error) and message.body.code != "later":
-                raise WrongServer(message.body.text)
+                self._refused(message.body)
         elif message.id in self._beat_ids:
             if isinstance(message.body, m.Error):  # a new server does not know us yet
                 self._say_hello()
         else:
             self._acknowledged(message)
+
+    def _refused(self, why: m.Error) -> None:
+        """End, unless jobs are here that a server of this agent's version will look after again."""
+        if why.code != "version" or not self.session:
+            raise WrongServer(why.text)
+        if why.text != self._other_version:
+            self._other_version = why.text
+            log.warning("%s", why.text)
+        self._hello = UNSENT  # it is said again with each heartbeat
 
     def _acknowledged(self, message: m.Reply) -> None:
         if is_later(message):

@@ -13,7 +13,6 @@ address what to do, twice a second, until one of them is the server that it obey
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.errors import DQError
 from dq_client.home import write_private
+from dq_client.ranks import opened
 from dq_client.text_files import struct_of
 
 log = logging.getLogger("dq.agent")
@@ -189,11 +189,7 @@ def allegiance_of(
         write_private(path, text)
         # What was promised holds, also if the power fails now.
         for place in (path, folder):
-            fd = os.open(place, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            opened.sync(place)
         publish(folder, msgspec.json.decode(text, type=Kept).server)
 
     kept = Kept(address, given=address)

@@ -160,7 +160,7 @@ class Starters:
         # Only what names it: other jobs' ranks are forked of it, and show what it was started with.
         clean = {k: v for k, v in env.items() if k.startswith(READ_AT_IMPORT)}
         began = subprocess.Popen(
-            [*words, "x" * process.PADDING_BYTES],
+            [*words, " " * process.PADDING_BYTES],  # until it has a name, `ps` shows nothing of it
             # What the libraries call of each other is looked up once, here, and not in each rank.
             env={"LD_BIND_NOW": "1", **clean, **self._marks, **process.padding()},
             cwd=self._folder,

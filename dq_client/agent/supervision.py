@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -11,6 +10,7 @@ import signal
 import psutil
 
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.ranks import opened
 from dq_client.text_files import object_of
 
 RECORD = "cluster.json"  # in the home: which agents are to be there (fleet.py)
@@ -34,13 +34,7 @@ def pid_of(home: Home) -> int | None:
 
 def lock(home: Home) -> int | None:
     """The lock of the one supervisor, as a descriptor to keep; None: another one has it."""
-    fd = os.open(home.root / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
+    return opened.lock(home.root / "supervisor.lock")
 
 
 def is_locked(home: Home) -> bool:
@@ -57,6 +51,11 @@ def was_killed(home: Home) -> bool:
     return pid is not None and not alive
 
 
+def restores_server(home: Home) -> bool:
+    """Whether the server was killed, and a supervisor is there, which starts it again."""
+    return home.server_file.exists() and pid_of(home) is not None
+
+
 def _noted(home: Home) -> tuple[int | None, bool]:
     """Pid in the file of a supervisor on this machine, None without one; whether it is alive."""
     try:
@@ -71,6 +70,8 @@ def _noted(home: Home) -> tuple[int | None, bool]:
 def end(home: Home) -> None:
     """End it, so that what is ended next stays ended; its agents live on."""
     pid = pid_of(home)
+    with contextlib.suppress(OSError):  # a disk that fails; nobody believes a file without process
+        (home.root / FILE).unlink()  # first: the server starts one again whose file is there
     if pid is not None:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
@@ -78,8 +79,6 @@ def end(home: Home) -> None:
             if psutil.wait_procs([process], timeout=ENDS_WITHIN_S)[1]:
                 process.kill()
                 psutil.wait_procs([process], timeout=ENDS_WITHIN_S)
-    with contextlib.suppress(OSError):  # a disk that fails; nobody believes a file without process
-        (home.root / FILE).unlink()
 
 
 def leave_behind(but: int = 2) -> None:

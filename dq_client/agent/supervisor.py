@@ -6,8 +6,9 @@ started. Whether an agent may go is said by its file: one that ends in order rem
 whose process is gone is of an agent that was killed or has failed, and that is started again. The
 new one finds the keepers and ranks of the old one (holdings.py).
 
-The server starts the supervisor again if it is killed (dq_server/live/supervised.py), with
-``--again``: agents that have left in order stay away.
+It starts the server again, too, if that is killed (server_watch.py), and the server starts the
+supervisor again (dq_server/live/supervised.py), with ``--again``: agents that have left in order
+stay away. `dq down` ends the supervisor first, and then what it would start.
 
 SIGTERM ends the supervisor alone. It ends by itself once every agent has left in order. No agent is
 started while the home has no server: there would be nobody to report to.
@@ -29,8 +30,10 @@ from dq_client import bringup
 from dq_client.agent import supervision
 from dq_client.agent.__main__ import run_in_fleet
 from dq_client.agent.fleet import Fleet, noted
+from dq_client.agent.server_watch import ServerWatch
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home
+from dq_client.ranks.process import rename
 
 LIVED_S = 1.0  # an agent that ends sooner is started again later and later
 PAUSE_S, PAUSE_S_MAX = 0.1, 2.0
@@ -59,6 +62,7 @@ class Supervisor:
     stopped: bool = False
     begins: bool = True  # agents are started that were not there before, too
     has_server: Callable[[], bool] | None = None  # whether agents can be of use; None: see the home
+    server: ServerWatch | None = None  # None: it is not looked after
 
     def run(self) -> None:
         """Watch until told to stop, or until no agent is to be there any more."""
@@ -71,14 +75,18 @@ class Supervisor:
                 if not self._has_file(name):
                     del self.agents[name]
         while self.agents and not self.stopped:
-            wait_s = self._start_due()
+            waits = [self._start_due(), None if self.server is None else self.server.look()]
+            wait_s = min((each for each in waits if each is not None), default=None)
+            server = -1 if self.server is None else self.server.pidfd
             by_fd = {a.pidfd: name for name, a in self.agents.items() if a.pidfd >= 0}
             poll = select.poll()
-            for fd in (self.wake.fileno(), *by_fd):
+            for fd in (self.wake.fileno(), *by_fd, *([server] if server >= 0 else [])):
                 poll.register(fd, select.POLLIN)
             for fd, _ in poll.poll(None if wait_s is None else 1000 * wait_s):
                 if fd in by_fd:
                     self._ended(by_fd[fd])
+                elif self.server is not None and fd == server:
+                    self.server.ended()
                 else:
                     self.wake.recv(4096)
 
@@ -142,7 +150,8 @@ class Supervisor:
 
 def say(line: str) -> None:
     """To the log: agents configure theirs after the fork, and would find this one configured."""
-    print(time.strftime("%F %T"), line, file=sys.stderr, flush=True)  # noqa: T201
+    with contextlib.suppress(OSError):  # of a full disk
+        print(time.strftime("%F %T"), line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def running(home: Home) -> dict[str, int]:
@@ -154,9 +163,13 @@ def fork_agent(home: Home, fleet: Fleet, name: str) -> int:
     """Start one agent by a fork: some milliseconds, where a Python start takes some hundred."""
     pid = os.fork()
     if pid == 0:
-        os.setsid()
-        supervision.leave_behind()
-        os._exit(run_in_fleet(home, name, fleet))
+        code = 1
+        try:
+            os.setsid()
+            supervision.leave_behind()
+            code = run_in_fleet(home, name, fleet)
+        finally:  # whatever happens it must not go on as a second supervisor
+            os._exit(code)
     return pid
 
 
@@ -185,10 +198,15 @@ def main() -> int:
         end.setblocking(False)
     agents = {name: Watched() for name in fleet.agents}
     begins = "--again" not in sys.argv[1:]
-    supervisor = Supervisor(home, starter_of(home, fleet), agents, wake, begins=begins)
+    server = ServerWatch(home, bringup.start_server_again, say)
+    supervisor = Supervisor(
+        home, starter_of(home, fleet), agents, wake, begins=begins, server=server
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(supervisor, "stopped", True))
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a server that could not start is collected
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    rename(["dq-supervisor"])
     supervision.write(home)
     try:
         supervisor.run()

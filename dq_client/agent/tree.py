@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dq_client.ranks import opened
+
 AGENT, LAUNCHER = "DQ_AGENT", "DQ_LAUNCHER"
 
 
@@ -59,15 +61,21 @@ def of_home(home: Path) -> list[int]:
     return [pid for pid, _ in _owned(home)]
 
 
+def commands(home: Path) -> dict[int, list[str]]:
+    """Command lines of all processes whose environment has the home, by pid."""
+    return {pid: os.fsdecode(_read(pid, "cmdline")).replace("\0", " ").split(" ")
+            for pid, _ in _of(home)}  # fmt: skip
+
+
 def _owned(home: Path) -> list[tuple[int, str]]:
+    return [(pid, who) for pid, block in _of(home) if (who := owner(_parsed(block)))]
+
+
+def _of(home: Path) -> list[tuple[int, bytes]]:
+    """Processes with the home in their environment, and that."""
     mark = os.fsencode(f"DQ_HOME={home}")
-    found = []
-    for name in os.listdir("/proc"):  # noqa: PTH208 - restarts of jobs wait for this
-        if name.isdigit() and mark in (block := _block(int(name))).split(b"\0"):
-            who = owner(_parsed(block))
-            if who:
-                found.append((int(name), who))
-    return found
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - restarts of jobs wait for this
+    return [(pid, block) for pid in pids if mark in (block := _block(pid)).split(b"\0")]
 
 
 def _environment(pid: int) -> dict[str, str]:
@@ -76,9 +84,12 @@ def _environment(pid: int) -> dict[str, str]:
 
 def _block(pid: int) -> bytes:
     """The environment as it was when the program started, or as its keeper has marked it."""
+    return _read(pid, "environ")
+
+
+def _read(pid: int, what: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as f:
-            return f.read()
+        return opened.kernel(f"/proc/{pid}/{what}")
     except OSError:
         return b""
 
@@ -97,8 +108,14 @@ def kill(pids: list[int], number: int = signal.SIGKILL) -> None:
 
 def exists(pid: int) -> bool:
     """Whether the process is there and no zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    return _state(pid) not in (b"", b"Z", b"X")
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether it was stopped (SIGSTOP), and so does nothing until it goes on."""
+    return _state(pid) in (b"T", b"t")
+
+
+def _state(pid: int) -> bytes:
+    """Its state as in /proc/PID/stat; empty if there is none."""
+    return b"".join(_read(pid, "stat").rpartition(b")")[2].split()[:1])

@@ -12,6 +12,7 @@ import click
 
 from dq_client import beside, bringup
 from dq_client import messages as m
+from dq_client.agent import supervision
 from dq_client.cli import standby_commands, upkeep_commands
 from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option
@@ -244,7 +245,8 @@ def _until_interrupted(home: Home) -> None:
     try:
         while True:
             time.sleep(0.5)
-            home.server()
+            if not supervision.restores_server(home):
+                home.server()
     except KeyboardInterrupt:
         note("stopping")
         _bring_down(home, force=True)
@@ -264,9 +266,9 @@ def _bring_down(home: Home, *, force: bool) -> None:
     try:
         _bring_cluster_down(home, force=force)
     except NoServer:
-        beside.stop_all(home)
+        beside.stop_all(home, force=force)
         raise
-    beside.stop_all(home)  # not before: it stays if the cluster does
+    beside.stop_all(home, force=force)  # not before: it stays if the cluster does
 
 
 def _bring_cluster_down(home: Home, *, force: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import psutil
 
-from dq_client import bringup, environment
+from dq_client import bringup, environment, shutdown
 from dq_client import messages as m
 from dq_client.cli.job_commands import output_of
 from dq_client.cli.job_views import sizes_table
@@ -151,7 +151,7 @@ class Demo:
 def clear(home: Home) -> int:
     """Stop the cluster and count its processes that are still there; none should be."""
     try:
-        bringup.bring_down(home, force=True)
+        shutdown.bring_down(home, force=True)
     except DQError as e:
         note(f"the cluster did not go down by itself: {e}")
     deadline = time.monotonic() + 3.0

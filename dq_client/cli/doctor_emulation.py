@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dq_client import bringup, environment
+from dq_client import bringup, environment, shutdown
 from dq_client import messages as m
 from dq_client.cli.output import table
 from dq_client.cluster import Cluster, Link
@@ -64,7 +64,7 @@ def run_emulation_doctor(
             say("the link between two nodes ...")
             link = _link(cluster.link, _probe(home, "link", 2))
     finally:
-        bringup.bring_down(home, force=True)
+        shutdown.bring_down(home, force=True)
         shutil.rmtree(root, ignore_errors=True)
     return {
         "cluster": cluster.name,

@@ -15,7 +15,6 @@ agents at their next heartbeat, and the one that they start continues everybody 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -32,6 +31,8 @@ from dq_client.emulation import job_processes
 from dq_client.emulation.cgroups import STARTING_S
 from dq_client.emulation.job_processes import JobProcesses, age_s
 from dq_client.home import Home, created_s, is_alive, write_private
+from dq_client.ranks import opened
+from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 
 TICK_S = 0.005
@@ -253,12 +254,13 @@ def start(home: Home) -> bool:
     starts it. The lock is free as soon as that process is gone, however it ended.
     """
     try:
-        lock = os.open(folder_of(home) / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = opened.lock(folder_of(home) / "lock")
     except FileNotFoundError:
         return False  # the cluster is being removed
+    if lock is None:
+        return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with (home.log / "governor.err").open("ab") as err:
+        with os.fdopen(opened.open_log(home.log / "governor.err"), "ab") as err:
             subprocess.Popen(
                 [sys.executable, "-m", "dq_client.emulation.governor", str(lock)],
                 env={**os.environ, "DQ_HOME": str(home.root)},
@@ -269,8 +271,6 @@ def start(home: Home) -> bool:
                 start_new_session=True,
                 pass_fds=[lock],
             )
-    except BlockingIOError:
-        return False
     finally:
         os.close(lock)
     return True
@@ -297,15 +297,16 @@ def end(home: Home) -> None:
                 process.kill()
     cores = folder_of(home) / "cores.json"
     if cores.exists():
-        Governor(home, json.loads(cores.read_text())).continue_all()
+        Governor(home, json.loads(opened.read_text(cores))).continue_all()
         shutil.rmtree(folder_of(home), ignore_errors=True)
 
 
 def main() -> int:
     """Govern until SIGTERM."""
     home = Home.default()
+    rename(["dq-governor"])
     try:
-        governor = Governor(home, json.loads((folder_of(home) / "cores.json").read_text()))
+        governor = Governor(home, json.loads(opened.read_text(folder_of(home) / "cores.json")))
         signal.signal(signal.SIGTERM, lambda *_: setattr(governor, "ending", True))
         me = psutil.Process()
         info = {"pid": me.pid, "create_time": created_s(me.pid)}

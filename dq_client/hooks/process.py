@@ -26,6 +26,7 @@ from dq_client.home import Home, write_private
 from dq_client.hooks.backlog import Backlog, Occasion
 from dq_client.hooks.call import CallError, Child, call
 from dq_client.hooks.config import Hook, read
+from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 
 log = logging.getLogger("dq.hooks")
@@ -236,6 +237,7 @@ def main() -> int:
     """Of the process that `dq hooks --detach` starts."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     file = Path(sys.argv[1])
+    rename(["dq-hooks"])
     try:
         serve(Home.default(), read(file), file)
     except DQError as e:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from dq_client import __version__, bringup
+from dq_client import __version__, bringup, shutdown
 from dq_client import messages as m
 from dq_client.address import endpoint, host_and_port, is_remote
 from dq_client.cluster import Cluster, Host
@@ -337,9 +337,9 @@ def bring_down(home: Home, *, force: bool, say: Say) -> None:
     """
     hosts = {host.name: host for host in noted_hosts(home)}
     (home.root / "unconfirmed.json").unlink(missing_ok=True)
-    here = bringup.running_agents(home).keys()  # whose end bringup.bring_down sees to
+    here = bringup.running_agents(home).keys()  # whose end shutdown.bring_down sees to
     try:
-        bringup.bring_down(home, force=force)
+        shutdown.bring_down(home, force=force)
     except NoServer:
         if not hosts:
             raise

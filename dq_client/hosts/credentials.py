@@ -8,6 +8,7 @@ started again on its machine.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import msgspec
 import zmq
 
-from dq_client import keys
+from dq_client import keys, versions
 from dq_client.errors import NoServer, UsageError
 from dq_client.home import Home, write_private
 from dq_client.hosts.network import Network
+from dq_client.ranks import opened
 
 HEARTBEAT_S = 2.0  # if the server's file does not say
 LEAVE_WITHIN_S = 30.0  # the same: how long an agent that is told to go waits for its jobs to leave
@@ -42,7 +44,9 @@ class Credentials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def of_home(home: Home) -> Credentials:
     """From the server's file and the keys of a home; NoServer if no server is there."""
-    return of_server(home, home.server())
+    info = home.server()
+    versions.require_server(info, home.root)
+    return of_server(home, info)
 
 
 def of_server(home: Home, info: dict[str, Any]) -> Credentials:
@@ -83,8 +87,9 @@ def secret_from(source: str) -> tuple[bytes, str]:
         return sys.stdin.buffer.readline(FILE_BYTES_MAX), "standard input"
     path = Path(source)
     try:
-        mode = path.stat().st_mode & 0o777
-        text = path.read_bytes()
+        with os.fdopen(opened.open_input(path), "rb") as f:
+            mode = os.fstat(f.fileno()).st_mode & 0o777
+            text = f.read(FILE_BYTES_MAX)
     except OSError as e:
         raise UsageError(f"--credentials {source}: {e.strerror}") from e
     if mode & 0o077:
@@ -117,7 +122,7 @@ def of_agent(home: Home, agent: str) -> Credentials:
         return of_home(home)
     except NoServer:
         try:
-            text = _kept(home, agent).read_bytes()
+            text = opened.read(_kept(home, agent), FILE_BYTES_MAX)
         except OSError:
             text = b""
         if not text:

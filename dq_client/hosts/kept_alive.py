@@ -18,8 +18,11 @@ import sys
 
 import psutil
 
+from dq_client import versions
 from dq_client.agent.supervisor import Supervisor, Watched
 from dq_client.home import Home, created_s, is_alive, machine, write_private
+from dq_client.ranks import opened
+from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 
 FILE = "kept-alive.json"  # in the agent's folder
@@ -28,7 +31,7 @@ ENDS_WITHIN_S = 5.0
 
 def begin(home: Home, name: str, words: list[str]) -> None:
     """Start it in the background, for the agent that `dq WORDS` is."""
-    with (home.log / f"agent-{name}.err").open("ab") as err:
+    with os.fdopen(opened.open_log(home.log / f"agent-{name}.err"), "ab") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "dq_client.hosts.kept_alive", name, *words],
             env={**os.environ, "DQ_HOME": str(home.root)},
@@ -59,7 +62,7 @@ def end(home: Home, name: str) -> None:
 
 def start(home: Home, name: str, words: list[str]) -> int:
     """The agent once more; its pid."""
-    with (home.log / f"agent-{name}.err").open("ab") as err:
+    with os.fdopen(opened.open_log(home.log / f"agent-{name}.err"), "ab") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "dq_client.cli.main", *words],
             stdin=subprocess.DEVNULL, stdout=err, stderr=err, cwd="/", start_new_session=True,
@@ -67,6 +70,7 @@ def start(home: Home, name: str, words: list[str]) -> int:
     # Whoever looks for it meanwhile finds it, and if it ends before it says so itself, its end
     # counts as one that was not in order.
     me = {"pid": process.pid, "create_time": created_s(process.pid), "name": name}
+    me |= versions.noted()
     write_private(home.agent(name) / "agent.json", json.dumps(me | {"machine": machine()}))
     return process.pid
 
@@ -74,6 +78,7 @@ def start(home: Home, name: str, words: list[str]) -> int:
 def main() -> int:
     """Watch until the agent has left in order."""
     home, (name, *words) = Home.default(), sys.argv[1:]
+    rename(["dq-supervisor", name])
     wakes, wake = socket.socketpair()
     for side in (wake, wakes):
         side.setblocking(False)

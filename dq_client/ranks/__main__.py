@@ -25,6 +25,7 @@ from dq_client.agent import keepers
 from dq_client.agent.keepers import KeeperLine
 from dq_client.agent.starters import Starter, Starters
 from dq_client.launch import rank_environment
+from dq_client.ranks import opened
 from dq_client.ranks.opened import open_output
 from dq_client.ranks.world import unique_name
 
@@ -71,7 +72,7 @@ class Standalone:
 
     def _keepers(self) -> list[int]:
         """Those that still run."""
-        claims = [path.read_text().split()[0] for path in self._folder.glob("*/claim")]
+        claims = [opened.read_text(path).split()[0] for path in self._folder.glob("*/claim")]
         return [int(pid) for pid in claims if Path("/proc", pid).exists()]
 
     def _wait(self) -> int:

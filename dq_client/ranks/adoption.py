@@ -20,7 +20,7 @@ import struct
 import time
 from typing import Callable, Optional
 
-from . import pmi, process
+from . import opened, pmi, process
 from .channel import Channel, listen
 from .world import Rank, World
 
@@ -248,8 +248,8 @@ def _uncollected(pid: int) -> Optional[int]:
 def adopted(folder: str) -> list[int]:
     """For agents: the ranks that a keeper had taken in, and that still run."""
     try:
-        with open(os.path.join(folder, MEMBERS)) as f:
-            named = [tuple(map(int, line.split())) for line in f]
+        lines = opened.read_text(os.path.join(folder, MEMBERS)).splitlines()
+        named = [tuple(map(int, line.split())) for line in lines]
         return [pid for pid, ticks in named if _ticks(pid) == ticks]
     except (OSError, ValueError):
         return []
@@ -268,7 +268,6 @@ def _ticks(pid: int) -> int:
 def _stat(pid: int) -> list[bytes]:
     """/proc/PID/stat from the state on; empty for a process that is gone."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as f:
-            return f.read().rpartition(b")")[2].split()
+        return opened.kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return []

@@ -17,6 +17,8 @@ import os
 import struct
 from typing import Optional, Tuple
 
+from . import opened
+
 SUFFIX = ".ranks"
 STREAMS = ("out", "err")
 FILES = (*STREAMS, *(stream + SUFFIX for stream in STREAMS))  # of a job, as LogsQuery names them
@@ -43,8 +45,7 @@ class Marks:
         """These bytes are a rank's. A disk that has no room costs the label."""
         try:
             if self._fd < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                self._fd = os.open(self._path, flags, 0o600)
+                self._fd = opened.open_log(self._path)
             if first < self._end:  # somebody has cut the output: old records are of other bytes
                 os.ftruncate(self._fd, 0)
             record = RECORD.pack(first, length, *who)

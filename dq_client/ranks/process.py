@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Callable, NoReturn, Optional
 
+from . import opened
+
 PADDING_NAME = "DQ_MARKS"
 PADDING_BYTES = 4096
 ARG_START, ARG_END, ENV_START, ENV_END = 48, 49, 50, 51  # fields of /proc/PID/stat, from 1
@@ -21,7 +23,7 @@ FIRST_FREE_FD = 10  # ranks find their sockets above the numbers that shells and
 SPARE_FD = 200
 SECRETS = ("DQ_JOB_KEY", "DQ_COPY_KEY")
 CANNOT_RUN = 127  # as a shell says of a program that cannot be run
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 
 
 @dataclass
@@ -129,11 +131,21 @@ def show(argv: list[str], env: dict[str, str]) -> None:
     at = _marks_at(block)
     if at >= 0:
         ctypes.memmove(start + at, text[:PADDING_BYTES].ljust(PADDING_BYTES, b"\0"), PADDING_BYTES)
+    rename(argv)
+
+
+def rename(argv: list[str]) -> None:
+    """Let `ps` show `argv` as this process's command line, and argv[0] as its name.
+
+    What was executed gave the memory for it, and a longer text is cut. Not by exec: Python finds
+    its environment by argv[0], and a process that was forked has its parent's.
+    """
+    title = os.fsencode(" ".join(argv))
+    ctypes.CDLL(None).prctl(PR_SET_NAME, os.fsencode(os.path.basename(argv[0])), 0, 0, 0)
     start, end = _area(ARG_START, ARG_END)
     room = end - start - 2
-    title = os.fsencode(" ".join(argv))[:room].ljust(room, b"\0")
     # A last byte that is not zero tells the kernel that a process has overwritten its arguments.
-    ctypes.memmove(start, title + b"\0.", room + 2)
+    ctypes.memmove(start, title[:room].ljust(room, b"\0") + b"\0.", room + 2)
 
 
 _MARKS: list[int] = []  # where the padding lies in the environment's memory, once it was found
@@ -153,8 +165,7 @@ def _marks_at(block: bytes) -> int:
 
 
 def _area(first: int, last: int) -> tuple[int, int]:
-    with open("/proc/self/stat", "rb") as f:
-        fields = f.read().rpartition(b")")[2].split()
+    fields = opened.kernel("/proc/self/stat").rpartition(b")")[2].split()
     return int(fields[first - 3]), int(fields[last - 3])
 
 
@@ -190,8 +201,8 @@ def descendants(*roots: int) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as f:
-                    parent = int(f.read().rpartition(b")")[2].split()[1])
+                stat = opened.kernel(f"/proc/{name}/stat")
+                parent = int(stat.rpartition(b")")[2].split()[1])
             except (OSError, IndexError, ValueError):
                 continue
             children.setdefault(parent, []).append(int(name))
@@ -206,8 +217,7 @@ def descendants(*roots: int) -> list[int]:
 
 def start_ticks(pid: int) -> int:
     """When a process started, in clock ticks since boot: with the pid it names the process."""
-    with open(f"/proc/{pid}/stat", "rb") as f:
-        return int(f.read().rpartition(b")")[2].split()[19])
+    return int(opened.kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
 
 
 def claim(folder: str) -> bool:
@@ -215,8 +225,7 @@ def claim(folder: str) -> bool:
     me = os.getpid()
     draft = f"{folder}/claim.{me}"
     try:
-        with open(draft, "w") as f:
-            f.write(f"{me} {start_ticks(me)}")
+        opened.write(draft, f"{me} {start_ticks(me)}".encode())
         os.link(draft, f"{folder}/claim")  # fails if it exists: the file is whole, and made once
     except (FileExistsError, FileNotFoundError):
         return False
@@ -230,9 +239,7 @@ def claim(folder: str) -> bool:
 
 def write(path: str, text: str) -> None:
     """Write a file atomically: a reader never sees half of it."""
-    with open(path + ".draft", "w") as f:
-        f.write(text)
-    os.replace(path + ".draft", path)
+    opened.write(path, text.encode())
 
 
 def names(code: int) -> str:

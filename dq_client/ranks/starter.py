@@ -15,10 +15,11 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from typing import Any
 
-from . import preload, process
+from . import opened, preload, process
 from .keeper import Become, Keeper
 
 REQUEST_BYTES_MAX = 1 << 20
@@ -26,6 +27,7 @@ REQUEST_BYTES_MAX = 1 << 20
 
 def serve(agent: socket.socket) -> None:
     """Until the agent is gone. In what is forked it raises Become, or ends the process."""
+    process.rename(["dq-starter", sys.executable])
     tops = preload.load()
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
@@ -58,8 +60,11 @@ def keep(request: dict[str, Any], control: socket.socket, tops: dict[str, str] |
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         process.become_subreaper()
-        if tops is not None:
-            process.show(["dq-keeper", request["folder"]], request["env"])
+        title = ["dq-keeper", request["folder"]]
+        if tops is None:
+            process.rename(title)
+        else:
+            process.show(title, request["env"])
         if _claim(request["folder"]):
             Keeper(request["folder"], request["nodes"], control, tops).run()
     except Become:
@@ -68,7 +73,7 @@ def keep(request: dict[str, Any], control: socket.socket, tops: dict[str, str] |
     except BaseException:
         import traceback
 
-        with open(os.path.join(request["folder"], "keeper.err"), "a") as f:
+        with os.fdopen(opened.open_log(os.path.join(request["folder"], "keeper.err")), "a") as f:
             traceback.print_exc(file=f)
         os._exit(1)
     os._exit(0)
@@ -85,5 +90,4 @@ def _claim(folder: str) -> bool:
 
 def resident_bytes() -> int:
     """Memory that this process keeps."""
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return int(opened.kernel("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGESIZE")

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable, NoReturn, Optional
 
-from . import output, pmi, process
+from . import opened, output, pmi, process
 from .channel import Channel
 
 PMI, LINK = "PMI_FD", "DQ_LINK"
@@ -150,7 +150,7 @@ class World:
         out, out_end = output.pipe()
         err, err_end = output.pipe()
         given = start.input if number == 0 and start.input else os.devnull
-        stdin = os.open(given, os.O_RDONLY | os.O_CLOEXEC)
+        stdin = opened.open_input(given)
         env = {
             **start.env,
             "PMI_RANK": str(number),
@@ -234,10 +234,10 @@ class World:
         """
         for rank in self.running():
             try:
-                with open(f"/proc/{rank.pid}/maps") as f:
-                    self._memory.update(
-                        line.split(maxsplit=5)[5].strip() for line in f if SHARED_MEMORY in line
-                    )
+                lines = os.fsdecode(opened.kernel(f"/proc/{rank.pid}/maps")).splitlines()
+                self._memory.update(
+                    line.split(maxsplit=5)[5].strip() for line in lines if SHARED_MEMORY in line
+                )
             except OSError:
                 continue
 

@@ -14,7 +14,7 @@ import sys
 import time
 from contextlib import suppress
 
-from dq_client import bringup
+from dq_client import bringup, shutdown
 from dq_client import messages as m
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home
@@ -69,7 +69,7 @@ def bring_up(home: Home, options: list[str], address: str | None) -> dict[str, o
         _start_agents(home, nodes)
     except BaseException:
         with suppress(DQError):
-            bringup.bring_down(home, force=True)
+            shutdown.bring_down(home, force=True)
         settings.forget(home)
         raise
     return info

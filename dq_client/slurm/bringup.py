@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from dq_client import bringup
+from dq_client import bringup, shutdown
 from dq_client.address import endpoint
 from dq_client.cluster import Cluster
 from dq_client.errors import DQError, NoServer, Timeout, UsageError
@@ -139,7 +139,7 @@ def bring_down(home: Home, noted: Noted, *, force: bool, say: Say) -> None:
     """Server, agents, and every holder. DQError names what Slurm still has."""
     problem: DQError | None = None
     try:
-        bringup.bring_down(home, force=force)
+        shutdown.bring_down(home, force=force)
     except NoServer:
         if noted.allocated:
             settings.forget(home)

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from dq_client import bringup, environment
+from dq_client import bringup, environment, shutdown
 from dq_client import messages as m
 from dq_client.cli.job_commands import last_errors, output_of
 from dq_client.cli.requests import ask
@@ -108,7 +108,7 @@ class Runs:
             self._connection = None
         if self._home is not None:
             home, self._home = self._home, None
-            bringup.bring_down(home, force=True)
+            shutdown.bring_down(home, force=True)
 
     def clear(self) -> None:
         """End everything and remove the folder; quiet, because an error may be on its way."""

@@ -21,6 +21,7 @@ from dq_client.errors import DQError, UsageError
 from dq_client.following.follower import Asker, Follower
 from dq_client.following.model import Model
 from dq_client.home import Home
+from dq_client.ranks.process import rename
 from dq_client.web.gate import Gate
 from dq_client.web.limits import LimitedProtocol
 from dq_client.web.site import Site
@@ -114,6 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
+    rename(["dq-web"])
     try:
         serve(Home.default(), options.port, lambda _: None)
     except DQError as e:

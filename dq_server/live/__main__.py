@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import fcntl
 import gc
 import ipaddress
 import json
@@ -19,16 +18,18 @@ from typing import Any
 import psutil
 import zmq
 
-from dq_client import keys, storage
+from dq_client import bringup, keys, storage, versions
 from dq_client.address import host_and_port
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, machine, write_private
 from dq_client.hosts import credentials
+from dq_client.ranks import opened
+from dq_client.ranks.process import rename
 from dq_client.slurm import settings
 from dq_client.text_files import object_of
 from dq_server.core.model.ends import NodeOptions
 from dq_server.core.model.errors import SchedulerError
-from dq_server.live import take_over
+from dq_server.live import identity, take_over
 from dq_server.live.configuration import Engine, read_config
 from dq_server.live.engines.link import EngineLink
 from dq_server.live.front import Front
@@ -65,6 +66,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--take-over", action="store_true", help="a standby's home: be the server")
     parser.add_argument("--least-epoch", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    if argv is None:
+        rename(["dq-server", *sys.argv[1:]])
     # A state of many jobs is a million objects that all stay: looking through them again and again
     # for garbage, as Python does while they are made, doubles the time of a start.
     gc.disable()
@@ -87,7 +90,9 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     # Agents and applications of an earlier server of this home look for it where it was.
     address = options.address or _last_address(home) or ANY_PORT
     refuse_exposed(address, as_root=options.yes_as_root)
+    versions.require_agents(bringup.running_agents(home), home.root)
     take_over.begin(home, meant=options.take_over)
+    identity.require_journal(home)
     keys.ensure(home.keys)
     file, required = options.config or home.root / "config.toml", options.config is not None
     noted = settings.noted(home)
@@ -96,7 +101,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     config = read_config(file, required, options.launcher, pool)
     home.log.mkdir(mode=0o700, exist_ok=True)
     logging.basicConfig(
-        filename=home.log / "server.log",
+        stream=os.fdopen(opened.open_log(home.log / "server.log"), "a", encoding="utf-8"),
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(message)s",
     )
@@ -126,7 +131,10 @@ def serve(home: Home, options: argparse.Namespace) -> int:
         "create_time": created_s(me.pid),
         "machine": machine(),
         "address": front.address,
+        "cluster": front.cluster,
+        **versions.noted(),
         "epoch": front.server.epoch,
+        "options": sys.argv[1:],  # of this program, for who starts it again
         "heartbeat_s": options.heartbeat,
         "leave_within_s": config.of(NodeOptions).leave_within_s,
         "network": _network_of(home, options.network),
@@ -137,6 +145,7 @@ def serve(home: Home, options: argparse.Namespace) -> int:
     write_private(home.server_file, json.dumps(info))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: front.stop())
+    signal.signal(signal.SIGQUIT, lambda *_: front.go_down())  # dq down --force
     # The state that was just made stays: the collector need not look at it again.
     gc.freeze()
     gc.set_threshold(*GARBAGE)
@@ -231,7 +240,7 @@ def _why_not(error: zmq.ZMQError) -> str:
 
 def _last_address(home: Home) -> str | None:
     try:
-        return (home.root / "address").read_text().strip() or None
+        return opened.read_text(home.root / "address").strip() or None
     except (OSError, ValueError):  # none yet, or no text: another port
         return None
 
@@ -265,14 +274,9 @@ def refuse_exposed(address: str, *, as_root: bool = False) -> None:
 
 def _lock(home: Home) -> int:
     """One server per home. The lock goes with the process, however it ends."""
-    fd = os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise UsageError(
-            f"a server is running in {home.root} already: dq server status shows it"
-        ) from None
+    fd = opened.lock(home.lock_file)
+    if fd is None:
+        raise UsageError(f"a server is running in {home.root} already: dq server status shows it")
     return fd
 
 

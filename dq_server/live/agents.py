@@ -15,6 +15,8 @@ from dq_client import messages as m
 from dq_server.core.model.state import State
 from dq_server.live.join_order import JoinOrder
 
+OTHERS_MAX = 10_000
+
 
 @dataclass(slots=True)
 class AgentLink:
@@ -42,6 +44,14 @@ class AgentLink:
         return codec.encode(m.Order(self.session, body))
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """An agent of another version, whose hello was refused."""
+
+    nodes: list[str]
+    why: str
+
+
 class Agents:
     """All agents, by name and by node. `expected`: new nodes join in the order of these names."""
 
@@ -49,12 +59,14 @@ class Agents:
         self.by_name: dict[str, AgentLink] = {}
         self.by_node: dict[str, AgentLink] = {}
         self.join_order = JoinOrder(expected)
+        self.others: dict[str, Other] = {}  # by name; agents of another protocol
         self._by_identity: dict[bytes, AgentLink] = {}
         # Never used again, by no later server either: an order for another session is ignored.
         self._sessions = count((epoch << 24) + 1)
 
     def hello(self, message: m.AgentHello, identity: bytes, now: float) -> AgentLink:
         """An agent reports; the newest report under a name counts."""
+        self.others.pop(message.agent, None)
         link = AgentLink(
             name=message.agent,
             identity=identity,
@@ -75,6 +87,15 @@ class Agents:
         for node in message.nodes:
             self.by_node[node.name] = link
         return link
+
+    def refuse(self, name: str, nodes: list[str], why: str) -> None:
+        """An agent reports that speaks another protocol."""
+        if name in self.others or len(self.others) < OTHERS_MAX:
+            self.others[name] = Other(nodes, why)
+
+    def why_away(self, node: str) -> str:
+        """Why the agent of a node is not here; empty: that is not known."""
+        return next((each.why for each in self.others.values() if node in each.nodes), "")
 
     def of_identity(self, identity: bytes) -> AgentLink | None:
         """The agent behind a connection."""

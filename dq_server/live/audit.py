@@ -27,6 +27,7 @@ from typing import Any
 from dq_client import messages as m
 from dq_client.audit import OLDER_MAX, files
 from dq_client.private import make_private
+from dq_client.ranks import opened
 from dq_server.live.access import Principal
 from dq_server.live.rate_limited_log import RateLimitedLog
 
@@ -123,6 +124,10 @@ class Audit:
         elif isinstance(body, m.Submitted | m.Attached):
             line["job"] = body.job
 
+    def signalled(self, request: str, text: str) -> None:
+        """A process of the cluster's user has asked by a signal; it is carried out."""
+        self._lines.append(self._line("user", Origin(), request, text=text, answer="done"))
+
     def stranger(self, address: str, public: str) -> None:
         """A key was not let in. Called in another thread."""
         self._strangers.append((address, public))
@@ -178,8 +183,7 @@ class Audit:
     def _append(self, data: bytes) -> None:
         make_private(self.folder, below=self.folder.parent)
         names = files(self.folder)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(names[0], flags, 0o600)
+        fd = opened.open_own(names[0], os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(fd).st_size
             # A server that was killed, or a disk that was full, may have left half a line.

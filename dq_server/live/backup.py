@@ -59,7 +59,7 @@ def _write(home: Home, draft: Path, folder: Path) -> dict[str, Any]:
     mark = _copy_journal(home.journal, folder)
     files = {JOURNAL: (folder / JOURNAL).read_bytes(), NOTE: (folder / NOTE).read_bytes()}
     for name, path in home_files.noted(home).items():
-        files[name] = path.read_bytes()
+        files[name] = home_files.contents(path)
     manifest = {
         "form": FORM,
         "version": __version__,

@@ -30,6 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dq_client.home import write_private
+from dq_client.ranks import opened
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 log = logging.getLogger("dq.server")
 
@@ -42,7 +45,7 @@ def _boottime() -> float:
 
 def _boot() -> str:
     with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return opened.kernel(BOOT_ID).decode().strip()
     return ""
 
 
@@ -155,7 +158,7 @@ def clock_of(path: Path) -> ClusterClock:
     """The clock of the cluster that keeps it in this file."""
     kept = ""
     with suppress(OSError, ValueError):
-        kept = path.read_text()
+        kept = opened.read_text(path)
 
     def keep(text: str) -> None:
         with suppress(OSError):  # a full disk: only a restart in its time would not know

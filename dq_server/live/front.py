@@ -16,7 +16,7 @@ import zmq
 
 from dq_client.home import Home
 from dq_server.core.model.config import SchedulerConfig
-from dq_server.live import access
+from dq_server.live import access, identity
 from dq_server.live.audit import Audit, Origin
 from dq_server.live.clock import clock_of
 from dq_server.live.engines.link import EngineLink
@@ -25,6 +25,7 @@ from dq_server.live.journal import Journal
 from dq_server.live.other_server import OtherServer
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.server import Server
+from dq_server.live.stall import Stalled
 from dq_server.live.supervised import Supervised
 
 log = logging.getLogger("dq.server")
@@ -59,12 +60,18 @@ class Front:
         admitted = access.Access(home.keys)
         self.clock = clock_of(home.root / "clock.json") if clock is None else None
         self._supervised = Supervised(home)
+        self._goes_down = False
         self.tick_s = min(TICK_S, heartbeat_s / 8)
         self.journal = Journal(home.journal)
+        try:
+            self.cluster = "" if reads else identity.settle(self.journal, home)
+        except BaseException:
+            self.journal.close()
+            raise
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
         user = pwd.getpwuid(os.getuid()).pw_name
         now = clock or self.clock or time.time
-        audit = Audit(home.audit, user, now)
+        self._audit = audit = Audit(home.audit, user, now)
         self._authenticator = access.secure(self._context, admitted, audit.stranger)
         try:
             # First the state, then the door: a running job whose key is not known yet would be
@@ -122,6 +129,9 @@ class Front:
                 if not server.desk.draining:
                     self._supervised.look(time.monotonic())
                 self.guard.check()
+            if self._goes_down:
+                self._goes_down = False
+                self._go_down()
             server.finish_turn()
             # After the commit: a job may run again if its end could not be saved.
             if ticks and self.clock is not None and self.clock.look(idle=server.idle):
@@ -184,6 +194,19 @@ class Front:
             self.router.send_multipart([identity, frame], zmq.NOBLOCK)
         except zmq.ZMQError as e:  # gone, or its queue is full: it will ask again
             log.debug("a message could not be sent: %s", e)
+
+    def go_down(self) -> None:
+        """End all jobs, dismiss the agents and leave, from the next turn on."""
+        self._goes_down = True
+
+    def _go_down(self) -> None:
+        log.warning("told by a signal to go down with all jobs")
+        self._audit.signalled("stop", "force=True")
+        try:
+            self.server.stop(force=True)
+        except Stalled as e:  # the end of the jobs cannot be noted; who sent the signal ends them
+            log.warning("%s", e)
+            self.server.stopping = True
 
     def stop(self) -> None:
         """Leave at once; jobs go on and the next server finds them."""

@@ -6,21 +6,33 @@ Not server.json and the like: they are of a process.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from dq_client.home import Home
+from dq_client.ranks import opened
 
-NOTED = ("config.toml", "identity", "address", "network.json", "cluster.json", "hosts.json",
+CONFIG = "config.toml"
+NOTED = (CONFIG, "identity", "address", "network.json", "cluster.json", "hosts.json",
          "slurm.json")  # fmt: skip
 
 
 def noted(home: Home) -> dict[str, Path]:
     """By name, those that there are."""
     found = {f"keys/{path.name}": path for path in sorted(home.keys.glob("*.key"))}
+    found["keys/cluster"] = home.cluster_file
     found |= {name: home.root / name for name in NOTED}
     return {name: path for name, path in found.items() if path.is_file()}
+
+
+def contents(path: Path) -> bytes:
+    """What is in one of them. OSError. The configuration is the user's, who may have linked it."""
+    if path.name != CONFIG:
+        return opened.read(path)
+    with os.fdopen(opened.open_input(path), "rb") as f:
+        return f.read(opened.READ_BYTES_MAX)
 
 
 class HomeFiles:
@@ -38,7 +50,7 @@ class HomeFiles:
             stats = [(name, path.stat()) for name, path in paths.items()]
             seen = [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
             if seen != self._seen:
-                files = {name: path.read_bytes() for name, path in paths.items()}
+                files = {name: contents(path) for name, path in paths.items()}
                 self._found = digest(files), files
                 self._seen = seen
         return self._found

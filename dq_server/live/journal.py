@@ -32,6 +32,7 @@ import msgspec
 
 from dq_client import __version__, storage
 from dq_client import messages as m
+from dq_client.ranks import opened
 from dq_server.core.model import events as core_events
 from dq_server.core.model.actions import Action
 from dq_server.core.model.errors import ConfigError, SchedulerError
@@ -117,11 +118,14 @@ class Journal:
         self._wal = -1
         self._snapshot_chain: dict[int, bytes] = {}  # of the snapshot that was loaded last
         try:
+            journal_file.require_files(path)
             known = look(path)
         except NotWhole as e:
             raise JournalError(str(e)) from e
+        except OSError as e:
+            raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
         try:
-            path.touch(mode=0o600, exist_ok=True)
+            os.close(opened.open_own(path, os.O_RDWR | os.O_CREAT))
             self._db = sqlite3.connect(path, isolation_level=None)
         except (OSError, sqlite3.Error) as e:
             raise JournalError(f"{path}: cannot be used as the journal ({e})") from e
@@ -143,7 +147,7 @@ class Journal:
             journal_file.make(db)
         elif schema < journal_file.SCHEMA:
             journal_file.migrate(db)
-        self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
+        self._wal = opened.open_own(f"{self.path}-wal", os.O_RDWR)
         self._last = self._saved = journal_file.last_event(db)  # appended; committed
         self.first = journal_file.first_event(db)
         self.patched = self.meta("patched") is not None

@@ -16,7 +16,7 @@ import msgspec
 
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.events import EventsLost
-from dq_server.live import journal_file, seals, snapshot
+from dq_server.live import identity, journal_file, seals, snapshot
 from dq_server.live.journal import JournalError, actions_as_json, event_as_json, event_of
 from dq_server.live.journal_file import ANY, SCHEMA, Broken
 from dq_server.live.seals import START, Known, Mark
@@ -166,6 +166,8 @@ def _copy(db: sqlite3.Connection, new: sqlite3.Connection, begin: int, end: int)
     for job, body, checksum in db.execute("SELECT job, body, sum FROM ended"):
         if isinstance(body, bytes) and seals.of_ended(job, body) == checksum:
             new.execute("INSERT INTO ended VALUES (?, ?, ?)", (job, body, checksum))
+    for row in db.execute("SELECT key, value FROM meta WHERE key = ?", (identity.KEY,)):
+        new.execute("INSERT INTO meta VALUES (?, ?)", row)
     for row in db.execute("SELECT seq, version FROM rules"):
         new.execute("INSERT INTO rules VALUES (?, ?)", row)
     if journal_file.last_event(new).seq < end:

@@ -14,11 +14,14 @@ Schema 1 (DQ 0.1) had no checksums, and one snapshot in a table of another name.
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from dq_client.ranks import opened
 from dq_server.live.seals import START, Mark, chained, of_ended, of_snapshot
 
 SCHEMA = 2
@@ -46,8 +49,16 @@ class Broken(ValueError):
         self.sound = sound
 
 
+def require_files(path: Path) -> None:
+    """OSError if what SQLite would open is there and no file of ours: it would wait for a FIFO."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            os.close(opened.open_own(f"{path}{end}"))
+
+
 def opened_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing: not even its end takes the write-ahead log in."""
+    """A connection that changes nothing: not even its end takes the write-ahead log in. OSError."""
+    require_files(path)
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 

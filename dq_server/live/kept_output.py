@@ -18,7 +18,7 @@ from dq_client.cluster import require_name
 from dq_client.errors import UsageError
 from dq_client.home import Home
 from dq_client.ranks.marks import FILES
-from dq_client.ranks.opened import open_output
+from dq_client.ranks.opened import open_output, open_own
 
 PIECE_BYTES = 256 << 10
 UNFINISHED = b"\n[dq: the rest was not kept: the node was gone before it was all handed over]\n"
@@ -46,7 +46,7 @@ class KeptOutput:
                 if body.last and path.exists():
                     return ""  # said again: all of it was here
                 return "its beginning is missing"
-            fd = os.open(part, os.O_WRONLY | os.O_CREAT | (0 if body.offset else os.O_TRUNC), 0o600)
+            fd = open_own(part, os.O_WRONLY | os.O_CREAT | (0 if body.offset else os.O_TRUNC))
             with os.fdopen(fd, "r+b" if body.offset else "wb") as f:
                 f.seek(body.offset)
                 f.write(body.data)

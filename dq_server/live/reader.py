@@ -21,6 +21,7 @@ import zmq
 from dq_client import keys
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home
+from dq_client.ranks import opened
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live.front import Front
 
@@ -49,7 +50,7 @@ def _copy(home: Home, folder: Path) -> Home:
     """A home with a copy of the journal, new keys, and the same output of jobs."""
     found = Home(folder)
     keys.ensure(found.keys)
-    lock = os.open(home.lock_file, os.O_RDONLY) if home.lock_file.exists() else None
+    lock = opened.open_own(home.lock_file) if home.lock_file.exists() else None
     try:
         if lock is not None:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dq_client.messages import EPOCH_MAX
+from dq_client.ranks import opened
 
 START = bytes(16)  # what the first entry is chained to
 SIZE = 16  # bytes of a checksum
@@ -99,7 +100,7 @@ def epoch_after(*known: int) -> int:
 def boot() -> str:
     """What tells one start of this machine from the next; empty where that is not known."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return opened.kernel("/proc/sys/kernel/random/boot_id").decode().strip()
     except OSError:
         return ""
 
@@ -139,7 +140,7 @@ class Known:
 def read(path: Path) -> Known | None:
     """What a note says; None if there is none. ValueError if it is damaged."""
     try:
-        line = path.read_bytes()
+        line = opened.read(path)
     except FileNotFoundError:
         return None
     found = _LINE.fullmatch(line.decode("ascii", errors="replace"))
@@ -167,7 +168,7 @@ class Note:
         """Raises OSError if it cannot be written."""
         self.known = replace(known, boot=boot())
         self._flushed_s, self._stale = -FLUSH_S, False
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._fd = opened.open_own(path, os.O_RDWR | os.O_CREAT)
         self._write()
 
     def committed(self, mark: Mark, *, flushed: bool) -> None:

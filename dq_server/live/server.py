@@ -41,6 +41,7 @@ from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_due
 from dq_server.live.recovery import recovered
 from dq_server.live.requests import answer
+from dq_server.live.requests.agents import refused_version
 from dq_server.live.snapshot_policy import SnapshotPolicy
 from dq_server.live.stall import Stall
 from dq_server.live.store import Store
@@ -288,10 +289,12 @@ class Server:
         try:
             request = codec.decode_request(frame)
         except codec.MalformedMessage as e:
-            complaints.warning("malformed message from %s: %s", principal.role, str(e)[:200])
-            request_id = codec.request_id(frame)
-            if request_id is not None:
-                self.reply(identity, request_id, m.Error("usage", f"malformed: {str(e)[:200]}"))
+            error = refused_version(self.desk, principal, frame)
+            if error is None:
+                error = m.Error("usage", f"malformed: {str(e)[:200]}")
+                complaints.warning("message from %s: %s", principal.role, error.text)
+            if (request_id := codec.request_id(frame)) is not None:
+                self.reply(identity, request_id, error)
             return
         # Noted before it is carried out: if the turn cannot be saved, this request is refused, too.
         self._requests.append((identity, request.id))
@@ -342,7 +345,8 @@ class Server:
         if now - self._waits_from_s > max(self.lost_after_s, RETURN_S):
             for known in self.scheduler.state.processors.nodes.values():
                 if known.name not in self.agents.by_node:
-                    self.lose(known.name, "its agent has not come back")
+                    why = self.agents.why_away(known.name)
+                    self.lose(known.name, why or "its agent has not come back")
         self._begin()
         join_due(self.desk)
         resume(self.desk)

@@ -8,7 +8,6 @@ everybody else where the server is. When it is elected it becomes the server's p
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import logging
 import os
@@ -25,6 +24,8 @@ from dq_client import standby as kept_standby
 from dq_client.connection import Connection
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home, created_s, write_private
+from dq_client.ranks import opened
+from dq_client.ranks.process import rename
 from dq_client.text_files import object_of
 from dq_server.core.model.errors import SchedulerError
 from dq_server.live import access
@@ -44,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code as for `dq` (README, Commands)."""
     parser = argparse.ArgumentParser(prog="python -m dq_server.live.standby_program")
     parser.parse_args(argv)
+    rename(["dq-standby"])
     home = Home.default()
     try:
         return Program(home).run()
@@ -67,14 +69,13 @@ class Program:
             raise UsageError(f"{home.root} is no standby's: dq server standby makes it one")
         self.kept = found
         # As a server has it: in one home there is one of them.
-        self._lock = os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"a server or a standby runs in {home.root} already") from None
+        lock = opened.lock(home.lock_file)
+        if lock is None:
+            raise UsageError(f"a server or a standby runs in {home.root} already")
+        self._lock = lock
         home.log.mkdir(mode=0o700, exist_ok=True)
         logging.basicConfig(
-            filename=home.log / "standby.log",
+            stream=os.fdopen(opened.open_log(home.log / "standby.log"), "a", encoding="utf-8"),
             level=logging.INFO,
             format="%(asctime)s %(levelname)s %(message)s",
         )

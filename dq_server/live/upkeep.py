@@ -6,20 +6,21 @@ JSON object; exit code as for `dq`, with one line on standard error.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from dq_client.errors import DQError, NotFound, Refused
 from dq_client.home import Home
+from dq_client.ranks import opened
 from dq_server.core.model.errors import SchedulerError
-from dq_server.live import backup, journal_check
+from dq_server.live import backup, identity, journal_check, journal_file
 
 
 def main(argv: list[str]) -> int:
@@ -43,7 +44,20 @@ def main(argv: list[str]) -> int:
 def _check(home: Home) -> dict[str, Any]:
     if not home.journal.exists() and not Path(f"{home.journal}-last").exists():
         raise NotFound(f"{home.root} has no journal")
-    return journal_check.examine(home.journal)
+    found = journal_check.examine(home.journal)
+    if why := identity.problem(_name_in(home.journal), home):
+        found["problems"].append(why)
+    return found
+
+
+def _name_in(journal: Path) -> str | None:
+    """The name of the cluster whose journal it is; None: it says none, or cannot be read."""
+    try:
+        with closing(journal_file.opened_to_read(journal)) as db:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (identity.KEY,)).fetchone()
+            return None if row is None else str(row[0])
+    except (OSError, sqlite3.Error):
+        return None
 
 
 def _restore(home: Home, file: Path) -> dict[str, Any]:
@@ -70,14 +84,12 @@ def _mend(home: Home) -> dict[str, Any]:
 @contextmanager
 def _stopped(home: Home, what: str) -> Iterator[None]:
     """No server runs in this home, and none starts meanwhile."""
-    lock = os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+    lock = opened.lock(home.lock_file)
+    if lock is None:
+        running = f"a server is running in {home.root}"
+        raise Refused(f"{running}: nothing is {what}; dq server stop first")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-    except BlockingIOError:
-        raise Refused(
-            f"a server is running in {home.root}: nothing is {what}; dq server stop first"
-        ) from None
     finally:
         os.close(lock)
 

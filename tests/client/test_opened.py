@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,30 +15,10 @@ from dq_client.home import Home
 from dq_client.ranks.opened import NOWHERE, open_output
 from dq_client.ranks.output import File
 from dq_server.live.kept_output import KeptOutput
+from tests.client.strange_files import REPLACED, VICTIM
 
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-VICTIM = "of somebody's own"
 FLIPS = 1000
-
-
-def socket_at(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as found:
-        found.bind(str(path))
-
-
-def link_at(path: Path) -> None:
-    victim = path.with_name("victim")
-    victim.write_text(VICTIM)
-    path.symlink_to(victim)
-
-
-REPLACED: dict[str, Callable[[Path], object]] = {
-    "fifo": os.mkfifo,
-    "link": link_at,
-    "socket": socket_at,
-    "folder": Path.mkdir,
-    "link to a device": lambda path: path.symlink_to("/dev/zero"),
-}
 
 
 @pytest.fixture

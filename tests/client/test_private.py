@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +73,30 @@ def test_a_level_of_somebody_else_is_refused(public: Path, level: str, mode: int
     os.chown(public / level, NOBODY, NOBODY)
     with pytest.raises(private.NotPrivate, match="somebody else"):
         private.make_private(public / "a/b/c", below=public)
+
+
+@as_root
+def test_a_way_that_a_group_can_exchange_is_refused(public: Path) -> None:
+    os.chown(public, -1, NOBODY)
+    public.chmod(0o775)
+    with pytest.raises(private.NotPrivate, match=f"writable by its group: run chmod g-w {public}"):
+        private.make_private(public / "a", below=public)
+    public.chmod(0o1775)
+    private.make_private(public / "a", below=public)
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "alone"),
+    [("me", [], True), ("me", ["me"], True), ("me", ["other"], False), ("staff", [], False)],
+)
+def test_a_group_that_has_nobody_else_is_no_other(
+    monkeypatch: pytest.MonkeyPatch, name: str, members: list[str], alone: bool
+) -> None:
+    group = grp.struct_group((name, "x", 12345, members))
+    user = pwd.struct_passwd(("me", "x", 1, 1, "", "/", "/bin/sh"))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
+    assert private._is_ours_alone(12345) is alone
 
 
 def test_a_way_that_others_can_exchange_is_refused(public: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_written_whole_leaves_no_draft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_private(tmp_path / "file", "before")
-    monkeypatch.setattr(Path, "replace", no_space)
+    monkeypatch.setattr(os, "replace", no_space)
     with pytest.raises(OSError, match="No space left"):
         write_private(tmp_path / "file", "after")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -54,7 +54,7 @@ BYTES = {
     "WorkDone": ("ffcee7e81e171ece", "d919e90ae5372f2d"),
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
-    "AgentHello": ("91bfe49db69839c8", "60b93a958199086f"),
+    "AgentHello": ("a1cc96e77f86e8ab", "ee6396baa9c75689"),
     "Heartbeat": ("b83c993d21e09ac3", "e8f8d7ede6c467ea"),
     "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
     "AppEnded": ("36a4e9ec7dae6f52", "9bea9251aae3929e"),

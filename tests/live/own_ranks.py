@@ -148,7 +148,7 @@ def commands(home: Path) -> list[list[str]]:
 
 def is_service(words: list[str]) -> bool:
     """Whether it is the server, an agent or a starter: they stay when jobs end."""
-    return bool({"dq_server.live", "dq_client.agent", "starter"} & set(words))
+    return words[0] in ("dq-server", "dq-agent", "dq-supervisor", "dq-starter")
 
 
 def runs(pid: int, program: str) -> bool:

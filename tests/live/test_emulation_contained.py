@@ -104,7 +104,7 @@ def test_any_program_is_limited_and_nothing_is_left_after_kill_9(live: Live, up:
     while sum(bool(cgroups._members(node)) for node in group.glob("*/")) < 2:
         assert time.monotonic() < deadline, "the agents did not put the program into its group"
         time.sleep(0.1)
-    os.kill(live.home.server()["pid"], signal.SIGKILL)
+    live.kill_server()
     deadline = time.monotonic() + 10
     while up.tag not in {leftover.tag for leftover in contained.leftovers()}:
         assert time.monotonic() < deadline
@@ -124,7 +124,7 @@ def burns(process: Path, program: str) -> bool:
 
 
 def test_the_next_up_takes_over_from_a_killed_one(live: Live, up: Kernel, tmp_path: Path) -> None:
-    os.kill(live.home.server()["pid"], signal.SIGKILL)
+    live.kill_server()
     live.dq("up", "--cluster", tmp_path / "three.toml", "--fidelity", "contained", "--detach")
     assert up.count()["namespaces"] == 3
     live.dq("down")

@@ -146,7 +146,7 @@ def test_a_killed_governor_is_replaced_and_nobody_stays_stopped(up: Live) -> Non
 def test_nothing_is_left_after_kill_9_of_server_and_governor(up: Live, way: str) -> None:
     burn(up, 60.0)
     until(lambda: len(stopped(up)) >= 2, "nobody was ever stopped")
-    os.kill(up.home.server()["pid"], signal.SIGKILL)
+    up.kill_server()
     found = governor.running(up.home)
     assert found is not None
     os.kill(found[0], signal.SIGKILL)

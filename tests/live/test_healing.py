@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import bringup
+from dq_client import bringup, shutdown
 from dq_client import messages as m
 from dq_client.agent import supervision, tree
 from dq_client.errors import DQError
@@ -229,6 +229,39 @@ def test_down_right_after_a_kill_leaves_nothing(live: Live, tmp_path: Path) -> N
     assert live.run("down").returncode == 3, "nothing is there any more"
 
 
+@pytest.mark.parametrize("how", ["stopped", "no keys", "no note", "damaged note"])
+def test_down_with_force_asks_no_server(live: Live, tmp_path: Path, how: str) -> None:
+    at = Endurance(live, tmp_path, ["--local", 5])
+    parts = shutdown.parts(live.home)
+    assert {"dq-server", "dq-agent", "dq-supervisor"} <= set(parts.values())
+    if how == "stopped":  # all of them, so that nobody helps
+        for pid in sorted(parts, key=lambda pid: parts[pid] == "dq-supervisor"):
+            os.kill(pid, signal.SIGSTOP)
+    elif how == "no keys":
+        for key in live.home.keys.iterdir():
+            key.unlink()
+    elif how == "no note":
+        live.home.server_file.unlink()
+    else:
+        live.home.server_file.write_text("[]")
+    at.down()
+
+
+def test_processes_have_names_of_their_own(live: Live) -> None:
+    live.up(1)
+    job = live.submit("--", "python", "-c", "import time; time.sleep(600)")
+    live.wait(job, lambda view: view["state"] == "running")
+    shown = {}
+    for pid in bringup.leftovers(live.home):
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            shown[process.name()] = " ".join(process.cmdline())
+    assert shown["dq-agent"] == "dq-agent local"
+    assert shown["dq-supervisor"] == "dq-supervisor"
+    assert shown["dq-server"].startswith("dq-server")
+    assert not any("xxx" in line for line in shown.values())
+
+
 def test_down_ends_what_was_left_when_all_else_was_killed(live: Live, tmp_path: Path) -> None:
     at = Endurance(live, tmp_path, ["--local", 5])
     supervisor = supervision.pid_of(live.home)
@@ -250,7 +283,7 @@ def test_down_with_force_ends_what_does_not_answer(
     server = int(live.home.server()["pid"])
     os.kill(int(agent["pid"]), signal.SIGSTOP)
     monkeypatch.setattr(bringup, "PATIENCE_S", 4.0)
-    bringup.bring_down(live.home, force=True)
+    shutdown.bring_down(live.home, force=True)
     assert not tree.exists(server)
     assert bringup.leftovers(live.home) == []
 
@@ -262,11 +295,16 @@ def test_down_names_what_it_cannot_end(live: Live, monkeypatch: pytest.MonkeyPat
     live.wait(job, lambda view: view["state"] == "running")
     until(lambda: bool(tree.of_home(live.home.root)), "nothing runs")
     monkeypatch.setattr(tree, "of_home", lambda home: [os.getpid()])
-    monkeypatch.setattr(tree, "kill", lambda pids, number=9: None)
+    kills = tree.kill
+
+    def kill_others(pids: list[int], number: int = signal.SIGKILL) -> None:
+        kills([pid for pid in pids if pid != os.getpid()], number)
+
+    monkeypatch.setattr(tree, "kill", kill_others)
     monkeypatch.setattr(bringup, "PATIENCE_S", 3.0)
     me = re.escape(f"process {os.getpid()} ({psutil.Process().name()}, running")
     with pytest.raises(DQError, match=f"cannot be ended: {me}"):
-        bringup.bring_down(live.home, force=True)
+        shutdown.bring_down(live.home, force=True)
 
 
 # --- up ------------------------------------------------------------------------------------------
@@ -301,10 +339,50 @@ def test_up_refuses_another_cluster(live: Live) -> None:
 def test_a_killed_server_comes_back_with_up(live: Live) -> None:
     live.up(2)
     agents = bringup.running_agents(live.home)
-    kill(int(live.home.server()["pid"]))
+    live.kill_server()
     until(lambda: live.run("server", "status").returncode == 3, "the server is not missed")
     assert "started what was missing: the server" in live.run("up", "--detach").stderr
     assert bringup.running_agents(live.home) == agents
+
+
+def serves_again(live: Live, killed: int) -> bool:
+    with suppress(DQError):
+        return bool(live.home.server()["pid"] != killed)
+    return False
+
+
+def test_a_killed_server_is_started_again_with_its_options(live: Live, tmp_path: Path) -> None:
+    config = tmp_path / "other.toml"
+    config.write_text("[scheduler]\npolicy = 'fcfs'\n")
+    live.up(2)
+    live.dq("server", "stop")
+    time.sleep(1.5)
+    assert not live.home.server_file.exists(), "one that was stopped stays away"
+    live.dq("server", "start", "--detach", "--config", config)
+    job = live.submit("-n", 1, "--", "sleep", "600")
+    ran = live.wait(job, lambda view: view["state"] == "running")
+    for _ in range(2):
+        before = live.home.server()
+        until(lambda: supervision.pid_of(live.home) is not None, "no supervisor")
+        time.sleep(1.2)  # it looks for a server that somebody has started once a second
+        kill(int(before["pid"]))
+        until(partial(serves_again, live, int(before["pid"])), "no server")
+        assert live.home.server()["options"] == before["options"]
+        assert str(config) in before["options"]
+    now = live.wait(job, lambda view: view["state"] == "running")
+    assert (now["start_s"], now["restarts"]) == (ran["start_s"], 0)
+
+
+def test_a_server_that_cannot_start_is_tried_later_and_later(live: Live) -> None:
+    live.up(1)
+    bad = live.home.root / "config.toml"
+    bad.write_text("no TOML [")
+    kill(int(live.home.server()["pid"]))
+    time.sleep(3.0)
+    bad.unlink()
+    until(lambda: supervision.pid_of(live.home) is not None, "the supervisor has ended")
+    until(partial(serves_again, live, 0), "no server")
+    assert 2 <= (live.home.log / "supervisor.err").read_text().count("the server (pid") <= 8
 
 
 def test_an_agent_that_fails_at_once_is_not_started_without_end(live: Live) -> None:

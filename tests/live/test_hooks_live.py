@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -89,12 +88,12 @@ def test_nothing_is_lost_while_nobody_calls_or_the_server_is_dead(hooked: Hooked
     live.dq("hooks", "stop")
     second = live.submit("--", "true")
     live.wait_end(second)
-    psutil.Process(live.home.server()["pid"]).send_signal(signal.SIGKILL)
+    live.kill_server()
     live.dq("up", "--local", 2, "--detach")
     hooked.run()
     third = live.submit("--", "true")
     live.wait_end(third)
-    psutil.Process(live.home.server()["pid"]).send_signal(signal.SIGKILL)
+    live.kill_server()
     live.dq("up", "--local", 2, "--detach")
     fourth = live.submit("--", "true")
     live.wait_end(fourth)

@@ -50,7 +50,10 @@ class Two:
         return CommandLine(home).run("jobs").returncode == 0 and (home / "server.json").exists()
 
     def kill(self, what: Path) -> None:
-        """The process that this file names."""
+        """The process that this file names; with a server what would start it again."""
+        supervisor = what.with_name("supervisor.json")
+        if what.name == "server.json" and supervisor.exists():
+            os.kill(json.loads(supervisor.read_text())["pid"], signal.SIGKILL)
         os.kill(json.loads(what.read_text())["pid"], signal.SIGKILL)
 
     def down(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -62,7 +61,7 @@ def test_everything_can_be_read_after_the_cluster_is_down(live: Live, tmp_path: 
 def test_a_server_that_was_killed_is_no_obstacle(live: Live) -> None:
     live.up(1)
     live.dq("submit", "--", "sleep", "100")
-    os.kill(json.loads(live.home.server_file.read_text())["pid"], 9)
+    live.kill_server()
     found = json.loads(live.dq("jobs", "--json"))["jobs"]
     assert [job["id"] for job in found] == [1]
 

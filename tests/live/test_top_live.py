@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 
-import psutil
 import pytest
 
 from dq_client.following.follower import Asker, Follower
@@ -47,7 +46,7 @@ def test_it_shows_what_happens_and_survives_the_server(live: Live) -> None:
             await seen(lambda: "expand" in {d["what"] for d in top.list_of("decisions").rows})
             nodes = top.list_of("nodes")
             await seen(lambda: sum(node["used"] for node in nodes.rows) == 2)
-            psutil.Process(live.home.server()["pid"]).kill()
+            live.kill_server()
             cluster = top.query_one("#cluster")
             await seen(lambda: cluster.has_class("away"))
             await asyncio.to_thread(live.dq, "up", "--local", 2, "--detach")

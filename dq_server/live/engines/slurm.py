@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from dq_client.errors import DQError
 from dq_client.home import Home
+from dq_client.ranks import opened
 from dq_client.slurm import commands
 from dq_client.slurm.commands import Place, SlurmAway
 from dq_client.slurm.script import Ask, output, script, submission
@@ -79,7 +81,7 @@ class SlurmEngine:
         """See Engine: the last line of the holder's output, which tells why its agent ended."""
         path = Path(output(self._folder, ticket))
         try:
-            with path.open("rb") as f:
+            with os.fdopen(opened.open_own(path), "rb") as f:
                 f.seek(max(0, path.stat().st_size - LAST_BYTES))
                 lines = f.read().decode(errors="replace").strip().splitlines()
         except OSError:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 
+from dq_client import codec, versions
 from dq_client import messages as m
+from dq_client.messages.base import AGENT
 from dq_server.core.model import events as ev
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.worlds import Worlds
+from dq_server.live.access import Principal
 from dq_server.live.agents import AgentLink
 from dq_server.live.beginning import resume
 from dq_server.live.desk import Desk
@@ -28,7 +31,7 @@ from dq_server.live.job_ranks import (
 from dq_server.live.orders import forget_copies_on
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_new, reconcile
-from dq_server.live.requests.call import VERSION, Call, handles, other_protocol
+from dq_server.live.requests.call import VERSION, Call, handles
 
 complaints = RateLimitedLog(logging.getLogger("dq.server"))
 UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
@@ -38,8 +41,8 @@ UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
 def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     """An agent reports for duty."""
     body = call.body
-    if (refusal := other_protocol(body.protocol)) is not None:
-        return refusal
+    if body.protocol != m.PROTOCOL:
+        return _refuse(desk, body)
     if (refusal := _too_many(desk, body.nodes)) is not None:
         return refusal
     if (refusal := admit(desk, body.nodes)) is not None:
@@ -63,6 +66,21 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     join_new(desk, link)
     resume(desk)
     return None
+
+
+def refused_version(desk: Desk, principal: Principal, frame: bytes) -> m.Error | None:
+    """What to answer a malformed request that is the hello of an agent of another version."""
+    found = codec.hello_of_another_version(frame) if principal.role == AGENT else None
+    return None if found is None else _refuse(desk, found.body)
+
+
+def _refuse(desk: Desk, body: m.AgentHello | codec.OldHello) -> m.Error:
+    """Refuse an agent of another version, and keep why its nodes are away."""
+    name = body.agent[: m.NAME_MAX]
+    text = versions.refusal(name, body.version[: m.NAME_MAX], body.protocol)
+    complaints.warning("%s", text)
+    desk.agents.refuse(name, [node.name for node in body.nodes], text)
+    return m.Error("version", text)
 
 
 def _too_many(desk: Desk, nodes: list[m.NodeInfo]) -> m.Error | None:

@@ -169,6 +169,10 @@ def status_query(desk: Desk, call: Call[m.StatusQuery]) -> m.ReplyBody:  # noqa:
                     "troubles": [t.text for t in a.troubles],
                 }
                 for a in desk.agents.by_name.values()
+            }
+            | {
+                name: {"pid": 0, "nodes": other.nodes, "troubles": [other.why]}
+                for name, other in desk.agents.others.items()
             },
             "paused": state.paused,
             "stalled": desk.stall.text,
