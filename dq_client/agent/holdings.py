@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,8 @@ import psutil
 
 from dq_client.agent import tree
 from dq_client.home import created_s, is_alive, write_private
-from dq_client.ranks import adoption, boot, process
+from dq_client.ranks import adoption, boot, ends, process
+from dq_client.ranks.world import open_shared_memory, remove_shared_memory
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
 
@@ -53,6 +54,7 @@ class Tree:
     killed: bool = False
     swept: bool = False  # nothing of it was left, and nobody is there to start more
     over: bool = False  # of own ranks: their keeper has ended, or never was
+    memory: set[str] = field(default_factory=set)  # of MPICH, that killed ranks had open
 
     @property
     def is_proxy(self) -> bool:
@@ -101,8 +103,12 @@ class Tree:
             return True
         left = tree.members(self.record.job, self.record.instance, self.owner)
         left += adoption.adopted(str(self.folder))
+        for pid in left:
+            self.memory |= open_shared_memory(pid)
         tree.kill(left)
         self.swept = not left
+        if self.swept and self.record.ranks:  # a keeper that was killed has left it
+            remove_shared_memory({*self.memory, *ends.memory(str(self.folder))})
         return self.swept
 
     def forget(self) -> None:

@@ -163,6 +163,20 @@ class WorldEnded(RequestBody, tag="worldended", frozen=True):
 
 
 @sent_by(AGENT)
+class OutputLost(RequestBody, tag="outputlost", frozen=True):
+    """So much of what ranks on `node` have written in this start could not be kept, in all.
+
+    Said once no more of it can be saved; a repeat changes nothing.
+    """
+
+    job: Id
+    instance: Id
+    node: Name
+    lost_bytes: Bytes
+    why: Text = ""
+
+
+@sent_by(AGENT)
 class RankLost(RequestBody, tag="ranklost", frozen=True):
     """Ranks on this agent's nodes ended without leaving their job, which goes on without them."""
 

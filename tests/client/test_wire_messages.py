@@ -60,6 +60,7 @@ BYTES = {
     "AppEnded": ("36a4e9ec7dae6f52", "9bea9251aae3929e"),
     "WorldEnded": ("48c8e0b19d5fc5c5", "48c8e0b19d5fc5c5"),
     "RankLost": ("df4ff67fcac906ae", "df4ff67fcac906ae"),
+    "OutputLost": ("7e933a81d18a6419", "17aa8fae45695c8e"),
     "Vacated": ("c8aaae82fcb6ea27", "76e11cbd6bdfd22a"),
     "RemoteRun": ("fab2e3602df63148", "943d8f841c259c47"),
     "RemoteEnded": ("1456a7a2bd485440", "e76f5e4f84a3bb0a"),

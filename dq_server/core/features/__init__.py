@@ -19,6 +19,7 @@ from dq_server.core.features.lost_events import LostEvents
 from dq_server.core.features.meetings import Meetings
 from dq_server.core.features.node_ends import NodeEnds
 from dq_server.core.features.nodes import Nodes
+from dq_server.core.features.output import Output
 from dq_server.core.features.placement import Keeping, Placing
 from dq_server.core.features.places import Placed
 from dq_server.core.features.pool import Pooling
@@ -59,5 +60,6 @@ FEATURES = Features(
         Keeping(),
         LostEvents(),
         Meetings(),
+        Output(),
     )
 )

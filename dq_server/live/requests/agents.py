@@ -10,13 +10,14 @@ import logging
 
 from dq_client import messages as m
 from dq_server.core.model import events as ev
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import ENDED, Job, JobState
 from dq_server.core.model.worlds import Worlds
 from dq_server.live.agents import AgentLink
 from dq_server.live.beginning import resume
 from dq_server.live.desk import Desk
 from dq_server.live.engines.link import admit
 from dq_server.live.job_ranks import (
+    ended_after_all,
     has_part,
     leaving,
     no_part,
@@ -30,7 +31,8 @@ from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_new, reconcile
 from dq_server.live.requests.call import VERSION, Call, handles, other_protocol
 
-complaints = RateLimitedLog(logging.getLogger("dq.server"))
+log = logging.getLogger("dq.server")
+complaints = RateLimitedLog(log)
 UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
 
 
@@ -135,11 +137,35 @@ def app_ended(desk: Desk, call: Call[m.AppEnded]) -> m.ReplyBody:
     job = state.job(body.job)
     current = job.id in state.active and job.instance == body.instance
     if job.launching.by_agents:
-        return ranks_ended(desk, link, job, body) if current else m.Done()
+        if current:
+            return ranks_ended(desk, link, job, body)
+        return ended_after_all(desk, link, job, body)
     refusal = _not_its_own(desk, link, job, body.instance)
     if refusal is None and current:
         desk.apply(ev.JobEnded(body.job, body.instance, body.exit_code, body.error))
     return refusal or m.Done()
+
+
+@handles(m.OutputLost)
+def output_lost(desk: Desk, call: Call[m.OutputLost]) -> m.ReplyBody:
+    """Output of a job is lost: its story says so, also if it has ended meanwhile."""
+    body = call.body
+    link = desk.agents.of_identity(call.identity)
+    if link is None:
+        return UNKNOWN_AGENT
+    job = desk.state.jobs.get(body.job)
+    if job is None:
+        return m.Done()  # it ended long ago
+    if body.node not in {node.name for node in link.nodes}:
+        return m.Error("refused", f"agent {link.name} has no node {body.node}")
+    log.warning(
+        "job %d: %d bytes of output on %s are lost: %s",
+        body.job, body.lost_bytes, body.node, body.why,
+    )  # fmt: skip
+    desk.apply(ev.OutputLost(body.job, body.instance, body.node, body.lost_bytes, body.why))
+    if job.state in ENDED:
+        desk.archive(job.id)
+    return m.Done()
 
 
 @handles(m.RankLost)
