@@ -329,11 +329,21 @@ def _end_rest(home: Home) -> bool:
         time.sleep(0.01)
         left = tree.of_home(home.root)
     _remove_emulation(home)
+    _clear_memory(home)
     with contextlib.suppress(OSError):  # a disk that fails: dq up finds the record and mends
         (home.root / supervision.RECORD).unlink()
     if left:
         raise DQError(f"the cluster is down but for what cannot be ended: {_named(left)}")
     return bool(found)
+
+
+def _clear_memory(home: Home) -> None:
+    """Save what is left in memory of copies, and remove what MPI has left there."""
+    from dq_client.agent import copies, holdings
+
+    holdings.clear_memory(home)
+    for error in copies.clear(home):
+        sys.stderr.write(f"dq: {error}\n")
 
 
 def _named(pids: list[int]) -> str:

@@ -299,6 +299,7 @@ class Agent:
             troubles=self.context.troubles.list(),
             promised=self.allegiance.promised_to(self.epoch),
             term=self.allegiance.kept.term,
+            copies=self.copies.held(),
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()
@@ -358,8 +359,10 @@ class Agent:
     def _carry_out(self, body: m.OrderBody) -> None:
         match body:
             case m.Launch():
+                self.copies.expect(body.job, body.env)
                 self.applications.launch(body)
             case m.StartRanks():
+                self.copies.expect(body.job, body.env)
                 self.own.start(body)
             case m.Relayed():
                 self.own.relayed(body)
@@ -372,6 +375,7 @@ class Agent:
             case m.ForgetCopies():
                 self.copies.forget(body.job, body.places)
             case m.RunProxy():
+                self.copies.expect(body.job, body.env)
                 self.proxies.run(body)
             case m.ProxyEnded():
                 self.proxies.ended_elsewhere(body)

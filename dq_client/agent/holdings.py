@@ -21,7 +21,7 @@ import msgspec
 import psutil
 
 from dq_client.agent import tree
-from dq_client.home import created_s, is_alive, write_private
+from dq_client.home import Home, created_s, is_alive, write_private
 from dq_client.ranks import adoption, boot, ends, process
 from dq_client.ranks.world import open_shared_memory, remove_shared_memory
 
@@ -114,6 +114,12 @@ class Tree:
     def forget(self) -> None:
         """The server knows the end."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def clear_memory(home: Home) -> None:
+    """Remove what MPI has left in memory for a home, of which nothing runs here any more."""
+    for folder in (home.root / "agents").glob("*/holdings/*"):
+        remove_shared_memory(ends.memory(str(folder)))
 
 
 def _claimed(folder: Path) -> tuple[int, float]:

@@ -89,6 +89,13 @@ class Trouble(Struct, frozen=True, forbid_unknown_fields=True):
     text: Text
 
 
+class CopiesHeld(Struct, frozen=True, forbid_unknown_fields=True):
+    """Copies of a job's data that an agent looks after; `in_memory`: some are not on disk."""
+
+    job: Id
+    in_memory: bool
+
+
 @sent_by(AGENT)
 class AgentHello(RequestBody, tag="agenthello", frozen=True):
     """An agent reports for duty, with everything it holds."""
@@ -118,6 +125,7 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     troubles: Annotated[list[Trouble], Meta(max_length=10_000)] = []
     promised: Epoch = 0
     term: Term = 0
+    copies: Annotated[list[CopiesHeld], Meta(max_length=10_000)] = []
 
 
 @sent_by(AGENT)

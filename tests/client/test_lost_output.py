@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ class Disk:
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made = Disk()
 
     class Os:
@@ -86,7 +86,7 @@ def test_the_last_output_waits_for_a_while_and_is_lost_then(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(output.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     files = Files()
     file = files.file(str(tmp_path), "out")
     disk.room = 0

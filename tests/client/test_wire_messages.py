@@ -55,7 +55,7 @@ BYTES = {
     "DynamicRequest": ("6f4bbd4bc83e0562", "1d1c84351b309043"),
     "DynamicRelease": ("f79aaafc5de9dede", "7798d27b3645665b"),
     "AgentHello": ("91bfe49db69839c8", "60b93a958199086f"),
-    "Heartbeat": ("b83c993d21e09ac3", "e8f8d7ede6c467ea"),
+    "Heartbeat": ("fe8fb77d99598c2a", "8ce53ab44445c88f"),
     "AppStarted": ("b5575d6678877d89", "b5575d6678877d89"),
     "AppEnded": ("36a4e9ec7dae6f52", "9bea9251aae3929e"),
     "WorldEnded": ("48c8e0b19d5fc5c5", "48c8e0b19d5fc5c5"),

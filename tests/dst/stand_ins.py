@@ -253,5 +253,11 @@ class NoCopies:
     def finish(self) -> None:
         """Nothing to wait for."""
 
+    def expect(self, *_: object) -> None:
+        """Nothing to note."""
+
+    def held(self) -> list[m.CopiesHeld]:
+        return []
+
     def forget(self, *_: object) -> None:
         """Nothing to remove."""

@@ -26,7 +26,7 @@ from dq_server.live.job_ranks import (
     spawn_world,
     world_is_over,
 )
-from dq_server.live.orders import forget_copies_on
+from dq_server.live.orders import copies_environment
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_new, reconcile
 from dq_server.live.requests.call import VERSION, Call, handles, other_protocol
@@ -59,7 +59,6 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     # Not returned but sent here, before the orders that follow: they count only in this session.
     desk.reply(call.identity, call.request_id, welcome)
     desk.pairing.welcomed(link)
-    forget_copies_on(desk, link)
     if desk.stall:
         return None  # its nodes join with a heartbeat, once that can be saved
     join_new(desk, link)
@@ -93,6 +92,7 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
     link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
     link.troubles, link.load, link.heard = call.body.troubles, call.body.load, True
     link.promised, link.term = call.body.promised, call.body.term
+    link.copies = call.body.copies
     if not desk.stall:  # what follows from it could not be saved; it says it again
         reconcile(desk, link)
     return m.Done()
@@ -248,7 +248,7 @@ def remote_run(desk: Desk, call: Call[m.RemoteRun]) -> m.ReplyBody:
         job=body.job,
         instance=body.instance,
         argv=body.argv,
-        env=body.env,
+        env=body.env | copies_environment(desk, job),
         asker=link.name,
     )
     desk.order(target, order)
