@@ -23,6 +23,7 @@ import psutil
 from dq_client.agent import tree
 from dq_client.home import Home, created_s, is_alive, write_private
 from dq_client.ranks import adoption, boot, ends, process
+from dq_client.ranks.ends import State
 from dq_client.ranks.world import open_shared_memory, remove_shared_memory
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
@@ -79,6 +80,10 @@ class Tree:
             return int((self.folder / "exit").read_text())
         except (OSError, ValueError):
             return None if self.running() else KEEPER_KILLED
+
+    def last_state(self) -> State | None:
+        """What the keeper of ranks wrote last of them; None if there is nothing."""
+        return ends.read(str(self.folder))
 
     def abandoned(self) -> bool:
         """Whether the keeper was killed before it could end the tree."""

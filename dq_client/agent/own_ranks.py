@@ -30,7 +30,6 @@ from dq_client.agent.starters import Starter, Starters
 from dq_client.hardware import cuda_visible
 from dq_client.home import is_alive
 from dq_client.launch import NOT_STARTED, LaunchError, check_program, rank_environment
-from dq_client.ranks import ends
 
 log = logging.getLogger("dq.agent")
 
@@ -362,7 +361,7 @@ class OwnRanks:
         if kept.line is not None:
             kept.line.close()
         kept.held.find()
-        kept.take_over(ends.read(str(kept.held.folder)))
+        kept.take_over(kept.held.last_state())
         with contextlib.suppress(OSError):
             log.error(
                 "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]

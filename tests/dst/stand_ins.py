@@ -242,22 +242,3 @@ class Holdings:
 
     def reap(self) -> None:
         """No zombies here."""
-
-
-class NoCopies:
-    """Stands for CopyKeeper: applications that are played have no data."""
-
-    def save(self, *_: object) -> bool:
-        return True
-
-    def finish(self) -> None:
-        """Nothing to wait for."""
-
-    def expect(self, *_: object) -> None:
-        """Nothing to note."""
-
-    def held(self) -> list[m.CopiesHeld]:
-        return []
-
-    def forget(self, *_: object) -> None:
-        """Nothing to remove."""
