@@ -9,7 +9,7 @@ killed is started again by `dq up`. At the end both jobs are told to end.
 
 Faults, with the seed and the round: a protected job that failed, wrong data, a plain job that
 failed although nothing of it was killed, and after every tenth round, when the cluster goes down,
-processes and copies in memory that are left. Exit code 1 if there are any.
+processes, copies and MPI's files in memory that are left. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import psutil
 
 from dq_client import bringup
 from dq_client.agent import supervision, tree
+from dq_client.ranks.world import open_shared_memory
 from harness.commands import ROOT, ClusterError
 from harness.live import ENDED, Live
 
@@ -60,6 +61,7 @@ class Together:
     chance: random.Random
     faults: list[str] = field(default_factory=list)
     begun: float = 0.0
+    memory: set[str] = field(default_factory=set)  # of MPI, that ranks were seen to use
 
     def run(self, rounds: int) -> Iterator[str]:
         """A line for each round."""
@@ -134,6 +136,7 @@ class Together:
                 elif pid in agents:
                     found.append(Victim(pid, "agent"))
                 elif str(PROGRAM) in words:
+                    self.memory |= open_shared_memory(pid)
                     found.append(Victim(pid, f"rank of {job}", job))
                 else:
                     name = " ".join(words[-3:-1]) if job else "starter"
@@ -201,6 +204,9 @@ class Together:
             time.sleep(0.1)
         if more:
             self.faults.append(f"round {number}: copies in memory: {sorted(map(str, more))}")
+        if left_by_mpi := sorted(path for path in self.memory if Path(path).exists()):
+            self.faults.append(f"round {number}: shared memory of MPI: {left_by_mpi}")
+        self.memory.clear()
 
 
 def copies_in_memory() -> set[Path]:

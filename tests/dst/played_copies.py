@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dq_client import messages as m
+from dq_server.core.model.actions import StartJob
+from dq_server.core.model.succession import Succession
 from tests.dst.verdict import Wrong
 
 if TYPE_CHECKING:
@@ -45,13 +47,21 @@ class Memory:
 
         self.world.later(MADE_AFTER_S, made)
 
-    def check_saved(self, job: int, nodes: list[str]) -> None:
-        """The job starts again; its last start was on these nodes. Wrong if its copies are not."""
-        down = self.world.last_server.scheduler.state.processors.nodes
-        there = [node for node in nodes if node in down and down[node].up]
-        left = [node for node in there if (node, job) in self.held]
-        if left and not self.world.store.lost:
-            raise Wrong(f"job {job} starts again, and its copies on {left} are in memory only")
+    def decided(self, actions: list[Any]) -> None:
+        """Wrong if a job starts again whose copies, on nodes that are up, are not saved."""
+        world = self.world
+        for start in actions:
+            if not isinstance(start, StartJob) or world.store.lost:
+                continue
+            state = world.last_server.scheduler.state
+            if Succession.of(state.job(start.job)).inherits:
+                continue  # a resize by restart has a copy on disk of its own
+            past = [p for (job, _), p in world.machine.processes.items() if job == start.job]
+            last = set(past[-1].where.values()) if past else set()
+            up = {name for name, node in state.processors.nodes.items() if node.up}
+            left = sorted(node for node in last & up if (node, start.job) in self.held)
+            if left:
+                raise Wrong(f"job {start.job} starts again, its copies on {left} are not saved")
 
     def lose(self, node: str) -> None:
         """The node is gone with its memory, and so is its agent's folder."""

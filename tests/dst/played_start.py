@@ -104,10 +104,6 @@ def started(world: World, order: m.StartRanks) -> Start | None:
         raise Wrong(f"job {order.job} is started twice")
     if beside_itself(world, order.job, order.places):
         raise Wrong(f"job {order.job} is started again beside itself")
-    last = [s for (job, _), s in world.machine.processes.items() if job == order.job]
-    # A resize by restart makes a copy on disk of its own.
-    if last and isinstance(last[-1], Start) and "DQ_RESTART" not in order.env:
-        world.memory.check_saved(order.job, list(last[-1].keepers))
     world.pid += 1
     places = [place.processor for place in order.places]
     node, protected = order.places[0].node, "DQ_PROTECT" in order.env

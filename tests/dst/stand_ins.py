@@ -104,6 +104,7 @@ class Store:
         seq = len(self.safe) + len(self.batch) + 1
         self.batch.append(Entry(seq, time, event, actions_as_json(actions)))
         self.relied_on |= relied_on(event, actions)
+        self.world.memory.decided(actions)
 
     def archive(self, job: int, body: bytes) -> None:
         """Nobody asks here."""
