@@ -373,7 +373,9 @@ class Agent:
             case m.SaveCopies():
                 self.copies.save(body.job, body.instance, body.places)
             case m.ForgetCopies():
-                self.copies.forget(body.job, body.places)
+                held = self.context.holdings.trees.values()
+                here = any(tree.record.job == body.job for tree in held)
+                self.copies.forget(body.job, body.places, here=here)
             case m.RunProxy():
                 self.copies.expect(body.job, body.env)
                 self.proxies.run(body)
@@ -394,6 +396,8 @@ class Agent:
         if self.nodes:
             return
         self.dismissed = not names
+        if self.dismissed:
+            self.copies.leave()
         if names:  # the cluster goes on, and may need the copies that this agent was to save
             self.copies.finish()
             self.handover.begin()

@@ -82,6 +82,7 @@ class CopyKeeper:
         self._folder, self._tell = notes, tell
         self._notes = read_notes(notes)
         self._saving: dict[tuple[int, int], Saving] = {}  # by job and instance
+        self._over = set[int]()  # jobs whose copies shall go once nothing of them runs here
 
     def expect(self, job: int, env: Mapping[str, str]) -> None:
         """Ranks with this environment are about to start. OSError if that cannot be noted."""
@@ -125,8 +126,21 @@ class CopyKeeper:
         for saving in self._saving.values():
             saving.thread.join()
 
-    def forget(self, job: int, places: CopyPlaces) -> None:
-        """Remove all copies of a job that has ended."""
+    def leave(self) -> None:
+        """The cluster goes down, and nobody will say again what is to be removed."""
+        for job in sorted(self._over):
+            self.forget(job, self._notes[job].places)
+
+    def forget(self, job: int, places: CopyPlaces, *, here: bool = False) -> None:
+        """Remove all copies of a job that has ended.
+
+        here: processes of it may still make copies on these nodes. Then nothing is done: the server
+        says it again, for the note stays.
+        """
+        if here and job in self._notes:
+            self._over.add(job)
+            return
+        self._over.discard(job)
         note = self._notes.pop(job, None)
         if note is not None:
             places = note.places

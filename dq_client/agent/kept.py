@@ -81,7 +81,13 @@ class Kept:
         elif not self.held.killed:
             # What it said last no longer holds: its ranks have no parent any more.
             last = found or self.state
-            self.state = {"failed": last.get("failed"), "lost": True}
+            # An order for one of them that comes late, or again, starts nothing.
+            self.closed |= {*self.worlds, *map(int, last.get("worlds", ()))}
+            self.state = {
+                "failed": last.get("failed"),
+                "lost": True,
+                "past": last.get("past", -1),
+            }
             if last.get("at_stake_bytes"):
                 self.state |= {"lost_bytes": last["at_stake_bytes"], "lost_why": KEEPER_LOST}
 

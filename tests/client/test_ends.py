@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dq_client import messages as m
 from dq_client.agent.kept import KEEPER_LOST, KILLED, Kept
 from dq_client.ranks import ends
 from dq_client.ranks.ends import EndsFile, Standing, standing
@@ -135,6 +136,18 @@ def test_what_a_keeper_has_left_is_believed_or_the_ranks_are_lost(
     one = kept(state(world(1)), over=True)
     one.take_over(found)
     assert one.end() == end
+
+
+def test_the_worlds_of_a_keeper_that_was_killed_are_not_started_again() -> None:
+    one = kept(state(world(1), past=-1), over=True)
+    one.take_over(state(world(1), world(1, part=False), past=7))
+    orders = [
+        m.StartRanks(
+            job=1, instance=1, world=n, programs=[["p"]], program_of=[], cwd="/", env={}, places=[]
+        )
+        for n in (0, 1, 5, 8)
+    ]
+    assert [one.is_new(order) for order in orders] == [False, False, False, True]
 
 
 def test_what_waited_for_a_disk_is_lost_with_the_keeper() -> None:

@@ -70,6 +70,17 @@ def test_a_job_is_listed_from_its_start_until_its_copies_are_gone(home: Home, me
     assert list(memory.iterdir()) == []
 
 
+def test_nothing_is_removed_while_ranks_may_still_make_copies(home: Home, memory: Path) -> None:
+    one = keeper(home)
+    one.expect(7, environment(memory, 7))
+    made = copy(memory, 7)
+    one.forget(7, m.CopyPlaces(), here=True)
+    assert made.exists()
+    assert one.held() == [m.CopiesHeld(7, in_memory=True)], "so it is said again"
+    one.leave()  # or nobody says it again
+    until(lambda: not made.exists())
+
+
 def test_what_is_saved_is_not_in_memory_any_more(home: Home, memory: Path) -> None:
     one = keeper(home)
     env = environment(memory, 7)

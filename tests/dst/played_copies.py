@@ -57,7 +57,7 @@ class Memory:
             if Succession.of(state.job(start.job)).inherits:
                 continue  # a resize by restart has a copy on disk of its own
             past = [p for (job, _), p in world.machine.processes.items() if job == start.job]
-            last = set(past[-1].where.values()) if past else set()
+            last = past[-1].stands_on() if past else set()
             up = {name for name, node in state.processors.nodes.items() if node.up}
             left = sorted(node for node in last & up if (node, start.job) in self.held)
             if left:
@@ -104,11 +104,16 @@ class PlayedCopies:
             if self.world.now >= until_s:
                 self.world.memory.held.discard((self.node, job))
 
+    def leave(self) -> None:
+        """No cluster goes down here."""
+
     def finish(self) -> None:
         for job, _ in self.saving:
             self.world.memory.held.discard((self.node, job))
 
-    def forget(self, job: int, _: m.CopyPlaces) -> None:
+    def forget(self, job: int, _: m.CopyPlaces, *, here: bool) -> None:
+        if here:
+            return
         self.saving = {key: until_s for key, until_s in self.saving.items() if key[0] != job}
         self.world.memory.held.discard((self.node, job))
         self.world.memory.notes.get(self.node, set()).discard(job)

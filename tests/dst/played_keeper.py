@@ -83,6 +83,9 @@ class Start(Process):
                 lambda keeper=keeper, rank=rank, code=code: keeper.ends(rank, code),  # type: ignore[misc]
             )
 
+    def stands_on(self) -> set[str]:
+        return {rank.node for rank in self.ranks if rank.part and not rank.released}
+
     def ended_well(self) -> bool:
         """Whether all of its ranks have ended with 0, and keepers have seen it."""
         parts = [rank for rank in self.ranks if rank.part and not rank.released]
