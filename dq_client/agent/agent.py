@@ -272,7 +272,8 @@ class Agent:
                 first=not t.is_proxy,
                 pid=r.pid,
                 create_time=r.create_time,
-                running=t.running(),
+                # Ranks may outlive their keeper for a moment: nothing else may start there.
+                running=t.running() or (r.ranks and not t.sweep()),
                 worlds=self.own.worlds(r.job, r.instance) if r.ranks else [],
             )
             for t in self.context.holdings.trees.values()

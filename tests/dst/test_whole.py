@@ -76,12 +76,13 @@ def test_every_life_is_right_under_other_policies(policy: str) -> None:
 
 @pytest.mark.parametrize(
     "seed",
-    [714, 1022, 7125, 1000287, 1010865, 1020760, 1024171, 2005066, 4001502, 4003084, 4015830],
+    [714, 1022, 1553, 7125, 1000287, 1010865, 1020760, 1024171, 2005066, 4001502, 4003084, 4015830],
 )
 def test_lives_that_were_wrong(seed: int) -> None:
     """One in 8,000: nodes of a pool that stayed for ever, ranks that an ended start was to get;
     processors that were said to be empty for those who had left them before; copies that were made
-    after the word to remove them; ranks that were started again after their keeper was killed."""
+    after the word to remove them; ranks that were started again after their keeper was killed; a
+    node that joined while ranks whose keeper was killed still ran there."""
     World(seed).run()
 
 
