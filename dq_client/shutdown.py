@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection
 from typing import Any
@@ -148,10 +149,20 @@ def _end_rest(home: Home) -> bool:
 
     found = bool(there())
     left = _end_all(there)
+    _clear_memory(home)
     bringup.forget_fleet(home)
     if left:
         raise DQError(f"the cluster is not down: this cannot be ended: {_named(left)}")
     return found
+
+
+def _clear_memory(home: Home) -> None:
+    """Save what is left in memory of copies, and remove what MPI has left there."""
+    from dq_client.agent import copies, holdings
+
+    holdings.clear_memory(home)
+    for error in copies.clear(home):
+        sys.stderr.write(f"dq: {error}\n")
 
 
 def _running(home: Home) -> list[int]:

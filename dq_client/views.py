@@ -103,6 +103,7 @@ class JobRow(TypedDict):
     protection: Annotated[Protection | None, told("null: not protected")]
     retries: Annotated[int, told("how often it was tried again")]
     retries_max: Annotated[int, told("`--retry`")]
+    output_lost_bytes: Annotated[int, told("of its output, which no disk took")]
     held_size: Annotated[int | None, told("`dq resize --hold`")]
     ordered_size: Annotated[int | None, told("asked for by `dq resize`, and not there yet")]
 

@@ -10,7 +10,7 @@ told to end.
 
 Faults, with the seed and the round: a protected job that failed, wrong data, a plain job that
 failed although nothing of it was killed, and after every tenth round, when the cluster goes down,
-processes and copies in memory that are left. Exit code 1 if there are any.
+processes, copies and MPI's files in memory that are left. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import psutil
 
 from dq_client import bringup
 from dq_client.agent import supervision, tree
+from dq_client.ranks.world import open_shared_memory
 from harness.commands import ROOT, ClusterError
 from harness.live import ENDED, Live
 
@@ -61,6 +62,7 @@ class Together:
     chance: random.Random
     faults: list[str] = field(default_factory=list)
     begun: float = 0.0
+    memory: set[str] = field(default_factory=set)  # of MPI, that ranks were seen to use
 
     def run(self, rounds: int) -> Iterator[str]:
         """A line for each round."""
@@ -135,6 +137,7 @@ class Together:
                 elif pid in agents:
                     found.append(Victim(pid, "agent"))
                 elif str(PROGRAM) in words:
+                    self.memory |= open_shared_memory(pid)
                     found.append(Victim(pid, f"rank of {job}", job))
                 elif job:
                     found.append(Victim(pid, f"keeper of {job}", job))
@@ -203,6 +206,9 @@ class Together:
             time.sleep(0.1)
         if more:
             self.faults.append(f"round {number}: copies in memory: {sorted(map(str, more))}")
+        if left_by_mpi := sorted(path for path in self.memory if Path(path).exists()):
+            self.faults.append(f"round {number}: shared memory of MPI: {left_by_mpi}")
+        self.memory.clear()
 
 
 def copies_in_memory() -> set[Path]:

@@ -275,7 +275,8 @@ class Agent:
                 first=not t.is_proxy,
                 pid=r.pid,
                 create_time=r.create_time,
-                running=t.running(),
+                # Ranks may outlive their keeper for a moment: nothing else may start there.
+                running=t.running() or (r.ranks and not t.sweep()),
                 worlds=self.own.worlds(r.job, r.instance) if r.ranks else [],
             )
             for t in self.context.holdings.trees.values()
@@ -302,6 +303,7 @@ class Agent:
             troubles=self.context.troubles.list(),
             promised=self.allegiance.promised_to(self.epoch),
             term=self.allegiance.kept.term,
+            copies=self.copies.held(),
         )
         self._beat_ids = {self.context.send(beat)}
         self.proxies.repeat_calls()
@@ -370,8 +372,10 @@ class Agent:
     def _carry_out(self, body: m.OrderBody) -> None:
         match body:
             case m.Launch():
+                self.copies.expect(body.job, body.env)
                 self.applications.launch(body)
             case m.StartRanks():
+                self.copies.expect(body.job, body.env)
                 self.own.start(body)
             case m.Relayed():
                 self.own.relayed(body)
@@ -382,8 +386,11 @@ class Agent:
             case m.SaveCopies():
                 self.copies.save(body.job, body.instance, body.places)
             case m.ForgetCopies():
-                self.copies.forget(body.job, body.places)
+                held = self.context.holdings.trees.values()
+                here = any(tree.record.job == body.job for tree in held)
+                self.copies.forget(body.job, body.places, here=here)
             case m.RunProxy():
+                self.copies.expect(body.job, body.env)
                 self.proxies.run(body)
             case m.ProxyEnded():
                 self.proxies.ended_elsewhere(body)
@@ -402,6 +409,8 @@ class Agent:
         if self.nodes:
             return
         self.dismissed = not names
+        if self.dismissed:
+            self.copies.leave()
         if names:  # the cluster goes on, and may need the copies that this agent was to save
             self.copies.finish()
             self.handover.begin()

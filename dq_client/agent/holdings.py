@@ -14,15 +14,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from dq_client.agent import tree
-from dq_client.home import created_s, is_alive, write_private
-from dq_client.ranks import adoption, boot, process
+from dq_client.home import Home, created_s, is_alive, write_private
+from dq_client.ranks import adoption, boot, ends, process
+from dq_client.ranks.ends import State
+from dq_client.ranks.world import open_shared_memory, remove_shared_memory
 
 KEEPER_KILLED = 137  # the keeper itself was killed: the program's own exit code is lost
 
@@ -53,6 +55,7 @@ class Tree:
     killed: bool = False
     swept: bool = False  # nothing of it was left, and nobody is there to start more
     over: bool = False  # of own ranks: their keeper has ended, or never was
+    memory: set[str] = field(default_factory=set)  # of MPICH, that killed ranks had open
 
     @property
     def is_proxy(self) -> bool:
@@ -78,6 +81,10 @@ class Tree:
         except (OSError, ValueError):
             return None if self.running() else KEEPER_KILLED
 
+    def last_state(self) -> State | None:
+        """What the keeper of ranks wrote last of them; None if there is nothing."""
+        return ends.read(str(self.folder))
+
     def abandoned(self) -> bool:
         """Whether the keeper was killed before it could end the tree."""
         return not self.running() and not (self.folder / "exit").exists()
@@ -101,13 +108,23 @@ class Tree:
             return True
         left = tree.members(self.record.job, self.record.instance, self.owner)
         left += adoption.adopted(str(self.folder))
+        for pid in left:
+            self.memory |= open_shared_memory(pid)
         tree.kill(left)
         self.swept = not left
+        if self.swept and self.record.ranks:  # a keeper that was killed has left it
+            remove_shared_memory({*self.memory, *ends.memory(str(self.folder))})
         return self.swept
 
     def forget(self) -> None:
         """The server knows the end."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def clear_memory(home: Home) -> None:
+    """Remove what MPI has left in memory for a home, of which nothing runs here any more."""
+    for folder in (home.root / "agents").glob("*/holdings/*"):
+        remove_shared_memory(ends.memory(str(folder)))
 
 
 def _claimed(folder: Path) -> tuple[int, float]:

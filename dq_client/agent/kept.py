@@ -8,6 +8,10 @@ from typing import Any
 from dq_client import messages as m
 from dq_client.agent.holdings import Tree
 from dq_client.agent.keepers import KeeperLine
+from dq_client.ranks.ends import Standing, State, standing
+
+KILLED = 143  # as a shell says of a program that SIGTERM ended
+KEEPER_LOST = "the keeper of its ranks was killed"
 
 
 @dataclass(slots=True)
@@ -37,6 +41,7 @@ class Kept:
     later: list[m.StartRanks] = field(default_factory=list)  # once this keeper has gone
     closed: set[int] = field(default_factory=set)  # worlds that may not be started any more
     told: set[int] = field(default_factory=set)  # spawned worlds whose end was reported
+    lost_told: int = 0  # bytes of output whose loss was reported
 
     def send(self, message: dict[str, Any]) -> None:
         """To the keeper, once it is there."""
@@ -61,8 +66,58 @@ class Kept:
         coming = any(
             order.world not in worlds and not joins(order) for order in self.orders.values()
         )
-        losing = bool(self.state.get("losing"))  # a rank died, and the others may go on
-        return coming or losing or any(w["running"] and w["part"] for w in worlds.values())
+        # A rank died, and the others may go on; or a full disk may still take their last output.
+        waits = self.state.get("losing") or self.state.get("writing")
+        return coming or bool(waits) or any(w["running"] and w["part"] for w in worlds.values())
+
+    def take_over(self, found: State | None) -> None:
+        """The keeper is gone; `found`: what it wrote last (ranks/ends.py has the table)."""
+        if standing(found) is Standing.KNOWN:
+            assert found is not None
+            self.state = found
+            # It went without having read these.
+            unread = [n for n, order in self.orders.items() if not self.past.has(order)]
+            self.later += [self.orders.pop(n) for n in unread]
+        elif not self.held.killed:
+            # What it said last no longer holds: its ranks have no parent any more.
+            last = found or self.state
+            # An order for one of them that comes late, or again, starts nothing.
+            self.closed |= {*self.worlds, *map(int, last.get("worlds", ()))}
+            self.state = {
+                "failed": last.get("failed"),
+                "lost": True,
+                "past": last.get("past", -1),
+            }
+            if last.get("at_stake_bytes"):
+                self.state |= {"lost_bytes": last["at_stake_bytes"], "lost_why": KEEPER_LOST}
+
+    def end(self) -> tuple[int, str] | None:
+        """How the ranks here have ended: exit code and why (or KEEPER_LOST); None: they have not.
+
+        Asked row by row. What is done to ranks that have all ended well changes nothing.
+
+        | State | End |
+        |---|---|
+        | one has failed | its code |
+        | they were killed, and the keeper is gone | KILLED |
+        | the keeper was killed, and not all had ended | KILLED, KEEPER_LOST |
+        | part of the job, and none runs | 0 |
+        | anything else | none yet |
+        """
+        state = self.state
+        if failed := state.get("failed"):
+            return failed["code"], failed["why"]
+        well = any(w["part"] for w in self.worlds.values()) and not self.running()
+        if state.get("killed") or (self.held.killed and not well):
+            return (KILLED, "") if self.held.over else None
+        if state.get("lost"):
+            return KILLED, KEEPER_LOST
+        return (0, "") if well else None
+
+    @property
+    def lost_output(self) -> tuple[int, str]:
+        """Bytes of output that could not be written, and why."""
+        return self.state.get("lost_bytes", 0), self.state.get("lost_why", "")
 
     @property
     def newest(self) -> int:

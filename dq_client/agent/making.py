@@ -13,7 +13,7 @@ from dq_client.agent.applications import Applications, Launcher
 from dq_client.agent.background import BackgroundLoad, sees_all
 from dq_client.agent.beats import phase_of
 from dq_client.agent.context import Context
-from dq_client.agent.copies import CopyKeeper
+from dq_client.agent.copies import NOTES, CopyKeeper
 from dq_client.agent.handover import Handover
 from dq_client.agent.holdings import Holdings
 from dq_client.agent.own_ranks import OwnRanks
@@ -70,7 +70,8 @@ def make_agent(
         interface=interface,
         environment=environment,
     )
-    copies, ranks = CopyKeeper(home, hosts), Ranks(context)
+    copies = CopyKeeper(home, hosts, folder / NOTES, context.troubles.tell)
+    ranks = Ranks(context)
     proxies = Proxies(context, ranks, hosts, rsh)
     names = [node.name for node in nodes]
     own = OwnRanks(context, names, interface=interface, environment=environment)

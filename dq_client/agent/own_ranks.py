@@ -5,8 +5,9 @@
            ←─ Relay, Relayed ─→   ←─ relay ─→         to the keepers of other nodes
 
 There is one keeper for each start of a job; it is made with the first world of ranks that is to run
-here. A keeper says how its ranks stand as a whole, so an agent that was killed and started again
-knows what its predecessor knew as soon as it has reached the keepers it finds.
+here. A keeper says how its ranks stand as a whole, and keeps that on disk (ranks/ends.py). So an
+agent that was killed and started again knows what its predecessor knew as soon as it has reached
+the keepers it finds, or has read what those wrote that are gone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dq_client.agent import keepers, output_files
 from dq_client.agent.context import Context
 from dq_client.agent.holdings import Record, Tree
 from dq_client.agent.keepers import KeeperLine
-from dq_client.agent.kept import Kept, Past, joins
+from dq_client.agent.kept import KEEPER_LOST, Kept, Past, joins
 from dq_client.agent.starters import Starter, Starters
 from dq_client.hardware import cuda_visible
 from dq_client.home import is_alive
@@ -33,7 +34,6 @@ from dq_client.launch import NOT_STARTED, LaunchError, check_program, rank_envir
 log = logging.getLogger("dq.agent")
 
 PAST_MAX = 10_000
-KILLED = 143  # as a shell says of a program that SIGTERM ended
 Instance = tuple[int, int]  # job and the number of its start
 
 
@@ -301,7 +301,9 @@ class OwnRanks:
                 if kept.line.gone:
                     self._is_gone(kept)
             self._report(of, kept)
-            if kept.held.over and kept.over and kept.held.sweep():
+            self._report_lost_output(of, kept)
+            heard = f"output {of[0]}.{of[1]}" not in self._context.reports
+            if kept.held.over and kept.over and heard and kept.held.sweep():
                 self._context.holdings.drop(kept.held)
                 self._context.troubles.tell(of[0], "")
                 del self._jobs[of]
@@ -359,16 +361,7 @@ class OwnRanks:
         if kept.line is not None:
             kept.line.close()
         kept.held.find()
-        try:
-            kept.state = json.loads((kept.held.folder / "exit").read_text())
-            # It went without having read these.
-            past = kept.past
-            unread = [n for n, order in kept.orders.items() if not past.has(order)]
-            kept.later += [kept.orders.pop(n) for n in unread]
-        except (OSError, ValueError):
-            if not kept.held.killed:
-                # What it said last no longer holds: its ranks have no parent any more.
-                kept.state = {"failed": kept.state.get("failed"), "lost": True}
+        kept.take_over(kept.held.last_state())
         with contextlib.suppress(OSError):
             log.error(
                 "its keeper failed: %s", (kept.held.folder / "keeper.err").read_text()[-4000:]
@@ -407,23 +400,29 @@ class OwnRanks:
         self._context.reports.add(about, m.WorldEnded(*of, world))
 
     def _end_of(self, of: Instance, kept: Kept) -> m.AppEnded | None:
-        state = kept.state
         if kept.held.over and not kept.held.sweep():
             return None  # processes are left: looked at again in the next turn
-        failed, why, code = state.get("failed"), "", 0
-        if failed:
-            code, why = failed["code"], failed["why"]
-        elif kept.held.killed or state.get("killed"):
-            if not kept.held.over:
-                return None
-            code = KILLED
-        elif state.get("lost"):
-            code, why = KILLED, f"the keeper of its ranks on {self._nodes[0]} was killed"
-        elif kept.running() or not any(w["part"] for w in kept.worlds.values()):
+        end = kept.end()
+        if end is None:
             return None
+        code, why = end
+        if why == KEEPER_LOST:
+            why = f"the keeper of its ranks on {self._nodes[0]} was killed"
         return m.AppEnded(
             job=of[0], instance=of[1], exit_code=code, error=why[:4000], world=kept.newest
         )
+
+    def _report_lost_output(self, of: Instance, kept: Kept) -> None:
+        """What the server must hear of output that could not be written, once it is final."""
+        reports, about = self._context.reports, f"output {of[0]}.{of[1]}"
+        lost, why = kept.lost_output
+        if lost > kept.lost_told and about not in reports:
+            kept.lost_told = lost
+            log.warning("job %d.%d: %d bytes of output are lost: %s", *of, lost, why)
+            body = m.OutputLost(
+                job=of[0], instance=of[1], node=self._nodes[0], lost_bytes=lost, why=why[:4000]
+            )
+            reports.add(about, body)
 
     def close(self) -> None:
         """The agent ends; its keepers are told by signals (agent.py)."""

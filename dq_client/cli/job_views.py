@@ -115,6 +115,9 @@ def _show_job(view: dict[str, Any]) -> None:
             _line(name, view[key])
     if view["exit_code"] is not None:
         _line("exit code", view["exit_code"])
+    if view.get("output_lost_bytes"):
+        lost = f"{view['output_lost_bytes']} bytes of it are lost: dq why {view['id']}"
+        _line("output", lost)
     if view.get("array") is not None:
         _line("array", f"index {view['array_index']} of array {view['array']}")
     if view.get("retries_max"):

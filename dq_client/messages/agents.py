@@ -89,6 +89,13 @@ class Trouble(Struct, frozen=True, forbid_unknown_fields=True):
     text: Text
 
 
+class CopiesHeld(Struct, frozen=True, forbid_unknown_fields=True):
+    """Copies of a job's data that an agent looks after; `in_memory`: some are not on disk."""
+
+    job: Id
+    in_memory: bool
+
+
 @sent_by(AGENT)
 class AgentHello(RequestBody, tag="agenthello", frozen=True):
     """An agent reports for duty, with everything it holds."""
@@ -119,6 +126,7 @@ class Heartbeat(RequestBody, tag="heartbeat", frozen=True):
     troubles: Annotated[list[Trouble], Meta(max_length=10_000)] = []
     promised: Epoch = 0
     term: Term = 0
+    copies: Annotated[list[CopiesHeld], Meta(max_length=10_000)] = []
 
 
 @sent_by(AGENT)
@@ -161,6 +169,20 @@ class WorldEnded(RequestBody, tag="worldended", frozen=True):
     job: Id
     instance: Id
     world: Id
+
+
+@sent_by(AGENT)
+class OutputLost(RequestBody, tag="outputlost", frozen=True):
+    """So much of what ranks on `node` have written in this start could not be kept, in all.
+
+    Said once no more of it can be saved; a repeat changes nothing.
+    """
+
+    job: Id
+    instance: Id
+    node: Name
+    lost_bytes: Bytes
+    why: Text = ""
 
 
 @sent_by(AGENT)

@@ -25,7 +25,7 @@ from dq_client.agent import keepers
 from dq_client.agent.keepers import KeeperLine
 from dq_client.agent.starters import Starter, Starters
 from dq_client.launch import rank_environment
-from dq_client.ranks import opened
+from dq_client.ranks import ends, opened
 from dq_client.ranks.opened import open_output
 from dq_client.ranks.world import unique_name
 
@@ -169,7 +169,7 @@ class Standalone:
             elif "spawn" in message:
                 self._spawn(host, message["spawn"])
         if line.gone:
-            if not (self._folder / host / "exit").exists():
+            if not (ends.read(str(self._folder / host)) or {}).get("over"):
                 self._states[host]["failed"] = {"code": 137, "why": f"the keeper on {host} is lost"}
             self._selector.unregister(line)
             line.close()

@@ -16,7 +16,8 @@ agent that was killed and started again. What it knows it says as a whole whenev
 
 SIGTERM to the keeper ends all ranks: SIGTERM to every descendant, then SIGKILL after GRACE_S. It
 declares itself a subreaper, so that no descendant is lost, and at most one keeper ever runs for a
-folder (process.claim). At its end FOLDER/exit says how the ranks ended.
+folder (process.claim). FOLDER/ends says how the ranks stand, for an agent that finds no keeper any
+more (ends.py).
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ import selectors
 import signal
 import socket
 import time
+from functools import partial
 from typing import Any, Callable, NoReturn, Optional
 
 from . import output, process, program
 from .adoption import Adoption
 from .channel import Channel, listen
 from .dialogue import Dialogue
-from .world import Rank, Start, World
+from .ends import EndsFile
+from .world import Rank, Start, World, remove_shared_memory
 from .worlds import Worlds
 
 GRACE_S = 2.0
@@ -42,7 +45,8 @@ LINGER_S = 600.0  # without an agent and ranks: then the server has given the no
 AGAIN_S = 1.0  # until what has not had its effect is said again
 MESSAGE_BYTES_MAX = 64 << 20
 QUIET_END_S = 2.0  # how long the other ranks of a world may outlive one that ended in MPI
-WRITE_FOR_S = 60.0  # how long a full disk may keep the end from being written, if it was killed
+# How long a full disk may keep a job's last output from being written; its end, if it was killed.
+WRITE_FOR_S = 60.0
 FOREIGN = b"dq: the output of the %d ranks that attached themselves goes where mpiexec sends it\n"
 Json = dict[str, Any]
 
@@ -63,7 +67,8 @@ class Keeper:
     ) -> None:
         self.folder, self.nodes, self._tops = folder, nodes, tops
         self.worlds = Worlds()
-        self._files: dict[tuple[str, str], output.File] = {}
+        self._ends = EndsFile(folder)
+        self._files = output.Files()
         self._cancelled: set[int] = set()  # worlds
         self._dialogue = Dialogue(
             nodes,
@@ -71,15 +76,16 @@ class Keeper:
             send=self._to_agent,
             fail=self._fail,
             watch=self._watch,
-            file=self._file,
+            file=self._files.file,
             cancel=self._cancel,
             kill=lambda rank: process.kill(rank.pid),
         )
         self.failed: Optional[Json] = None  # the first failure
         self._leaving = self._terminating = False
+        self._killed = False  # ranks were running when it was told to end them
         self._kill_s = float("inf")
         self._again_s = time.monotonic() + AGAIN_S
-        self._said = ""
+        self._said = self._noted = ""  # by the agent, and on disk
         self._selector = selectors.DefaultSelector()
         self._agent: Optional[Channel] = None
         self._adoption = Adoption(
@@ -111,7 +117,7 @@ class Keeper:
         due = min(self._kill_s, self._dialogue.losses.due_s, self._adoption.due_s)
         if any(rank.quiet_s for rank in self.worlds.ranks()):
             due = min(due, now + 0.1)
-        if self._dialogue.something_open():
+        if self._dialogue.something_open() or self._files.waits:
             due = min(due, self._again_s)
         if not self.worlds.any_alive():
             due = min(due, self._alone_s + LINGER_S)
@@ -143,49 +149,57 @@ class Keeper:
         if now >= self._again_s:
             self._again_s = now + AGAIN_S
             self._dialogue.say_again()
+            self._files.flush()
+        if not self.worlds.any_alive():
+            self._files.write_last(WRITE_FOR_S)
         for channel in self._channels():
             self._watch(channel)
         self._tell_state()
 
     def _end(self) -> None:
-        for world in self.worlds.values():
-            world.remove_shared_memory()
         while self._adoption.kill():
             process.reap_all()
             time.sleep(0.005)
-        state = json.dumps(self.state())
+        remove_shared_memory(self.worlds.shared_memory())
+        patience_s = GRACE_S if self._terminating else WRITE_FOR_S
         until = time.monotonic() + WRITE_FOR_S
+        while not self._files.write_last(patience_s):
+            time.sleep(0.5)
         # An end that nobody has heard of yet must not be lost, however long the disk is full.
         while not self._terminating or time.monotonic() < until:
-            try:
-                process.write(f"{self.folder}/exit", state)
-            except FileNotFoundError:
-                return  # the agent has forgotten this job
-            except OSError:
-                time.sleep(0.5)
-            else:
+            if self._write_ends(over=True):
                 return
+            time.sleep(0.5)
 
     def state(self) -> Json:
         """What the agent is told of it, as a whole."""
         return {
             **self.worlds.state(),
             "failed": self.failed,
-            "killed": self._terminating,
+            "killed": self._killed,
             "losing": self._dialogue.losses.pending,
-            "unwritten": self._unwritten(),
+            **self._files.state(),
         }
 
-    def _unwritten(self) -> str:
-        """Why output of the ranks is being dropped; empty: it is not."""
-        for (folder, name), file in self._files.items():
-            if file.why:
-                path = os.path.join(folder, name)
-                return f"output that does not go to {path} is dropped: {file.why}"
-        return ""
+    def _write_ends(self, *, over: bool = False) -> bool:
+        """See ends.py; True also if nobody wants it any more."""
+        more = {
+            "over": over,
+            "at_stake_bytes": self._files.at_stake_bytes,
+            "memory": self.worlds.shared_memory(),
+        }
+        try:
+            return self._ends.write({**self.state(), **more})
+        except FileNotFoundError:
+            return True
 
     def _tell_state(self) -> None:
+        """Tell the agent what is new, once it is on disk."""
         state = json.dumps(self.state())
+        if state == self._noted and (state == self._said or self._agent is None):
+            return
+        if self._write_ends():
+            self._noted = state
         if state != self._said and self._agent is not None:
             self._said = state
             self._agent.send('{"state": ' + state + "}")
@@ -259,16 +273,21 @@ class Keeper:
             return
         if wanted.adopted:
             self._expect(world)
+            self._write_ends()
             return
         if self._tops is not None:
             process.set_environment(wanted.env)  # what is forked here has most of it then
+        world.expected |= world.machine.local
+        self._write_ends()  # before there is anything that could get lost
         for number in sorted(world.machine.local):
-            rank = world.run(number, self._file, self._becoming(wanted, number))
+            rank = world.run(number, self._files.file, self._becoming(wanted, number))
+            world.expected.discard(number)
             for channel in rank.channels():
-                self._register(channel, _bind(self._hear, world, rank, channel))
+                hear = partial(self._hear, world, rank, channel)
+                self._selector.register(channel, selectors.EVENT_READ, hear)
             for stream in rank.streams:
                 self._selector.register(
-                    stream, selectors.EVENT_READ, _bind(self._pump, rank, stream)
+                    stream, selectors.EVENT_READ, partial(self._pump, rank, stream)
                 )
 
     def _becoming(self, start: Start, number: int) -> Optional[Callable[[process.Birth], NoReturn]]:
@@ -289,12 +308,8 @@ class Keeper:
         """Ranks that run already shall be taken in."""
         self._adoption.expect(world)
         if 0 in world.expected:  # one keeper says it
-            self._file(world.start.folder, "out").write(FOREIGN % len(world.start.adopted))
-
-    def _file(self, folder: str, name: str) -> output.File:
-        if (folder, name) not in self._files:
-            self._files[folder, name] = output.File(os.path.join(folder, name))
-        return self._files[folder, name]
+            file = self._files.file(world.start.folder, "out")
+            file.write(FOREIGN % len(world.start.adopted))
 
     def _detach(self) -> None:
         """In a forked rank: forget the sockets without closing their numbers, which are reused."""
@@ -309,9 +324,6 @@ class Keeper:
     def _channels(self) -> list[Channel]:
         found = [c for r in self.worlds.ranks() if not r.closed for c in r.channels()]
         return found if self._agent is None else [*found, self._agent]
-
-    def _register(self, channel: Channel, callback: Callable[[], None]) -> None:
-        self._selector.register(channel, selectors.EVENT_READ, callback)
 
     def _watch(self, channel: Channel) -> None:
         """Wait for room to send if something is left to be sent."""
@@ -419,7 +431,7 @@ class Keeper:
 
     def _terminate(self, *_: object) -> None:
         if not self._terminating:
-            self._terminating = True
+            self._terminating, self._killed = True, self.worlds.any_alive()
             for world in self.worlds.values():
                 world.note_shared_memory()
             self._kill_s = time.monotonic() + GRACE_S
@@ -435,7 +447,3 @@ class Keeper:
             world.ending = True
             for rank in world.running():
                 process.kill(rank.pid)
-
-
-def _bind(function: Callable[..., None], *arguments: Any) -> Callable[[], None]:
-    return lambda: function(*arguments)

@@ -47,7 +47,7 @@ def serve(agent: socket.socket) -> None:
         request = json.loads(data)
         pid = os.fork()
         if not pid:
-            agent.detach()
+            agent.close()  # else the agent would not see that the starter is gone
             os.setsid()
             os.set_inheritable(fds[0], False)
             keep(request, socket.socket(fileno=fds[0]), tops)

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import Callable, NoReturn, Optional
+from typing import Callable, Iterable, NoReturn, Optional
 
 from . import opened, output, pmi, process
 from .channel import Channel
@@ -92,7 +92,8 @@ class World:
             appnums=list(start.program_of),
         )
         self.local: dict[int, Rank] = {}
-        self.expected: set[int] = set()  # ranks here that run, and have not been taken in yet
+        # Ranks here that are about to start, or that run and have not been taken in yet.
+        self.expected: set[int] = set()
         self.arrived: set[int] = set()  # ranks that are up and wait to join
         self.told: set[int] = set()  # ranks that were told how much memory they will need
         self.touched: set[int] = set()  # ranks that have reserved it
@@ -233,22 +234,11 @@ class World:
         `_usual_names` needs no rank that runs, but is right for MPICH 5 and our own names only.
         """
         for rank in self.running():
-            try:
-                lines = os.fsdecode(opened.kernel(f"/proc/{rank.pid}/maps")).splitlines()
-                self._memory.update(
-                    line.split(maxsplit=5)[5].strip() for line in lines if SHARED_MEMORY in line
-                )
-            except OSError:
-                continue
+            self._memory |= open_shared_memory(rank.pid)
 
-    def remove_shared_memory(self) -> None:
-        """No rank of it runs any more: remove what is left of them."""
-        for path in self._memory | self._usual_names():
-            if path.startswith(SHARED_MEMORY) and not path.endswith(" (deleted)"):
-                try:
-                    os.unlink(path)
-                except OSError:
-                    pass  # removed by the ranks themselves
+    def shared_memory(self) -> set[str]:
+        """Files of MPICH's shared memory that its ranks may leave behind."""
+        return self._memory | self._usual_names()
 
     def _usual_names(self) -> set[str]:
         """What MPICH calls them: by a hash (FNV-1a) of the key-value space and by node."""
@@ -259,6 +249,25 @@ class World:
             number = (number ^ byte) * 16777619 & 0xFFFFFFFF
         here = {self.machine.nodes[rank] for rank in self.machine.local}
         return {f"{SHARED_MEMORY}{number:x}_{node}" for node in here}
+
+
+def open_shared_memory(pid: int) -> set[str]:
+    """The files of MPICH's shared memory that a process has open."""
+    try:
+        lines = os.fsdecode(opened.kernel(f"/proc/{pid}/maps")).splitlines()
+        return {line.split(maxsplit=5)[5].strip() for line in lines if SHARED_MEMORY in line}
+    except OSError:
+        return set()
+
+
+def remove_shared_memory(paths: Iterable[str]) -> None:
+    """No rank that uses these files runs any more: remove those that are left."""
+    for path in paths:
+        if path.startswith(SHARED_MEMORY) and "/" not in path[len(SHARED_MEMORY) :]:
+            try:
+                os.unlink(path)
+            except OSError:
+                pass  # removed by the ranks themselves
 
 
 def unique_name(job: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from .world import Rank, Start, World
+from .world import Rank, Start, World, remove_shared_memory
 
 PAST_MAX = 16  # worlds that were to join and are over: so many of them are still spoken of
 
@@ -47,8 +47,12 @@ class Worlds(Dict[int, World]):
         newest = max((number for number, w in self.items() if w.is_part), default=-1)
         for number in over[:-PAST_MAX]:
             if number != newest:  # what the agent says of an end refers to it
-                self.pop(number).remove_shared_memory()
+                remove_shared_memory(self.pop(number).shared_memory())
                 self.past = max(self.past, number)
+
+    def shared_memory(self) -> list[str]:
+        """Files of MPICH's shared memory that may be left of worlds that are not forgotten."""
+        return sorted(set().union(*(world.shared_memory() for world in self.values())))
 
     def state(self) -> dict[str, Any]:
         """What the agent is told of them."""

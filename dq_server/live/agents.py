@@ -36,6 +36,7 @@ class AgentLink:
     heard: bool = False  # a heartbeat has come in this session
     holdings: list[m.Holding] = field(default_factory=list)
     troubles: list[m.Trouble] = field(default_factory=list)
+    copies: list[m.CopiesHeld] = field(default_factory=list)
     promised: int = 0  # epoch and term that it has agreed to, as of its last heartbeat (pairing.py)
     term: int = 0
 

@@ -10,6 +10,7 @@ from dq_client import messages as m
 from dq_server.core.features.spawning import spawned_in
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
+from dq_server.core.model.interruption import unheard
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
@@ -49,6 +50,27 @@ def ranks_ended(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.Re
     node = not_ended(said, job, desk.agents, desk.state)
     if node:
         return m.Error("later", f"job {job.id} has not ended on {node}")
+    desk.apply(ev.JobEnded(job.id, job.instance, 0))
+    return m.Done()
+
+
+def ended_after_all(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.ReplyBody:
+    """An end of a start that is over for the server; it counts if the job waits to start again.
+
+    An agent that was away while its node was taken for lost says that all ranks there have ended
+    well. The job is done when the ranks on all of its nodes have.
+    """
+    interrupted = unheard(job, body.instance)
+    if body.exit_code or body.error or interrupted is None:
+        return m.Done()
+    if not any(node.name in interrupted.nodes for node in link.nodes):
+        return m.Done()
+    said = desk.rank_reports.of(job)
+    said.ended[link.name] = body.world
+    for node in interrupted.nodes:
+        other = desk.agents.by_node.get(node)
+        if other is None or other.name not in said.ended:
+            return m.Error("later", f"job {job.id} has not ended on {node}")
     desk.apply(ev.JobEnded(job.id, job.instance, 0))
     return m.Done()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import islice
 from typing import assert_never
 
 from dq_client import keys
@@ -19,7 +18,7 @@ from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
 from dq_server.core.model.succession import Succession
@@ -35,7 +34,6 @@ from dq_server.live.welcome import welcome_variable
 log = logging.getLogger("dq.server")
 
 NOT_STARTED = 127  # exit code, as a shell says of a program that cannot be run
-COPIES_FORGOTTEN_MAX = 1000  # of the jobs that ended last
 
 
 def carry_out(desk: Desk, action: act.Action) -> None:
@@ -192,11 +190,15 @@ def _to_all(
 def _environment(desk: Desk, job: Job) -> dict[str, str]:
     """All variables that the ranks of this start of the job are given."""
     env = {**environment_of(desk.state, job), **told(desk, job)}
-    if job.spec.protection is not None:
-        env |= translate.protecting(job, desk.access.server)
+    env |= copies_environment(desk, job)
     if inherits := Succession.of(job).inherits:
         env["DQ_RESTART"] = str(inherits)
     return env
+
+
+def copies_environment(desk: Desk, job: Job) -> dict[str, str]:
+    """What the ranks of a protected job, and their agents, are told of its copies."""
+    return translate.protecting(job, desk.access.server) if job.spec.protection else {}
 
 
 def told(desk: Desk, job: Job) -> dict[str, str]:
@@ -338,13 +340,23 @@ def _forget_copies(desk: Desk, job_id: int) -> None:
             desk.order(link, m.ForgetCopies(job.id, _copy_places(desk, job)))
 
 
-def forget_copies_on(desk: Desk, link: AgentLink) -> None:
-    """An agent that was away when jobs ended still holds their copies in memory."""
-    state = desk.state
-    for job_id in islice(reversed(state.ended), COPIES_FORGOTTEN_MAX):
-        job = state.jobs[job_id]
-        if job.spec.protection is not None and job.spec.protection.how == "partner":
-            desk.order(link, m.ForgetCopies(job.id, _copy_places(desk, job)))
+def look_after_copies(desk: Desk, link: AgentLink) -> bool:
+    """Have an agent save the copies of jobs that start again, and remove those of ended ones.
+
+    Returns whether its nodes may join: what a job starts again from must be on disk before.
+    """
+    state, ready = desk.state, True
+    for held in link.copies:
+        job = state.jobs.get(held.job)
+        if job is None or job.state in ENDED:
+            # Of a job that this journal does not know yet nothing is removed.
+            if held.job < state.next_job:
+                places = m.CopyPlaces() if job is None else _copy_places(desk, job)
+                desk.order(link, m.ForgetCopies(held.job, places))
+        elif held.in_memory and job.state not in ACTIVE:
+            ready = False
+            desk.order(link, m.SaveCopies(job.id, job.instance, _copy_places(desk, job)))
+    return ready
 
 
 def _copy_places(desk: Desk, job: Job) -> m.CopyPlaces:

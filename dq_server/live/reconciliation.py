@@ -19,7 +19,7 @@ from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
 from dq_server.live.job_ranks import ranks_run
 from dq_server.live.leaving_nodes import leave
-from dq_server.live.orders import launch, start_ranks, start_world, vacate
+from dq_server.live.orders import launch, look_after_copies, start_ranks, start_world, vacate
 
 # A launch or a kill needs a moment before its lack is worth repeating the order.
 REPEAT_AFTER_S = 3.0
@@ -44,8 +44,9 @@ def reconcile(desk: Desk, link: AgentLink) -> None:
             desk.order(link, m.KillTree(holding.job, holding.instance))
     _reconcile_vacating(desk, mine)
     leave(desk, link)
+    ready = look_after_copies(desk, link)
     # Last: what has been ended above must not be taken for a reason to keep the nodes out.
-    if link.leaving_s is None:
+    if link.leaving_s is None and ready:
         join(desk, link, [n for n in link.nodes if not _is_up_to_date(state, n)])
     _hear_load(desk, link)
 

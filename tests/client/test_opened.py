@@ -39,7 +39,7 @@ def test_what_is_no_regular_file_is_neither_written_nor_read(folder: Path, what:
     file = File(str(path))
     file.write(b"lost")
     file.close()
-    assert file.lost == 4
+    assert file.lost_bytes == 4
     assert file.why
     victim = folder / "victim"
     assert not victim.exists() or victim.read_text() == VICTIM

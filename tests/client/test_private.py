@@ -147,7 +147,7 @@ def test_a_home_that_somebody_else_has_made_is_refused(public: Path, how: str) -
 
 def saved(public: Path, home: Path) -> list[str]:
     """Names of the files that an agent takes over from memory when a job was interrupted."""
-    keeper = CopyKeeper(Home(home), ["n01"])
+    keeper = CopyKeeper(Home(home), ["n01"], home / "notes")
     places = CopyPlaces(str(public / "dq-1"), "")
     while not keeper.save(7, 1, places):
         pass

@@ -108,7 +108,7 @@ def test_a_disk_without_room_costs_the_label_and_nothing_else(tmp_path: Path) ->
     file = File(str(tmp_path / "out"))
     file.write(b"one\n", (0, 0))
     assert (tmp_path / "out").read_bytes() == b"one\n"
-    assert not file.lost
+    assert not file.lost_bytes
 
 
 def test_numbers_that_fit_no_record_cost_the_label_and_nothing_else(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_nothing_is_noted_of_what_has_no_place(tmp_path: Path) -> None:
     reading = os.open(tmp_path / "out", os.O_RDONLY | os.O_NONBLOCK)
     file = File(str(tmp_path / "out"))
     file.write(b"one\n", (0, 0))
-    assert file.lost == 4, "a FIFO is no place for output"
+    assert file.lost_bytes == 4, "a FIFO is no place for output"
     assert not (tmp_path / f"out{SUFFIX}").exists()
     os.close(reading)
     (tmp_path / "nowhere").symlink_to(os.devnull)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dq_server.core.explain import explain
+from dq_server.core.features.output import Output
 from dq_server.core.features.protection import Copies
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobFinished, JobRestarts, VacateProcessors
@@ -306,3 +307,126 @@ def test_a_budget_for_copies_makes_sense(wanted: Protection, why: str) -> None:
     with pytest.raises(InvalidSpec, match=why):
         wanted.validate()
     Protection("disk", budget=0.02).validate()
+
+
+def lost(cluster: MakeCluster, **spec: Any) -> tuple[Cluster, Job]:
+    """A job whose only node seems to be lost: it waits to start again."""
+    c = cluster(1)
+    job = c.submit(1, protection=DISK, **spec)
+    c.do(ev.NodeLost("n01"))
+    assert (job.state, job.restarts) == (JobState.QUEUED, 1)
+    return c, job
+
+
+def test_a_start_that_ended_well_after_its_node_was_given_up_is_believed(
+    cluster: MakeCluster,
+) -> None:
+    c, job = lost(cluster)
+    c.do(ev.JobEnded(job.id, 1, 0))
+    assert (state(job), job.exit_code, ending(job).code) == (JobState.DONE, 0, "exit")
+    c.do(ev.NodeJoined("n01", 1))
+    assert (state(job), job.instance) == (JobState.DONE, 1)
+
+
+def test_it_is_believed_while_its_nodes_are_not_clear_yet(cluster: MakeCluster) -> None:
+    c = cluster(3)
+    job = c.submit(3, protection=DISK)
+    c.do(ev.NodeLost("n01"), vacate=False)
+    c.do(ev.ProcessorsVacated(job.id, (1,)), vacate=False)
+    assert job.state is JobState.RESTARTING
+    c.do(ev.JobEnded(job.id, 1, 0), vacate=False)
+    assert state(job) is JobState.DONE
+    c.do(ev.ProcessorsVacated(job.id, (2,)))
+    assert c.scheduler.state.idle == 2
+
+
+@pytest.mark.parametrize(
+    "end", [(1, 9, ""), (1, 0, "a rank is missing"), (2, 0, ""), (0, 0, "")], ids=str
+)
+def test_no_other_word_on_a_start_that_was_given_up_counts(
+    cluster: MakeCluster, end: tuple[int, int, str]
+) -> None:
+    c, job = lost(cluster)
+    instance, code, error = end
+    c.do(ev.JobEnded(job.id, instance, code, error))
+    assert job.state is JobState.QUEUED
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_start_with_remap_points_is_believed_if_it_had_said_that_its_work_is_done(
+    cluster: MakeCluster, done: bool
+) -> None:
+    c = cluster(1)
+    job = c.submit(1, protection=DISK)
+    c.point(job, 1.0)
+    if done:
+        c.do(ev.WorkDone(job.id, 1))
+    c.do(ev.NodeLost("n01"))
+    c.do(ev.JobEnded(job.id, 1, 0))
+    assert job.state is (JobState.DONE if done else JobState.QUEUED)
+
+
+def test_once_it_has_started_again_the_former_start_says_nothing(cluster: MakeCluster) -> None:
+    c, job = lost(cluster)
+    c.do(ev.NodeJoined("n01", 1))
+    assert (job.state, job.instance) == (JobState.RUNNING, 2)
+    c.do(ev.JobEnded(job.id, 1, 0))
+    assert job.state is JobState.RUNNING
+
+
+def start_dies(c: Cluster, code: int, **spec: Any) -> Job:
+    """A job whose start ends with an error before anybody said that it runs."""
+    spec = {"kind": "rigid", **spec}
+    job = c.submit(1, hold=True, **spec)
+    actions = c.scheduler.handle(ev.ReleaseRequested(job.id), c.now)
+    assert job.state is JobState.STARTING, actions
+    c.do(ev.JobEnded(job.id, 1, code, "why it ended"))
+    return job
+
+
+@pytest.mark.parametrize("spec", [{"protection": DISK}, {"retry": 1}], ids=["protected", "retry"])
+def test_a_start_whose_keeper_was_killed_is_tried_again(
+    cluster: MakeCluster, spec: dict[str, Any]
+) -> None:
+    job = start_dies(cluster(1), 143, **spec)
+    assert (job.state, job.instance) == (JobState.RUNNING, 2)
+
+
+@pytest.mark.parametrize("spec", [{"protection": DISK}, {"retry": 1}], ids=["protected", "retry"])
+def test_what_cannot_be_started_is_not_tried_again(
+    cluster: MakeCluster, spec: dict[str, Any]
+) -> None:
+    job = start_dies(cluster(1), 127, **spec)
+    assert (job.state, ending(job).code) == (JobState.FAILED, "launch_failed")
+
+
+def test_output_that_is_lost_stands_in_the_story_also_of_a_job_that_has_ended(
+    cluster: MakeCluster,
+) -> None:
+    c = cluster(1)
+    job = c.submit(1)
+    c.do(ev.OutputLost(job.id, 1, "n01", 10, "out: No space left on device"))
+    c.end(job)
+    for lost_bytes in (10, 25, 25, 7):
+        c.do(ev.OutputLost(job.id, 1, "n01", lost_bytes, "out: No space left on device"))
+    told = [d.reason for d in job.decisions if d.what == "output"]
+    assert [reason.figures["lost_bytes"] for reason in told] == [10, 25]
+    assert "25 bytes of what its ranks on n01 have written are lost" in told[-1].text
+    assert Output().view(c.scheduler.state, job) == {"output_lost_bytes": 25}
+    c.do(ev.OutputLost(99, 1, "n01", 10, "of a job that is forgotten"))
+
+
+@pytest.mark.parametrize("spec", [{"protection": DISK}, {"retry": 1}], ids=["protected", "retry"])
+def test_resizes_of_the_last_start_ask_for_no_word_of_the_next(
+    cluster: MakeCluster, spec: dict[str, Any]
+) -> None:
+    """The next start may end before its first remap point: then it has nothing to say."""
+    c = cluster(2, resize="none")
+    job = c.submit(1, 2, **spec)
+    c.do(ev.ResizeRequested(job.id, 2))
+    c.point(job, 1.0)
+    assert (job.size, job.resizes) == (2, 1)
+    c.do(ev.JobEnded(job.id, 1, 143, "the keeper of its ranks on n01 was killed"))
+    assert (job.state, job.instance) == (JobState.RUNNING, 2)
+    c.end(job)
+    assert state(job) is JobState.DONE

@@ -19,10 +19,11 @@ from dq_client.agent.vacancies import Vacancies
 from dq_client.home import Home
 from dq_client.mpiexec.marks import Ranks
 from dq_client.mpiexec.proxies import Proxies
+from tests.dst.played_copies import PlayedCopies
 from tests.dst.played_machine import MACHINE, PROCESSORS
 from tests.dst.played_ranks import PlayedOwnRanks
 from tests.dst.played_start import launch, spread
-from tests.dst.stand_ins import Held, Holdings, NoCopies
+from tests.dst.stand_ins import Held, Holdings
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -46,7 +47,8 @@ class PlayedAgent(Agent):
         )
         context.troubles = PlayedTroubles(world, node)
         ranks = Ranks(context)  # no folder, so nobody is ever missing
-        proxies, copies = Proxies(context, ranks, {node}, None), NoCopies()
+        proxies = Proxies(context, ranks, {node}, None)
+        copies = PlayedCopies(world, node)
         own = PlayedOwnRanks(world, context)
         super().__init__(
             nodes=[m.NodeInfo(node, PROCESSORS, node)],
@@ -104,7 +106,7 @@ class PlayedApplications(Applications):
 class PlayedVacancies(Vacancies):
     """Over played processes."""
 
-    def __init__(self, world: World, context: Context, copies: NoCopies, own: Any) -> None:
+    def __init__(self, world: World, context: Context, copies: PlayedCopies, own: Any) -> None:
         super().__init__(context, copies, own)  # type: ignore[arg-type]
         self.machine = world.machine
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,7 @@ class Start(Process):
     ending: bool = False  # the program comes to no more remap points
     keepers: dict[str, Keeper] = field(default_factory=dict)  # by node
     lost: list[Rank] = field(default_factory=list)  # the others are free to go on without them
+    orphaned: bool = False  # ranks ended after their keeper
 
     def mends(self, world: World, rank: Rank) -> bool:
         """Whether it is tried in place to go on without a rank that died."""
@@ -83,6 +83,15 @@ class Start(Process):
                 lambda keeper=keeper, rank=rank, code=code: keeper.ends(rank, code),  # type: ignore[misc]
             )
 
+    def stands_on(self) -> set[str]:
+        return {rank.node for rank in self.ranks if rank.part and not rank.released}
+
+    def ended_well(self) -> bool:
+        """Whether all of its ranks have ended with 0, and keepers have seen it."""
+        parts = [rank for rank in self.ranks if rank.part and not rank.released]
+        well = all(rank.code == 0 and not rank.killed for rank in parts)
+        return bool(parts) and well and self.ending and not (self.orphaned or self.torn)
+
     def check_done(self) -> None:
         super().check_done()
         for rank in self.ranks:
@@ -116,19 +125,11 @@ class Start(Process):
         return [rank for rank in self.ranks if rank.code is None]
 
 
-class Exit:
-    """Stands for the folder of a keeper, and for the file in it that says how its ranks ended."""
+class Folder:
+    """Stands for the folder of a keeper."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self.keeper = keeper
-
-    def __truediv__(self, name: str) -> Exit:
-        if name != "exit":
-            raise FileNotFoundError(name)  # it writes keeper.err when it fails, which it never does
-        return self
-
-    def read_text(self) -> str:
-        return json.dumps(self.keeper.state())
+    def __truediv__(self, name: str) -> Folder:
+        raise FileNotFoundError(name)  # it writes keeper.err when it fails, which it never does
 
 
 class Keeper:
@@ -140,8 +141,9 @@ class Keeper:
         self.world, self.start, self.node = world, start, node
         start.keepers[node] = self
         self.record = Record(start.job, start.instance, ranks=True)
-        self.folder = Exit(self)
+        self.folder = Folder()
         self.killed = self.over = False  # as in Tree
+        self.dead: dict[str, Any] | None = None  # what it had written when it was killed
         self.leaving = False
         self.worlds: dict[int, m.StartRanks] = {}
         self.failed: dict[str, Any] | None = None
@@ -176,19 +178,33 @@ class Keeper:
     def find(self) -> bool:
         return True
 
+    def last_state(self) -> dict[str, Any] | None:
+        """What it wrote last: as it is after each change, and that it has ended if it has."""
+        return self.dead if self.dead is not None else {**self.state(), "over": True}
+
+    def dies(self) -> None:
+        """It is killed; its ranks go on without a parent."""
+        self.dead = self.state()
+
     def terminate(self) -> None:
         self.killed = True
+        if self.dead is not None:
+            self.sweep()
+            return
         for rank in self.alive():
             self.kill(rank)
 
     def sweep(self) -> bool:
+        for rank in self.alive() if self.dead is not None else ():
+            if not rank.killed:
+                self.kill(rank)
         return not self.alive()
 
     # --- as a process -----------------------------------------------------------------------
 
     @property
     def gone(self) -> bool:
-        return (self.leaving or self.killed) and not self.alive()
+        return self.dead is not None or ((self.leaving or self.killed) and not self.alive())
 
     def alive(self) -> list[Rank]:
         return [rank for rank in self.start.alive() if rank.node == self.node]
@@ -227,7 +243,7 @@ class Keeper:
     def begin(self, order: m.StartRanks) -> list[int]:
         """Start a world; returns the processors on which ranks come up."""
         start, world = self.start, self.world
-        if order.world in self.worlds or self.killed:
+        if order.world in self.worlds or self.killed or self.dead is not None:
             return []
         self.worlds[order.world] = order
         if self.ranks(order.world):
@@ -239,6 +255,8 @@ class Keeper:
             raise Wrong(f"{self.node} shall start ranks of job {start.job} and has no place")
         if order.programs[0][0] == "spawned":
             start.own.add(order.world)
+        elif order.env.get("DQ_PROTECT_MEMORY"):
+            world.memory.begin(self.node, start.job, lambda: bool(self.alive()))
         start.where |= dict.fromkeys(mine, self.node)
         world.machine.occupy(start, mine)
         for p in mine:
@@ -266,7 +284,9 @@ class Keeper:
             return
         rank.code = code
         self.world.machine.leave(self.start, [rank.processor])
-        if code and not rank.killed and not rank.part:
+        if self.dead is not None:
+            self.start.orphaned = True  # nobody has seen this end
+        elif code and not rank.killed and not rank.part:
             self.failed_worlds.add(rank.world)
         elif code == SEGV and not rank.killed and self.start.mends(self.world, rank):
             # Its report is held back, but not for long.

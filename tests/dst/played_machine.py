@@ -32,6 +32,14 @@ class Process:
     left: bool = False  # its ranks end for a resize: the job is not done
     where: dict[int, str] = field(default_factory=dict)  # processor -> node
 
+    def stands_on(self) -> set[str]:
+        """The nodes of ranks that are part of the job, or were in the end."""
+        return set(self.where.values())
+
+    def ended_well(self) -> bool:
+        """Whether it is certain that all of its ranks have ended well, and that this was seen."""
+        return False
+
     def check_done(self) -> None:
         """The server says that the job is done: Wrong if that is not so."""
         if self.left:

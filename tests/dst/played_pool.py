@@ -183,6 +183,7 @@ class BatchSystem:
                 held.vanishes()
             agent.close()
             world.agents[holder.node] = None
+        world.memory.lose(holder.node)
 
     def fail(self) -> None:
         """The controller is away for a while, again and again."""

@@ -29,6 +29,8 @@ class PlayedLine:
 
     def send(self, message: dict[str, Any]) -> None:
         keeper = self.keeper
+        if keeper.dead is not None:
+            return  # nobody reads it
         match message["do"]:
             case "start":
                 self.ranks.begin(keeper, message["world"])
@@ -44,6 +46,9 @@ class PlayedLine:
                 raise Wrong(f"no keeper understands {message}")
 
     def read(self) -> list[dict[str, Any]]:
+        if self.keeper.dead is not None:
+            self.gone = True
+            return []
         found = [] if self.keeper.gone else self.keeper.to_say()
         state = self.keeper.state()
         if state != self.said:
@@ -96,6 +101,7 @@ class PlayedOwnRanks(OwnRanks):
     def _adopt(self, held: Any) -> None:
         kept = Kept(held)
         self._jobs[held.record.job, held.record.instance] = kept
+        held.over = False  # that is for this agent to find out
         if held.gone:
             self._is_gone(kept)
         else:

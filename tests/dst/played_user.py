@@ -69,7 +69,7 @@ class User:
     def wish(self, n: int) -> Wish:
         world = self.world
         size = world.rng.choice([1, 1, 2, 3])
-        protect = m.Protect() if world.rng.random() < 0.4 else None
+        protect = m.Protect(world.memory.how) if world.rng.random() < 0.4 else None
         if world.rng.random() < 0.5:
             body = m.Submit(f"r{n}", f"j{n}", ["rigid"], "/", "rigid", size, protect=protect)
             return Wish(body)

@@ -104,6 +104,7 @@ class Store:
         seq = len(self.safe) + len(self.batch) + 1
         self.batch.append(Entry(seq, time, event, actions_as_json(actions)))
         self.relied_on |= relied_on(event, actions)
+        self.world.memory.decided(actions)
 
     def archive(self, job: int, body: bytes) -> None:
         """Nobody asks here."""
@@ -242,16 +243,3 @@ class Holdings:
 
     def reap(self) -> None:
         """No zombies here."""
-
-
-class NoCopies:
-    """Stands for CopyKeeper: applications that are played have no data."""
-
-    def save(self, *_: object) -> bool:
-        return True
-
-    def finish(self) -> None:
-        """Nothing to wait for."""
-
-    def forget(self, *_: object) -> None:
-        """Nothing to remove."""

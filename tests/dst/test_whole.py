@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from dq_client import messages as m
+from dq_client.agent import kept
+from dq_client.ranks.ends import Standing
 from dq_server.core.features import nodes, protection, succession
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import Action
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.model.jobs import JobState
 from dq_server.core.model.processors import Node, Processors
 from dq_server.core.settings import configured, named_config
 from dq_server.core.turn import Turn
@@ -72,11 +75,14 @@ def test_every_life_is_right_under_other_policies(policy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [7125, 1000287, 1010865, 1020760, 1024171, 2005066, 4001502, 4003084, 4015830]
+    "seed",
+    [714, 1022, 1553, 7125, 1000287, 1010865, 1020760, 1024171, 2005066, 4001502, 4003084, 4015830],
 )
 def test_lives_that_were_wrong(seed: int) -> None:
     """One in 8,000: nodes of a pool that stayed for ever, ranks that an ended start was to get;
-    processors that were said to be empty for those who had left them before."""
+    processors that were said to be empty for those who had left them before; copies that were made
+    after the word to remove them; ranks that were started again after their keeper was killed; a
+    node that joined while ranks whose keeper was killed still ran there."""
     World(seed).run()
 
 
@@ -109,6 +115,7 @@ def test_the_faults_do_happen() -> None:
         "full disk of the server",
         "full disk n",
         "power lost, 1",
+        "keeper of",
         "clock set by +86400",
         "clock set by -3600",
         "asleep for 3600",
@@ -341,4 +348,51 @@ def test_a_ticket_that_is_forgotten_when_it_is_given_back_is_caught(
     monkeypatch.setattr(
         link, "tickets", lambda state: {n: w for n, w in right(state).items() if not w.given}
     )
+    caught()
+
+
+# --- who dies together -------------------------------------------------------------------------
+
+
+def test_ends_that_are_not_read_from_disk_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 17: an agent believes nothing of a keeper that was killed."""
+    monkeypatch.setattr(kept, "standing", lambda _: Standing.LOST)
+    caught()
+
+
+def test_lost_ranks_that_are_taken_for_ended_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 18: what a killed keeper wrote last is believed, whatever ran then."""
+    monkeypatch.setattr(kept, "standing", lambda _: Standing.KNOWN)
+    caught()
+
+
+def test_a_start_that_dies_with_its_keeper_and_fails_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bug 19: it is taken for one that cannot be started."""
+    monkeypatch.setattr(
+        protection,
+        "_could_not_start",
+        lambda job, ending: bool(ending.error) and job.state is JobState.STARTING,
+    )
+    caught()
+
+
+def test_copies_that_are_not_saved_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 20: a node joins although a job starts again from what is only in its memory."""
+    monkeypatch.setattr(reconciliation, "look_after_copies", lambda *_: True)
+    caught()
+
+
+def test_copies_that_are_not_removed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug 21: an agent that was away when a job ended keeps its copies."""
+    right = orders.look_after_copies
+
+    def forgets_nothing(desk: Any, link: Any) -> bool:
+        active = [held for held in link.copies if held.job in desk.state.active]
+        link.copies = [*active]
+        return right(desk, link)
+
+    monkeypatch.setattr(reconciliation, "look_after_copies", forgets_nothing)
+    monkeypatch.setattr(orders, "_forget_copies", lambda *_: None)
     caught()

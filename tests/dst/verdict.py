@@ -86,6 +86,13 @@ def check_end(world: World) -> None:
         protected = job.spec.protection
         if protected and job.end_reason.code in ("node_lost", "drained") and not wish.doomed:
             raise Wrong(f"job {job_id} is protected, and ended for {job.end_reason}")
+        by_keeper = "was killed" in job.end_reason.text  # it is lost with its keeper, as is said
+        if protected and by_keeper and job.end_reason.code == "launch_failed":
+            raise Wrong(f"job {job_id} is protected, and ended for {job.end_reason}")
+        last = world.machine.processes.get((job.id, job.instance))
+        well = last is not None and last.ended_well()
+        if well and by_keeper and job.end_reason.code == "processes_lost" and not world.store.lost:
+            raise Wrong(f"ranks of job {job_id} ended well, and it ended for {job.end_reason}")
         story = [d.reason.code for d in job.decisions if d.reason.code in OF_COPIES]
         lost = job.state is JobState.FAILED and job.end_reason.code != "copy_tries_used"
         if (

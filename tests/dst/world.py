@@ -13,6 +13,7 @@ Nothing here knows what the right decisions are. A run is right if
   their last start runs any more; and every job whose submission was acknowledged ends once, done if
   nothing happened to it;
 * no node is given anything new while it drains (the invariants of Processors and Draining);
+* a job starts again only when its copies are on disk, and none is left in memory in the end;
 * in the end, when the faults are over, all nodes are up and all processors idle, but those of a
   pool, which were all given back: no ticket and no holder is left;
 * the state is at every restart, and in the end, what the journal says (`check_store`).
@@ -21,7 +22,7 @@ The parts: played_machine.py what there is to compute on; stand_ins.py what stan
 and process trees; played_line.py the ends of the network; played_agent.py, played_start.py and
 played_app.py who computes; played_user.py who asks for it; played_operator.py who drains nodes;
 played_pool.py where more nodes come from in some worlds; played_disk.py and played_clocks.py what
-disks and clocks do in some;
+disks and clocks do in some; played_deaths.py who dies together; played_copies.py copies in memory;
 verdict.py what is wrong with a run.
 """
 
@@ -45,6 +46,8 @@ from dq_server.live.journal import JournalError
 from dq_server.live.server import Server
 from tests.dst.played_agent import HEARTBEAT_S, PlayedAgent
 from tests.dst.played_clocks import Clocks
+from tests.dst.played_copies import Memory
+from tests.dst.played_deaths import Deaths
 from tests.dst.played_disk import Disk
 from tests.dst.played_journal import NothingLeft, PlayedJournal, is_played
 from tests.dst.played_line import Line
@@ -104,8 +107,10 @@ class World:
             self.config = configured(self.config, pool=OPTIONS)
         if self.seed % 3 == 0:  # ranks that stayed for long leave
             self.config = configured(self.config, meetings=MeetingOptions(most=2))
+        self.memory = Memory(self)
         self.user = User(self)
         self.operator = Operator(self)
+        self.deaths = Deaths(self)
 
     def new_store(self) -> Store:
         """A disk for the journal, which fails in some of the worlds."""
@@ -138,6 +143,7 @@ class World:
             self.start_agent(node)
         self.user.arrive()
         self.operator.arrive()
+        self.deaths.arrive()
         self.disk.arrive()
         self.clocks.arrive()
         if self.batch is not None:
@@ -302,10 +308,7 @@ class World:
         if what == "server" and self.server is not None:
             self.crash()
         elif what == "agent" and agent is not None:
-            agent.context.connection.close()
-            agent.allegiance.close()
-            self.agents[node] = None
-            self.later(self.rng.uniform(0.1, 5.0), lambda: self.back(node))
+            self.kill_agent(node, self.rng.uniform(0.1, 5.0))
         elif what == "cut" and agent is not None:
             line: Any = agent.context.connection
             line.cut_off = True
@@ -313,6 +316,14 @@ class World:
         elif what == "pause" and self.server is not None:
             self.server.take_snapshot() if not self.store.batch else None
         self.later(self.rng.uniform(0.5, 4.0), self.misfortune)
+
+    def kill_agent(self, node: str, away_s: float) -> None:
+        agent = self.agents[node]
+        if agent is not None:
+            agent.context.connection.close()
+            agent.allegiance.close()
+            self.agents[node] = None
+            self.later(away_s, lambda: self.back(node))
 
     def back(self, node: str) -> None:
         if self.agents[node] is None:
@@ -340,6 +351,7 @@ class World:
             and not any(job.state is JobState.RESTARTING for job in state.jobs.values())
             and state.idle == len(NODES) * PROCESSORS
             and not self.store.batch
+            and not self.memory.left()
             and (self.batch is None or not leaked(server, self.batch))
         )
 
@@ -351,4 +363,5 @@ class World:
         jobs = {j.id: str(j.state) for j in state.jobs.values()}
         pool = state.processors
         told = f"jobs {jobs} idle {pool.idle} vacating {pool.vacating} paused {state.paused!r}"
+        told += f" in memory {self.memory.left()}"
         return told if self.batch is None else f"{told} {leaked(server, self.batch)}"

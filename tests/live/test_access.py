@@ -103,6 +103,7 @@ def about(job: int) -> list[m.RequestBody]:
         m.AppStarted(job, 1, 1),
         m.Vacated(job, 1, [SIZE * (job - 1), SIZE * (job - 1) + 1]),
         m.RankLost(job, 1, "one of them"),
+        m.OutputLost(job, 1, "n1", 7),
         m.Relay(job=job, instance=1, node="n1", data=b"x"),
         m.SpawnRanks(job=job, instance=1, ticket=1, world=0, programs=[["p"]], program_of=[0]),
         m.WorldEnded(job, 1, 1),
@@ -122,7 +123,7 @@ USER = {
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
     m.RemoteRun, m.RemoteEnded, m.LogAnswer, m.KeepLog, m.Relay, m.SpawnRanks, m.WorldEnded,
-    m.AgentRetired, m.Ballot,
+    m.AgentRetired, m.Ballot, m.OutputLost,
 }  # fmt: skip
 JOB = {
     m.Hello, m.JobHello, m.RemapPoint, m.Committed, m.Aborted, m.DynamicRequest, m.DynamicRelease,

@@ -14,6 +14,7 @@ from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
 from dq_server.core.features.node_ends import NodeEnds
 from dq_server.core.features.nodes import Nodes
+from dq_server.core.features.output import Output
 from dq_server.core.features.placement import Keeping, Placing
 from dq_server.core.features.places import Placed
 from dq_server.core.features.pool import Pooling
@@ -49,5 +50,6 @@ FEATURES = Features(
         Pooling(),
         Watching(),
         Keeping(),
+        Output(),
     )
 )

@@ -18,6 +18,7 @@ from dq_server.core.feature import Feature, What, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.errors import InfeasibleRequest, InvalidTransition
+from dq_server.core.model.interruption import unheard
 from dq_server.core.model.jobs import ENDED, Job, JobState
 from dq_server.core.model.pool import Pool
 from dq_server.core.model.reasons import because, declare
@@ -70,6 +71,7 @@ class Lifecycle(Feature):
         """The agent's end signal. Processors return when the nodes say that they are empty."""
         job = self._current(turn, event.job, event.instance)
         if job is None:
+            self._after_all(turn, event)
             return
         job.exit_code = event.exit_code
         turn.schedule()
@@ -79,6 +81,15 @@ class Lifecycle(Feature):
                 turn.finish(job, job.killed_to, job.end_reason)
         elif not turn.restart_if_possible(job, Ending(None, event.exit_code, event.error)):
             self._by_itself(turn, job, event)
+
+    def _after_all(self, turn: Turn, event: ev.JobEnded) -> None:
+        """A start that was given up, as its node seemed to be lost, has ended well all the same."""
+        job = turn.state.job(event.job)
+        if event.exit_code or event.error or unheard(job, event.instance) is None:
+            return
+        job.exit_code = 0
+        turn.schedule()
+        turn.finish(job, JobState.DONE, because("exit", exit_code=0))
 
     def _by_itself(self, turn: Turn, job: Job, event: ev.JobEnded) -> None:
         """The job ended without being killed, and is not started again."""

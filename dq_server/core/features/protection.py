@@ -31,6 +31,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import JobRestarts
 from dq_server.core.model.decisions import Ending
 from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.model.interruption import Interruption, is_whole
 from dq_server.core.model.jobs import ACTIVE, Job, JobKind, JobState
 from dq_server.core.model.protection import Protection, torn_down
 from dq_server.core.model.reasons import Reason, because, declare
@@ -43,6 +44,7 @@ from dq_server.core.turn import Turn
 
 # Ends that were done to the job.
 NOT_ITS_FAULT = frozenset({"node_lost", "drained", "processes_lost", "torn_down", "vanished"})
+NOT_STARTED = 127  # the exit code of a job that an agent could not start, as of a shell
 OFF_ITS_NODES = frozenset({"node_lost", "drained"})  # killed for what became of a node
 
 declare(
@@ -153,8 +155,13 @@ class Protecting(Feature):
             if job.restarts or is_guarded(job):
                 _prefer(turn, job)
 
+    def started(self, turn: Turn, job: Job) -> None:
+        """What becomes of its last start does not matter any more."""
+        _forget_interruption(job)
+
     def ended(self, turn: Turn, job: Job) -> None:
         """It is not restarted any more."""
+        _forget_interruption(job)
         Interrupted.of(turn.state).jobs.pop(job.id, None)
 
     def explain(self, turn: Turn, job: Job) -> list[Reason]:
@@ -198,6 +205,8 @@ def _interrupt(job: Job, reason: Reason, guarded: bool, turn: Turn) -> None:
     job.end_reason = reason
     if guarded:
         keep_guard(job)
+    else:
+        _note_interruption(turn, job)
     Interrupted.of(turn.state).jobs[job.id] = job
     turn.stop(job)
     job.note(turn.now, "interrupted", reason)
@@ -233,7 +242,7 @@ def _shown(job: Job, wanted: Protection | None) -> dict[str, Any] | None:
 
 
 def _interrupted(job: Job, ending: Ending) -> bool:
-    """Whether a protected job's end may be somebody else's fault; one never launched just fails.
+    """Whether a protected job's end may be somebody else's fault, as that of a keeper in its start.
 
     One that came to remap points and ended well without a word (WorkDone) has lost a rank.
     """
@@ -241,7 +250,27 @@ def _interrupted(job: Job, ending: Ending) -> bool:
         return False
     if ending.exit_code == 0:
         return job.answer is not None and not job.work_done
-    return not (ending.error and job.state is JobState.STARTING)
+    return not _could_not_start(job, ending)
+
+
+def _note_interruption(turn: Turn, job: Job) -> None:
+    """Where its ranks were, in case that they have ended well."""
+    node_of, found = turn.state.processors.node_of, Interruption.of(job)
+    found.instance = job.instance
+    if node_of:
+        ranks = (*job.allocation, *job.spawned)
+        found.nodes = list(dict.fromkeys(node_of[p] for p in ranks))
+
+
+def _forget_interruption(job: Job) -> None:
+    found = Interruption.of(job)
+    found.instance, found.nodes, found.whole = 0, [], True
+
+
+def _could_not_start(job: Job, ending: Ending) -> bool:
+    """Whether no rank ran because it cannot: another try would end alike."""
+    never = bool(ending.error) and ending.exit_code == NOT_STARTED
+    return never and job.state is JobState.STARTING
 
 
 def _may_retry(job: Job) -> bool:
@@ -254,7 +283,7 @@ def _failed(turn: Turn, job: Job, ending: Ending) -> bool:
         return False
     if ending.exit_code == 0 and not ending.error:  # lost in silence: features/lifecycle.py
         return turn.config.farewells and job.resizes > 0 and not job.work_done
-    return not (ending.error and job.state is JobState.STARTING)
+    return not _could_not_start(job, ending)
 
 
 def _why(ending: Ending) -> Reason:
@@ -282,7 +311,6 @@ def _decide(turn: Turn, job: Job) -> None:
         _requeue(turn, job, "restart", because(code, **figures, why=reason.text))
     elif _may_retry(job):
         job.retries += 1
-        job.resizes = 0  # what says that its work was done is asked of this start alone
         told = because("retry", retries=job.retries, limit=job.spec.retry, why=reason.text)
         _requeue(turn, job, "retry", told)
     elif blameless:
@@ -294,6 +322,8 @@ def _decide(turn: Turn, job: Job) -> None:
 
 def _requeue(turn: Turn, job: Job, what: str, reason: Reason) -> None:
     job.move(JobState.QUEUED)
+    Interruption.of(job).whole = is_whole(job)
+    job.resizes = 0  # what says that its work was done is asked of the next start alone
     del Interrupted.of(turn.state).jobs[job.id]
     job.begin_again(reason)
     if job.spec.protection is not None:

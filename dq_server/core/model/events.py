@@ -213,6 +213,17 @@ class CopyMade:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputLost:
+    """So many bytes of what a start's ranks on a node have written could not be kept, in all."""
+
+    job: int
+    instance: int
+    node: str
+    lost_bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessorsVacated:
     """No process of the job is left on these processors; without a list: on any of its own."""
 
@@ -528,6 +539,7 @@ Event = (
     | RestartReady
     | CopyMade
     | WorkDone
+    | OutputLost
     | ProcessorsVacated
     | RemapPoint
     | PointsPassed

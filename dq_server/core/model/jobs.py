@@ -2,14 +2,15 @@
 
     HELD ⇄ QUEUED → STARTING ⇄ RUNNING → DONE | FAILED
                         └────────┴─→ KILLING → FAILED | KILLED
-                        └────────┴─────┴─→ RESTARTING → QUEUED | FAILED | KILLED
+                        └────────┴─────┴─→ RESTARTING → QUEUED | DONE | FAILED | KILLED
 
 A job that has not started can be KILLED at once; one that is STARTING can have FAILED.
 A job that must wait for other jobs to end, or for a quota, is WAITING before it is QUEUED; when
 quotas get tighter it is so again. A job in KILLING still
 owns its processors: they return when the nodes confirm that they are empty. A protected job in
 RESTARTING has been interrupted; its nodes are still to confirm that nothing of it is left. One that
-is resized by restart goes from RUNNING to STARTING. The next start is the next instance.
+is resized by restart goes from RUNNING to STARTING. The next start is the next instance. One that
+waits to start again is DONE if it turns out that its last start has ended well (interruption.py).
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ class JobState(StrEnum):
 
 _S = JobState
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    _S.HELD: frozenset({_S.QUEUED, _S.WAITING, _S.KILLED}),
-    _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.KILLED}),
-    _S.QUEUED: frozenset({_S.WAITING, _S.HELD, _S.STARTING, _S.KILLED}),
+    _S.HELD: frozenset({_S.QUEUED, _S.WAITING, _S.KILLED, _S.DONE}),
+    _S.WAITING: frozenset({_S.QUEUED, _S.HELD, _S.KILLED, _S.DONE}),
+    _S.QUEUED: frozenset({_S.WAITING, _S.HELD, _S.STARTING, _S.KILLED, _S.DONE}),
     _S.STARTING: frozenset({_S.RUNNING, _S.KILLING, _S.FAILED, _S.RESTARTING}),
     _S.RUNNING: frozenset({_S.STARTING, _S.KILLING, _S.DONE, _S.FAILED, _S.RESTARTING}),
     _S.KILLING: frozenset({_S.FAILED, _S.KILLED, _S.RESTARTING}),
-    _S.RESTARTING: frozenset({_S.QUEUED, _S.FAILED, _S.KILLED}),
+    _S.RESTARTING: frozenset({_S.QUEUED, _S.DONE, _S.FAILED, _S.KILLED}),
     _S.DONE: frozenset(),
     _S.FAILED: frozenset(),
     _S.KILLED: frozenset(),

@@ -12,7 +12,7 @@ from dq_client import codec, versions
 from dq_client import messages as m
 from dq_client.messages.base import AGENT
 from dq_server.core.model import events as ev
-from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.jobs import ENDED, Job, JobState
 from dq_server.core.model.worlds import Worlds
 from dq_server.live.access import Principal
 from dq_server.live.agents import AgentLink
@@ -20,6 +20,7 @@ from dq_server.live.beginning import resume
 from dq_server.live.desk import Desk
 from dq_server.live.engines.link import admit
 from dq_server.live.job_ranks import (
+    ended_after_all,
     has_part,
     leaving,
     no_part,
@@ -28,12 +29,13 @@ from dq_server.live.job_ranks import (
     spawn_world,
     world_is_over,
 )
-from dq_server.live.orders import forget_copies_on
+from dq_server.live.orders import copies_environment
 from dq_server.live.rate_limited_log import RateLimitedLog
 from dq_server.live.reconciliation import join_new, reconcile
 from dq_server.live.requests.call import VERSION, Call, handles
 
-complaints = RateLimitedLog(logging.getLogger("dq.server"))
+log = logging.getLogger("dq.server")
+complaints = RateLimitedLog(log)
 UNKNOWN_AGENT = m.Error("later", "report with an agent hello first")
 
 
@@ -60,7 +62,6 @@ def agent_hello(desk: Desk, call: Call[m.AgentHello]) -> m.ReplyBody | None:
     # Not returned but sent here, before the orders that follow: they count only in this session.
     desk.reply(call.identity, call.request_id, welcome)
     desk.pairing.welcomed(link)
-    forget_copies_on(desk, link)
     if desk.stall:
         return None  # its nodes join with a heartbeat, once that can be saved
     join_new(desk, link)
@@ -109,6 +110,7 @@ def heartbeat(desk: Desk, call: Call[m.Heartbeat]) -> m.ReplyBody:
     link.holdings, link.leaving_s = call.body.holdings, call.body.leaving_s
     link.troubles, link.load, link.heard = call.body.troubles, call.body.load, True
     link.promised, link.term = call.body.promised, call.body.term
+    link.copies = call.body.copies
     if not desk.stall:  # what follows from it could not be saved; it says it again
         reconcile(desk, link)
     return m.Done()
@@ -153,11 +155,35 @@ def app_ended(desk: Desk, call: Call[m.AppEnded]) -> m.ReplyBody:
     job = state.job(body.job)
     current = job.id in state.active and job.instance == body.instance
     if job.launching.by_agents:
-        return ranks_ended(desk, link, job, body) if current else m.Done()
+        if current:
+            return ranks_ended(desk, link, job, body)
+        return ended_after_all(desk, link, job, body)
     refusal = _not_its_own(desk, link, job, body.instance)
     if refusal is None and current:
         desk.apply(ev.JobEnded(body.job, body.instance, body.exit_code, body.error))
     return refusal or m.Done()
+
+
+@handles(m.OutputLost)
+def output_lost(desk: Desk, call: Call[m.OutputLost]) -> m.ReplyBody:
+    """Output of a job is lost: its story says so, also if it has ended meanwhile."""
+    body = call.body
+    link = desk.agents.of_identity(call.identity)
+    if link is None:
+        return UNKNOWN_AGENT
+    job = desk.state.jobs.get(body.job)
+    if job is None:
+        return m.Done()  # it ended long ago
+    if body.node not in {node.name for node in link.nodes}:
+        return m.Error("refused", f"agent {link.name} has no node {body.node}")
+    log.warning(
+        "job %d: %d bytes of output on %s are lost: %s",
+        body.job, body.lost_bytes, body.node, body.why,
+    )  # fmt: skip
+    desk.apply(ev.OutputLost(body.job, body.instance, body.node, body.lost_bytes, body.why))
+    if job.state in ENDED:
+        desk.archive(job.id)
+    return m.Done()
 
 
 @handles(m.RankLost)
@@ -240,7 +266,7 @@ def remote_run(desk: Desk, call: Call[m.RemoteRun]) -> m.ReplyBody:
         job=body.job,
         instance=body.instance,
         argv=body.argv,
-        env=body.env,
+        env=body.env | copies_environment(desk, job),
         asker=link.name,
     )
     desk.order(target, order)

@@ -1,0 +1,160 @@
+"""Copies in memory that an agent looks after: noted, listed, saved, removed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dq_client import messages as m
+from dq_client.agent import copies
+from dq_client.agent.copies import CopyKeeper, clear
+from dq_client.home import Home
+from dq_client.private import make_private
+
+HOST = "n01"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.create()
+    return made
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path / "memory"
+
+
+def keeper(home: Home, told: dict[int, str] | None = None) -> CopyKeeper:
+    tell = (told if told is not None else {}).__setitem__
+    return CopyKeeper(home, [HOST], home.agent("a") / copies.NOTES, tell)
+
+
+def environment(memory: Path, job: int) -> dict[str, str]:
+    return {"DQ_PROTECT_MEMORY": str(memory / f"dq-{job}"), "DQ_PROTECT_DIR": ""}
+
+
+def copy(memory: Path, job: int) -> Path:
+    """What the ranks of a job make."""
+    memory.mkdir(mode=0o700, exist_ok=True)
+    folder = make_private(memory / f"dq-{job}" / HOST / str(job) / "1.1", below=memory)
+    (folder / "part-00000").write_bytes(b"data")
+    return folder
+
+
+def until(what: object, limit_s: float = 10.0) -> None:
+    assert callable(what)
+    end_s = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+def test_a_job_is_listed_from_its_start_until_its_copies_are_gone(home: Home, memory: Path) -> None:
+    one = keeper(home)
+    one.expect(7, environment(memory, 7))
+    one.expect(8, {"PATH": "/bin"})
+    assert one.held() == [m.CopiesHeld(7, in_memory=False)]
+    made = copy(memory, 7)
+    assert keeper(home).held() == [m.CopiesHeld(7, in_memory=True)], "the next agent knows it, too"
+    one.forget(7, m.CopyPlaces())
+    until(lambda: not made.exists() and not keeper(home).held())
+    assert one.held() == []
+    assert list(memory.iterdir()) == []
+
+
+def test_nothing_is_removed_while_ranks_may_still_make_copies(home: Home, memory: Path) -> None:
+    one = keeper(home)
+    one.expect(7, environment(memory, 7))
+    made = copy(memory, 7)
+    one.forget(7, m.CopyPlaces(), here=True)
+    assert made.exists()
+    assert one.held() == [m.CopiesHeld(7, in_memory=True)], "so it is said again"
+    one.leave()  # or nobody says it again
+    until(lambda: not made.exists())
+
+
+def test_what_is_saved_is_not_in_memory_any_more(home: Home, memory: Path) -> None:
+    one = keeper(home)
+    env = environment(memory, 7)
+    one.expect(7, env)
+    copy(memory, 7)
+    places = m.CopyPlaces(env["DQ_PROTECT_MEMORY"])
+    until(lambda: one.save(7, 1, places))
+    assert one.held() == [m.CopiesHeld(7, in_memory=False)]
+    assert (home.job(7) / "copies/1.1/part-00000").read_bytes() == b"data"
+    one.forget(7, places)
+    until(lambda: not (home.job(7) / "copies").exists())
+
+
+def test_a_disk_that_fails_is_tried_again(
+    home: Home, memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[int, str] = {}
+    one, right, full = keeper(home, told), copies.save_file, [True]
+    monkeypatch.setattr(copies, "AGAIN_S", 0.0)
+
+    def save(source: Path, target: Path) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        right(source, target)
+
+    monkeypatch.setattr(copies, "save_file", save)
+    made, places = copy(memory, 7), m.CopyPlaces(str(memory / "dq-7"))
+    until(lambda: one.save(7, 1, places) or told)
+    assert "No space left" in told[7]
+    assert (made / "part-00000").exists(), "nothing is lost for a full disk"
+    full[0] = False
+    until(lambda: one.save(7, 1, places))
+    assert told[7] == ""
+    assert (home.job(7) / "copies/1.1/part-00000").exists()
+
+
+def test_a_file_that_no_disk_will_ever_take_does_not_keep_the_others(
+    home: Home, memory: Path
+) -> None:
+    made = copy(memory, 7)
+    (made / "part-00001").symlink_to("/etc/passwd")
+    until(lambda: keeper(home).save(7, 1, m.CopyPlaces(str(memory / "dq-7"))) or not made.exists())
+    until(lambda: (home.job(7) / "copies/1.1/part-00000").exists())
+    assert not (home.job(7) / "copies/1.1/part-00001").exists()
+
+
+def test_what_a_cluster_that_is_down_has_in_memory_is_saved(home: Home, memory: Path) -> None:
+    one = keeper(home)
+    for job in (7, 8):
+        one.expect(job, environment(memory, job))
+        copy(memory, job)
+    assert clear(home) == []
+    assert list(memory.iterdir()) == []
+    assert (home.job(8) / "copies/1.1/part-00000").exists()
+    assert keeper(home).held() == [m.CopiesHeld(7, False), m.CopiesHeld(8, False)]
+
+
+def test_what_cannot_be_saved_then_stays_and_is_named(home: Home, memory: Path) -> None:
+    one = keeper(home)
+    one.expect(7, environment(memory, 7))
+    made = copy(memory, 7)
+    with pytest.MonkeyPatch.context() as patch:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patch.setattr(copies, "save_file", lambda *_: (_ for _ in ()).throw(full))
+        (error,) = clear(home)
+    assert "copies of job 7 stay in" in error
+    assert "No space left" in error
+    assert made.exists()
+
+
+@pytest.fixture(autouse=True)
+def no_damaged_note_stops_an_agent(home: Home) -> Iterator[None]:
+    notes = home.agent("a") / copies.NOTES
+    notes.mkdir(parents=True)
+    (notes / "99").write_text("{")
+    yield
+    assert 99 not in copies.read_notes(notes)
