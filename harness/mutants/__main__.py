@@ -23,11 +23,15 @@ KILLED_LEAST = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What is mutated and the tests to run against it (globs), and its share of the sample."""
+    """What is mutated and the tests to run against it (globs), and its share of the sample.
+
+    copied: the tests start programs, which have to find the mutant, too (trial.py).
+    """
 
     files: tuple[str, ...]
     tests: tuple[str, ...]
     share: float
+    copied: bool = False
 
     def paths(self) -> list[Path]:
         """The files."""
@@ -55,7 +59,7 @@ GROUPS = {
             "tests/sim",
             "tests/dst/test_whole.py::test_every_life_is_right",
         ),
-        0.7,
+        0.5,
     ),
     "live": Group(
         ("dq_server/live/**/journal.py", "dq_server/live/**/access.py"),
@@ -64,12 +68,50 @@ GROUPS = {
             "tests/live/test_access*.py",
             "tests/live/test_damage.py",
         ),
-        0.15,
+        0.1,
     ),
     "plan": Group(
         ("resize_lib/**/plan.py", "resize_lib/**/runs.py"),
         ("tests/plan",),
+        0.1,
+    ),
+    "agent": Group(
+        (
+            *(f"dq_client/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
+            "dq_client/agent/vacancies.py",
+            *(f"dq_server/live/{name}.py" for name in ("orders", "job_ranks", "reconciliation")),
+            "dq_server/core/features/protection.py",
+        ),
+        (
+            *(f"tests/client/test_{name}.py" for name in ("ends", "kept_copies", "private")),
+            "tests/core/test_restarting.py",
+            "tests/live/test_own_ranks.py",
+            "tests/live/test_own_ranks_growth.py",
+            "tests/live/test_ends_and_copies.py",
+            "tests/live/test_leaving_nodes.py",
+            "tests/dst/test_whole.py::test_every_life_is_right",
+        ),
         0.15,
+    ),
+    "keeper": Group(
+        tuple(
+            f"dq_client/ranks/{name}.py"
+            for name in ("keeper", "ends", "output", "world", "worlds", "loss", "exchange")
+        ),
+        (
+            *(f"tests/client/test_{name}.py" for name in ("ends", "lost_output", "rank_marks")),
+            *(f"tests/client/test_{name}.py" for name in ("keeper_worlds", "exchange", "opened")),
+            "tests/client/test_ranks_*.py",
+            "tests/mpi/test_keeper.py",
+        ),
+        0.1,
+        copied=True,
+    ),
+    "resize": Group(
+        ("resize_lib/resize.py", "resize_lib/remap_point.py"),
+        ("tests/plan/test_crowded_growth.py", "tests/mpi/test_session_resizes.py"),
+        0.05,
+        copied=True,
     ),
 }  # fmt: skip
 
@@ -81,19 +123,17 @@ def known_as_equivalent() -> set[tuple[str, str]]:
     return {(entry["before"], entry["after"]) for entry in listed}
 
 
-def verdicts(
-    mutants: Sequence[Mutant], tests: Sequence[str], jobs: int, folder: Path
-) -> Iterator[Verdict]:
+def verdicts(mutants: Sequence[Mutant], group: Group, jobs: int, folder: Path) -> Iterator[Verdict]:
     """Try all, `jobs` at a time, each with five times the processor time of the right code."""
-    (right,) = _tried([None], tests, 1, folder, 3600.0)
+    (right,) = _tried([None], group, 1, folder, 3600.0)
     assert not right.killed, f"the tests fail without a mutant: {right.how}"
     print(f"  the code as it is: {right.cpu_s:.1f} s of processor time", flush=True)
-    yield from _tried(mutants, tests, jobs, folder, 5 * right.cpu_s + 10)
+    yield from _tried(mutants, group, jobs, folder, 5 * right.cpu_s + 10)
 
 
 def _tried(
     mutants: Sequence[Mutant | None],
-    tests: Sequence[str],
+    group: Group,
     jobs: int,
     folder: Path,
     cpu_limit_s: float,
@@ -102,7 +142,8 @@ def _tried(
     for number, mutant in enumerate(mutants):
         while len(running) == jobs:
             yield from _ended(running)
-        running.append(Trial(mutant, tests, folder / f"{number}.log", cpu_limit_s))
+        log, copied = folder / f"{number}.log", group.copied
+        running.append(Trial(mutant, group.arguments(), log, cpu_limit_s, copied=copied))
     while running:
         yield from _ended(running)
 
@@ -162,7 +203,7 @@ def main() -> int:
                 continue
             place = Path(folder) / name
             place.mkdir()
-            for verdict in verdicts(mutants, group.arguments(), options.jobs, place):
+            for verdict in verdicts(mutants, group, options.jobs, place):
                 found.append(verdict)
                 tell(verdict, equivalent)
     return report(found, equivalent) if found else 0

@@ -2,6 +2,9 @@
 
 The parent has imported what tests need and nothing that is mutated, so a trial starts in the time
 of a fork. Whether tests hang is judged by processor time: the machine may have other work.
+
+Where tests start programs (keepers, MPI's ranks), these have to find the mutant, too: such a trial
+has a copy of the repository, with the mutant in place of the file.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -142,14 +147,20 @@ class Trial:
     """A running fork."""
 
     def __init__(
-        self, mutant: Mutant | None, tests: Sequence[str], log: Path, cpu_limit_s: float = 3600.0
+        self,
+        mutant: Mutant | None,
+        tests: Sequence[str],
+        log: Path,
+        cpu_limit_s: float = 3600.0,
+        *,
+        copied: bool = False,
     ) -> None:
         self.mutant, self.log, self._began = mutant, log, time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
             code = 70  # neither a failed test nor success
             try:
-                code = _run(mutant, tests, log, cpu_limit_s)
+                code = _run(mutant, tests, log, cpu_limit_s, copied=copied)
             finally:
                 os._exit(code)
 
@@ -179,18 +190,40 @@ class Trial:
         return found[0].partition(" - ")[0] if found else ""
 
 
-def _run(mutant: Mutant | None, tests: Sequence[str], log: Path, cpu_limit_s: float) -> int:
+def _enter_copy(mutant: Mutant | None, copy: Path) -> None:
+    """Give this process, and what it starts, a copy of the repository with the mutant."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, os.fsdecode(listed.stdout).split("\0")):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, copy / name)
+    if mutant is not None:
+        (copy / mutant.path).write_text(mutant.mutated)
+    os.chdir(copy)
+    os.environ["PYTHONPATH"] = str(copy)
+    sys.path[:] = [str(copy), *(p for p in sys.path if Path(p or ROOT).resolve() != ROOT)]
+    for name in [n for n in sys.modules if n.partition(".")[0] == "harness"]:
+        del sys.modules[name]  # tests start programs in the folder that it lies in
+
+
+def _run(
+    mutant: Mutant | None, tests: Sequence[str], log: Path, cpu_limit_s: float, *, copied: bool
+) -> int:
     os.setsid()
+    if copied:
+        _enter_copy(mutant, log.with_suffix(""))
     with log.open("w") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
     limit = int(cpu_limit_s) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     os.environ.update(HYPOTHESIS_PROFILE="mutants", DQ_SEEDS="25")
-    if mutant is not None:
+    if mutant is not None and not copied:
         sys.meta_path.insert(0, MutatedFinder(mutant))
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", "--tb=line", "-rfE"]
     quickest = QuickestFirst(log.with_name("took.json"), mutant)
     code = pytest.main([*options, *tests], plugins=[quickest])
     sys.stdout.flush()
+    if copied:
+        shutil.rmtree(log.with_suffix(""), ignore_errors=True)
     return int(code)
