@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import psutil
 
-from dq_client import keys, storage
 from dq_client import messages as m
+from dq_client import storage
 from dq_client.agent import supervision, tree
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
@@ -33,13 +33,6 @@ if TYPE_CHECKING:
 RETIRES_WITHIN_S = 3.0  # an agent that was told to
 PATIENCE_S = 20.0
 BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
-
-
-def connect(home: Home, role: str = "user") -> Connection:
-    """A connection to the running server of this home, with the key of a user or a viewer."""
-    info = home.server()
-    pair = keys.load(home.keys, role)
-    return Connection(info["address"], keys.load(home.keys, "server").public, pair)
 
 
 def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> None:
@@ -264,7 +257,7 @@ def _tear_down(home: Home) -> None:
 
 def wait_for_nodes(home: Home, names: set[str]) -> None:
     """Until the server has all of these nodes; Timeout otherwise."""
-    connection = connect(home)
+    connection = Connection.to(home)
     try:
 
         def all_up() -> bool:
@@ -364,7 +357,7 @@ def _bring_down(home: Home, *, force: bool) -> None:
         if not pids:
             raise
         return
-    connection = connect(home)
+    connection = Connection.to(home)
     try:
         connection.call(m.Stop(force), timeout_s=10.0)
     finally:

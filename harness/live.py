@@ -67,7 +67,7 @@ class Live(CommandLine):
 
     def wait(self, job_id: int, until: Callable[[Job], bool], timeout_s: float = 60) -> Job:
         """Poll a job until something holds of it; it must not fail before."""
-        connection = bringup.connect(self.home)
+        connection = Connection.to(self.home)
         try:
             deadline = time.monotonic() + timeout_s
             while True:
@@ -127,7 +127,7 @@ class LiveCluster(CommandLine):
         except ClusterError:
             shutil.rmtree(root, ignore_errors=True)
             raise
-        self.line = bringup.connect(Home(root))
+        self.line = Connection.to(Home(root))
         return self
 
     def __exit__(
