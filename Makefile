@@ -32,7 +32,7 @@ CHOSEN = not slow and not slurm
 PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest
 test: venv
 	$(PYTEST) -n 2 -m "not live and not mpi and not alone and $(CHOSEN)"
-	$(PYTEST) -n 2 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
+	$(PYTEST) -n 4 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
 	$(PYTEST) -m "alone and $(CHOSEN)"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may

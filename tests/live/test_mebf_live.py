@@ -28,11 +28,12 @@ def test_a_malleable_job_is_shrunk_for_one_that_waits(
     config.write_text(f'[scheduler]\npolicy = "{policy}"\n')
     live.up(4, "--config", config)
     sizes = ["-n", starts_on, "--min", 1, "--max", starts_on, "--chain", "multiple"]
-    turns = ["--iterations", 30, "--seconds", 0.4]
+    turns = ["--iterations", 1000, "--seconds", 0.4, "--stop", tmp_path / "stop"]
     job = live.submit(*sizes, "--estimate", "60s", *GROWING, *turns)
     live.wait(job, lambda j: j["remap_points"] > 0)
     other = live.submit("-n", waiting, "--kind", "rigid", "--estimate", "5s", "--", "sleep", "0.1")
     assert live.wait_end(other)["state"] == "done"
+    (tmp_path / "stop").touch()
     end = live.wait_end(job)
     assert end["state"] == "done", live.dq("logs", job, "--err", code=None)
     assert [stay["processors"] for stay in end["sizes"]][:2] == [starts_on, shrinks_to]
