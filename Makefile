@@ -1,6 +1,9 @@
 # Only wraps ordinary commands; README.md shows them.
 VENV ?= .venv
 PYTHON ?= python3
+# As in an installed package: where PYTHONDONTWRITEBYTECODE is set each command, server and agent would
+# compile its modules again, which is a third of their start
+BYTECODE = $(VENV)/bin/python -m compileall -q dq_client dq_server resize_lib
 
 .PHONY: demo docs test test-slurm test-mpi test-codes lint check mutants fix venv clean
 
@@ -9,25 +12,27 @@ venv: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet -e ".[mpich,dev]"
+	$(BYTECODE)
 	touch $@
 
 # what a user installs, and nothing else
 $(VENV)/.runs: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet -e ".[mpich]"
+	$(BYTECODE)
 	touch $@
 
 demo: $(VENV)/.runs
 	$(VENV)/bin/dq demo
 
-# every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time, those that
-# cannot be beside another (alone) at the end. Clusters of two tests on two cores can be too slow for each
-# other: up to two that fail are tried again by themselves, and named
+# every test but those of test-slurm; property tests draw as many examples as in CI. Two at a time; those with
+# clusters wait most of the time, so four; those that cannot be beside another (alone) at the end. Clusters on
+# two cores can be too slow for each other: up to two tests that fail are tried again by themselves, and named
 CHOSEN = not slow and not slurm
 PYTEST = HYPOTHESIS_PROFILE=full $(VENV)/bin/python -m harness.second_try $(VENV)/bin/pytest
 test: venv
 	$(PYTEST) -n 2 -m "not live and not mpi and not alone and $(CHOSEN)"
-	$(PYTEST) -n 2 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
+	$(PYTEST) -n 4 --dist worksteal -m "(live or mpi) and not alone and $(CHOSEN)"
 	$(PYTEST) -m "alone and $(CHOSEN)"
 
 # the tests with a real Slurm on this machine; installs Debian's where it may

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._carry_app import program
-from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
 from harness.commands import CommandLine
@@ -55,7 +54,7 @@ def run(options: argparse.Namespace) -> Found:
         dq = CommandLine(folder / "home")
         dq.home.root.mkdir(mode=0o700, exist_ok=True)
         dq.dq("up", "--local", 2, "--detach", "--config", config)
-        line = bringup.connect(dq.home)
+        line = Connection.to(dq.home)
         try:
             for number in range(2 * options.pairs):
                 carries = number % 2 == 1

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from dq_client import bringup
 from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.errors import DQError
 from dq_client.home import Home
 from harness.live import Live
@@ -89,7 +90,7 @@ def run(live: Live, minutes: float, every_s: float, most: int) -> tuple[list[Cou
     for _ in range(2):
         live.dq("submit", "-n", "1", "--sizes", ",".join(map(str, SIZES)), "--",
                 "python", PROGRAM, stop)  # fmt: skip
-    line = bringup.connect(live.home)
+    line = Connection.to(live.home)
     until_s = time.monotonic() + 30
     while time.monotonic() < until_s and any(not ranks_0(live, job) for job in (1, 2)):
         time.sleep(0.1)

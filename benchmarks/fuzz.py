@@ -43,7 +43,7 @@ class Target:
         self.process = psutil.Process(int(str(info["pid"])))
         host, port = str(info["address"]).removeprefix("tcp://").split(":")
         self.where = (host, int(port))
-        self.honest = bringup.connect(self.home)
+        self.honest = Connection.to(self.home)
         self.honest.call(m.StatusQuery())
         self.before = self.process.memory_info().rss
         self.grown = 0
@@ -82,7 +82,7 @@ class Target:
         self.honest.close()
         info = bringup.start_server(self.home, ["--heartbeat", "0.5"])
         self.process = psutil.Process(int(str(info["pid"])))
-        self.honest = bringup.connect(self.home)
+        self.honest = Connection.to(self.home)
 
     def close(self) -> None:
         """The server still runs, and stops when it is told to."""

@@ -167,7 +167,7 @@ def _measure(
     applications: int,
 ) -> dict[str, Any]:
     submitter = Submitter(home)
-    ask = bringup.connect(home)
+    ask = Connection.to(home)
     for _ in range(applications):
         submitter.submit(kind="malleable", sizes=m.Sizes([1, 2]), env={"LOAD": "malleable"})
     ask.call(m.StatusQuery(), 30.0)

@@ -26,7 +26,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from benchmarks import _out_of_memory
-from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
 from harness.commands import CommandLine
@@ -49,7 +48,7 @@ class Cluster:
         (root / "home").mkdir(mode=0o700)
         self.dq = CommandLine(root / "home")
         self.dq.dq("up", "--local", RANKS, "--detach", "--config", config)
-        self.line: Connection = bringup.connect(self.dq.home)
+        self.line: Connection = Connection.to(self.dq.home)
 
     def run(self, death: Death) -> tuple[Path, int]:
         """One job; the folder that it wrote to, and how often it was restarted."""

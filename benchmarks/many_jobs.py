@@ -47,6 +47,7 @@ from benchmarks._load_peers import Course, Plan
 from benchmarks._many_jobs_peers import SIZES, iteration_s, play
 from dq_client import bringup, codec, keys
 from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.home import Home, is_alive
 from harness.output import whole_number
 from harness.sockets import dealer
@@ -102,7 +103,7 @@ class Cluster:
         assert self.job > max(others, default=0)
 
     def _submit(self, name: str, played: str) -> int:
-        connection = bringup.connect(self.home)
+        connection = Connection.to(self.home)
         body = m.Submit(
             f"many {name}".replace(" ", "-"), name, ["true"], "/", kind="malleable", initial=1,
             sizes=m.Sizes([*SIZES]), env={"LOAD": played},

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.resize import whole_numbers
-from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
 from harness.commands import CommandLine
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> tuple[dict[Step, list[float]], dict[int,
         dq = CommandLine(folder / "home")
         dq.home.root.mkdir(mode=0o700, exist_ok=True)
         dq.dq("up", "--local", max(options.chain), "--detach", "--config", config)
-        line = bringup.connect(dq.home)
+        line = Connection.to(dq.home)
         try:
             _walk(line, dq, folder, options)
         finally:

@@ -110,7 +110,7 @@ def turns(ranks: list[int], lengths_ms: list[str], seconds: float) -> list[dict[
     with tempfile.TemporaryDirectory(prefix="dq-bench-") as folder:
         home = Home(Path(folder) / "home")
         bringup.bring_up(home, local_cluster(max(ranks)), [])
-        connection = bringup.connect(home)
+        connection = Connection.to(home)
         dq = CommandLine(home.root)
         try:
             for n in ranks:
@@ -140,7 +140,7 @@ def measure(points: int, jobs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="dq-bench-") as folder:
         home = Home(Path(folder) / "home")
         bringup.bring_up(home, local_cluster(2), [])
-        connection = bringup.connect(home)
+        connection = Connection.to(home)
         try:
             job = submit(connection, "measured", 600)
             while asked(connection, job)["state"] != "running":

@@ -40,7 +40,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from dq_client import bringup
 from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.launch import MPI_TUNING, ONE_THREAD
@@ -163,7 +162,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[Key, dict[str, Figures]],
         dq = CommandLine(Path(root, "home"))
         Path(root, "home").mkdir(mode=0o700)
         dq.dq("up", "--local", 2 * max(options.sizes), "--detach", "--config", config)
-        line = bringup.connect(dq.home)
+        line = Connection.to(dq.home)
         try:
             for n in options.sizes:
                 for megabytes in options.mb:

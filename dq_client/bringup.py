@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import psutil
 
-from dq_client import keys, storage, versions
 from dq_client import messages as m
+from dq_client import storage
 from dq_client.agent import supervision
 from dq_client.cluster import Cluster
 from dq_client.connection import Connection
@@ -32,25 +32,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 20.0
 BY_KERNEL = ("contained", "governor")  # mechanisms that slow nodes from outside
-
-
-def connect(home: Home, role: str = "user") -> Connection:
-    """A connection to the running server of this home, with the key of a user or a viewer."""
-    info = home.server()
-    versions.require_server(info, home.root)
-    require_same_cluster(info, home)
-    pair = keys.load(home.keys, role)
-    return Connection(info["address"], keys.load(home.keys, "server").public, pair)
-
-
-def require_same_cluster(info: Mapping[str, Any], home: Home) -> None:
-    """UsageError if the server's file is of another cluster than the keys of this home."""
-    named, kept = info.get("cluster") or "", home.cluster()
-    if named and kept and named != kept:
-        raise UsageError(
-            f"{home.server_file} names the server of another cluster ({named}) than the keys beside"
-            f" it ({kept}): remove it, then dq up"
-        )
 
 
 def wait_until(what: Callable[[], bool], patience_s: float, otherwise: str) -> None:
@@ -298,7 +279,7 @@ def forget_fleet(home: Home) -> None:
 
 def wait_for_nodes(home: Home, names: set[str]) -> None:
     """Until the server has all of these nodes; Timeout otherwise."""
-    connection = connect(home)
+    connection = Connection.to(home)
     try:
 
         def all_up() -> bool:

@@ -38,7 +38,7 @@ from dq_client.errors import Timeout, UsageError
 from dq_client.following.one_job import WAIT_S, looks
 from dq_client.following.place import Place
 from dq_client.home import Home
-from dq_client.report.growth import ENDED
+from dq_client.states import ENDED
 from dq_client.views import FollowedJob, JobInfo, JobRow, NodeRow, Stay, Why
 
 Plain = dict[str, Any]
@@ -128,7 +128,7 @@ class Cluster:
         self.home = home.root
         self._home, self._started, self._folder = home, started, folder
         self._lock = threading.Lock()
-        self._connection: Connection | None = bringup.connect(home)
+        self._connection: Connection | None = Connection.to(home)
 
     # --- jobs -----------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class Job:
 
     def output(self, stream: str = "out") -> str:
         """What it has written so far; stream: "out" or "err"."""
-        from dq_client.cli.job_commands import output_of
+        from dq_client.cli.logs import output_of
 
         with _connected(self.cluster._home) as connection:
             return b"".join(output_of(connection, self.id, stream)).decode(errors="replace")
@@ -350,7 +350,7 @@ class Job:
 
 @contextmanager
 def _connected(home: Home) -> Iterator[Connection]:
-    connection = bringup.connect(home)
+    connection = Connection.to(home)
     try:
         yield connection
     finally:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import msgspec
 
-from dq_client import messages as m
 from dq_client.errors import DQError
-from dq_client.messages import (
+from dq_client.messages.base import (
     FRAME_BYTES_MAX,
     FROM_SERVER_BYTES_MAX,
     PROTOCOL,
-    FromServer,
     Ident,
-    JobWelcome,
-    Request,
+    ReplyBody,
 )
+from dq_client.messages.frames import FromServer, Order, Reply, Request, with_body
+
+if TYPE_CHECKING:
+    from dq_client.messages import JobWelcome
+
+T = TypeVar("T")
 
 
 class MalformedMessage(DQError):
@@ -33,7 +39,7 @@ class OldNode(msgspec.Struct):
     name: str = ""
 
 
-class OldHello(msgspec.Struct, tag_field="t", tag=m.AgentHello.__struct_config__.tag):
+class OldHello(msgspec.Struct, tag_field="t", tag="agenthello"):
     """What hellos of agents have in every version of the protocol, and may have."""
 
     protocol: int
@@ -50,10 +56,38 @@ class OldRequest(msgspec.Struct):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_requests = msgspec.msgpack.Decoder(Request)
-_old_requests = msgspec.msgpack.Decoder(OldRequest)
 _ids = msgspec.msgpack.Decoder(IdOnly)
-_from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
+
+
+# Made when first used: a decoder takes milliseconds and imports the modules of its messages.
+@cache
+def _requests() -> msgspec.msgpack.Decoder[Request]:
+    from dq_client.messages.bodies import REQUESTS
+
+    return msgspec.msgpack.Decoder(with_body(Request, REQUESTS))
+
+
+@cache
+def _old_requests() -> msgspec.msgpack.Decoder[OldRequest]:
+    return msgspec.msgpack.Decoder(OldRequest)
+
+
+@cache
+def from_server() -> msgspec.msgpack.Decoder[FromServer]:
+    """The decoder for agents, applications and standbys, which processes may make beforehand."""
+    from dq_client.messages.bodies import ORDERS, REPLIES
+
+    both: Any = with_body(Reply, REPLIES) | with_body(Order, ORDERS)
+    return msgspec.msgpack.Decoder(both)
+
+
+@cache
+def _to_users() -> msgspec.msgpack.Decoder[Reply]:
+    from dq_client.messages import base, users
+
+    mine = (base.__name__, users.__name__)
+    bodies = [body for body in ReplyBody.__subclasses__() if body.__module__ in mine]
+    return msgspec.msgpack.Decoder(with_body(Reply, bodies))
 
 
 def encode(message: Request | FromServer) -> bytes:
@@ -69,12 +103,7 @@ def encode(message: Request | FromServer) -> bytes:
 
 def decode_request(frame: bytes) -> Request:
     """For the server; MalformedMessage for anything that is not a valid request."""
-    try:
-        return _requests.decode(frame)
-    # Not DecodeError alone: text that is no UTF-8 and values nested too deep raise errors of their
-    # own, and no bytes of a peer may end the server.
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise MalformedMessage(str(e)) from e
+    return _decoded(_requests(), frame)
 
 
 def request_id(frame: bytes) -> str | None:
@@ -88,16 +117,27 @@ def request_id(frame: bytes) -> str | None:
 def hello_of_another_version(frame: bytes) -> OldRequest | None:
     """A malformed request, if it is the hello of an agent that speaks another protocol."""
     try:
-        found = _old_requests.decode(frame)
+        found = _old_requests().decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.body.protocol != PROTOCOL else None
 
 
 def decode_from_server(frame: bytes) -> FromServer:
-    """For clients."""
+    """For agents, applications and standbys; MalformedMessage for anything else."""
+    return _decoded(from_server(), frame)
+
+
+def decode_to_user(frame: bytes) -> FromServer:
+    """For clients with a user's or a viewer's key, which get no orders."""
+    return _decoded(_to_users(), frame)
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[T], frame: bytes) -> T:
     try:
-        return _from_server.decode(frame)
+        return decoder.decode(frame)
+    # Not DecodeError alone: text that is no UTF-8 and values nested too deep raise errors of their
+    # own, and no bytes of a peer may end the server.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise MalformedMessage(str(e)) from e
 
@@ -109,4 +149,6 @@ def welcome_text(welcome: JobWelcome) -> str:
 
 def welcome_of(text: str) -> JobWelcome:
     """The welcome of such a variable, which this job's server has made."""
+    from dq_client.messages import JobWelcome
+
     return msgspec.json.decode(text, type=JobWelcome)

@@ -11,29 +11,21 @@ import os
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
 import msgspec
 import zmq
 
-from dq_client import codec
+from dq_client import codec, keys, versions
 from dq_client.address import is_ipv6, is_remote
-from dq_client.errors import BY_CODE, DQError, NoServer, Refused
+from dq_client.errors import BY_CODE, DQError, NoServer, Refused, UsageError
+from dq_client.home import Home
 from dq_client.keys import KeyPair
-from dq_client.messages import (
-    FROM_SERVER_BYTES_MAX,
-    Data,
-    Error,
-    JobsQuery,
-    NodesQuery,
-    Order,
-    Reply,
-    ReplyBody,
-    Request,
-    RequestBody,
-)
+from dq_client.messages.base import FROM_SERVER_BYTES_MAX, Error, ReplyBody, RequestBody
+from dq_client.messages.frames import FromServer, Order, Reply, Request
+from dq_client.messages.users import Data, JobsQuery, NodesQuery
 
 RESEND_S = 1.0
 PAGE_ROWS = 150  # so many jobs take the server 2 ms
@@ -62,8 +54,15 @@ def prepare(socket: zmq.Socket[bytes], address: str) -> None:
 class Connection:
     """One DEALER socket. Not for use by several threads."""
 
-    def __init__(self, address: str, server_public: str, keys: KeyPair) -> None:
+    def __init__(
+        self,
+        address: str,
+        server_public: str,
+        keys: KeyPair,
+        decode: Callable[[bytes], FromServer] = codec.decode_from_server,
+    ) -> None:
         self.address = address
+        self._decode = decode
         self.orders: deque[Order] = deque()  # what an agent was told, oldest first
         self._ids = (f"{os.getpid():x}.{os.urandom(4).hex()}.{n}" for n in count(1))
         self._context = zmq.Context()
@@ -89,6 +88,22 @@ class Connection:
         prepare(s, address)
         s.connect(address)
 
+    @classmethod
+    def to(cls, home: Home, role: str = "user") -> Connection:
+        """Connect to the running server of a home with the key of a user or a viewer.
+
+        Raises:
+            NoServer: no server runs there.
+            UsageError: a key is missing, or others can read it; the server is of another version
+                or cluster.
+        """
+        info = home.server()
+        versions.require_server(info, home.root)
+        require_same_cluster(info, home)
+        pair = keys.load(home.keys, role)
+        server = keys.load(home.keys, "server").public
+        return cls(info["address"], server, pair, codec.decode_to_user)
+
     def send(self, body: RequestBody) -> str:
         """Send without waiting; returns the request's id."""
         return self._new(body).id
@@ -105,7 +120,7 @@ class Connection:
         """The next message, or None when `timeout_s` is over."""
         if not self.socket.poll(max(0, int(timeout_s * 1000))):
             return None
-        return codec.decode_from_server(self.socket.recv())
+        return self._decode(self.socket.recv())
 
     def call(
         self,
@@ -214,3 +229,13 @@ class Question:
             return message.body
         connection.check_refused()
         return None
+
+
+def require_same_cluster(info: Mapping[str, Any], home: Home) -> None:
+    """UsageError if the server's file is of another cluster than the keys of this home."""
+    named, kept = info.get("cluster") or "", home.cluster()
+    if named and kept and named != kept:
+        raise UsageError(
+            f"{home.server_file} names the server of another cluster ({named}) than the keys beside"
+            f" it ({kept}): remove it, then dq up"
+        )

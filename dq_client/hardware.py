@@ -11,13 +11,16 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from dq_client.messages import GPUS_MAX, MEMORY_BYTES_MAX, NodeInfo
+from dq_client.messages.base import GPUS_MAX, MEMORY_BYTES_MAX
 
-_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGTPkmgtp])(?:i?[Bb])?|[Bb])?")
-_DEVICE = re.compile(r"nvidia\d+")
+if TYPE_CHECKING:
+    from dq_client.messages import NodeInfo
+
+_BYTES = r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGTPkmgtp])(?:i?[Bb])?|[Bb])?"
 
 
 def memory_bytes(root: Path = Path("/sys/fs/cgroup")) -> int:
@@ -59,7 +62,7 @@ def gpu_count(devices: Path = Path("/dev")) -> int:
     if visible is not None:
         return min(GPUS_MAX, len(visible_gpus(visible)))
     try:
-        found = sum(bool(_DEVICE.fullmatch(entry.name)) for entry in devices.iterdir())
+        found = sum(bool(re.fullmatch(r"nvidia\d+", entry.name)) for entry in devices.iterdir())
     except OSError:
         return 0
     return min(GPUS_MAX, found)
@@ -104,7 +107,7 @@ def shared_out(nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
 
 def parse_bytes(text: str) -> int | None:
     """`4G`, `512M`, `1.5GiB` or a number of bytes; units count by 1024. None: it is none."""
-    found = _BYTES.fullmatch(text.strip())
+    found = re.fullmatch(_BYTES, text.strip())
     if found is None:
         return None
     count = int(float(found[1]) * 1024 ** " KMGTP".index((found[2] or " ").upper()))

@@ -20,6 +20,7 @@ import psutil
 from dq_client import beside, bringup
 from dq_client import messages as m
 from dq_client.agent import supervision, tree
+from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, NotNow, Refused, Timeout
 from dq_client.home import Home, is_alive, machine
 from dq_client.text_files import object_of
@@ -192,7 +193,7 @@ def _end_in_order(home: Home, *, force: bool) -> None:
         if not pids:
             raise
         return
-    connection = bringup.connect(home)
+    connection = Connection.to(home)
     try:
         connection.call(m.Stop(force), timeout_s=10.0)
     finally:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dq_client import keys
-from dq_client.bringup import connect
+from dq_client import codec, keys
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer
 from dq_client.home import Home
@@ -31,7 +29,7 @@ def looking(home: Home) -> Iterator[Connection]:
         NoServer: none runs, and there is no journal.
     """
     try:
-        connection = connect(home)
+        connection = Connection.to(home)
     except NoServer:
         if not home.journal.exists():
             raise
@@ -46,6 +44,8 @@ def looking(home: Home) -> Iterator[Connection]:
 
 @contextmanager
 def _stopped(home: Home) -> Iterator[Connection]:
+    import subprocess  # rarely needed, and dear for a command
+
     reader = subprocess.Popen(
         [sys.executable, "-m", "dq_server.live.reader"],
         env={**os.environ, "DQ_HOME": str(home.root)},
@@ -65,7 +65,9 @@ def _stopped(home: Home) -> Iterator[Connection]:
         told = json.loads(line)
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(told["last_s"]))
         print(f"no server is running: as it was at {at}", file=sys.stderr)  # noqa: T201
-        connection = Connection(told["address"], told["server"], keys.pair_of(told["viewer"]))
+        connection = Connection(
+            told["address"], told["server"], keys.pair_of(told["viewer"]), codec.decode_to_user
+        )
         try:
             yield connection
         finally:

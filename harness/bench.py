@@ -20,6 +20,7 @@ from dq_client import bringup, shutdown
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.cluster import Cluster
+from dq_client.connection import Connection
 from dq_client.errors import DQError
 from dq_client.home import Home
 
@@ -39,7 +40,7 @@ class Bench:
         self.requests, self.launcher = 0, launcher
         self.options = ["--heartbeat", str(HEARTBEAT_S), "--launcher", launcher, *options]
         bringup.bring_up(self.home, cluster, self.options)
-        self.connection = bringup.connect(self.home)
+        self.connection = Connection.to(self.home)
 
     def ask(self, body: m.RequestBody, timeout_s: float = 20.0) -> Any:
         reply = self.connection.call(body, timeout_s)
@@ -65,7 +66,7 @@ class Bench:
         begin = time.monotonic()
         bringup.start_server(self.home, self.options)
         self.connection.close()  # the old one would wait for its next attempt to reconnect
-        self.connection = bringup.connect(self.home)
+        self.connection = Connection.to(self.home)
         self.ask(m.StatusQuery())
         serving_s = time.monotonic() - begin
         times = psutil.Process(self.home.server()["pid"]).cpu_times()

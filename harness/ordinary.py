@@ -26,7 +26,7 @@ from pathlib import Path
 from dq_client import client
 from dq_client.launch import MPI_TUNING, ONE_THREAD
 from dq_client.mpiexec.command import find_mpiexec
-from dq_client.report.growth import ENDED
+from dq_client.states import ENDED
 from harness.commands import ROOT
 
 PROGRAMS = ROOT / "tests" / "live" / "ordinary"

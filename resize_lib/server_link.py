@@ -61,6 +61,9 @@ class ServerLink:
     def load() -> None:
         """Import what a connection needs."""
         import dq_client.connection  # noqa: F401
+        from dq_client import codec
+
+        codec.from_server()
 
     @classmethod
     def from_environment(cls) -> ServerLink:

@@ -10,7 +10,7 @@ from dq_client.messages import Array
 
 ELEMENTS_MAX, INDEX_MAX, LINE_MAX = 10_000, 10_000_000, 4000
 LINES_BYTES_MAX = 500_000  # a submission is one message of at most a mebibyte
-PART = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?")
+PART = r"([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?"
 HOW = "give 0-99, 1,3,7-9 or 0-20:5, and perhaps %8 behind it for at most 8 at once"
 
 
@@ -41,7 +41,7 @@ def _indices(text: str, which: str) -> list[int]:
     """The indices in ascending order."""
     found: set[int] = set()
     for word in which.split(","):
-        part = PART.fullmatch(word)
+        part = re.fullmatch(PART, word)
         if part is None:
             raise UsageError(f"--array {text}: {HOW}")
         first, last, step = int(part[1]), int(part[2] or part[1]), int(part[3] or 1)

@@ -17,8 +17,8 @@ import psutil
 
 from dq_client import bringup, environment, shutdown
 from dq_client import messages as m
-from dq_client.cli.job_commands import output_of
 from dq_client.cli.job_views import sizes_table
+from dq_client.cli.logs import output_of
 from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import ask, json_option
 from dq_client.cluster import Cluster, local_cluster, usable_cores
@@ -28,10 +28,10 @@ from dq_client.examples import app_command
 from dq_client.following.one_job import looks
 from dq_client.home import Home
 from dq_client.report.collect import collect
-from dq_client.report.growth import ENDED
 from dq_client.report.live_view import GrowthView
 from dq_client.report.page import write_report
 from dq_client.report.text import processors
+from dq_client.states import ENDED
 
 SIZES_BEYOND_CORES = 3  # somewhere there the sweet spot of a matmul has been passed
 ITERATIONS_PER_SIZE = 8
@@ -96,7 +96,7 @@ class Demo:
         """Cluster up, job in, growth shown, report written; the cluster is down again after."""
         note(f"cluster: {self.cluster.processors} processors on this machine ({self.home.root})")
         bringup.bring_up(self.home, self.cluster, [])
-        connection = bringup.connect(self.home)
+        connection = Connection.to(self.home)
         try:
             job_id = self._submit(connection)
             self._follow(connection, job_id)

@@ -90,7 +90,7 @@ def core_gflops() -> float:
 
 def _probe(home: Home, what: str, count: int) -> dict[str, Any]:
     """Run the probe on `count` nodes."""
-    connection = bringup.connect(home)
+    connection = Connection.to(home)
     try:
         body = m.Submit(
             request=uuid.uuid4().hex,

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from dq_client import messages as m
-from dq_client.cli.job_commands import last_errors, more_about
 from dq_client.cli.output import (
     clock,
     duration,
@@ -23,7 +22,7 @@ from dq_client.cli.output import (
 from dq_client.cli.requests import JobId, ask, cluster_now, json_option, records
 from dq_client.cli.values import parse_time
 from dq_client.errors import UsageError
-from dq_client.report.growth import ENDED, NOT_STARTED
+from dq_client.states import ENDED, NOT_STARTED
 
 STATES = ("held", "waiting", "queued", "starting", "running", "killing", "restarting", *ENDED)
 
@@ -80,6 +79,8 @@ def chosen(
 @json_option
 def job(job_id: int, as_json: bool) -> None:
     """Show one job and the sizes it has run on; or an array and what became of its jobs."""
+    from dq_client.cli.logs import last_errors, more_about  # the other commands here need none
+
     with records() as connection:
         view = ask(connection, m.JobQuery(job_id))
         failed = view["state"] == "failed" and "jobs" not in view and not as_json

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 import click
@@ -32,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "nodes": ("node_commands", "nodes", "List nodes."),
     "node": ("node_commands", "node", "Empty a node, remove it, take it into use again."),
     "why": ("job_views", "why", "Explain why a job is where it is."),
-    "logs": ("job_commands", "logs", "Show a job's output."),
+    "logs": ("logs", "logs", "Show a job's output."),
     "kill": ("job_commands", "kill", "Kill a job."),
     "hold": ("job_commands", "hold", "Keep a queued job from starting."),
     "release": ("job_commands", "release", "Let a held job start."),
@@ -69,6 +68,8 @@ class Commands(click.Group):
             module, attribute, _ = COMMANDS[cmd_name]
             command: click.Command = getattr(import_module(f"dq_client.cli.{module}"), attribute)
             return command
+        from importlib.metadata import entry_points  # half of what `dq --version` costs
+
         for entry in entry_points(group="dq.commands"):
             if entry.name == cmd_name:
                 plugin: click.Command = entry.load()

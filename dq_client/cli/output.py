@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -101,7 +100,11 @@ def shorten(text: str, width: int) -> str:
 
 def terminal_width() -> int | None:
     """Columns of the terminal that stdout is; None if it is none: a pipe gets everything."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # it imports three compressors
+
+    return shutil.get_terminal_size().columns
 
 
 def coloured(line: str, word: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dq_client import messages as m
-from dq_client.bringup import connect
 from dq_client.cli.values import JOB_ID
 from dq_client.connection import Connection
 from dq_client.errors import DQError, UsageError
@@ -26,7 +25,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 @contextmanager
 def server() -> Iterator[Connection]:
     """A connection to the server of this home, closed at the end of the command."""
-    connection = connect(Home.default())
+    connection = Connection.to(Home.default())
     try:
         yield connection
     finally:
@@ -56,7 +55,7 @@ def resolve(connection: Connection, job_id: int) -> int:
     return job_id or int(ask(connection, m.JobQuery(0))["id"])
 
 
-RANGE = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
+RANGE = r"([0-9]{1,15})-([0-9]{1,15})"
 RANGE_MAX = 100_000  # jobs
 COMPLETED_MAX, COMPLETED_WITHIN_S = 100, 1.0  # ids that a shell is offered, and its patience
 
@@ -91,7 +90,7 @@ class JobIds(click.ParamType[list[int]]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
         """The ids as numbers."""
-        found = RANGE.fullmatch(str(value))
+        found = re.fullmatch(RANGE, str(value))
         if found is None:
             return [JobId().convert(value, param, ctx)]
         first, last = int(found[1]), int(found[2])
@@ -118,7 +117,7 @@ class JobId(click.ParamType[int]):
         """The id as a number."""
         if value == "last":
             return 0
-        if JOB_ID.fullmatch(str(value)):
+        if re.fullmatch(JOB_ID, str(value)):
             return int(value)
         raise UsageError(f"{value!r} is no job id: give its number, or last")
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,11 @@ def runnable(program: tuple[str, ...], folder: Path) -> list[str]:
     """The program as it can be started: `script.py` alone is run by python, `script.sh` by sh."""
     first = program[0]
     script = folder / first
-    if "/" in first or shutil.which(first) is not None or not script.is_file():
+    if "/" in first or not script.is_file():
+        return list(program)
+    import shutil  # it imports three compressors
+
+    if shutil.which(first) is not None:
         return list(program)
     if os.access(script, os.X_OK):
         return [f"./{first}", *program[1:]]

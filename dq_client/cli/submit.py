@@ -13,7 +13,6 @@ import click
 from dq_client import environment
 from dq_client import messages as m
 from dq_client.cli.arrays import parse_array
-from dq_client.cli.job_commands import last_errors, more_about
 from dq_client.cli.output import note, print_json, say
 from dq_client.cli.requests import json_option, server
 from dq_client.cli.script_options import runnable, with_script_options
@@ -32,8 +31,7 @@ from dq_client.cli.values import (
 )
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
-from dq_client.following.one_job import looks
-from dq_client.report.growth import ENDED
+from dq_client.states import ENDED
 
 
 # The first word that is no option begins the program, and every word after it is the program's own.
@@ -288,6 +286,9 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
 
 def wait_for(connection: Connection, job_id: int) -> int:
     """Wait for the end of a job; 0 if it is done, 1 if it failed."""
+    from dq_client.cli.logs import last_errors, more_about  # only with --wait
+    from dq_client.following.one_job import looks
+
     view = next(v for v in looks(connection, job_id) if v["state"] in ENDED)
     note(f"job {job_id} {view['state']}: {view['reason']}")
     if view["state"] == "failed" and "jobs" not in view:

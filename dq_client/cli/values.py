@@ -14,11 +14,12 @@ from dq_client.errors import UsageError
 from dq_client.hardware import parse_bytes
 from dq_client.messages import COUNT_MAX, SECONDS_MAX, Part, Protect
 
-TIME = re.compile(r"^(\d+(?:\.\d+)?)([smhd]?)$")
-PROFILE = re.compile(r"\d+:\d+(,\d+:\d+)*")
-GRID = re.compile(r"[0-9]{1,6}x[0-9]{1,6}")
-SIZE = re.compile(rf"[0-9]{{1,8}}|{GRID.pattern}")
-JOB_ID = re.compile(r"0{0,9}[1-9][0-9]{0,14}")  # an id on the wire is below 2**53
+# Texts, not compiled ones: a command compiles only the patterns that it uses.
+TIME = r"(\d+(?:\.\d+)?)([smhd]?)"
+PROFILE = r"\d+:\d+(,\d+:\d+)*"
+GRID = r"[0-9]{1,6}x[0-9]{1,6}"
+SIZE = rf"[0-9]{{1,8}}|{GRID}"
+JOB_ID = r"0{0,9}[1-9][0-9]{0,14}"  # an id on the wire is below 2**53
 RANKS_MAX = 100_000  # of one program
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -29,7 +30,7 @@ def parse_sizes(text: str) -> list[int | str]:
     sizes: list[int | str] = []
     for word in text.split(","):
         try:
-            sizes.append(word.strip() if GRID.fullmatch(word.strip()) else int(word))
+            sizes.append(word.strip() if re.fullmatch(GRID, word.strip()) else int(word))
         except ValueError:
             raise UsageError(
                 f"--sizes {text}: give numbers with commas between, as 2,4,6, or grids, as 2x2,1x4"
@@ -43,7 +44,7 @@ def parse_sizes(text: str) -> list[int | str]:
 
 def parse_size(text: str) -> tuple[int, int]:
     """(processors, rows) of `8` or `2x4`; rows are 0 where no grid was given."""
-    sides = [int(side) for side in text.split("x")] if SIZE.fullmatch(text) else [0]
+    sides = [int(side) for side in text.split("x")] if re.fullmatch(SIZE, text) else [0]
     if not _is_count(prod(sides)):
         raise UsageError(f"{text!r}: give a size from 1 to 10000000, as 8, or a grid, as 2x4")
     return prod(sides), sides[0] if len(sides) == 2 else 0
@@ -55,7 +56,7 @@ def parse_time(option: str, text: str) -> float:
     if re.fullmatch(r"(\d+:)?\d{1,2}:\d{2}", text):
         for part in text.split(":"):
             seconds = 60 * seconds + float(part)
-    elif found := TIME.match(text):
+    elif found := re.fullmatch(TIME, text):
         seconds = float(found[1]) * UNIT_S[found[2]]
     if not 0 < seconds <= SECONDS_MAX:
         raise UsageError(f"{option} {text}: give more than 0, as 90, 90s, 10m, 2h, 1d or H:MM:SS")
@@ -73,7 +74,7 @@ def parse_profile(text: str) -> list[tuple[int, int]]:
 
     The file holds one application, [[60, 4], [120, 8]], or a list with one application in it.
     """
-    if PROFILE.fullmatch(text):
+    if re.fullmatch(PROFILE, text):
         steps: Any = [[int(number) for number in step.split(":")] for step in text.split(",")]
     else:
         try:
@@ -120,7 +121,7 @@ def parse_jobs(option: str, text: str | None) -> list[int]:
     """`12,13` as numbers; `last` is 0."""
     words = text.split(",") if text is not None else []
     for word in words:
-        if word != "last" and not JOB_ID.fullmatch(word):
+        if word != "last" and not re.fullmatch(JOB_ID, word):
             raise UsageError(f"{option} {text}: give job ids with commas between, as 12,13")
     return [0 if word == "last" else int(word) for word in words]
 

@@ -45,7 +45,7 @@ class Follower(threading.Thread):
         away_since_s = time.monotonic()
         while not self._stopped.is_set():
             try:
-                with contextlib.closing(bringup.connect(self._home, "viewer")) as connection:
+                with contextlib.closing(Connection.to(self._home, "viewer")) as connection:
                     while not self._stopped.is_set():
                         self._look(connection)
                         away_since_s = time.monotonic()
@@ -84,7 +84,7 @@ class Asker:
         """The answer; a DQError says why there is none."""
         with self._lock:
             if self._connection is None:
-                self._connection = bringup.connect(self._home, "viewer")
+                self._connection = Connection.to(self._home, "viewer")
             try:
                 return self._connection.call(body, ANSWER_WITHIN_S)
             except NoServer:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dq_client import beside, bringup
+from dq_client import beside
 from dq_client import messages as m
 from dq_client.connection import Connection
 from dq_client.errors import DQError, NotFound
@@ -81,7 +81,7 @@ class Hooks:
         ]
         while not self._stopped.is_set():
             try:
-                with contextlib.closing(bringup.connect(self._home, "viewer")) as connection:
+                with contextlib.closing(Connection.to(self._home, "viewer")) as connection:
                     if not self.ready.is_set():
                         self._begin(connection)
                         for caller in callers:

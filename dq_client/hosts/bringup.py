@@ -24,6 +24,7 @@ from dq_client import __version__, bringup, shutdown
 from dq_client import messages as m
 from dq_client.address import endpoint, host_and_port, is_remote
 from dq_client.cluster import Cluster, Host
+from dq_client.connection import Connection
 from dq_client.errors import DQError, NoServer, UsageError
 from dq_client.home import Home, machine, write_private
 from dq_client.hosts import credentials, network
@@ -256,7 +257,7 @@ def _start_agents(home: Home, cluster: Cluster, say: Say) -> tuple[list[Found], 
         except HostProblem as e:
             return Found(host, None, str(e))
 
-    connection = bringup.connect(home)
+    connection = Connection.to(home)
     found: list[Found] = []
     try:
 

@@ -6,6 +6,7 @@
     agents.py        requests of agents           and orders to them             agents.py
     standby.py       a standby, its server and the agents                        standby.py
     frames.py        Request, Reply, Order: the frames round these bodies
+    bodies.py        all of them, for the server
 
 A client (user, agent or application) sends a `Request` and gets the `Reply` with the same id; it
 may send the same request again until the reply comes: every request is safe to repeat. To agents
@@ -13,13 +14,30 @@ the server also sends `Order`s unasked; orders repeat what the server's state wa
 comes again with the next heartbeat. Lists and strings are bounded: a request cannot be larger than
 `FRAME_BYTES_MAX`.
 
-Read as `from dq_client import messages as m`. Star imports, so that a message is named in one
-place only, where it is defined.
+Read as `from dq_client import messages as m`. A name is looked up in these modules when it is first
+used, so a command imports the messages that it sends and no others: making the types of all takes
+longer than most commands run.
 """
 
-from dq_client.messages.agents import *  # noqa: F403
-from dq_client.messages.applications import *  # noqa: F403
-from dq_client.messages.base import *  # noqa: F403
-from dq_client.messages.frames import *  # noqa: F403
-from dq_client.messages.standby import *  # noqa: F403
-from dq_client.messages.users import *  # noqa: F403
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dq_client.messages.agents import *  # noqa: F403
+    from dq_client.messages.applications import *  # noqa: F403
+    from dq_client.messages.base import *  # noqa: F403
+    from dq_client.messages.bodies import *  # noqa: F403
+    from dq_client.messages.frames import *  # noqa: F403
+    from dq_client.messages.standby import *  # noqa: F403
+    from dq_client.messages.users import *  # noqa: F403
+
+PARTS = ("base", "frames", "users", "applications", "agents", "standby", "bodies")
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_") and name not in PARTS:
+        for part in PARTS:
+            found = vars(import_module(f"{__name__}.{part}"))
+            if name in found:
+                return globals().setdefault(name, found[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """What every message is made of: limits, field types, the three directions, and who may send what.
 
 A message declares its direction by its base class (request, reply or order) and, if it is a
-request, the roles that may send it by `@sent_by`. The unions that the codec decodes (frames.py),
+request, the roles that may send it by `@sent_by`. The unions that the codec decodes (bodies.py),
 the server's access check (dq_server/live/access.py) and the completeness check of its handlers
 (dq_server/live/requests) follow from these declarations; there is no second list to keep.
 """
@@ -74,7 +74,7 @@ class OrderBody(Body, frozen=True):
 # A viewer may look at what a user sees, and change nothing (docs/web.md).
 # A standby gets all that the server has, its keys included (docs/standby.md).
 USER, AGENT, JOB, VIEWER, STANDBY = ROLES = ("user", "agent", "job", "viewer", "standby")
-REQUESTS: dict[type[RequestBody], frozenset[str]] = {}  # every request -> roles that may send it
+DECLARED: dict[type[RequestBody], frozenset[str]] = {}  # `bodies.REQUESTS` is complete
 R = TypeVar("R", bound=RequestBody)
 
 
@@ -84,7 +84,7 @@ def sent_by(*roles: str) -> Callable[[type[R]], type[R]]:
         raise TypeError(f"roles {roles}: one or more of {', '.join(ROLES)} are needed")
 
     def declare(request: type[R]) -> type[R]:
-        REQUESTS[request] = frozenset(roles)
+        DECLARED[request] = frozenset(roles)
         return request
 
     return declare

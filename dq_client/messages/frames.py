@@ -1,45 +1,35 @@
-"""The frames on the wire: a request, a reply or an order round its body."""
+"""The frames on the wire: a request, a reply or an order round its body.
+
+msgspec decodes closed unions of bodies only, and a union needs the modules of all its bodies. So
+the types here have open bodies, for whoever makes a frame; `with_body` closes one for a decoder.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 
-# Imported first: the unions below are made of the bodies that these modules declare.
-from dq_client.messages import agents, applications, standby, users  # noqa: F401
-from dq_client.messages.base import REQUESTS, Ident, OrderBody, ReplyBody, RequestBody
+from dq_client.messages.base import Ident, OrderBody, ReplyBody, RequestBody
 
-__all__ = ["ORDERS", "REPLIES", "FromServer", "Order", "Reply", "Request"]
-
-REPLIES = tuple(ReplyBody.__subclasses__())
-ORDERS = tuple(OrderBody.__subclasses__())
-if undeclared := set(RequestBody.__subclasses__()) - REQUESTS.keys():
-    raise TypeError(f"requests without @sent_by: {sorted(c.__name__ for c in undeclared)}")
-
-if TYPE_CHECKING:
-    AnyRequest: TypeAlias = RequestBody
-    AnyReply: TypeAlias = ReplyBody
-    AnyOrder: TypeAlias = OrderBody
-else:
-    # msgspec decodes closed unions only; a type checker cannot follow one that is made at run time.
-    AnyRequest, AnyReply, AnyOrder = (reduce(or_, bodies) for bodies in (REQUESTS, REPLIES, ORDERS))
+__all__ = ["FromServer", "Order", "Reply", "Request", "with_body"]
 
 
 class Request(Struct, frozen=True, forbid_unknown_fields=True):
     """From a client."""
 
     id: Ident
-    body: AnyRequest
+    body: RequestBody
 
 
 class Reply(Struct, frozen=True, tag="reply", tag_field="k"):
     """To the client that asked."""
 
     id: str
-    body: AnyReply
+    body: ReplyBody
 
 
 class Order(Struct, frozen=True, tag="order", tag_field="k"):
@@ -49,7 +39,23 @@ class Order(Struct, frozen=True, tag="order", tag_field="k"):
     """
 
     session: int
-    body: AnyOrder
+    body: OrderBody
 
 
 FromServer = Reply | Order
+F = TypeVar("F", Request, Reply, Order)
+
+
+def with_body(frame: type[F], bodies: Iterable[type]) -> type[F]:
+    """A subclass of `frame` whose body is one of `bodies`, for a decoder."""
+    union: Any = reduce(or_, bodies)
+    config = frame.__struct_config__
+    made: Any = defstruct(
+        frame.__name__,
+        [("body", union)],
+        bases=(frame,),
+        frozen=True,
+        tag=config.tag,
+        tag_field=config.tag_field,
+    )
+    return made  # type: ignore[no-any-return]

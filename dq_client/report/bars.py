@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dq_client.report.growth import NOT_STARTED
 from dq_client.report.text import printable
+from dq_client.states import NOT_STARTED
 
 SPARKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 24

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dq_client.report.growth import ENDED
 from dq_client.report.text import printable
+from dq_client.states import ENDED
 
 View = dict[str, Any]
 OVERLAP_S = 1.0  # what was decided just before an answer is told again, and left out here

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dq_client.report.text import grid_words, printable, processors, seconds
-
-ENDED = ("done", "failed", "killed")
-NOT_STARTED = ("held", "waiting", "queued", "restarting")
+from dq_client.states import ENDED
 
 
 @dataclass(frozen=True, slots=True)

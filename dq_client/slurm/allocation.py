@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from dq_client import bringup, shutdown
 from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.errors import DQError, UsageError
 from dq_client.home import Home
 from dq_client.hosts import credentials, network
@@ -82,7 +83,7 @@ def _start_agents(home: Home, nodes: dict[str, int]) -> None:
         _start_step(home, [n for n in nodes if nodes[n] == count], count, left_s, secret)
         for count in sorted(set(nodes.values()))
     ]
-    connection = bringup.connect(home)
+    connection = Connection.to(home)
     try:
         until_s = time.monotonic() + REPORT_WITHIN_S
         while True:

@@ -15,8 +15,8 @@ from textual.widgets import Footer, Input, Static
 from dq_client.following.follower import Asker, Follower
 from dq_client.following.model import Model
 from dq_client.home import Home
-from dq_client.report.growth import ENDED, NOT_STARTED
 from dq_client.report.text import printable, processors
+from dq_client.states import ENDED, NOT_STARTED
 from dq_client.top import rows
 from dq_client.top.detail import Detail
 from dq_client.top.listing import Listing

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dq_client.report.bars import sparkline
-from dq_client.report.growth import ENDED, NOT_STARTED
 from dq_client.report.text import printable, seconds
+from dq_client.states import ENDED, NOT_STARTED
 
 Row = dict[str, Any]
 BAR_WIDTH = 12

@@ -15,14 +15,14 @@ import psutil
 
 from dq_client import bringup, environment, shutdown
 from dq_client import messages as m
-from dq_client.cli.job_commands import last_errors, output_of
+from dq_client.cli.logs import last_errors, output_of
 from dq_client.cli.requests import ask
 from dq_client.cluster import local_cluster
 from dq_client.connection import Connection
 from dq_client.errors import DQError
 from dq_client.following.one_job import looks
 from dq_client.home import Home
-from dq_client.report.growth import ENDED
+from dq_client.states import ENDED
 from dq_client.verify.records import Record
 
 SPARE = 64  # processors beside those in use: those of ranks that have left become idle later
@@ -131,7 +131,7 @@ class Runs:
         file.write_text(config or '[scheduler]\nresize = "none"\n')
         self._home = home
         bringup.bring_up(home, local_cluster(max(processors, SPARE)), ["--config", str(file)])
-        self._connection = bringup.connect(home)
+        self._connection = Connection.to(home)
 
     def _run(
         self,

@@ -13,6 +13,7 @@ import pytest
 
 from dq_client import audit, beside, bringup, keys, shutdown, standby, storage
 from dq_client.agent import allegiance, fleet, supervision
+from dq_client.connection import Connection
 from dq_client.emulation import governor
 from dq_client.errors import DQError
 from dq_client.home import Home, write_private
@@ -57,7 +58,7 @@ HOME_FILES = (
 )
 USES: dict[str, list[Callable[[Home], Any]]] = {
     "server.json": [
-        Home.server, bringup.connect, credentials.of_home, shutdown.parts, shutdown._is_elsewhere
+        Home.server, Connection.to, credentials.of_home, shutdown.parts, shutdown._is_elsewhere
     ],
     "standby.json": [standby.kept],
     "standby-runs.json": [standby.runs],

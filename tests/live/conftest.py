@@ -29,3 +29,12 @@ def cluster(live: Live) -> Live:
     """A local cluster of four processors."""
     live.up(4)
     return live
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A local cluster of four processors for all tests of a module, each of which ends its jobs."""
+    live = Live(tmp_path_factory.mktemp("dq") / "home")
+    live.up(4)
+    yield live
+    live.clear()

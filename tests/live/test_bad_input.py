@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -113,15 +112,6 @@ def test_other_commands_say_what_is_wrong(
     shared: Live, words: tuple[object, ...], code: int, text: str
 ) -> None:
     assert text in one_line(shared.run(*words), code)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """One cluster for the tests that must not change it."""
-    live = Live(tmp_path_factory.mktemp("dq") / "home")
-    live.up(4)
-    yield live
-    live.clear()
 
 
 def test_no_server(live: Live) -> None:

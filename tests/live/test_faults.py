@@ -18,6 +18,7 @@ import pytest
 from dq_client import bringup
 from dq_client import messages as m
 from dq_client.cluster import Cluster, local_cluster
+from dq_client.connection import Connection
 from dq_client.home import is_alive
 from harness import bench
 from harness.bench import until
@@ -42,7 +43,7 @@ class Faults(Live):
         bringup.bring_up(self.home, cluster, self.options)
 
     def ask(self, body: m.RequestBody) -> Any:
-        connection = bringup.connect(self.home)
+        connection = Connection.to(self.home)
         try:
             return answer_of(m.Data, connection.call(body, 20.0)).data
         finally:

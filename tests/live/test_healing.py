@@ -20,6 +20,7 @@ import pytest
 from dq_client import bringup, shutdown
 from dq_client import messages as m
 from dq_client.agent import supervision, tree
+from dq_client.connection import Connection
 from dq_client.errors import DQError
 from harness.bench import until
 from harness.live import Live
@@ -69,7 +70,7 @@ class Endurance:
 
     def ask(self, body: m.RequestBody) -> Any:
         """Ask the server, on a connection for this alone: it is killed time and again."""
-        line = bringup.connect(self.live.home)
+        line = Connection.to(self.live.home)
         try:
             reply = line.call(body, 20.0)
             return reply.data if isinstance(reply, m.Data) else reply

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dq_client import bringup, keys
+from dq_client import keys
 from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.errors import UsageError
 from dq_client.home import Home, created_s
 from dq_server.live import backup, home_files, identity, journal_check, upkeep
@@ -141,4 +142,4 @@ def test_a_servers_file_of_another_cluster_is_refused(home: Home, tmp_path: Path
     }
     home.server_file.write_text(json.dumps(me | {"cluster": "0" * 16}))
     with pytest.raises(UsageError, match=r"server\.json names the server of another cluster"):
-        bringup.connect(home)
+        Connection.to(home)

@@ -13,8 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from dq_client import bringup, codec, keys
+from dq_client import codec, keys
 from dq_client import messages as m
+from dq_client.connection import Connection
 from dq_client.errors import Refused, UsageError
 from dq_client.home import Home
 from dq_server.core.model import events as ev
@@ -358,7 +359,7 @@ def test_full_disk_live(live: Live) -> None:
     server = psutil.Process(live.home.server()["pid"])
     size = max(path.stat().st_size for path in live.home.root.glob("journal.sqlite*"))
     server.rlimit(psutil.RLIMIT_FSIZE, (size, -1))
-    connection = bringup.connect(live.home)
+    connection = Connection.to(live.home)
     with pytest.raises(Refused, match="not saved"):
         for n in range(50):
             connection.call(submission(f"full-{n}", env={"PAD": "x" * 30_000}, hold=True))

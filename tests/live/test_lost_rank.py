@@ -18,6 +18,7 @@ from dq_client import bringup
 from dq_client import messages as m
 from dq_client.agent import tree
 from dq_client.cluster import local_cluster
+from dq_client.connection import Connection
 from dq_client.home import Home
 from dq_client.mpiexec import presence
 from harness.bench import Bench, two_nodes, until
@@ -145,7 +146,7 @@ def test_agents_and_a_server_that_were_away_miss_nobody(bench: Parting) -> None:
     for name in bench.cluster.agents():
         bench.restart_agent(name)
     bench.connection.close()
-    bench.connection = bringup.connect(bench.home)
+    bench.connection = Connection.to(bench.home)
     view = bench.ended(job)
     assert view["state"] == "done", view["reason"]
 

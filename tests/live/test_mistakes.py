@@ -20,6 +20,7 @@ import pytest
 
 from dq_client import bringup
 from dq_client import messages as m
+from dq_client.connection import Connection
 from harness.bench import until
 from harness.commands import ROOT
 from harness.live import Job, Live
@@ -118,7 +119,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 def submit(cluster: Live, program: Path) -> None:
     """All cases of a program, at once."""
-    connection = bringup.connect(cluster.home)  # a command for each would take most of the time
+    connection = Connection.to(cluster.home)  # a command for each would take most of the time
     try:
         for name, case in {**FAIL, **GO_ON}.items():
             if case.program != program:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,10 +82,8 @@ def test_an_agent_that_is_told_to_go_ends_when_its_jobs_have_left(ranks: OwnRank
     job = ranks.stay(2)
     ranks.settled(job, 2)
     agent = psutil.Process(ranks.agent_pid("n01"))
-    begin = time.monotonic()
     agent.terminate()
     until(lambda: not agent.is_running(), "the agent does not end", 10.0)
-    assert time.monotonic() - begin < 5.0
     goes_on(ranks, job)
     assert states(ranks) == "left up up"
     ranks.resize(job, 2)
@@ -142,9 +139,7 @@ def test_a_protected_job_goes_on_elsewhere_from_its_partners_copies(ranks: OwnRa
 
 def test_without_a_server_an_agent_ends_on_which_nothing_runs(ranks: OwnRanks) -> None:
     ranks.kill_server()
-    begin = time.monotonic()
     assert bringup.stop_agents(ranks.home) == ["n01", "n02", "n03"]
-    assert time.monotonic() - begin < 10.0
     ranks.start_server()
     assert states(ranks) == "lost lost lost"
 

@@ -12,7 +12,7 @@ from harness.live import Live
 pytestmark = [pytest.mark.live, pytest.mark.mpi]
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
-GROWING = ["--", "python", "-m", "tests.live.growing", "--iterations", 20, "--seconds", 0.3]
+GROWING = ["--", "python", "-m", "tests.live.growing", "--iterations", 1000, "--seconds", 0.3]
 
 
 def test_a_job_expands_to_its_share_and_gives_way(
@@ -23,10 +23,12 @@ def test_a_job_expands_to_its_share_and_gives_way(
     config = tmp_path / "config.toml"
     config.write_text('[scheduler]\nresize = "gentle:EvenShare"\n[scheduler.gentle]\nslack = 1\n')
     live.up(4, "--config", config)
-    job = live.submit("-n", 1, "--min", 1, "--max", 4, "--chain", "multiple", *GROWING)
+    job = live.submit("-n", 1, "--min", 1, "--max", 4, "--chain", "multiple",
+                      *GROWING, "--stop", tmp_path / "stop")  # fmt: skip
     live.wait(job, lambda j: j["processors"] == 4)
     other = live.submit("-n", 2, "--kind", "rigid", "--", "sleep", "0.1")
     assert live.wait_end(other)["state"] == "done"
+    (tmp_path / "stop").touch()
     assert live.wait_end(job)["state"] == "done"
     story = json.loads(live.dq("why", job, "--json"))["story"]
     moves = [(line["what"], line["figures"]["next_size"]) for line in story

@@ -45,45 +45,51 @@ def seen(cluster: Live, *options: Any) -> dict[str, str]:
 
 
 def test_the_environment_travels_but_for_what_is_not_the_jobs(
-    cluster: Live, monkeypatch: pytest.MonkeyPatch
+    shared: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**MINE, **NOT_MINE}.items():
-        monkeypatch.setitem(cluster.env, name, value)
-    env = seen(cluster, "--env", "MY_API_TOKEN", "--env", "OF_MY_OWN=other")
+        monkeypatch.setitem(shared.env, name, value)
+    env = seen(shared, "--env", "MY_API_TOKEN", "--env", "OF_MY_OWN=other")
     expected = {**MINE, "OF_MY_OWN": "other", "MY_API_TOKEN": "s3cret"}
     assert {name: env.get(name) for name in expected} == expected
     for name in NOT_MINE.keys() - {"MY_API_TOKEN"}:
         assert env.get(name) != NOT_MINE[name], name
-    clean = seen(cluster, "--clean-env")
+    clean = seen(shared, "--clean-env")
     assert not clean.keys() & (MINE.keys() | {"MY_API_TOKEN"})
-    assert clean["PATH"] == cluster.env["PATH"]
+    assert clean["PATH"] == shared.env["PATH"]
     # What is secret has not come to the journal either, unless it was named.
-    journal = b"".join(p.read_bytes() for p in cluster.home.root.glob("journal.sqlite*"))
+    journal = b"".join(p.read_bytes() for p in shared.home.root.glob("journal.sqlite*"))
     assert b"db_password" not in journal and b"AWS_ACCESS_KEY_ID" not in journal
 
 
-def test_a_thousand_jobs_are_one_request_and_one_event(cluster: Live) -> None:
-    words = ("--array", "0-999%2", "-n", 1, "--hold", "--json", "--", "true")
-    said = json.loads(cluster.dq("submit", *words))
-    array, jobs = said["job"]["id"], said["jobs"]
-    assert jobs == list(range(array + 1, array + 1001))
+def submissions(cluster: Live) -> int:
+    """How many events of the journal are submissions."""
     with closing(sqlite3.connect(f"file:{cluster.home.journal}?mode=ro", uri=True)) as db:
         count = "SELECT count(*) FROM events WHERE type LIKE '%Submitted'"
-        assert db.execute(count).fetchone() == (1,)
-    assert json.loads(cluster.dq("job", "last", "--json"))["left"] == 1000
-    cluster.dq("kill", array)
-    view = json.loads(cluster.dq("job", array, "--json"))
+        return int(db.execute(count).fetchone()[0])
+
+
+def test_a_thousand_jobs_are_one_request_and_one_event(shared: Live) -> None:
+    before = submissions(shared)
+    words = ("--array", "0-999%2", "-n", 1, "--hold", "--json", "--", "true")
+    said = json.loads(shared.dq("submit", *words))
+    array, jobs = said["job"]["id"], said["jobs"]
+    assert jobs == list(range(array + 1, array + 1001))
+    assert submissions(shared) == before + 1
+    assert json.loads(shared.dq("job", "last", "--json"))["left"] == 1000
+    shared.dq("kill", array)
+    view = json.loads(shared.dq("job", array, "--json"))
     assert (view["state"], view["left"], view["ended"]) == ("killed", 0, {"killed": 1000})
     words = ("--array", "0-9", "-n", 1, "--json", "--wait", "--", "true")
-    few = json.loads(cluster.dq("submit", *words))
+    few = json.loads(shared.dq("submit", *words))
     assert len(few["jobs"]) == 10
-    again = cluster.run("kill", few["jobs"][0], f"{few['jobs'][1]}-{few['jobs'][2]}", 99999)
+    again = shared.run("kill", few["jobs"][0], f"{few['jobs'][1]}-{few['jobs'][2]}", 99999)
     assert again.returncode == 4
     assert again.stderr.count("has ended already (done)") == 3
 
 
 def test_files_for_the_output_options_in_the_script_and_retries(
-    cluster: Live, tmp_path: Path
+    shared: Live, tmp_path: Path
 ) -> None:
     script = tmp_path / "try.sh"
     script.write_text(
@@ -94,29 +100,29 @@ def test_files_for_the_output_options_in_the_script_and_retries(
     lines = tmp_path / "lines"
     lines.write_text("first one\n\nsecond one\n")
     words = ("--chdir", tmp_path, "--each-line", lines, "--json", "--wait", "--", "try.sh")
-    said = json.loads(cluster.dq("submit", *words))
+    said = json.loads(shared.dq("submit", *words))
     array, (first, second) = said["job"]["id"], said["jobs"]
     assert (tmp_path / f"out/tried-{array}-1.txt").read_text() == (
         "second one, try 1\nsecond one, try 2\n"
     )
-    assert cluster.dq("logs", first) == "first one, try 1\nfirst one, try 2\n"
-    assert cluster.dq("logs", "--err", second) == "sorry\nsorry\n"
-    assert "retry 1 of 1: the application ended with exit code 1" in cluster.dq("why", second)
+    assert shared.dq("logs", first) == "first one, try 1\nfirst one, try 2\n"
+    assert shared.dq("logs", "--err", second) == "sorry\nsorry\n"
+    assert "retry 1 of 1: the application ended with exit code 1" in shared.dq("why", second)
     # A link is not followed to somewhere else, and nothing of it is written.
     target = tmp_path / "precious"
     target.write_text("kept")
     (tmp_path / "link").symlink_to(target)
-    refused = cluster.submit("-n", 1, "--output", tmp_path / "link", "--", "echo", "gone")
-    view = cluster.wait_end(refused)
+    refused = shared.submit("-n", 1, "--output", tmp_path / "link", "--", "echo", "gone")
+    view = shared.wait_end(refused)
     assert view["state"] == "failed"
     assert "no regular file" in view["reason"]
     assert target.read_text() == "kept"
-    failed = cluster.submit("-n", 1, "--", "sh", "-c", "echo because >&2; exit 2")
-    cluster.wait_end(failed)
-    shown = cluster.run("job", failed)
+    failed = shared.submit("-n", 1, "--", "sh", "-c", "echo because >&2; exit 2")
+    shared.wait_end(failed)
+    shown = shared.run("job", failed)
     assert "exit code:    2" in shown.stdout and "  because" in shown.stdout
     assert f"dq logs --err {failed}" in shown.stderr
-    waited = cluster.run("submit", "-n", 1, "--wait", "--", "sh", "-c", "echo why >&2; exit 2")
+    waited = shared.run("submit", "-n", 1, "--wait", "--", "sh", "-c", "echo why >&2; exit 2")
     number = int(waited.stdout)
     assert waited.returncode == 1
     assert f"job {number} failed" in waited.stderr and "  why" in waited.stderr

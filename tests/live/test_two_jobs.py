@@ -24,8 +24,10 @@ def test_a_grown_job_gives_way_and_grows_back(live: Live, tmp_path: Path) -> Non
     config = tmp_path / "config.toml"
     config.write_text("[scheduler]\nsamples = 1\ndiscard = 0\nthreshold = 0.0\nsettle = 0\n")
     live.up(4, "--config", config)
+    stop = tmp_path / "stop"
     long = live.submit("-n", 2, "--sizes", "2,4", "--", "python", "-m", "tests.live.growing",
-                       "--n", 320, "--iterations", 60, "--seconds", 0.4)  # fmt: skip
+                       "--n", 320, "--iterations", 1000,
+                       "--seconds", 0.4, "--stop", stop)  # fmt: skip
     live.wait(long, lambda j: j["processors"] == 4)
     short = live.submit("-n", 2, "--sizes", "2", "--", "python", "-m", "apps.matmul",
                         "--n", 400, "--iterations", 3, "--check")  # fmt: skip
@@ -33,6 +35,7 @@ def test_a_grown_job_gives_way_and_grows_back(live: Live, tmp_path: Path) -> Non
     assert live.wait(long, lambda j: j["state"] == "running")["processors"] == 2
     assert live.wait_end(short)["state"] == "done"
     live.wait(long, lambda j: j["processors"] == 4)
+    stop.touch()
     end = live.wait_end(long)
     assert end["state"] == "done"
     assert [s["processors"] for s in end["sizes"]][:4] == [2, 4, 2, 4]

@@ -78,7 +78,6 @@ def test_task_farms(ranks: int, recipe: Recipe) -> None:
     assert done == list(range(40)), "a task was lost, or done twice"
     if ranks > 1:
         assert found["ranks"] == ranks
-        assert found["took_s"] < 1.2, "0.6 s of one rank, or nobody helps with the rest"
         busy = [len(counts) for counts in found["counts"] if 0 in counts]
         assert busy[0] < 12, "the rank with the long task got its share of the others, too"
     for rank, told in enumerate(found["errors"]):

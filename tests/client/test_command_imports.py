@@ -1,0 +1,82 @@
+"""Commands used every minute import what they need, and no code that starts or runs a cluster.
+
+Their processor time is measured by `python -m benchmarks.commands`; here is what it depends on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# A package here stands for its modules, too.
+FORBIDDEN = (
+    "psutil", "rich", "numpy", "mpi4py", "asyncio", "subprocess", "importlib.metadata", "hashlib",
+    "dataclasses", "tempfile", "shutil", "sqlite3", "tomllib",
+    "dq_client.bringup", "dq_client.cluster", "dq_client.agent", "dq_client.hosts",
+    "dq_client.slurm", "dq_client.emulation", "dq_client.mpiexec", "dq_client.check",
+    "dq_client.views", "dq_client.messages.agents", "dq_client.messages.applications",
+    "dq_client.messages.standby", "dq_client.messages.bodies", "dq_server", "resize_lib",
+)  # fmt: skip
+WIRE = ("zmq", "msgspec")  # besides, for a command that sends nothing
+
+# The server file is a real one, of this process; answers pass the codec, as those of a server.
+PROGRAM = """
+import json, os, sys
+from dq_client import messages as m
+if sys.argv[1:] != ["--version"]:
+    from dq_client import codec
+    from dq_client.connection import Connection
+    from dq_client.home import Home, created_s
+
+    pid = os.getpid()
+    info = {"pid": pid, "create_time": created_s(pid), "address": "tcp://127.0.0.1:9"}
+    (Home.default().root / "server.json").write_text(json.dumps(info))
+    answers = {
+        m.StatusQuery: m.Data({"now_s": 1.0}),
+        m.JobsQuery: m.Data([]),
+        m.WhyQuery: m.Data({"job": 1, "state": "done", "now": [], "story": []}),
+        m.Submit: m.Submitted(1),
+        m.Kill: m.Done(),
+    }
+
+    class Line:
+        def call(self, body, timeout_s=5.0):
+            codec.encode(m.Request("1", body))
+            return codec.decode_to_user(codec.encode(m.Reply("1", answers[type(body)]))).body
+
+        def close(self):
+            pass
+
+    Connection.to = lambda home, role="user": home.server() and Line()
+from dq_client.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as e:
+    assert not e.code, e.code
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "words", ["--version", "jobs", "jobs --json", "why 1", "submit -n 1 ./program", "kill 1"]
+)
+def test_a_command_of_every_minute_imports_no_more_than_it_needs(
+    words: str, tmp_path: Path
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words.split()],
+        env={**os.environ, "DQ_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    imported = json.loads(ran.stderr.splitlines()[-1])
+    forbidden = (*FORBIDDEN, *WIRE) if words == "--version" else FORBIDDEN
+    found = [n for n in imported for f in forbidden if n == f or n.startswith(f"{f}.")]
+    assert not found
