@@ -187,7 +187,7 @@ class Keeper:
         self.dead = self.state()
         # A rank that has called MPI_Comm_spawn waits in it, so a real one has not ended yet.
         if sum(k.tickets for k in self.start.keepers.values()) > len(self.start.own):
-            self.dead["losing"] = True
+            self.dead["losing"] = self.start.orphaned = True
 
     def terminate(self) -> None:
         self.killed = True
