@@ -77,19 +77,29 @@ class Kept:
             self.state = found
             # It went without having read these.
             unread = [n for n, order in self.orders.items() if not self.past.has(order)]
-            self.later += [self.orders.pop(n) for n in unread]
+            for order in [self.orders.pop(n) for n in unread]:
+                self.wait(order)
         elif not self.held.killed:
-            # What it said last no longer holds: its ranks have no parent any more.
-            last = found or self.state
-            # An order for one of them that comes late, or again, starts nothing.
-            self.closed |= {*self.worlds, *map(int, last.get("worlds", ()))}
-            self.state = {
-                "failed": last.get("failed"),
-                "lost": True,
-                "past": last.get("past", -1),
-            }
-            if last.get("at_stake_bytes"):
-                self.state |= {"lost_bytes": last["at_stake_bytes"], "lost_why": KEEPER_LOST}
+            self._lose(found or self.state)
+
+    def wait(self, order: m.StartRanks) -> None:
+        """An order comes while the keeper is about to go: it is for the next one.
+
+        Ranks that the program has spawned cannot do without the keeper of those that it was spawned
+        by: if that was killed, the job has lost its ranks.
+        """
+        if order.spawned and self.held.over and not self.over and not self.state.get("over"):
+            self._lose(self.state)
+        else:
+            self.later.append(order)
+
+    def _lose(self, last: State) -> None:
+        """What the keeper said last no longer holds: its ranks have no parent any more."""
+        # An order for one of them that comes late, or again, starts nothing.
+        self.closed |= {*self.worlds, *map(int, last.get("worlds", ()))}
+        self.state = {"failed": last.get("failed"), "lost": True, "past": last.get("past", -1)}
+        if last.get("at_stake_bytes"):
+            self.state |= {"lost_bytes": last["at_stake_bytes"], "lost_why": KEEPER_LOST}
 
     def end(self) -> tuple[int, str] | None:
         """How the ranks here have ended: exit code and why (or KEEPER_LOST); None: they have not.

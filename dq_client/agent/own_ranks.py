@@ -81,7 +81,7 @@ class OwnRanks:
             return
         ends = kept is not None and (kept.over or kept.held.over)
         if kept is not None and ends and order.world not in kept.closed:
-            kept.later.append(order)  # its nodes had left the job, and come back
+            kept.wait(order)  # its nodes had left the job, and come back
             return
         if kept is not None and not kept.is_new(order):
             if order.world in kept.told:  # and the server has lost it

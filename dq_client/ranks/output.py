@@ -68,12 +68,12 @@ class File:
         """Append all of it, and note who has written it unless a label says so."""
         if not data:
             return
-        room = KEPT_BYTES_MAX - self.waiting_bytes
-        if self.why and (len(data) > room or not self._passes):
+        fails = bool(self.why) and not self.flush()
+        if fails and not (self._passes and self.waiting_bytes + len(data) <= KEPT_BYTES_MAX):
             self._drop(len(data))
-        else:
-            self._waiting.append(Piece(memoryview(data), who))
-            self.waiting_bytes += len(data)
+            return
+        self._waiting.append(Piece(memoryview(data), who))
+        self.waiting_bytes += len(data)
         self.flush()
 
     def flush(self) -> bool:

@@ -120,6 +120,10 @@ def test_how_the_ranks_here_have_ended(
     assert kept(now, over=over, killed=killed).end() == wanted
 
 
+def order(number: int, *, spawned: bool = False) -> m.StartRanks:
+    return m.StartRanks(1, 1, number, [["p"]], [], "/", {}, [], spawned=spawned)
+
+
 @pytest.mark.parametrize(
     ("found", "end"),
     [
@@ -141,13 +145,20 @@ def test_what_a_keeper_has_left_is_believed_or_the_ranks_are_lost(
 def test_the_worlds_of_a_keeper_that_was_killed_are_not_started_again() -> None:
     one = kept(state(world(1), past=-1), over=True)
     one.take_over(state(world(1), world(1, part=False), past=7))
-    orders = [
-        m.StartRanks(
-            job=1, instance=1, world=n, programs=[["p"]], program_of=[], cwd="/", env={}, places=[]
-        )
-        for n in (0, 1, 5, 8)
-    ]
-    assert [one.is_new(order) for order in orders] == [False, False, False, True]
+    assert [one.is_new(order(n)) for n in (0, 1, 5, 8)] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("found", "end"),
+    [(state(world(0)), (KILLED, KEEPER_LOST)), (state(world(0), over=True), (0, ""))],
+)
+def test_ranks_that_were_to_be_spawned_are_lost_with_the_keeper(
+    found: dict[str, Any], end: tuple[int, str]
+) -> None:
+    one = kept(state(world(1)), over=True)
+    one.take_over(found)
+    one.wait(order(4, spawned=True))
+    assert one.end() == end
 
 
 def test_what_waited_for_a_disk_is_lost_with_the_keeper() -> None:

@@ -185,6 +185,9 @@ class Keeper:
     def dies(self) -> None:
         """It is killed; its ranks go on without a parent."""
         self.dead = self.state()
+        # A rank that has called MPI_Comm_spawn waits in it, so a real one has not ended yet.
+        if sum(k.tickets for k in self.start.keepers.values()) > len(self.start.own):
+            self.dead["losing"] = self.start.orphaned = True
 
     def terminate(self) -> None:
         self.killed = True

@@ -76,7 +76,21 @@ def test_every_life_is_right_under_other_policies(policy: str) -> None:
 
 @pytest.mark.parametrize(
     "seed",
-    [714, 1022, 1553, 7125, 1000287, 1010865, 1020760, 1024171, 2005066, 4001502, 4003084, 4015830],
+    [
+        714,
+        1022,
+        1553,
+        3609,
+        7125,
+        1000287,
+        1010865,
+        1020760,
+        1024171,
+        2005066,
+        4001502,
+        4003084,
+        4015830,
+    ],
 )
 def test_lives_that_were_wrong(seed: int) -> None:
     """One in 8,000: nodes of a pool that stayed for ever, ranks that an ended start was to get;
