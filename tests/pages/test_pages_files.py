@@ -49,7 +49,10 @@ def written(block: Block, folder: Path, before: str = "") -> Path:
 
 
 @pytest.mark.parametrize("block", of("config"), ids=str)
-def test_a_configuration_is_one(block: Block, tmp_path: Path) -> None:
+def test_a_configuration_is_one(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "examples")  # policies that a page shows
     assert read_config(written(block, tmp_path), required=True)
 
 
@@ -97,7 +100,7 @@ def test_a_part_in_c_compiles(block: Block, tmp_path: Path) -> None:
 
 def test_every_owner_is_one() -> None:
     runners = {"shell", "job", "ranks", "client", "config", "cluster", "hooks", "yaml", "compile",
-               "lab", "lab-standby", "slurm", "install", "other-mpi", "page"}  # fmt: skip
+               "lab", "lab-standby", "slurm", "install", "other-mpi", "page", "study"}  # fmt: skip
     for page, owners in OWNERS.items():
         for owner in owners:
             known = owner in runners or (ROOT / owner).is_file()
