@@ -21,7 +21,7 @@ from msgspec import Struct
 from dq_client.errors import NoServer, UsageError
 from dq_client.private import NotPrivate, check_own, check_way
 from dq_client.ranks import opened
-from dq_client.text_files import object_of, text_of
+from dq_client.text_files import object_of
 
 EPOCH_LIKE_S = 1e9  # no machine runs so long
 
@@ -98,9 +98,12 @@ class Home(Struct, frozen=True):
     def cluster(self) -> str:
         """The name of the cluster; empty: none is known. UsageError if it cannot be read."""
         try:
-            return text_of(self.cluster_file).strip() if self.cluster_file.exists() else ""
-        except OSError as e:
-            raise UsageError(f"{self.cluster_file}: cannot be read ({e.strerror})") from e
+            return opened.read_text(self.cluster_file).strip()
+        except FileNotFoundError:
+            return ""
+        except (OSError, ValueError) as e:
+            text = "put the file back, or restore a backup (dq restore FILE)"
+            raise UsageError(f"{self.cluster_file}: cannot be read ({e}): {text}") from e
 
     @property
     def log(self) -> Path:

@@ -19,6 +19,7 @@ from dq_client.errors import UsageError
 from dq_client.home import write_private
 from dq_client.ranks import opened
 
+KEY_BYTES_MAX = 1000
 PRINCIPALS = ("server", "agent", "user", "viewer", "standby")
 
 
@@ -34,14 +35,10 @@ def load(folder: Path, name: str) -> KeyPair:
     path = folder / f"{name}.key"
     try:
         # The folder, too: who may write there can put another key in the file's place.
-        for place in (folder, path):
-            found = place.stat()
-            mode = found.st_mode & 0o777
-            if mode & 0o077:
-                raise UsageError(f"{place} is open to others (mode {mode:o}): refused as a key")
-            if found.st_uid != os.geteuid():
-                raise UsageError(f"{place} belongs to another user: refused as a key")
-        public, secret = opened.read_text(path).split()
+        _require_closed(folder, folder.stat())
+        with os.fdopen(opened.open_own(path), "r", encoding="ascii") as f:
+            _require_closed(path, os.fstat(f.fileno()))
+            public, secret = f.read(KEY_BYTES_MAX).split()
         if zmq.curve_public(secret.encode()).decode() != public:
             raise UsageError(f"{path}: the two halves of the key do not belong together")
     except FileNotFoundError:
@@ -49,6 +46,14 @@ def load(folder: Path, name: str) -> KeyPair:
     except (OSError, ValueError, zmq.ZMQError) as e:
         raise UsageError(f"{path} is no key file ({e})") from e
     return KeyPair(public, secret)
+
+
+def _require_closed(place: Path, found: os.stat_result) -> None:
+    mode = found.st_mode & 0o777
+    if mode & 0o077:
+        raise UsageError(f"{place} is open to others (mode {mode:o}): refused as a key")
+    if found.st_uid != os.geteuid():
+        raise UsageError(f"{place} belongs to another user: refused as a key")
 
 
 def ensure(folder: Path) -> None:

@@ -230,6 +230,20 @@ def test_down_right_after_a_kill_leaves_nothing(live: Live, tmp_path: Path) -> N
     assert live.run("down").returncode == 3, "nothing is there any more"
 
 
+def test_down_right_after_the_servers_end_waits_for_the_next_one(live: Live) -> None:
+    live.up(2)
+    kill(int(live.home.server()["pid"]))
+    live.dq("down")
+    assert shutdown.parts(live.home) == {}
+    live.up(2)
+    job = live.submit("-n", 1, "--", "sleep", "600")
+    live.wait(job, lambda view: view["state"] == "running")
+    kill(int(live.home.server()["pid"]))
+    refused = live.run("down")
+    assert (refused.returncode, "1 job is running" in refused.stderr) == (4, True)
+    assert live.wait(job, lambda view: view["state"] == "running")["restarts"] == 0
+
+
 @pytest.mark.parametrize("how", ["stopped", "no keys", "no note", "damaged note"])
 def test_down_with_force_asks_no_server(live: Live, tmp_path: Path, how: str) -> None:
     at = Endurance(live, tmp_path, ["--local", 5])
