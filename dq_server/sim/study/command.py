@@ -22,7 +22,9 @@ from dq_server.sim.study.runs import Cache, Task, Tasks, run_all
 INTERRUPTED = 130
 
 
-@click.command(cls=OneLineCommand)
+@click.command(
+    cls=OneLineCommand, short_help="Simulate many runs; write tables, figures, a report."
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "-o",
