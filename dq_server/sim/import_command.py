@@ -21,11 +21,15 @@ LABELS = {"Queue": 3, "Partition": 4}  # label of the header -> place in Record.
 @click.command(
     "import",
     cls=OneLineCommand,
+    short_help="Turn the output of sacct into a log.",
     help=f"""Turn FILE, the output of `sacct -P`, into a log in the Standard Workload Format.
 
     Steps are ignored; of requeued jobs the last start counts; jobs that have not ended are left
-    out. Names of users, accounts and jobs become numbers, so that the log can be passed on. Run
-    `sacct -a -D -P -S START -E END -o {COLUMNS}`.
+    out. Names of users, accounts and jobs become numbers, so that the log can be passed on. On the
+    site (one line):
+
+    \b
+    sacct -a -D -P -S START -E END -o {COLUMNS}
     """,
 )
 @click.argument("file", type=click.Path(path_type=Path))

@@ -241,7 +241,7 @@ scheduler = {{ mebf_theta = 0.9 }}
     assert {int(r["jobs"]) for r in found if r["log"] == "a.swf"} == {30}
     assert "a.swf, costly, 100 % malleable" in out
     report = (tmp_path / "out" / "report.md").read_text()
-    for words in ("serial from 0.01 to 0.2", "powers of two", "100 s x", "'theta': 0.9", "seeds 4",
+    for words in ("serial from 0.01 to 0.2", "powers of two", "100 s x", "'theta': 0.9", "seed 4;",
                   "acknowledge: nobody", "range over 2 variants", "on 48 processors"):  # fmt: skip
         assert words in report, words
 

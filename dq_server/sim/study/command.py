@@ -22,7 +22,9 @@ from dq_server.sim.study.runs import Cache, Task, Tasks, run_all
 INTERRUPTED = 130
 
 
-@click.command(cls=OneLineCommand)
+@click.command(
+    cls=OneLineCommand, short_help="Simulate many runs; write tables, figures, a report."
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -52,8 +54,7 @@ def study(
         described = read_study(file)
         cache = _cache(folder, jobs=described.jobs)
         tasks = Tasks()
-        for source in described.sources:  # a fault is found before the first run
-            source.read()
+        _read(described)
         for scenario in described.scenarios():
             tasks.of(scenario)
         missing = [task for key, task in tasks.by_key.items() if cache.result(key) is None]
@@ -76,6 +77,15 @@ def study(
         return
     click.echo(_as_text(described, results))
     _note(f"{folder}: runs.csv, summary.csv, report.md" + (", figures" if drawn else ""))
+
+
+def _read(described: Study) -> None:
+    """Read each log once, so that a fault is found before the first run."""
+    done = 0
+    with progress("reading", len(described.sources), lambda: done, "logs"):
+        for source in described.sources:
+            source.read()
+            done += 1
 
 
 def _cache(folder: Path, *, jobs: bool) -> Cache:
@@ -105,10 +115,14 @@ def _draw(results: Results, folder: Path) -> list[Path]:
     if find_spec("matplotlib") is None:
         _note("no figures: they need matplotlib: pip install 'dq-mpi[web]'")
         return []
-    from dq_server.sim.study.figures import draw_all  # matplotlib is slow to import
+    from dq_server.sim.study.figures import DRAWN, FORMATS, draw_all  # matplotlib is slow to import
 
     folder.mkdir(exist_ok=True)
-    return draw_all(results, folder)
+    drawn: list[Path] = []
+    most = len(results.study.sources) * len(results.study.variants) * len(DRAWN) * len(FORMATS)
+    with progress("drawing", most, lambda: len(drawn), "files"):
+        drawn.extend(draw_all(results, folder))
+    return drawn
 
 
 def _as_text(described: Study, results: Results) -> str:

@@ -46,9 +46,8 @@ STYLE = {
 Curves = dict[str, dict[float, Group]]  # policy -> share -> group
 
 
-def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw all figures; returns their paths."""
-    written: list[Path] = []
+def draw_all(results: Results, folder: Path) -> Iterator[Path]:
+    """Draw all figures; yields the path of each file."""
     for source in results.study.sources:
         for variant in results.study.variants:
             curves: Curves = {
@@ -66,8 +65,7 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
                     if figure is None:
                         continue
                     figure.suptitle(heading, fontsize=9)
-                    written += _saved(figure, folder, f"{stem}-{name}".replace(" ", "_"))
-    return written
+                    yield from _saved(figure, folder, f"{stem}-{name}".replace(" ", "_"))
 
 
 def _saved(figure: Figure, folder: Path, stem: str) -> Iterator[Path]:

@@ -272,7 +272,7 @@ def _base(tables: Mapping[str, Any]) -> SchedulerConfig:
     if "policy" in _table(tables.get("scheduler", {}), "[scheduler]"):
         raise WorkloadError("[scheduler] policy: a study names its policies in `policies`")
     try:
-        return from_tables(tables)
+        return replace(from_tables(tables))  # without what checking has made: it goes to processes
     except ConfigError as error:
         raise WorkloadError(str(error)) from error
 

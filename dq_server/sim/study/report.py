@@ -133,7 +133,7 @@ def methods(study: Study) -> str:
     drawn = (
         f"seeds {seeds[0]} to {seeds[-1]}"
         if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds)))
-        else f"seeds {', '.join(map(str, seeds))}"
+        else f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     )
     text = [
         f"Simulated with DQ {_version()}, a discrete-event simulator that runs the scheduler of a"
@@ -155,7 +155,9 @@ def methods(study: Study) -> str:
         " Makespan: last end - first submission. Utilisation: processor-seconds held by jobs over"
         " processors times makespan.",
         f"Means over {len(seeds)} seeds with 95 % confidence intervals by Student's t; changes are"
-        f" paired by seed against {study.policies[0]}.",
+        f" paired by seed against {study.policies[0]}."
+        if len(seeds) > 1
+        else f"One seed, so no intervals; changes are against {study.policies[0]}.",
     ]
     return " ".join(text)
 
