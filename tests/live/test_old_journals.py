@@ -19,6 +19,7 @@ from dq_server.core.features.history import HistoryOptions
 from dq_server.core.features.profiles import ProfileOptions
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.fairness import DfsConfig
+from dq_server.core.model.interruption import Interruption
 from dq_server.core.policies.grids import GridOptions
 from dq_server.core.policies.order_priority import PriorityConfig
 from dq_server.core.policies.resize_mebf import MebfOptions
@@ -82,7 +83,10 @@ def test_each_option_means_what_it_meant() -> None:
 
 def read_again(scheduler: Scheduler) -> bytes:
     """A snapshot as it is after it was read: a planned end that was a whole number is a float."""
-    return snapshot.encode(snapshot.decode(snapshot.encode(scheduler, 0.0))[0], 0.0)
+    read = snapshot.decode(snapshot.encode(scheduler, 0.0))[0]
+    for job in read.state.jobs.values():
+        job.records.pop(Interruption.key, None)  # 0.2.0 did not keep it: a good end is not believed
+    return snapshot.encode(read, 0.0)
 
 
 @pytest.mark.parametrize("name", NAMES)
