@@ -88,7 +88,8 @@ check: lint
 	$(VENV)/bin/pytest -n 2 -m "not slow and not full" \
 	    tests/architecture tests/core tests/plan tests/client tests/sim
 
-# whether the tests notice small bugs in the core, the journal, access and plans of redistribution
+# whether the tests notice small bugs in the core, the journal, access, plans of redistribution, keepers,
+# what agents and server do about ends and copies, resizes and remap points
 mutants: venv
 	$(VENV)/bin/python -m harness.mutants
 

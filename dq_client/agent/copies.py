@@ -82,19 +82,28 @@ class CopyKeeper:
         self._folder, self._tell = notes, tell
         self._notes = read_notes(notes)
         self._saving: dict[tuple[int, int], Saving] = {}  # by job and instance
+        self._unwritten = set[int]()  # jobs whose note is not on disk yet
         self._over = set[int]()  # jobs whose copies shall go once nothing of them runs here
 
     def expect(self, job: int, env: Mapping[str, str]) -> None:
-        """Ranks with this environment are about to start. OSError if that cannot be noted."""
+        """Ranks with this environment are about to start; a full disk is tried again."""
         if job in self._notes or not env.get("DQ_PROTECT_MEMORY"):
             return
         places = CopyPlaces(env["DQ_PROTECT_MEMORY"], env.get("DQ_PROTECT_DIR", ""))
-        note = Note(places, self._hosts, machine())
-        write_private(self._folder / str(job), msgspec.json.encode(note).decode())
-        self._notes[job] = note
+        self._notes[job] = Note(places, self._hosts, machine())
+        self._unwritten.add(job)
+        self._write_notes()
+
+    def _write_notes(self) -> None:
+        with contextlib.suppress(OSError):
+            for job in list(self._unwritten):
+                text = msgspec.json.encode(self._notes[job]).decode()
+                write_private(self._folder / str(job), text)
+                self._unwritten.discard(job)
 
     def held(self) -> list[m.CopiesHeld]:
         """What a heartbeat says."""
+        self._write_notes()
         return [
             m.CopiesHeld(job, any(map(is_there, note.held(job))))
             for job, note in self._notes.items()
@@ -142,6 +151,7 @@ class CopyKeeper:
             return
         self._over.discard(job)
         note = self._notes.pop(job, None)
+        self._unwritten.discard(job)
         if note is not None:
             places = note.places
         before = [self._saving.pop(key) for key in list(self._saving) if key[0] == job]

@@ -80,11 +80,9 @@ GROUPS = {
             *(f"dq_client/agent/{name}.py" for name in ("own_ranks", "kept", "copies")),
             "dq_client/agent/vacancies.py",
             *(f"dq_server/live/{name}.py" for name in ("orders", "job_ranks", "reconciliation")),
-            "dq_server/core/features/protection.py",
         ),
         (
             *(f"tests/client/test_{name}.py" for name in ("ends", "kept_copies", "private")),
-            "tests/core/test_restarting.py",
             "tests/live/test_own_ranks.py",
             "tests/live/test_own_ranks_growth.py",
             "tests/live/test_ends_and_copies.py",

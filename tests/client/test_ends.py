@@ -120,6 +120,14 @@ def test_how_the_ranks_here_have_ended(
     assert kept(now, over=over, killed=killed).end() == wanted
 
 
+def test_orders_that_a_keeper_went_without_having_read_are_for_the_next_one() -> None:
+    one = kept(state(world(0), past=-1), over=True)
+    one.orders = {0: order(0), 4: order(4)}
+    one.take_over(state(world(0), over=True))
+    assert [late.world for late in one.later] == [4]
+    assert one.end() == (0, "")
+
+
 def order(number: int, *, spawned: bool = False) -> m.StartRanks:
     return m.StartRanks(1, 1, number, [["p"]], [], "/", {}, [], spawned=spawned)
 
@@ -163,7 +171,8 @@ def test_ranks_that_were_to_be_spawned_are_lost_with_the_keeper(
 
 def test_what_waited_for_a_disk_is_lost_with_the_keeper() -> None:
     one = kept(state(world(1)), over=True)
-    one.take_over(state(world(1), at_stake_bytes=12))
+    one.take_over(state(world(1), at_stake_bytes=12, failed=FAILED))
     assert one.lost_output == (12, KEEPER_LOST)
+    assert one.end() == (3, FAILED["why"])
     one.take_over(state(world(0), over=True, lost_bytes=3, lost_why="out: full", at_stake_bytes=3))
     assert one.lost_output == (3, "out: full")

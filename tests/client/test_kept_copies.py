@@ -81,6 +81,18 @@ def test_nothing_is_removed_while_ranks_may_still_make_copies(home: Home, memory
     until(lambda: not made.exists())
 
 
+def test_a_note_that_no_disk_takes_is_written_later(home: Home, memory: Path) -> None:
+    one, notes = keeper(home), home.agent("a") / copies.NOTES
+    with pytest.MonkeyPatch.context() as patch:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patch.setattr(copies, "write_private", lambda *_: (_ for _ in ()).throw(full))
+        one.expect(7, environment(memory, 7))
+        assert one.held() == [m.CopiesHeld(7, in_memory=False)]
+    assert not (notes / "7").exists()
+    one.held()
+    assert (notes / "7").exists()
+
+
 def test_what_is_saved_is_not_in_memory_any_more(home: Home, memory: Path) -> None:
     one = keeper(home)
     env = environment(memory, 7)

@@ -9,6 +9,7 @@ import pytest
 
 from dq_client import messages as m
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.live.requests import agents
 from tests.live.talking import Talking, ended, held, refusal
 
 PARTNER = m.Protect("partner")
@@ -167,13 +168,16 @@ def lost(job: Job, count: int, node: str = "a") -> m.OutputLost:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_output_that_is_lost_stands_in_the_job_before_and_after_its_end(
-    talk: Talking, before: bool, caplog: pytest.LogCaptureFixture
+    talk: Talking, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(agents.log, "warning", lambda text, *words: logged.append(text % words))
     job = protected(talk, 1)
     if not before:
         talk.say("a", ended(job))
     assert isinstance(talk.say("a", lost(job, 12)), m.Done)
-    assert "12 bytes of output on a are lost: out: No space left on device" in caplog.text
+    (line,) = [line for line in logged if "lost" in line]
+    assert line == f"job {job.id}: 12 bytes of output on a are lost: out: No space left on device"
     if before:
         talk.say("a", ended(job))
     assert state(job) is JobState.DONE

@@ -15,7 +15,7 @@ from harness.together import Together
 
 pytestmark = [pytest.mark.live, pytest.mark.alone, pytest.mark.timeout(400)]
 
-SEED, ROUNDS = 3, 4  # a starter with ranks, the server with a keeper, an agent
+SEED, ROUNDS = 3, 4  # who dies follows from the seed, and from the order of the processes' pids
 
 
 @pytest.fixture
