@@ -83,10 +83,11 @@ lint: venv
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-# the linters, import rules and fast tests, in about a minute: run it before every commit
+# the linters, import rules and fast tests, in about a minute: run it before every commit. Of tests/live those
+# that start no cluster
 check: lint
-	$(VENV)/bin/pytest -n 2 -m "not slow and not full" \
-	    tests/architecture tests/core tests/plan tests/client tests/sim
+	$(VENV)/bin/pytest -n 2 -m "not slow and not full and not live and not mpi and not alone" \
+	    tests/architecture tests/core tests/plan tests/client tests/sim tests/live
 
 # whether the tests notice small bugs in the core, the journal, access, plans of redistribution, keepers,
 # what agents and server do about ends and copies, resizes and remap points

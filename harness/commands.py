@@ -40,11 +40,12 @@ def run_dq(
     )  # fmt: skip
 
 
-# Commands that ask the server once and end. Options with which they wait are for a process.
+# Commands that start nothing and end by themselves, but with an option to wait.
 ASKING = frozenset(
     {
         *("jobs", "job", "why", "nodes", "submit", "kill", "hold", "release", "resize", "logs"),
         *("node", "reserve", "reservations", "quotas", "acct", "audit", "down"),
+        *("server status", "sim replay"),
     }
 )
 WAITING = frozenset({"--wait", "-f", "--follow"})
@@ -55,8 +56,7 @@ def can_run_here(words: list[str], env: dict[str, str]) -> bool:
     """Whether a command does the same in this process as in one of its own."""
     differ = {name for name, _ in env.items() ^ os.environ.items()}
     return (
-        words[:1] != []
-        and words[0] in ASKING
+        not ASKING.isdisjoint((" ".join(words[:1]), " ".join(words[:2])))
         and WAITING.isdisjoint(words)
         and differ <= OWN_VARIABLES
         and Path.cwd() == ROOT

@@ -59,7 +59,7 @@ class Live(CommandLine):
         self.launcher = launcher
 
     def run(self, *words: object, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end; one that only asks the server in this process."""
+        """Run a command to its end; one that starts nothing in this process."""
         said = list(map(str, words))
         if can_run_here(said, self.env):
             return run_here(said, self.env)

@@ -25,6 +25,8 @@ from dq_server.live.journal import Journal, JournalError
 from harness.live import Live
 from tests.live.journal_lives import ENDS, History, copied, just_written, led_to, with_snapshots
 
+pytestmark = pytest.mark.full
+
 
 def dq(home: Home, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -20,6 +20,8 @@ from dq_server.live import seals
 from dq_server.live.journal import Journal, JournalError, event_as_json
 from tests.live.journal_lives import ENDS, IMAGES, History, closed, copied, just_written, led_to
 
+pytestmark = pytest.mark.full
+
 FLIPS = 334  # of each image: 1,002 in all
 
 

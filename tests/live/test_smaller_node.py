@@ -42,6 +42,7 @@ def test_a_node_that_comes_back_smaller(live: Live) -> None:
         assert live.job(waits)["state"] == "queued", "no node has that memory any more"
         assert "nodes with 3 GiB of memory for each rank: those" in live.dq("why", waits)
     finally:
+        live.run("kill", "1-5")  # or the agent waits half a minute for them to leave
         live.run("agent", "stop", "a")
 
 
