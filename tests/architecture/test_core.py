@@ -134,7 +134,7 @@ def test_records_have_the_names_that_snapshots_on_disk_have() -> None:
         "Followers", "HoursUsed", "Inside", "Interrupted", "Ledger", "LeftSizes", "Loads",
         "Metered", "Phases", "Placed", "Places", "Pool", "Profiled", "Promise", "QuotaHeld",
         "QuotaWaits", "RanOn", "Runs", "Spawns", "Succession", "Unmet", "Waiting", "Watched",
-        "Worlds",
+        "Windows", "Worlds",
     ]  # fmt: skip
 
 
