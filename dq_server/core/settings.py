@@ -19,7 +19,7 @@ from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
 import dq_server.core.features
-import dq_server.core.model.environment  # noqa: F401 - and so does this
+import dq_server.core.model.environment  # noqa: F401 - so does what jobs inherit
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.options import SHORT, TABLES, Options
