@@ -67,7 +67,7 @@ OFF = 0.10
 RULES: Mapping[str, Mapping[str, Any]] = {
     "thesis": {"samples": 1, "discard": 0, "threshold": 0.0, "settle": 0},
     "kept": {},
-    "tracked": {"sweet_spot": "tracked"},
+    "search": {"sweet_spot": "search"},
 }
 Times = Mapping[int, float]
 

@@ -38,6 +38,6 @@ class Background(Feature):
     def resize_granted(self, turn: Turn, job: Job) -> None:
         """The job is about to leave its size."""
         node_of = turn.state.processors.node_of
-        if turn.config.tracks_spots and node_of:
+        if turn.config.searches and node_of:
             nodes = list(dict.fromkeys(node_of[p] for p in job.allocation))
             LeftSizes.of(job).sizes[job.size] = Left(turn.now, nodes)
