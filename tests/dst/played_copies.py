@@ -56,8 +56,9 @@ class Memory:
             state = world.last_server.scheduler.state
             if Succession.of(state.job(start.job)).inherits:
                 continue  # a resize by restart has a copy on disk of its own
-            past = [p for (job, _), p in world.machine.processes.items() if job == start.job]
-            last = past[-1].stands_on() if past else set()
+            # What an earlier start has left on a node that was away is no use to a later one.
+            former = world.machine.processes.get((start.job, start.instance - 1))
+            last = former.stands_on() if former is not None else set()
             up = {name for name, node in state.processors.nodes.items() if node.up}
             left = sorted(node for node in last & up if (node, start.job) in self.held)
             if left:
