@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from dq_client import messages as m
 from dq_client.cli.arrays import parse_array
 from dq_client.cli.job_commands import last_errors, more_about
 from dq_client.cli.output import note, print_json, say
-from dq_client.cli.requests import json_option, server
+from dq_client.cli.requests import ask, json_option, server
 from dq_client.cli.script_options import runnable, with_script_options
 from dq_client.cli.values import (
     name_of,
@@ -34,6 +35,9 @@ from dq_client.connection import Connection
 from dq_client.errors import UsageError
 from dq_client.following.one_job import looks
 from dq_client.report.growth import ENDED
+
+SESSION_WITHIN_S = 20.0  # then the submitter is told that the program has opened none
+INF = float("inf")
 
 
 # The first word that is no option begins the program, and every word after it is the program's own.
@@ -175,9 +179,7 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
     started becomes a job, too: DQ_ATTACH=1 mpiexec -n 4 python app.py (docs/attach.md).
     """
     o = with_script_options(ctx, program, options)
-    body, left_out = _submission(program, o)
-    if left_out:
-        note(left_out)
+    body = submission(program, o)
     with server() as connection:
         reply = connection.call(body, timeout_s=10.0)
         assert isinstance(reply, m.Submitted)
@@ -187,7 +189,7 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
             print_json(job={"id": reply.job})
         else:
             say(reply.job)
-        return wait_for(connection, reply.job) if o["wait"] else 0
+        return wait_for(connection, reply.job, sized=has_sizes(o)) if o["wait"] else 0
 
 
 def message_of(words: Sequence[str]) -> tuple[m.Submit, str]:
@@ -201,6 +203,14 @@ def message_of(words: Sequence[str]) -> tuple[m.Submit, str]:
     options = {name: value for name, value in ctx.params.items() if name != "program"}
     program = ctx.params["program"]
     return _submission(program, with_script_options(ctx, program, options))
+
+
+def submission(program: tuple[str, ...], o: dict[str, Any]) -> m.Submit:
+    """The message for these options; a note says what of the environment it cannot hold."""
+    body, left_out = _submission(program, o)
+    if left_out:
+        note(left_out)
+    return body
 
 
 def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, str]:
@@ -286,9 +296,14 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
     )
 
 
-def wait_for(connection: Connection, job_id: int) -> int:
-    """Wait for the end of a job; 0 if it is done, 1 if it failed."""
-    view = next(v for v in looks(connection, job_id) if v["state"] in ENDED)
+def has_sizes(o: dict[str, Any]) -> bool:
+    """Whether the options ask for a job that is resized."""
+    return any(o[option] is not None for option in ("sizes", "smallest", "largest", "chain"))
+
+
+def wait_for(connection: Connection, job_id: int, *, sized: bool = False) -> int:
+    """Wait for the end of a job; 0 if it is done, 1 if it failed. `sized`: see until_ended."""
+    view = until_ended(connection, job_id, sized=sized)
     note(f"job {job_id} {view['state']}: {view['reason']}")
     if view["state"] == "failed" and "jobs" not in view:
         errors = last_errors(connection, job_id)
@@ -296,3 +311,22 @@ def wait_for(connection: Connection, job_id: int) -> int:
             note("\n".join(["its last lines on stderr:", *(f"  {line}" for line in errors)]))
         note(more_about(job_id))
     return 0 if view["state"] == "done" else 1
+
+
+def until_ended(connection: Connection, job_id: int, *, sized: bool) -> dict[str, Any]:
+    """Wait for the end of a job, or of an array; returns it as lists have it.
+
+    sized  the user gave sizes: a note says so if the program opens no session and cannot be resized
+    """
+    due_s: float | None = None if sized else INF
+    for view in looks(connection, job_id):
+        if view["state"] in ENDED:
+            break
+        if due_s is None and view["state"] == "running":
+            due_s = time.monotonic() + SESSION_WITHIN_S
+        if due_s is not None and time.monotonic() >= due_s:
+            due_s = INF
+            for reason in ask(connection, m.WhyQuery(job_id))["now"]:
+                if reason["code"] == "no_session":
+                    note(f"job {job_id}: {reason['text']}")
+    return view

@@ -46,7 +46,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "simulation.md": ("shell", "config"),
     "slurm.md": ("cluster", "slurm", "slurm"),
     "standby.md": ("lab-standby",),
-    "submitting.md": ("shell", "config", "shell"),
+    "submitting.md": ("shell", "shell", "config", "shell"),
     "tutorial.md": ("page",) * 6,
     "verify.md": ("shell",),
     "web.md": ("shell", "yaml"),
