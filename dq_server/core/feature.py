@@ -147,6 +147,10 @@ class Feature:
     def succeeded(self, turn: Turn, job: Job) -> None:
         """All ranks have ended for others on another size: a new start, with what the job has."""
 
+    def wants(self, turn: Turn) -> Iterable[tuple[Job, int]]:
+        """Running jobs that wait for so many more processors, which workers would leave."""
+        return ()
+
     def changes_size(self, state: State, job: Job) -> bool:
         """Whether the running job is about to get another size, as far as this feature knows."""
         return False

@@ -212,7 +212,7 @@ class Turn:
         if places:
             claim(state, job, places)
         job.allocation = list(places or state.processors.take(configuration.size))
-        job.first_processor = job.allocation[0]
+        job.first_processor = job.allocation[0] if job.allocation else -1
         job.launching = start.launching or self.config.launching
         job.configuration = configuration
         job.start_s = job.charged_s = now

@@ -189,6 +189,13 @@ class Requests(Feature):
             else:
                 asked.release = None
 
+    def wants(self, turn: Turn) -> Iterable[tuple[Job, int]]:
+        """The requests that wait."""
+        for job in Waiting.of(turn.state).jobs.values():
+            request = Asked.of(job).request
+            if request is not None:
+                yield job, request.more
+
     def changes_size(self, state: State, job: Job) -> bool:
         """What was asked for is pending."""
         asked = Asked.of(job)

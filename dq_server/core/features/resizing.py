@@ -11,6 +11,8 @@ commit or an abort that never arrived is made up for at the next remap point.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dq_server.core.feature import Feature, handles
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerRemap
@@ -24,6 +26,7 @@ from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
+from dq_server.core.model.workers import WorkerJobs
 from dq_server.core.planning import free
 from dq_server.core.transaction import abort, commit, prepare
 from dq_server.core.turn import Turn
@@ -120,6 +123,13 @@ class Resizing(Feature):
                 job.cannot_grow = event.why
             abort(turn, job, pending, event.why)
 
+    def wants(self, turn: Turn) -> Iterable[tuple[Job, int]]:
+        """Orders of users that wait for processors."""
+        for job in turn.state.active.values():
+            target = job.wanted or job.held
+            if target is not None and job.spec.kind is JobKind.MALLEABLE and job.resize is None:
+                yield job, target.size - job.size
+
     @handles(ev.ResizeRequested)
     def resize_requested(self, turn: Turn, event: ev.ResizeRequested) -> None:
         """`dq resize`: remembered until the job's next remap point."""
@@ -128,11 +138,12 @@ class Resizing(Feature):
             raise InvalidTransition(
                 f"job {job.id} is {job.state}: only a running job can be resized"
             )
-        if job.spec.kind is not JobKind.MALLEABLE:
+        if job.spec.kind not in (JobKind.MALLEABLE, JobKind.WORKERS):
             raise InvalidTransition(
                 f"job {job.id} is {job.spec.kind}, not malleable: it is not resized by others"
             )
-        check_reachable(job, turn.now, turn.config.of(WatchOptions).limit_s)
+        if job.spec.workers is None:
+            check_reachable(job, turn.now, turn.config.of(WatchOptions).limit_s)
         target = _wanted(job, event)
         if event.size > (capacity := turn.capacity_max):
             raise InfeasibleRequest(f"the cluster has {capacity} processors")
@@ -142,6 +153,8 @@ class Resizing(Feature):
         job.wanted, job.held = (None, target) if event.hold else (target, None)
         job.cannot_grow = ""  # the user may know better
         turn.state.touch(job)
+        if WorkerJobs.of(turn.state).ids:
+            turn.schedule()  # workers come and leave at once, for this job or as this job's
 
 
 # --- what the application tells --------------------------------------------------------------

@@ -1,0 +1,429 @@
+"""Jobs of workers take processors that nobody else wants, and leave when somebody does.
+
+A worker is a process without MPI, alone on its processor, in a world of its own (model/worlds.py).
+No remap point is waited for: at each scheduling pass the scheduler decides for all worker jobs.
+
+*Before the queue is served* (`starts`) they give back what others want: jobs in the queue in their
+order, requests and orders that wait for processors (the hook `wants`), the next size that a
+malleable job is still to try, and what was promised to somebody within their grace. Wanted is only
+what there can be: a job that could not start even if all workers left makes none of them leave.
+Workers on a node that drains leave, too.
+
+*After the queue was served* (`passed`) they get the idle processors that are left over, beyond what
+is still wanted. Jobs with a higher priority come first, then those that were submitted earlier.
+
+A worker that is to leave gets a signal, and is killed after its grace. Its processors are vacating
+meanwhile, which the whole core knows: nobody waits for a worker job longer than its grace. Plans
+count on what workers hold as on what is about to come back (`beyond`); only a job's least size is
+its own. A job whose least size is 0 starts at once, with no worker, and stands in nobody's way.
+
+A worker that ends by itself and well has found no more work: no other is started, and the job is
+done when all have ended. One that fails ends the job, as a rank does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import nextafter
+
+from dq_server.core.feature import Feature, handles
+from dq_server.core.model import events as ev
+from dq_server.core.model.actions import ResizeWorkers
+from dq_server.core.model.bounds import growth
+from dq_server.core.model.decisions import Start
+from dq_server.core.model.errors import InvariantViolation
+from dq_server.core.model.fitting import smallest_start
+from dq_server.core.model.jobs import Job, JobKind, JobState, Remap, Stay
+from dq_server.core.model.placing import capable, room, take
+from dq_server.core.model.points import is_resizable, next_larger
+from dq_server.core.model.pool import prospect
+from dq_server.core.model.ran_on import note_nodes
+from dq_server.core.model.reasons import Reason, because, declare
+from dq_server.core.model.sizes import Configuration
+from dq_server.core.model.state import State
+from dq_server.core.model.stepfunction import StepFunction
+from dq_server.core.model.workers import NONE, NoMoreWork, WorkerJobs
+from dq_server.core.model.worlds import Worlds
+from dq_server.core.planning import ROUNDING_S, running
+from dq_server.core.turn import INF, Turn
+
+SERVED = (JobState.STARTING, JobState.RUNNING)
+
+declare(
+    workers_open="it has no worker at first: it takes processors that nobody else wants",
+    workers_grow="{taken} of {idle} idle processors that nobody else wants: from {size} to"
+    " {next_size} workers",
+    workers_give="{wanted} processors are wanted by {who}, {idle} are idle or on their way: from"
+    " {size} to {next_size} workers",
+    workers_drain="{nodes} drains: from {size} to {next_size} workers",
+    workers_lost="node {node} was lost: from {size} to {next_size} workers",
+    workers_order="asked for by the user: from {size} to {next_size} workers",
+    workers_ended="a worker ended by itself: from {size} to {next_size}, no other is started",
+    workers_wait="{size} workers of {most} at most: {idle} processors are idle, {wanted} of them"
+    " are wanted by {who}",
+    workers_rest="{size} workers of {most} at most: {idle} processors are idle",
+    workers_done="all workers have ended by themselves",
+)
+
+
+class WorkerJobsFeature(Feature):
+    """See the module's docstring."""
+
+    claimant = "the least size of a worker job"
+
+    # --- a job's life ---------------------------------------------------------------------------
+
+    def aside(self, state: State) -> Callable[[Job], bool] | None:
+        """One that starts with no worker is behind nobody, and nobody is behind it."""
+        return _starts_empty
+
+    def starts(self, turn: Turn) -> list[Start]:
+        """Begin jobs that start with no worker; give back what others want."""
+        state = turn.state
+        for job in [job for job in state.queue.values() if _starts_empty(job)]:
+            turn.start(Start(job, NONE, because("workers_open")))
+        if WorkerJobs.of(state).ids:
+            self._leave_draining(turn)
+            self._give_way(turn)
+        return []
+
+    def started(self, turn: Turn, job: Job) -> None:
+        """Each of its workers is a world; nobody has to report the start of none."""
+        if job.spec.workers is None:
+            return
+        WorkerJobs.of(turn.state).ids.append(job.id)
+        job.work_done = True  # a worker says no word of farewell
+        NoMoreWork.of(job).told = False
+        _begin_worlds(turn, job, job.allocation)
+        if not job.allocation:
+            job.move(JobState.RUNNING)
+
+    def stopped(self, turn: Turn, job: Job) -> None:
+        """It has no worker any more."""
+        if job.spec.workers is not None and job.id in WorkerJobs.of(turn.state).ids:
+            WorkerJobs.of(turn.state).ids.remove(job.id)
+
+    @handles(ev.WorkerEnded)
+    def worker_ended(self, turn: Turn, event: ev.WorkerEnded) -> None:
+        """A worker has ended by itself and well."""
+        job = turn.state.job(event.job)
+        if job.instance != event.instance or job.state not in SERVED or job.spec.workers is None:
+            return
+        started = Worlds.of(job).started
+        gone = tuple(p for p in job.allocation if started.get(p) == event.world)
+        if not gone:
+            return  # it was told to leave before
+        NoMoreWork.of(job).told = True
+        _shrink(turn, job, gone, "workers_ended")
+        if not job.allocation:
+            turn.finish(job, JobState.DONE, because("workers_done"))
+        turn.schedule()
+
+    # --- more and fewer workers -----------------------------------------------------------------
+
+    def passed(self, turn: Turn) -> None:
+        """What nobody wants is theirs, job by job."""
+        state = turn.state
+        if not WorkerJobs.of(state).ids or state.paused:
+            return
+        for job in _in_order(state):
+            _carry_out_order(turn, job)
+        spare = state.idle - _wanted(turn, state.idle + state.incoming())[0]
+        for job in _in_order(state):
+            spare = min(spare, _unclaimed(turn, job))
+            most = _most(job) + sum(p in state.processors.withheld for p in job.allocation)
+            count = min(spare, most - job.size, room(state, job))
+            count = growth(state, job, count) if count > 0 else 0
+            if count > 0 and not NoMoreWork.of(job).told:
+                reason = because(
+                    "workers_grow",
+                    taken=count,
+                    idle=state.idle,
+                    size=job.size,
+                    next_size=job.size + count,
+                )
+                _grow(turn, job, count, reason)
+                spare -= count
+
+    def measured(self, turn: Turn, job: Job) -> None:
+        """A malleable job may want its next size from now on."""
+        state = turn.state
+        if WorkerJobs.of(state).ids and _next_step(state, job) > state.idle + state.incoming():
+            turn.schedule()
+
+    def _leave_draining(self, turn: Turn) -> None:
+        """Off the nodes that drain, as far as the least size allows."""
+        pool = turn.state.processors
+        for job in _in_order(turn.state) if pool.withheld else ():
+            there = [p for p in job.allocation if p in pool.withheld]
+            there = there[: job.size - job.spec.configurations[0].size]
+            if there:
+                nodes = ", ".join(dict.fromkeys(pool.node_of[p] for p in there))
+                _shrink(turn, job, tuple(there), "workers_drain", nodes=nodes)
+
+    def _give_way(self, turn: Turn) -> None:
+        """Give back what others want and cannot have without; the last in order first."""
+        state = turn.state
+        givers = [(job, most) for job in reversed(_in_order(state)) if (most := _surplus(job))]
+        if not givers:
+            return
+        free = state.idle + state.incoming()
+        wanted, who = _wanted(turn, free + sum(most for _, most in givers))
+        named = _for_needs(turn, givers)
+        missing = max(wanted - free, _overdue(turn), 0)
+        for job, most in givers:
+            there = [p for p in reversed(job.allocation) if p in named]
+            others = [p for p in reversed(job.allocation) if p not in named]
+            leaving = (*there, *others)[: min(most, max(missing, len(there)))]
+            if leaving:
+                figures = {"wanted": wanted, "who": who, "idle": free}
+                _shrink(turn, job, tuple(leaving), "workers_give", **figures)
+                missing -= len(leaving)
+                named -= set(leaving)
+
+    def losing(self, turn: Turn, node: str, reason: Reason) -> None:
+        """The workers on a node that is lost are lost; the others go on."""
+        pool = turn.state.processors
+        for job in _in_order(turn.state):
+            there = tuple(p for p in job.allocation if pool.node_of[p] == node)
+            if there and len(there) <= job.size - job.spec.configurations[0].size:
+                _shrink(turn, job, there, "workers_lost", node=node)
+
+    # --- plans ----------------------------------------------------------------------------------
+
+    def claiming(self, state: State) -> bool:
+        """While workers hold processors, plans must know which of them come back at once."""
+        return any(state.active[k].allocation for k in WorkerJobs.of(state).ids)
+
+    def claims(self, state: State, taken: StepFunction, now: float, *, to_promise: bool) -> None:
+        """The least size of each job, for as long as the job is expected to last."""
+        for job in _in_order(state):
+            end_s, held = job.planned_end_s, min(job.size, job.spec.configurations[0].size)
+            if held:
+                taken.add(now, max(end_s, nextafter(now, INF)), held)
+
+    def beyond(
+        self, state: State, job: Job, end_s: float, held: int, now: float, *, to_promise: bool
+    ) -> tuple[float, int]:
+        """All that is more than the least size comes back as soon as somebody wants it."""
+        if job.spec.workers is None or job.state not in SERVED:
+            return end_s, held
+        return nextafter(now, INF), max(0, held - job.spec.configurations[0].size)
+
+    def deadline(self, turn: Turn) -> Iterable[float]:
+        """When workers have to leave for what was promised to somebody."""
+        state, now = turn.state, turn.now
+        surplus = sum(_surplus(job) for job in _in_order(state))
+        if not surplus or not _others_claim(self, state):
+            return
+        taken, soon = running(state, now), nextafter(nextafter(now, INF), INF)
+        due_s = taken.first_excess_start(prospect(state) - surplus, soon, INF)
+        if due_s < INF:
+            yield max(now, due_s - max(_grace_s(job) for job in _in_order(state)))
+
+    # --- to be seen -----------------------------------------------------------------------------
+
+    def explain(self, turn: Turn, job: Job) -> list[Reason]:
+        """Why it has no more workers."""
+        state = turn.state
+        if job.spec.workers is None or job.state not in SERVED or job.size >= _most(job):
+            return []
+        figures = {"size": job.size, "most": _most(job), "idle": state.idle}
+        wanted, who = _wanted(turn, state.idle + state.incoming())
+        if wanted:
+            return [because("workers_wait", wanted=wanted, who=who, **figures)]
+        return [because("workers_rest", **figures)]
+
+    def check(self, state: State) -> None:
+        """See Feature."""
+        active = [j.id for j in state.active.values() if j.spec.workers is not None]
+        if sorted(active) != sorted(WorkerJobs.of(state).ids):
+            raise InvariantViolation(f"worker jobs {active} are active, the record disagrees")
+        for job in (state.active[k] for k in active):
+            worlds = Worlds.of(job).started
+            if job.launching.by_agents and set(job.allocation) != worlds.keys():
+                raise InvariantViolation(f"worker job {job.id} has {job.allocation}, not {worlds}")
+            if len(set(worlds.values())) != len(worlds):
+                raise InvariantViolation(f"two workers of job {job.id} are one world: {worlds}")
+
+
+def _starts_empty(job: Job) -> bool:
+    return job.spec.workers is not None and job.preferred.size == 0
+
+
+def _in_order(state: State) -> list[Job]:
+    """The worker jobs that are served: priority, then submission."""
+    jobs = (state.active[k] for k in WorkerJobs.of(state).ids)
+    served = [job for job in jobs if job.state in SERVED]
+    return sorted(served, key=lambda job: (-job.spec.priority, job.id))
+
+
+def _grace_s(job: Job) -> float:
+    assert job.spec.workers is not None
+    return job.spec.workers.grace_s
+
+
+def _most(job: Job) -> int:
+    """How many workers the job may have: its largest size, or what its user has ordered."""
+    ordered = job.held or job.wanted
+    return job.spec.configurations[-1].size if ordered is None else ordered.size
+
+
+def _surplus(job: Job) -> int:
+    """How many workers the job can be asked to give up."""
+    return 0 if job.held is not None else job.size - job.spec.configurations[0].size
+
+
+# --- what others want ------------------------------------------------------------------------
+
+
+def _wanted(turn: Turn, supply: int) -> tuple[int, str]:
+    """How much of the supply others want and can use, and who the first of them is.
+
+    Served in order, as far as it goes: who needs more than is left is passed over.
+    """
+    state, left, first = turn.state, supply, ""
+
+    def serve(count: int, who: str) -> None:
+        nonlocal left, first
+        if 0 < count <= left:
+            left -= count
+            first = first or who
+
+    if state.paused:
+        return 0, ""
+    for job in state.line(turn.now):
+        if state.excused(job):
+            continue  # its start is promised: `_overdue` sees to that
+        serve(smallest_start(job, turn.config.moldable), f"job {job.id}")
+        if left <= 0:
+            break
+    for feature in turn.features["wants"]:
+        for job, count in feature.wants(turn):
+            serve(count, f"job {job.id}")
+    if turn.policies.resize.expands:
+        for job in state.active.values():
+            serve(_next_step(state, job), f"job {job.id}")
+    return supply - left, first
+
+
+def _next_step(state: State, job: Job) -> int:
+    """By how many processors a malleable job would grow next; 0: it does not want to."""
+    if job.spec.kind is not JobKind.MALLEABLE or not is_resizable(state, job) or job.cannot_grow:
+        return 0
+    target: Configuration | None = next_larger(job)
+    spot = job.performance.sweet_spot
+    if target is None or (spot is not None and job.size >= spot.size):
+        return 0
+    more = target.size - job.size
+    return more if job.performance.allows(target) and growth(state, job, more) == more else 0
+
+
+def _for_needs(turn: Turn, givers: list[tuple[Job, int]]) -> set[int]:
+    """Processors of workers on nodes that jobs in the queue need for their memory, GPUs, names."""
+    state, found = turn.state, set[int]()
+    pool = state.processors
+    held = [p for job, _ in givers for p in job.allocation]
+    for job in state.line(turn.now):
+        needs = job.spec.needs
+        if needs is None:
+            continue
+        missing = smallest_start(job, turn.config.moldable) - room(state, job)
+        usable = [
+            p for p in held if p not in found and capable(pool.nodes[pool.node_of[p]], needs) > 0
+        ]
+        vacating = sum(capable(pool.nodes[pool.node_of[p]], needs) > 0 for p in pool.vacating)
+        if 0 < missing - vacating <= len(usable):
+            found.update(usable[: missing - vacating])
+    return found
+
+
+def _others_claim(me: Feature, state: State) -> bool:
+    others = (f for f in state.features["claiming"] if f is not me)
+    return any(f.claiming(state) for f in others)
+
+
+def _overdue(turn: Turn) -> int:
+    """How many processors are promised within the grace of those who hold them now."""
+    state, now = turn.state, turn.now
+    jobs = _in_order(state)
+    surplus = sum(_surplus(job) for job in jobs)
+    if not surplus or not any(f.claiming(state) for f in state.features["claims"]):
+        return 0
+    until_s = now + max(_grace_s(job) for job in jobs) + ROUNDING_S
+    soon = nextafter(nextafter(now, INF), INF)
+    level = running(state, now).max(soon, max(until_s, nextafter(soon, INF)))
+    return max(0, surplus - (prospect(state) - int(level)))
+
+
+def _unclaimed(turn: Turn, job: Job) -> int:
+    """How many idle processors are promised to nobody within the job's grace."""
+    state, now = turn.state, turn.now
+    if not state.spoken_for:
+        return state.idle
+    taken = running(state, now)
+    soon = nextafter(nextafter(now, INF), INF)
+    until_s = max(now + _grace_s(job) + ROUNDING_S, nextafter(soon, INF))
+    surplus = sum(_surplus(other) for other in _in_order(state))
+    return min(state.idle, prospect(state) - int(taken.max(soon, until_s)) - surplus)
+
+
+# --- what is done ----------------------------------------------------------------------------
+
+
+def _carry_out_order(turn: Turn, job: Job) -> None:
+    """The user has asked for fewer workers than there are."""
+    count = job.size - _most(job)
+    if count > 0:
+        _shrink(turn, job, tuple(job.allocation[-count:]), "workers_order")
+
+
+def _grow(turn: Turn, job: Job, count: int, reason: Reason) -> None:
+    processors = take(turn.state, job, count)
+    turn.charge(job)  # before it holds more
+    job.allocation.extend(processors)
+    if job.first_processor < 0:
+        job.first_processor = processors[0]
+    note_nodes(turn.state, job, processors)
+    _begin_worlds(turn, job, processors)
+    _resized(turn, job, Remap.EXPAND, processors, reason)
+
+
+def _begin_worlds(turn: Turn, job: Job, processors: Iterable[int]) -> None:
+    for p in processors if job.launching.by_agents else ():
+        Worlds.of(job).begin((p,), turn.state.next_resize)
+        turn.state.next_resize += 1
+
+
+def _shrink(turn: Turn, job: Job, leaving: tuple[int, ...], code: str, **figures: object) -> None:
+    """End these workers; `code` and `figures`: why, without the sizes."""
+    sizes = {"size": job.size, "next_size": job.size - len(leaving)}
+    reason = because(code, **figures, **sizes)  # type: ignore[arg-type]
+    turn.charge(job)  # before it holds less
+    job.allocation = turn.state.processors.without(job.allocation, leaving)
+    if job.launching.by_agents:
+        worlds = Worlds.of(job)
+        for p in leaving:
+            worlds.end((p,), worlds.started[p])
+    _resized(turn, job, Remap.SHRINK, leaving, reason)
+    turn.let_go(job, list(leaving))
+    turn.schedule()
+
+
+def _resized(
+    turn: Turn, job: Job, what: Remap, processors: tuple[int, ...], reason: Reason
+) -> None:
+    """The job's size has changed: plans, its story and its stays go on from there."""
+    state, size = turn.state, len(job.allocation)
+    job.configuration = job.spec.configuration_of(size) if size else NONE
+    job.resizes += 1
+    if not job.allocation and job.state is JobState.STARTING:
+        job.move(JobState.RUNNING)  # nobody will report a start
+    state.plan(job, job.planned_end_s)
+    if job.stays:
+        job.stays[-1].decision, job.stays[-1].reason = what, reason
+    for feature in turn.features["resize_committed"]:
+        feature.resize_committed(turn, job)
+    job.stay(Stay(job.configuration, turn.now))
+    job.note(turn.now, what, reason)
+    turn.actions.append(ResizeWorkers(job.id, job.instance, what, size, processors, reason))
