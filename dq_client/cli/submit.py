@@ -28,8 +28,10 @@ from dq_client.cli.values import (
     parse_parts,
     parse_profile,
     parse_protection,
+    parse_range,
     parse_sizes,
     parse_time,
+    parse_workers,
 )
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
@@ -46,8 +48,8 @@ INF = float("inf")
 @click.option("-n", "initial", type=int, help="Processors to start on.")
 @click.option(
     "--sizes",
-    help="Legal sizes, as 2,4,6,9; or grids, as 2x2,1x4,2x4,1x8: those of one size are tried, and"
-    " the fastest is used.",
+    help="Legal sizes, as 2,4,6,9; all from 2 to 9, as 2:9; or grids, as 2x2,1x4,2x4,1x8: those of"
+    " one size are tried, and the fastest is used.",
 )
 @click.option("--min", "smallest", type=int, help="Smallest legal size.")
 @click.option("--max", "largest", type=int, help="Largest legal size.")
@@ -59,8 +61,17 @@ INF = float("inf")
     "--multiple", type=click.IntRange(1, m.COUNT_MAX), help="With --chain multiple: of this number."
 )
 @click.option(
-    "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving"]),
-    help="Who may resize the job.  [default: malleable; evolving with --profile]",
+    "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving", "workers"]),
+    help="Who may resize the job; workers: processes without MPI that come and go.  [default:"
+    " malleable; evolving with --profile]",
+)  # fmt: skip
+@click.option(
+    "--stop-signal", metavar="NAME",
+    help="With --kind workers: what a worker that is to leave is sent.  [default: TERM]",
+)  # fmt: skip
+@click.option(
+    "--grace", metavar="TIME",
+    help="With --kind workers: so much later it is killed.  [default: 10s]",
 )  # fmt: skip
 @click.option(
     "--profile", metavar="STEPS",
@@ -260,6 +271,7 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
         error=o["error"],
         retry=o["retry"],
         array=parse_array(o["array"], o["each_line"]),
+        workers=parse_workers(o["kind"], o["stop_signal"], o["grace"]),
     )
     return body, left_out
 
@@ -285,6 +297,8 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
             )
     if o["sizes"] and o["chain"]:
         raise UsageError("--sizes lists the legal sizes: leave --chain out")
+    if o["sizes"] and ":" in o["sizes"]:
+        return _range(o)
     if o["multiple"] is not None and o["chain"] != "multiple":
         raise UsageError("--multiple is about one kind of sizes: give --chain multiple, too")
     return m.Sizes(
@@ -294,6 +308,18 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
         chain=o["chain"] or "square",
         multiple=o["multiple"] or 1,
     )
+
+
+def _range(o: dict[str, Any]) -> m.Sizes:
+    """All sizes from the smallest to the largest, as --sizes 2:8."""
+    least, most = parse_range(o["sizes"])
+    if o["smallest"] is not None or o["largest"] is not None:
+        raise UsageError("--sizes 2:8 says both ends: leave --min and --max out")
+    if o["kind"] == "workers":
+        return m.Sizes(min=least, max=most)
+    if least == 0:
+        raise UsageError(f"--sizes {o['sizes']}: only a job of workers may have none of them")
+    return m.Sizes(min=least, max=most, chain="multiple")
 
 
 def has_sizes(o: dict[str, Any]) -> bool:

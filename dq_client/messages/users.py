@@ -66,6 +66,13 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
     argv: Argv
 
 
+class Workers(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the processes of a job of workers are ended (docs/workers.md)."""
+
+    stop_signal: Annotated[int, Meta(ge=1, le=64)] = 15
+    grace_s: Seconds = 10.0  # then it is killed
+
+
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31)]
 ArrayIndices = Annotated[list[Count], Meta(min_length=1, max_length=10_000)]
 
@@ -122,6 +129,7 @@ class Submit(RequestBody, tag="submit", frozen=True):
     retry: Annotated[int, Meta(ge=0, le=1000)] = 0  # how often it starts again when it has failed
     array: Array | None = None
     after_not: Jobs = []  # must have failed, or been killed
+    workers: Workers | None = None  # of kind workers
 
 
 class Submitted(ReplyBody, tag="submitted", frozen=True):

@@ -263,6 +263,10 @@ class Turn:
             self.state.plan(job, now)
             job.end_reason, job.killed_to = reason, to
             job.note(now, "kill", reason)
+        if not job.holds():  # nobody is there to report its end
+            self.finish(job, to, reason)
+            self.schedule()
+            return
         # Also if it is being killed already: who asks again may do so because nothing happened.
         self.actions.append(KillJob(job.id, job.instance, tuple(job.holds()), reason))
 

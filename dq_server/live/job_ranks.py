@@ -44,6 +44,8 @@ def ranks_ended(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.Re
         # Its nodes have left the job, which goes on; they may be about to come back to it, and the
         # agent starts the new ranks when it knows that this end is understood.
         return m.Done()
+    if job.spec.workers is not None:
+        return m.Done()  # each worker's end is reported by itself
     said = desk.rank_reports.of(job)
     said.ended[link.name] = body.world
     node = not_ended(said, job, desk.agents, desk.state)
@@ -65,7 +67,10 @@ def spawn_world(desk: Desk, link: AgentLink, job: Job, body: m.SpawnRanks) -> m.
 
 
 def world_is_over(desk: Desk, link: AgentLink, job: Job, world: int) -> m.ReplyBody:
-    """The ranks of a spawned world have ended on an agent's nodes."""
+    """The ranks of a spawned world have ended on an agent's nodes; or a worker has, with 0."""
+    if job.spec.workers is not None:
+        desk.apply(ev.WorkerEnded(job.id, job.instance, world))
+        return m.Done()
     if not spawned_in(job, world):
         return m.Done()  # known already, or a world that joined the job
     said = desk.rank_reports.of(job)
