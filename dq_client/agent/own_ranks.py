@@ -80,6 +80,9 @@ class OwnRanks:
                 self._say_over(of, order.world)
             return
         ends = kept is not None and (kept.over or kept.held.over)
+        if kept is not None and ends and order.world in kept.told:
+            self._say_over(of, order.world)  # the server has lost it
+            return
         if kept is not None and ends and order.world not in kept.closed:
             kept.later.append(order)  # its nodes had left the job, and come back
             return

@@ -314,10 +314,12 @@ class Resize(RequestBody, tag="resize", frozen=True):
 
 class Ordered(ReplyBody, tag="ordered", frozen=True):
     """A Resize was accepted. `replaces`: the size of an order that was not carried out yet;
-    `held`: the size that the job was held at so far; 0 each: there was none."""
+    `held`: the size that the job was held at so far; 0 each: there was none. `at_once`: of a job of
+    workers, which waits for no remap point."""
 
     replaces: int = 0
     held: int = 0
+    at_once: bool = False
 
 
 @sent_by(USER)

@@ -248,10 +248,7 @@ class Keeper:
         elif what == "spawn":
             self._dialogue.answer_spawn(message["ticket"], message["why"])
         elif what == "end":
-            if message.get("signal"):
-                self._stop(message["world"], message["signal"], message["grace_s"])
-            else:
-                self._cancel(message["world"])
+            self._cancel(message["world"], message.get("signal", 0), message.get("grace_s", 0.0))
         elif what == "leave":
             self._leaving = True
 
@@ -435,24 +432,12 @@ class Keeper:
             self._adoption.release()
             self._adoption.terminate()
 
-    def _cancel(self, number: int) -> None:
+    def _cancel(self, number: int, signal_number: int = 0, grace_s: float = 0.0) -> None:
         """End the ranks of a world that has not joined, or shall not be there any more."""
         self._cancelled.add(number)  # the order to start it may still be on its way
         world = self.worlds.get(number)
         if world is not None:
-            world.note_shared_memory()
-            world.ending = True
-            for rank in world.running():
-                process.kill(rank.pid)
-
-    def _stop(self, number: int, signal_number: int, grace_s: float) -> None:
-        """End a worker: a signal now, and if it stays, SIGKILL after its grace."""
-        self._cancelled.add(number)  # the order to start it may still be on its way
-        world = self.worlds.get(number)
-        if world is not None and not world.ending:
-            world.ending, world.kill_s = True, time.monotonic() + grace_s
-            for rank in world.running():
-                process.kill(rank.pid, signal_number)
+            world.end(signal_number, grace_s)
 
 
 def _bind(function: Callable[..., None], *arguments: Any) -> Callable[[], None]:

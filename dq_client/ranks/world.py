@@ -201,6 +201,18 @@ class World:
         self.local[number] = rank
         return rank
 
+    def end(self, signal_number: int, grace_s: float) -> None:
+        """End its ranks here: at once, or a worker by a signal, with SIGKILL after its grace."""
+        if not signal_number:
+            self.note_shared_memory()
+            self.ending = True
+            for rank in self.running():
+                process.kill(rank.pid)
+        elif not self.ending:  # else it was told before
+            self.ending, self.kill_s = True, time.monotonic() + grace_s
+            for rank in self.running():
+                process.kill(rank.pid, signal_number)
+
     def kill(self) -> None:
         """SIGKILL to a worker and to all that it has started."""
         self.kill_s = float("inf")

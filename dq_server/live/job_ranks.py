@@ -11,6 +11,7 @@ from dq_server.core.features.spawning import spawned_in
 from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
@@ -45,7 +46,13 @@ def ranks_ended(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.Re
         # agent starts the new ranks when it knows that this end is understood.
         return m.Done()
     if job.spec.workers is not None:
-        return m.Done()  # each worker's end is reported by itself
+        # The reports of each worker may be lost with the agent once this one is acknowledged.
+        mine = {node.name for node in link.nodes}
+        node_of = desk.state.processors.node_of
+        for p, world in list(Worlds.of(job).started.items()):
+            if node_of[p] in mine and world <= body.world:
+                desk.apply(ev.WorkerEnded(job.id, job.instance, world))
+        return m.Done()
     said = desk.rank_reports.of(job)
     said.ended[link.name] = body.world
     node = not_ended(said, job, desk.agents, desk.state)

@@ -163,6 +163,8 @@ class Resizing(Feature):
 def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost) -> None:
     if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
+    if job.spec.workers is not None:
+        raise InvalidTransition(f"job {job.id} is of workers: it has no remap points")
 
 
 def _check_size(job: Job, event: ev.RemapPoint) -> None:

@@ -18,7 +18,8 @@ count on what workers hold as on what is about to come back (`beyond`); only a j
 its own. A job whose least size is 0 starts at once, with no worker, and stands in nobody's way.
 
 A worker that ends by itself and well has found no more work: no other is started, and the job is
-done when all have ended. One that fails ends the job, as a rank does.
+done when all have ended so. A worker that leaves or is lost may leave work behind, so after that
+others are started again. One that fails ends the job, as a rank does.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class WorkerJobsFeature(Feature):
         state = turn.state
         for job in [job for job in state.queue.values() if _starts_empty(job)]:
             turn.start(Start(job, NONE, because("workers_open")))
-        if WorkerJobs.of(state).ids:
+        if WorkerJobs.of(state).ids and not turn.decided:
             self._leave_draining(turn)
             self._give_way(turn)
         return []
@@ -113,8 +114,8 @@ class WorkerJobsFeature(Feature):
         gone = tuple(p for p in job.allocation if started.get(p) == event.world)
         if not gone:
             return  # it was told to leave before
-        NoMoreWork.of(job).told = True
         _shrink(turn, job, gone, "workers_ended")
+        NoMoreWork.of(job).told = True
         if not job.allocation:
             turn.finish(job, JobState.DONE, because("workers_done"))
         turn.schedule()
@@ -124,7 +125,7 @@ class WorkerJobsFeature(Feature):
     def passed(self, turn: Turn) -> None:
         """What nobody wants is theirs, job by job."""
         state = turn.state
-        if not WorkerJobs.of(state).ids or state.paused:
+        if not WorkerJobs.of(state).ids or turn.decided:
             return
         for job in _in_order(state):
             _carry_out_order(turn, job)
@@ -400,6 +401,7 @@ def _shrink(turn: Turn, job: Job, leaving: tuple[int, ...], code: str, **figures
     sizes = {"size": job.size, "next_size": job.size - len(leaving)}
     reason = because(code, **figures, **sizes)  # type: ignore[arg-type]
     turn.charge(job)  # before it holds less
+    NoMoreWork.of(job).told = False  # what the leaving ones have not finished is for others
     job.allocation = turn.state.processors.without(job.allocation, leaving)
     if job.launching.by_agents:
         worlds = Worlds.of(job)

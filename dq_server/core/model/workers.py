@@ -46,7 +46,8 @@ class WorkerJobs(Record):
 
 @dataclass(slots=True)
 class NoMoreWork(Record):
-    """Of a worker job: a worker has ended by itself and well, so no other is started."""
+    """Of a worker job: a worker has ended by itself and well, and none has left or was lost since:
+    no other is started."""
 
     told: bool = False
 
