@@ -50,8 +50,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "tutorial.md": ("page",) * 6,
     "verify.md": ("shell",),
     "web.md": ("shell", "yaml"),
-    "workers.md": ("shell", "- needs distributed: tests/live/test_workers.py",
-                   "- an excerpt: tests/sim/test_toml_workers.py"),
+    "workers.md": ("shell",),
     "years.md": ("shell",),
 }  # fmt: skip
 
