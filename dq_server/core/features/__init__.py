@@ -25,6 +25,7 @@ from dq_server.core.features.resizing import Resizing
 from dq_server.core.features.spawning import Spawning
 from dq_server.core.features.succession import Succeeding
 from dq_server.core.features.watch import Watching
+from dq_server.core.features.workers import WorkerJobsFeature
 
 FEATURES = Features(
     (
@@ -44,6 +45,7 @@ FEATURES = Features(
         Draining(),
         NodeEnds(),
         Reservations(),
+        WorkerJobsFeature(),
         Succeeding(),
         Protecting(),
         Pooling(),
