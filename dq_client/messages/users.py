@@ -352,6 +352,33 @@ class CancelReservation(RequestBody, tag="unreserve", frozen=True):
     name: Ident
 
 
+@sent_by(USER)
+class PlanMaintenance(RequestBody, tag="maintain", frozen=True):
+    """Nodes are to be empty for a while. `request` makes repeats harmless.
+
+    in_s  it begins so long after the server got this
+    """
+
+    request: Name
+    name: Ident
+    nodes: Annotated[list[Ident], Meta(min_length=1, max_length=10_000)]
+    in_s: Seconds
+    duration_s: Seconds
+    reason: Text = ""
+
+
+@sent_by(USER)
+class CancelMaintenance(RequestBody, tag="unmaintain", frozen=True):
+    """The window is no more; its nodes are offered again."""
+
+    name: Ident
+
+
+@sent_by(USER, VIEWER)
+class MaintenanceQuery(RequestBody, tag="maintenance", frozen=True):
+    """All maintenance windows that are not over."""
+
+
 @sent_by(USER, VIEWER)
 class ReservationsQuery(RequestBody, tag="reservations", frozen=True):
     """All reservations that are not over."""

@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
-import dq_server.core.features  # noqa: F401 - features declare their options
+import dq_server.core.features
+import dq_server.core.model.environment  # noqa: F401 - so does what jobs inherit
 from dq_server.core.model.config import SchedulerConfig
 from dq_server.core.model.errors import ConfigError
 from dq_server.core.model.options import SHORT, TABLES, Options

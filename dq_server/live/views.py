@@ -13,6 +13,7 @@ import msgspec
 
 from dq_server.core.explain import explain
 from dq_server.core.features.draining import Drain, Drains, holders, state_of
+from dq_server.core.features.maintenance import Windows
 from dq_server.core.features.places import Places as JobPlaces
 from dq_server.core.features.reservations import Booked, Inside
 from dq_server.core.model.background import load_of
@@ -314,6 +315,22 @@ def reservations_view(state: State) -> list[dict[str, Any]]:
             }
         )
     return views
+
+
+def maintenance_view(state: State) -> list[dict[str, Any]]:
+    """Maintenance windows by start; `begun`: their nodes drain, or are empty."""
+    windows = Windows.of(state)
+    return [
+        {
+            "name": w.name,
+            "nodes": list(w.nodes),
+            "start_s": w.start_s,
+            "end_s": w.end_s,
+            "reason": w.reason,
+            "begun": w.name in windows.drained,
+        }
+        for w in sorted(windows.by_name.values(), key=lambda w: (w.start_s, w.name))
+    ]
 
 
 def counts(state: State) -> dict[str, int]:

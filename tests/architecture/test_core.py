@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -13,6 +15,7 @@ from dq_server.core.features import FEATURES
 from dq_server.core.model.events import Configured, Event
 from dq_server.core.model.records import RECORDS, Record
 from dq_server.core.scheduler import HANDLERS
+from dq_server.core.settings import TABLE_OF_ITS_OWN
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("dq_server", "dq_client", "resize_lib", "apps")
@@ -134,7 +137,7 @@ def test_records_have_the_names_that_snapshots_on_disk_have() -> None:
         "Followers", "HoursUsed", "Inside", "Interrupted", "Ledger", "LeftSizes", "Loads",
         "Metered", "NoMoreWork", "Phases", "Placed", "Places", "Pool", "Profiled", "Promise",
         "QuotaHeld", "QuotaWaits", "RanOn", "Runs", "Spawns", "Succession", "Unmet", "Waiting",
-        "Watched", "WorkerJobs", "Worlds",
+        "Watched", "Windows", "WorkerJobs", "Worlds",
     ]  # fmt: skip
 
 
@@ -143,3 +146,10 @@ def test_a_record_without_a_key_or_with_another_s_is_refused() -> None:
         type("Nameless", (Record,), {})
     with pytest.raises(TypeError, match="Pool has the key 'Pool'"):
         type("Other", (Record,), {"key": "Pool"})
+
+
+def test_every_table_of_its_own_is_declared_when_settings_are_read() -> None:
+    """Options count once their module is imported: the core imports all of them itself."""
+    code = "from dq_server.core import settings; print(*settings.TABLES)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(TABLE_OF_ITS_OWN) <= set(told.stdout.split())

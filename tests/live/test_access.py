@@ -76,6 +76,9 @@ def about(job: int) -> list[m.RequestBody]:
         m.Reserve("q", "r", 1, 1e6, 60.0),
         m.ReservationsQuery(),
         m.CancelReservation("r"),
+        m.PlanMaintenance("q", "w", ["n1"], 1e6, 60.0),
+        m.MaintenanceQuery(),
+        m.CancelMaintenance("w"),
         m.JobHello(m.PROTOCOL, SIZE),
         m.RemapPoint(1, SIZE, 0, 1.0),
         m.DynamicRequest(1, 1),
@@ -117,7 +120,8 @@ USER = {
     m.StatusQuery, m.TimelineQuery, m.Kill, m.Hold, m.Release, m.Resize, m.LogsQuery, m.Stop,
     m.ReleaseSize,
     m.Reserve, m.CancelReservation, m.ReservationsQuery, m.DrainNode, m.ResumeNode, m.PoolQuery,
-    m.QuotasQuery, m.Since, m.ForgetStandby,
+    m.QuotasQuery, m.Since, m.ForgetStandby, m.PlanMaintenance, m.CancelMaintenance,
+    m.MaintenanceQuery,
 }  # fmt: skip
 AGENT = {
     m.Hello, m.AgentHello, m.Heartbeat, m.AppStarted, m.AppEnded, m.RankLost, m.Vacated,
@@ -132,7 +136,7 @@ JOB = {
 VIEWER = {
     m.Hello, m.JobQuery, m.JobsQuery, m.NodesQuery, m.WhyQuery, m.StatusQuery, m.TimelineQuery,
     m.LogsQuery, m.ReservationsQuery, m.PoolQuery,
-    m.QuotasQuery, m.Since,
+    m.QuotasQuery, m.Since, m.MaintenanceQuery,
 }  # fmt: skip
 STANDBY = {m.Hello, m.Follow}
 MAY = {

@@ -12,6 +12,7 @@ from dq_server.core.features.draining import Draining
 from dq_server.core.features.dynamic_requests import Requests
 from dq_server.core.features.history import History
 from dq_server.core.features.lifecycle import Lifecycle
+from dq_server.core.features.maintenance import Maintenance
 from dq_server.core.features.node_ends import NodeEnds
 from dq_server.core.features.nodes import Nodes
 from dq_server.core.features.placement import Keeping, Placing
@@ -45,6 +46,7 @@ FEATURES = Features(
         Draining(),
         NodeEnds(),
         Reservations(),
+        Maintenance(),
         WorkerJobsFeature(),
         Succeeding(),
         Protecting(),

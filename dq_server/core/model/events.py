@@ -482,6 +482,33 @@ class ReservationCancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class MaintenanceWindow:
+    """`nodes` are to be empty from `start_s` to `end_s`; `reason` and `by` are for people."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
+    reason: str = ""
+    by: str = ""
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenancePlanned:
+    """Nodes shall be empty for a while (features/maintenance.py)."""
+
+    window: MaintenanceWindow
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceCancelled:
+    """They need not be empty any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class GrantsPaused:
     """From now on no processor is granted to anybody, until the same event says otherwise.
 
@@ -557,6 +584,8 @@ Event = (
     | WorkerEnded
     | ReservationMade
     | ReservationCancelled
+    | MaintenancePlanned
+    | MaintenanceCancelled
     | GrantsPaused
     | EventsLost
     | Tick

@@ -13,7 +13,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import ArrayAccepted, JobAccepted
 from dq_server.core.model.environment import EnvironmentOptions
 from dq_server.core.model.errors import UnknownJob
-from dq_server.core.model.events import AdvanceReservation
+from dq_server.core.model.events import AdvanceReservation, MaintenanceWindow
 from dq_server.core.model.pool import PoolOptions, possible
 from dq_server.live import translate, views
 from dq_server.live.array_view import array_view, why_array
@@ -270,6 +270,37 @@ def unreserve(desk: Desk, call: Call[m.CancelReservation]) -> m.ReplyBody:
 def reservations_query(desk: Desk, call: Call[m.ReservationsQuery]) -> m.ReplyBody:  # noqa: ARG001
     """All advance reservations."""
     return m.Data(views.reservations_view(desk.state))
+
+
+@handles(m.PlanMaintenance)
+def plan_maintenance(desk: Desk, call: Call[m.PlanMaintenance]) -> m.ReplyBody:
+    """Plan a maintenance window."""
+    body = call.body
+    start_s = desk.now() + body.in_s
+    window = MaintenanceWindow(
+        name=body.name,
+        nodes=tuple(dict.fromkeys(body.nodes)),
+        start_s=start_s,
+        end_s=start_s + body.duration_s,
+        reason=body.reason,
+        by="the user",
+        request_id=body.request,
+    )
+    desk.apply(ev.MaintenancePlanned(window))
+    return m.Done()
+
+
+@handles(m.CancelMaintenance)
+def cancel_maintenance(desk: Desk, call: Call[m.CancelMaintenance]) -> m.ReplyBody:
+    """Cancel a maintenance window."""
+    desk.apply(ev.MaintenanceCancelled(call.body.name))
+    return m.Done()
+
+
+@handles(m.MaintenanceQuery)
+def maintenance_query(desk: Desk, call: Call[m.MaintenanceQuery]) -> m.ReplyBody:  # noqa: ARG001
+    """All maintenance windows."""
+    return m.Data(views.maintenance_view(desk.state))
 
 
 @handles(m.Stop)
