@@ -351,9 +351,8 @@ class Calls(Flow):
         if library:
             if name in ("copyto", "at", "fill_diagonal", "put", "heappush") and given.args:
                 old = [] if name == "copyto" else given.args[0].nodes
-                others = [*given.args[1:], *given.keywords.values()]
-                new = [node for value in others for node in value.nodes]
-                self.change(given.args[0], Node([*old, *new]), line)
+                others = Given(given.args[1:], given.keywords)
+                self.change(given.args[0], Node([*old, *others.nodes]), line)
             return Value(nodes)
         if not base.nodes and not module and name in w.BUILTINS and not self._is_ours(name):
             plain = name in ("int", "float", "str", "len", "bool", "round", "complex", "hash")
@@ -446,7 +445,5 @@ def _of_environment(node: ast.Call) -> Value:
 
 def _parts(name: str, given: Given) -> tuple[Value, ...]:
     """What the items of an enumerate or a zip are made of."""
-    if name not in ("enumerate", "zip"):
-        return ()
     items = [Value(v.nodes, within=v.path or v.within, parts=v.parts) for v in given.args]
-    return (NOTHING, *items[:1]) if name == "enumerate" else tuple(items)
+    return (NOTHING, *items[:1]) if name == "enumerate" else tuple(items if name == "zip" else ())
