@@ -66,7 +66,7 @@ class JobRow(TypedDict):
 
     id: Annotated[int, told("its number")]
     name: Annotated[str, told("its name")]
-    kind: Annotated[str, told("`rigid`, `moldable`, `malleable` or `evolving`")]
+    kind: Annotated[str, told("`rigid`, `moldable`, `malleable`, `evolving` or `workers`")]
     state: Annotated[
         str,
         told(
@@ -77,7 +77,7 @@ class JobRow(TypedDict):
     submit_s: Annotated[float, told("when it was submitted")]
     start_s: Annotated[float | None, told("when it was started first; null: not yet")]
     end_s: Annotated[float | None, told("when it ended; null: not yet")]
-    processors: Annotated[int, told("held now, last held, or asked for")]
+    processors: Annotated[int, told("held now, last held, or asked for; of workers also 0")]
     grid: Grid
     sweet_spot: Annotated[int | None, told("the size past which growing does not pay, if found")]
     nodes: Annotated[list[str], told("where it runs now")]

@@ -80,6 +80,9 @@ class OwnRanks:
                 self._say_over(of, order.world)
             return
         ends = kept is not None and (kept.over or kept.held.over)
+        if kept is not None and ends and order.world in kept.told:
+            self._say_over(of, order.world)  # the server has lost it
+            return
         if kept is not None and ends and order.world not in kept.closed:
             kept.wait(order)  # its nodes had left the job, and come back
             return
@@ -110,15 +113,18 @@ class OwnRanks:
             kept.orders[order.world] = order
             kept.send(self._command(order))
 
-    def end_world(self, job: int, instance: int, world: int) -> bool:
-        """End the ranks of a world that did not join; whether none of them is left here."""
+    def end_world(self, order: m.Vacate) -> bool:
+        """End the ranks of a world that did not join, or a worker; whether none is left here."""
+        job, instance, world = order.job, order.instance, order.world
         kept = self._jobs.get((job, instance))
         if kept is None:
             self._remember((job, instance), Past({world}))
             return True
         kept.closed.add(world)
         if kept.world_running(world):
-            kept.send({"do": "end", "world": world})
+            how = {"signal": order.stop_signal, "grace_s": order.grace_s}
+            # Keepers that an earlier version has made know no worker, nor how one is ended.
+            kept.send({"do": "end", "world": world, **(how if order.stop_signal else {})})
             return False
         return True
 
@@ -256,6 +262,7 @@ class OwnRanks:
             "keys": order.keys,
             "adopted": order.adopted,
             # Keepers that an earlier version has made do not know it.
+            **({"worker": True} if order.worker else {}),
             **({"gpus": [cuda_visible(gpus) for gpus in order.gpus]} if order.gpus else {}),
         }
 

@@ -49,7 +49,10 @@ class Vacancies:
     @property
     def retiring(self) -> bool:
         """Whether something is on its way out that takes milliseconds: ranks, or copies to disk."""
-        return any(v.order.pids or v.order.world >= 0 or v.order.save for v in self.waiting)
+        return any(
+            v.order.pids or (v.order.world >= 0 and not v.order.stop_signal) or v.order.save
+            for v in self.waiting
+        )
 
     def look(self) -> None:
         """Report the processors that are empty now."""
@@ -59,7 +62,7 @@ class Vacancies:
         """Whether the processors are empty; tells the server so."""
         order = vacancy.order
         if order.world >= 0:
-            gone = self._own.end_world(order.job, order.instance, order.world)
+            gone = self._own.end_world(order)
         else:
             gone = self._retired(vacancy) if order.pids else self._ended(order)
         # Copies held in memory first: the job may start elsewhere, and needs them, as soon as the

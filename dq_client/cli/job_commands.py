@@ -71,7 +71,8 @@ release = _simple("release", m.Release, "is in the queue", "Let a held job start
 def resize(job_id: int, wanted: str | None, hold: bool, release: bool, as_json: bool) -> None:
     """Bring a job to N processors at its next remap point; also to one of its grids, as 2x4.
 
-    Afterwards the scheduler goes on from there, unless the size is held.
+    Afterwards the scheduler goes on from there, unless the size is held. A job of workers has
+    at most N from now on, until --release.
     """
     if release:
         if wanted is not None or hold:
@@ -91,6 +92,10 @@ def resize(job_id: int, wanted: str | None, hold: bool, release: bool, as_json: 
         print_json(job={"id": number}, order={**order, **before})
         return
     grid, held = f" as {wanted}" if rows else "", ", held there" if hold else ""
+    if reply.at_once:
+        most = f"{size} workers" if hold else f"{size} workers at most, until --release"
+        note(f"job {number}: {most}{held}")
+        return
     note(f"job {number}: {size} processors{grid} at its next remap point{held}")
     if reply.replaces:
         note(f"this replaces the order to go to {reply.replaces}, which was not carried out yet")

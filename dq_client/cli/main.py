@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "agent": ("agent_commands", "agent", "Node agents alone: start, run, stop, status."),
     "doctor": ("doctor", "doctor", "Try what this machine and its MPI can do."),
     "submit": ("submit", "submit", "Submit a job."),
+    "run": ("run", "run", "Run a program as a job: its output here, its exit code as ours."),
+    "alloc": ("alloc", "alloc", "Open a shell with processors, and mpiexec on them."),
     "check": ("check", "check", "Find habits in a program that a resize would break."),
     "verify": ("verify", "verify", "Run a program with and without resizes, and compare."),
     "jobs": ("job_views", "jobs", "List jobs."),

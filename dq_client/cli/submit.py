@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from dq_client import environment
 from dq_client import messages as m
 from dq_client.cli.arrays import parse_array
 from dq_client.cli.output import note, print_json, say
-from dq_client.cli.requests import json_option, server
+from dq_client.cli.requests import ask, json_option, server
 from dq_client.cli.script_options import runnable, with_script_options
 from dq_client.cli.values import (
     name_of,
@@ -26,12 +27,17 @@ from dq_client.cli.values import (
     parse_parts,
     parse_profile,
     parse_protection,
+    parse_range,
     parse_sizes,
     parse_time,
+    parse_workers,
 )
 from dq_client.connection import Connection
 from dq_client.errors import UsageError
 from dq_client.states import ENDED
+
+SESSION_WITHIN_S = 20.0  # then the submitter is told that the program has opened none
+INF = float("inf")
 
 
 # The first word that is no option begins the program, and every word after it is the program's own.
@@ -40,8 +46,8 @@ from dq_client.states import ENDED
 @click.option("-n", "initial", type=int, help="Processors to start on.")
 @click.option(
     "--sizes",
-    help="Legal sizes, as 2,4,6,9; or grids, as 2x2,1x4,2x4,1x8: those of one size are tried, and"
-    " the fastest is used.",
+    help="Legal sizes, as 2,4,6,9; all from 2 to 9, as 2:9; or grids, as 2x2,1x4,2x4,1x8: those of"
+    " one size are tried, and the fastest is used.",
 )
 @click.option("--min", "smallest", type=int, help="Smallest legal size.")
 @click.option("--max", "largest", type=int, help="Largest legal size.")
@@ -53,8 +59,17 @@ from dq_client.states import ENDED
     "--multiple", type=click.IntRange(1, m.COUNT_MAX), help="With --chain multiple: of this number."
 )
 @click.option(
-    "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving"]),
-    help="Who may resize the job.  [default: malleable; evolving with --profile]",
+    "--kind", type=click.Choice(["rigid", "moldable", "malleable", "evolving", "workers"]),
+    help="Who may resize the job; workers: processes without MPI that come and go.  [default:"
+    " malleable; evolving with --profile]",
+)  # fmt: skip
+@click.option(
+    "--stop-signal", metavar="NAME",
+    help="With --kind workers: what a worker that is to leave is sent.  [default: TERM]",
+)  # fmt: skip
+@click.option(
+    "--grace", metavar="TIME",
+    help="With --kind workers: so much later it is killed.  [default: 10s]",
 )  # fmt: skip
 @click.option(
     "--profile", metavar="STEPS",
@@ -173,9 +188,7 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
     started becomes a job, too: DQ_ATTACH=1 mpiexec -n 4 python app.py (docs/attach.md).
     """
     o = with_script_options(ctx, program, options)
-    body, left_out = _submission(program, o)
-    if left_out:
-        note(left_out)
+    body = submission(program, o)
     with server() as connection:
         reply = connection.call(body, timeout_s=10.0)
         assert isinstance(reply, m.Submitted)
@@ -185,7 +198,7 @@ def submit(ctx: click.Context, /, program: tuple[str, ...], **options: Any) -> i
             print_json(job={"id": reply.job})
         else:
             say(reply.job)
-        return wait_for(connection, reply.job) if o["wait"] else 0
+        return wait_for(connection, reply.job, sized=has_sizes(o)) if o["wait"] else 0
 
 
 def message_of(words: Sequence[str]) -> tuple[m.Submit, str]:
@@ -199,6 +212,14 @@ def message_of(words: Sequence[str]) -> tuple[m.Submit, str]:
     options = {name: value for name, value in ctx.params.items() if name != "program"}
     program = ctx.params["program"]
     return _submission(program, with_script_options(ctx, program, options))
+
+
+def submission(program: tuple[str, ...], o: dict[str, Any]) -> m.Submit:
+    """The message for these options; a note says what of the environment it cannot hold."""
+    body, left_out = _submission(program, o)
+    if left_out:
+        note(left_out)
+    return body
 
 
 def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, str]:
@@ -248,6 +269,7 @@ def _submission(program: tuple[str, ...], o: dict[str, Any]) -> tuple[m.Submit, 
         error=o["error"],
         retry=o["retry"],
         array=parse_array(o["array"], o["each_line"]),
+        workers=parse_workers(o["kind"], o["stop_signal"], o["grace"]),
     )
     return body, left_out
 
@@ -273,6 +295,8 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
             )
     if o["sizes"] and o["chain"]:
         raise UsageError("--sizes lists the legal sizes: leave --chain out")
+    if o["sizes"] and ":" in o["sizes"]:
+        return _range(o)
     if o["multiple"] is not None and o["chain"] != "multiple":
         raise UsageError("--multiple is about one kind of sizes: give --chain multiple, too")
     return m.Sizes(
@@ -284,12 +308,28 @@ def _sizes(o: dict[str, Any]) -> m.Sizes:
     )
 
 
-def wait_for(connection: Connection, job_id: int) -> int:
-    """Wait for the end of a job; 0 if it is done, 1 if it failed."""
-    from dq_client.cli.logs import last_errors, more_about  # only with --wait
-    from dq_client.following.one_job import looks
+def _range(o: dict[str, Any]) -> m.Sizes:
+    """All sizes from the smallest to the largest, as --sizes 2:8."""
+    least, most = parse_range(o["sizes"])
+    if o["smallest"] is not None or o["largest"] is not None:
+        raise UsageError("--sizes 2:8 says both ends: leave --min and --max out")
+    if o["kind"] == "workers":
+        return m.Sizes(min=least, max=most)
+    if least == 0:
+        raise UsageError(f"--sizes {o['sizes']}: only a job of workers may have none of them")
+    return m.Sizes(min=least, max=most, chain="multiple")
 
-    view = next(v for v in looks(connection, job_id) if v["state"] in ENDED)
+
+def has_sizes(o: dict[str, Any]) -> bool:
+    """Whether the options ask for a job that is resized."""
+    return any(o[option] is not None for option in ("sizes", "smallest", "largest", "chain"))
+
+
+def wait_for(connection: Connection, job_id: int, *, sized: bool = False) -> int:
+    """Wait for the end of a job; 0 if it is done, 1 if it failed. `sized`: see until_ended."""
+    from dq_client.cli.logs import last_errors, more_about  # only with --wait
+
+    view = until_ended(connection, job_id, sized=sized)
     note(f"job {job_id} {view['state']}: {view['reason']}")
     if view["state"] == "failed" and "jobs" not in view:
         errors = last_errors(connection, job_id)
@@ -297,3 +337,24 @@ def wait_for(connection: Connection, job_id: int) -> int:
             note("\n".join(["its last lines on stderr:", *(f"  {line}" for line in errors)]))
         note(more_about(job_id))
     return 0 if view["state"] == "done" else 1
+
+
+def until_ended(connection: Connection, job_id: int, *, sized: bool) -> dict[str, Any]:
+    """Wait for the end of a job, or of an array; returns it as lists have it.
+
+    sized  the user gave sizes: a note says so if the program opens no session and cannot be resized
+    """
+    from dq_client.following.one_job import looks  # only where somebody waits
+
+    due_s: float | None = None if sized else INF
+    for view in looks(connection, job_id):
+        if view["state"] in ENDED:
+            break
+        if due_s is None and view["state"] == "running":
+            due_s = time.monotonic() + SESSION_WITHIN_S
+        if due_s is not None and time.monotonic() >= due_s:
+            due_s = INF
+            for reason in ask(connection, m.WhyQuery(job_id))["now"]:
+                if reason["code"] == "no_session":
+                    note(f"job {job_id}: {reason['text']}")
+    return view

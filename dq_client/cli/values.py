@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -12,12 +13,13 @@ from typing import Any
 
 from dq_client.errors import UsageError
 from dq_client.hardware import parse_bytes
-from dq_client.messages import COUNT_MAX, SECONDS_MAX, Part, Protect
+from dq_client.messages import COUNT_MAX, SECONDS_MAX, Part, Protect, Workers
 
 # Texts, not compiled ones: a command compiles only the patterns that it uses.
 TIME = r"(\d+(?:\.\d+)?)([smhd]?)"
 PROFILE = r"\d+:\d+(,\d+:\d+)*"
 GRID = r"[0-9]{1,6}x[0-9]{1,6}"
+RANGE = r"([0-9]{1,8}):([0-9]{1,8})"
 SIZE = rf"[0-9]{{1,8}}|{GRID}"
 JOB_ID = r"0{0,9}[1-9][0-9]{0,14}"  # an id on the wire is below 2**53
 RANKS_MAX = 100_000  # of one program
@@ -42,10 +44,41 @@ def parse_sizes(text: str) -> list[int | str]:
     return sizes
 
 
+def parse_range(text: str) -> tuple[int, int]:
+    """`0:8` as its two ends, of which the second is above 0."""
+    found = re.fullmatch(RANGE, text)
+    if found is None or not int(found[1]) <= int(found[2]) <= COUNT_MAX or not int(found[2]):
+        raise UsageError(f"--sizes {text}: give the smaller first, as 2:8; or 0:8 for workers")
+    return int(found[1]), int(found[2])
+
+
+def parse_workers(kind: str | None, stop_signal: str | None, grace: str | None) -> Workers | None:
+    """--stop-signal and --grace as a message; None for a job of another kind."""
+    if kind != "workers":
+        for option, value in (("--stop-signal", stop_signal), ("--grace", grace)):
+            if value is not None:
+                raise UsageError(f"{option} is for jobs of workers: --kind workers")
+        return None
+    number = 15
+    if stop_signal is not None:
+        name = stop_signal.upper().removeprefix("SIG")
+        known = {s.name.removeprefix("SIG"): int(s) for s in signal.Signals}
+        known |= {str(int(s)): int(s) for s in signal.Signals}
+        if name not in known:
+            raise UsageError(f"--stop-signal {stop_signal}: give TERM, INT, USR1 or a number")
+        number = known[name]
+    if grace in ("0", "0s"):
+        return Workers(number, 0.0)
+    return Workers(number, 10.0 if grace is None else parse_time("--grace", grace))
+
+
 def parse_size(text: str) -> tuple[int, int]:
-    """(processors, rows) of `8` or `2x4`; rows are 0 where no grid was given."""
+    """(processors, rows) of `8` or `2x4`; rows are 0 where no grid was given.
+
+    A job of workers may have 0.
+    """
     sides = [int(side) for side in text.split("x")] if re.fullmatch(SIZE, text) else [0]
-    if not _is_count(prod(sides)):
+    if text != "0" and not _is_count(prod(sides)):
         raise UsageError(f"{text!r}: give a size from 1 to 10000000, as 8, or a grid, as 2x4")
     return prod(sides), sides[0] if len(sides) == 2 else 0
 

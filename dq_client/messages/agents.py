@@ -337,6 +337,7 @@ class StartRanks(OrderBody, tag="startranks", frozen=True):
     out: str = ""  # the file for what the ranks write; empty: in the job's folder
     err: str = ""
     gpus: list[list[int]] = []  # rank r may use gpus[r] of its machine; empty: nothing was granted
+    worker: bool = False  # a process without MPI, the only one of its world (docs/workers.md)
 
 
 class Relayed(OrderBody, tag="relayed", frozen=True):
@@ -397,6 +398,8 @@ class Vacate(OrderBody, tag="vacate", frozen=True):
     pids: list[int]
     save: CopyPlaces | None = None
     world: int = -1
+    stop_signal: int = 0  # for the ranks of `world`; 0: they are killed at once
+    grace_s: float = 0.0  # after it they are killed
 
 
 class RunProxy(OrderBody, tag="runproxy", frozen=True):

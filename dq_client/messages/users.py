@@ -66,6 +66,13 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
     argv: Argv
 
 
+class Workers(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the processes of a job of workers are ended (docs/workers.md)."""
+
+    stop_signal: Annotated[int, Meta(ge=1, le=64)] = 15
+    grace_s: Seconds = 10.0  # then it is killed
+
+
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31)]
 ArrayIndices = Annotated[list[Count], Meta(min_length=1, max_length=10_000)]
 
@@ -122,6 +129,7 @@ class Submit(RequestBody, tag="submit", frozen=True):
     retry: Annotated[int, Meta(ge=0, le=1000)] = 0  # how often it starts again when it has failed
     array: Array | None = None
     after_not: Jobs = []  # must have failed, or been killed
+    workers: Workers | None = None  # of kind workers
 
 
 class Submitted(ReplyBody, tag="submitted", frozen=True):
@@ -306,10 +314,12 @@ class Resize(RequestBody, tag="resize", frozen=True):
 
 class Ordered(ReplyBody, tag="ordered", frozen=True):
     """A Resize was accepted. `replaces`: the size of an order that was not carried out yet;
-    `held`: the size that the job was held at so far; 0 each: there was none."""
+    `held`: the size that the job was held at so far; 0 each: there was none. `at_once`: of a job of
+    workers, which waits for no remap point."""
 
     replaces: int = 0
     held: int = 0
+    at_once: bool = False
 
 
 @sent_by(USER)

@@ -7,7 +7,8 @@ agent that was killed and started again. What it knows it says as a whole whenev
     agent → keeper   {"do": "start", "world": W, ...}    see Start
                      {"do": "relayed", "data": {...}}    from another keeper of the job
                      {"do": "spawn", "ticket": T, "why": ""}   a spawn was granted, or refused
-                     {"do": "end", "world": W}           end the ranks of a world
+                     {"do": "end", "world": W}           end the ranks of a world; with "signal" and
+                                                         "grace_s": a worker, by that signal first
                      {"do": "leave"}                     the job is over: end when no rank is left
     keeper → agent   {"state": {...}}                    see Keeper.state
                      {"relay": NODE, "data": {...}}      to another keeper of the job
@@ -115,6 +116,7 @@ class Keeper:
     def _patience_s(self) -> float:
         now = time.monotonic()
         due = min(self._kill_s, self._dialogue.losses.due_s, self._adoption.due_s)
+        due = min(due, self.worlds.kill_due_s)
         if any(rank.quiet_s for rank in self.worlds.ranks()):
             due = min(due, now + 0.1)
         if self._dialogue.something_open() or self._files.waits:
@@ -146,6 +148,8 @@ class Keeper:
         self.worlds.forget()
         for world in self.worlds.values():
             self._quiet_ends(world, now)
+            if now >= world.kill_s:
+                world.kill()
         if now >= self._again_s:
             self._again_s = now + AGAIN_S
             self._dialogue.say_again()
@@ -258,7 +262,7 @@ class Keeper:
         elif what == "spawn":
             self._dialogue.answer_spawn(message["ticket"], message["why"])
         elif what == "end":
-            self._cancel(message["world"])
+            self._cancel(message["world"], message.get("signal", 0), message.get("grace_s", 0.0))
         elif what == "leave":
             self._leaving = True
 
@@ -370,6 +374,8 @@ class Keeper:
         if not (self._terminating or world.ending or rank.retired):
             self._judge(world, rank, code)
         if not world.is_alive:
+            if world.start.worker:
+                world.kill()  # what it has left behind
             world.forget()
 
     def _judge(self, world: World, rank: Rank, code: int) -> None:
@@ -438,12 +444,9 @@ class Keeper:
             self._adoption.release()
             self._adoption.terminate()
 
-    def _cancel(self, number: int) -> None:
+    def _cancel(self, number: int, signal_number: int = 0, grace_s: float = 0.0) -> None:
         """End the ranks of a world that has not joined, or shall not be there any more."""
         self._cancelled.add(number)  # the order to start it may still be on its way
         world = self.worlds.get(number)
         if world is not None:
-            world.note_shared_memory()
-            world.ending = True
-            for rank in world.running():
-                process.kill(rank.pid)
+            world.end(signal_number, grace_s)

@@ -195,6 +195,15 @@ def reap_all() -> None:
         pass
 
 
+def has_variable(pid: int, mark: bytes) -> bool:
+    """Whether a process was executed with this variable, as NAME=value, in its environment."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            return mark in f.read().split(b"\0")
+    except OSError:
+        return False
+
+
 def descendants(*roots: int) -> list[int]:
     """All processes below `roots`, from /proc."""
     children: dict[int, list[int]] = {}

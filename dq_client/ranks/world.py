@@ -40,6 +40,7 @@ class Start:
     keys: dict[str, str] = field(default_factory=dict)
     adopted: list[int] = field(default_factory=list)  # pids of ranks that run already
     gpus: list[str] = field(default_factory=list)  # CUDA_VISIBLE_DEVICES of each rank
+    worker: bool = False  # it is a process without MPI
 
     def argv_of(self, rank: int) -> list[str]:
         """What a rank runs."""
@@ -100,6 +101,7 @@ class World:
         self.port = ""
         self.gone = False  # they have been told to join
         self.ending = False  # they are being ended: how does not matter
+        self.kill_s = float("inf")  # of a worker that was told to leave: when it is killed
         self._fences: dict[str, tuple[int, dict[str, str]]] = {}  # by node: ranks, keys
         self._released: tuple[int, dict[str, str]] = (-1, {})  # seq, keys
         self._memory: set[str] = set()  # files of MPICH's shared memory
@@ -167,6 +169,9 @@ class World:
         if start.joins:
             env["DQ_JOINS"] = "1"
         sockets = {PMI: its.fileno(), LINK: its_too.fileno()}
+        if start.worker:  # nothing that MPI or the resize library would take for a job's rank
+            env = {name: env[name] for name in env if not name.startswith("PMI_")}
+            sockets = {}
         birth = process.Birth(
             start.argv_of(number), env, start.cwd, (stdin, out_end, err_end), sockets
         )
@@ -196,6 +201,28 @@ class World:
         )
         self.local[number] = rank
         return rank
+
+    def end(self, signal_number: int, grace_s: float) -> None:
+        """End its ranks here: at once, or a worker by a signal, with SIGKILL after its grace."""
+        if not signal_number:
+            self.note_shared_memory()
+            self.ending = True
+            for rank in self.running():
+                process.kill(rank.pid)
+        elif not self.ending:  # else it was told before
+            self.ending, self.kill_s = True, time.monotonic() + grace_s
+            for rank in self.running():
+                process.kill(rank.pid, signal_number)
+
+    def kill(self) -> None:
+        """SIGKILL to a worker and to all that it has started."""
+        self.kill_s = float("inf")
+        mark = f"DQ_WORLD={self.start.world}".encode()
+        for rank in self.running():
+            process.kill(rank.pid)
+        for pid in process.descendants(os.getpid()):
+            if process.has_variable(pid, mark):
+                process.kill(pid)
 
     def forget(self) -> None:
         """All of its ranks here have ended: keep its number, and little else.

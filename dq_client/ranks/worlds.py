@@ -23,6 +23,11 @@ class Worlds(Dict[int, World]):
         """Whether the world was started here, be it over or not."""
         return start.world in self or (start.joins and start.world <= self.past)
 
+    @property
+    def kill_due_s(self) -> float:
+        """When the first worker that was told to leave is killed, by time.monotonic."""
+        return min((world.kill_s for world in self.values()), default=float("inf"))
+
     def any_alive(self) -> bool:
         """Whether ranks of any world run here."""
         return any(world.is_alive for world in self.values())
@@ -43,12 +48,18 @@ class Worlds(Dict[int, World]):
         """Drop what is long over."""
         if len(self) <= PAST_MAX:
             return
-        over = [number for number, w in self.items() if w.start.joins and not w.is_alive]
+        over = [
+            number
+            for number, w in self.items()
+            if (w.start.joins or (w.start.worker and w.ending)) and not w.is_alive
+        ]
         newest = max((number for number, w in self.items() if w.is_part), default=-1)
         for number in over[:-PAST_MAX]:
             if number != newest:  # what the agent says of an end refers to it
-                remove_shared_memory(self.pop(number).shared_memory())
-                self.past = max(self.past, number)
+                world = self.pop(number)
+                remove_shared_memory(world.shared_memory())
+                if world.start.joins:
+                    self.past = max(self.past, number)
 
     def shared_memory(self) -> list[str]:
         """Files of MPICH's shared memory that may be left of worlds that are not forgotten."""

@@ -7,6 +7,7 @@ from dq_server.core.model.fitting import smallest_start
 from dq_server.core.model.jobs import ENDED, Job, JobKind, JobState
 from dq_server.core.model.reasons import Reason, because, declare
 from dq_server.core.model.walltimes import walltime_end
+from dq_server.core.model.watch import has_no_session
 from dq_server.core.planning import INF, free
 from dq_server.core.pool_policy import under_way
 from dq_server.core.scheduler import Scheduler
@@ -22,6 +23,8 @@ declare(
     withheld="{count} processors are not granted, their nodes drain: {nodes}",
     no_remap_point="the application has not reached a remap point in {running_s:.0f} s since it"
     " started, so it can be neither measured nor resized",
+    no_session="its program has opened no session of resize_lib in the {running_s:.0f} s since it"
+    " started: it stays on {size} processors and cannot be resized (docs/programs.md)",
 )
 
 
@@ -71,7 +74,11 @@ def _running(job: Job, now: float, told: list[Reason]) -> list[Reason]:
     if job.state is JobState.KILLING and job.end_reason is not None:
         reasons.append(job.end_reason)
     if job.remap_points == 0 and job.start_s is not None and job.spec.kind is JobKind.MALLEABLE:
-        reasons.append(because("no_remap_point", running_s=now - job.start_s))
+        running_s = now - job.start_s
+        if has_no_session(job, now):
+            reasons.append(because("no_session", running_s=running_s, size=job.size))
+        else:
+            reasons.append(because("no_remap_point", running_s=running_s))
     # What a feature says now, it says with the figures of now.
     if job.decisions and job.decisions[-1].reason.code not in {reason.code for reason in told}:
         reasons.append(_as_now(job, job.decisions[-1].reason, now))

@@ -29,6 +29,7 @@ from dq_server.core.model.actions import (
     JobRestarts,
     KillJob,
     Outcome,
+    ResizeWorkers,
     StartJob,
 )
 from dq_server.core.model.config import SchedulerConfig
@@ -241,7 +242,7 @@ class Facts:
             self.grown[action.job] = set(action.processors)
         elif isinstance(action, AnswerRemap):
             self.grown.setdefault(action.job, set()).update(action.answer.processors)
-        elif isinstance(action, AnswerSpawn):
+        elif isinstance(action, AnswerSpawn | ResizeWorkers):
             self.grown.setdefault(action.job, set()).update(action.processors)
         elif isinstance(action, JobFinished | JobRestarts):
             self.starts.pop(action.job, None)
@@ -267,6 +268,8 @@ def _placings(actions: Sequence[Action]) -> set[tuple[int, str]]:
         elif isinstance(a, AnswerRemap) and a.answer.what is not Remap.CONTINUE:
             told = replace(a.answer, reason=because("as_recorded"))
             found.add((a.job, str(told)))
+        elif isinstance(a, ResizeWorkers):
+            found.add((a.job, f"{a.what} to {a.size} by {a.processors}"))
     return found
 
 

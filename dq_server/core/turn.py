@@ -232,7 +232,7 @@ class Turn:
         if places:
             claim(state, job, places)
         job.allocation = list(places or state.processors.take(configuration.size))
-        job.first_processor = job.allocation[0]
+        job.first_processor = job.allocation[0] if job.allocation else -1
         job.launching = start.launching or self.config.launching
         job.configuration = configuration
         job.start_s = job.charged_s = now
@@ -284,6 +284,10 @@ class Turn:
             self.state.plan(job, now)
             job.end_reason, job.killed_to = reason, to
             job.note(now, "kill", reason)
+        if not job.holds():  # nobody is there to report its end
+            self.finish(job, to, reason)
+            self.schedule()
+            return
         # Also if it is being killed already: who asks again may do so because nothing happened.
         self.actions.append(KillJob(job.id, job.instance, tuple(job.holds()), reason))
 

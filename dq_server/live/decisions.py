@@ -112,6 +112,9 @@ ACTIONS: dict[str, Callable[[Plain], Plain]] = {
     "JobFinished": lambda action: _row(action["state"], action["reason"], job=action["job"]),
     "JobRestarts": _of_job("restart"),
     "WarnJob": _of_job("warn"),
+    "ResizeWorkers": lambda action: _row(
+        action["what"], action["reason"], job=action["job"], processors=action["size"]
+    ),
     "AskNodes": _nodes("ask for nodes"),
     "GiveNode": _nodes("give back"),
 }

@@ -12,6 +12,7 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.actions import AnswerSpawn
 from dq_server.core.model.interruption import unheard
 from dq_server.core.model.jobs import Job, JobState
+from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
@@ -44,6 +45,14 @@ def ranks_ended(desk: Desk, link: AgentLink, job: Job, body: m.AppEnded) -> m.Re
     if not any(node.name in there for node in link.nodes):
         # Its nodes have left the job, which goes on; they may be about to come back to it, and the
         # agent starts the new ranks when it knows that this end is understood.
+        return m.Done()
+    if job.spec.workers is not None:
+        # The reports of each worker may be lost with the agent once this one is acknowledged.
+        mine = {node.name for node in link.nodes}
+        node_of = desk.state.processors.node_of
+        for p, world in list(Worlds.of(job).started.items()):
+            if node_of[p] in mine and world <= body.world:
+                desk.apply(ev.WorkerEnded(job.id, job.instance, world))
         return m.Done()
     said = desk.rank_reports.of(job)
     said.ended[link.name] = body.world
@@ -87,7 +96,10 @@ def spawn_world(desk: Desk, link: AgentLink, job: Job, body: m.SpawnRanks) -> m.
 
 
 def world_is_over(desk: Desk, link: AgentLink, job: Job, world: int) -> m.ReplyBody:
-    """The ranks of a spawned world have ended on an agent's nodes."""
+    """The ranks of a spawned world have ended on an agent's nodes; or a worker has, with 0."""
+    if job.spec.workers is not None:
+        desk.apply(ev.WorkerEnded(job.id, job.instance, world))
+        return m.Done()
     if not spawned_in(job, world):
         return m.Done()  # known already, or a world that joined the job
     said = desk.rank_reports.of(job)

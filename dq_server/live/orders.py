@@ -18,7 +18,7 @@ from dq_server.core.features.draining import Drains, NodeState, state_of
 from dq_server.core.features.spawning import world_to_start
 from dq_server.core.model import actions as act
 from dq_server.core.model import events as ev
-from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState
+from dq_server.core.model.jobs import ACTIVE, ENDED, Job, JobState, Remap
 from dq_server.core.model.launching import Launching
 from dq_server.core.model.state import State
 from dq_server.core.model.succession import Succession
@@ -42,7 +42,9 @@ def carry_out(desk: Desk, action: act.Action) -> None:
         case act.StartJob():
             job = desk.scheduler.job(action.job)
             desk.job_nodes.add(job)
-            if job.launching.by_agents:
+            if job.spec.workers is not None:
+                start_workers(desk, job, action.processors)
+            elif job.launching.by_agents:
                 start_ranks(desk, job)
             else:
                 launch(desk, job)
@@ -75,6 +77,11 @@ def carry_out(desk: Desk, action: act.Action) -> None:
             job = desk.scheduler.job(action.job)
             if job.resize is not None and job.resize.resize_id == action.answer.resize_id:
                 grow(desk, job)
+        case act.ResizeWorkers():
+            job = desk.scheduler.job(action.job)
+            if action.what is Remap.EXPAND:  # those that leave do so by VacateProcessors
+                desk.job_nodes.add(job)
+                start_workers(desk, job, action.processors)
         case act.AskNodes() | act.GiveNode():
             pass  # the engine goes by the tickets, once they are safe (engines/link.py)
         case act.JobAccepted() | act.ArrayAccepted() | act.AnswerRequest() | act.AnswerSpawn():
@@ -173,6 +180,39 @@ def start_world(desk: Desk, job: Job, world: int, links: Sequence[AgentLink] | N
     _to_all(desk, processors, order, links)
 
 
+def start_workers(
+    desk: Desk,
+    job: Job,
+    processors: Sequence[int],
+    links: Sequence[AgentLink] | None = None,
+) -> None:
+    """Order a worker on each of these processors of a worker job, as far as they are its still."""
+    spec, worlds, (out, err) = job.spec, Worlds.of(job).started, output_paths(job)
+    # A worker is no rank: it needs no server, and has no key for one.
+    env = {**environment_of(desk.state, job), **_of_array(job)}
+    for p in processors:
+        if p not in worlds:
+            continue
+        order = m.StartRanks(
+            job=job.id,
+            instance=job.instance,
+            world=worlds[p],
+            programs=[list(spec.argv)],
+            program_of=[],
+            cwd=spec.cwd,
+            env={**env, "DQ_WORKER": str(worlds[p])},
+            places=desk.places.of((p,)),
+            label=spec.label,
+            exec_only=True,
+            spawned=True,
+            worker=True,
+            out=out,
+            err=err,
+            gpus=desk.places.gpus((p,), desk.state),
+        )
+        _to_all(desk, (p,), order, links)
+
+
 def _to_all(
     desk: Desk,
     processors: Sequence[int],
@@ -266,10 +306,18 @@ def vacate(desk: Desk, job_id: int, processors: tuple[int, ...]) -> None:
 
 def _end_worlds(desk: Desk, link: AgentLink, job: Job, processors: list[int]) -> list[int]:
     """End ranks that are no part of the running job any more. Returns the other processors."""
-    ending = Worlds.of(job).ending
+    ending, workers = Worlds.of(job).ending, job.spec.workers
     for world in dict.fromkeys(ending[p] for p in processors if p in ending):
         there = [p for p in processors if ending.get(p) == world]
-        order = m.Vacate(job=job.id, instance=job.instance, processors=there, pids=[], world=world)
+        order = m.Vacate(
+            job=job.id,
+            instance=job.instance,
+            processors=there,
+            pids=[],
+            world=world,
+            stop_signal=workers.stop_signal if workers is not None else 0,
+            grace_s=workers.grace_s if workers is not None else 0.0,
+        )
         desk.order(link, order)
     return [p for p in processors if p not in ending]
 

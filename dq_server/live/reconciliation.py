@@ -14,12 +14,20 @@ from dq_server.core.model import events as ev
 from dq_server.core.model.background import LEAST, load_of
 from dq_server.core.model.jobs import Job, JobState
 from dq_server.core.model.state import State
+from dq_server.core.model.worlds import Worlds
 from dq_server.live import translate
 from dq_server.live.agents import AgentLink
 from dq_server.live.desk import Desk
 from dq_server.live.job_ranks import ranks_run
 from dq_server.live.leaving_nodes import leave
-from dq_server.live.orders import launch, look_after_copies, start_ranks, start_world, vacate
+from dq_server.live.orders import (
+    launch,
+    look_after_copies,
+    start_ranks,
+    start_workers,
+    start_world,
+    vacate,
+)
 
 # A launch or a kill needs a moment before its lack is worth repeating the order.
 REPEAT_AFTER_S = 3.0
@@ -98,6 +106,9 @@ def _reconcile_ranks(
         return
     if holding is not None:
         ranks_run(desk, link, job)
+    if job.spec.workers is not None:
+        _reconcile_workers(desk, link, job, holding, now)
+        return
     mine, node_of = {node.name for node in link.nodes}, desk.state.processors.node_of
     if holding is None and any(node_of[p] in mine for p in job.allocation):
         _miss(desk, link, job, now)
@@ -108,6 +119,21 @@ def _reconcile_ranks(
         for world in _expected(job, link, node_of, now):
             if world not in known:
                 start_world(desk, job, world, [link])
+
+
+def _reconcile_workers(
+    desk: Desk, link: AgentLink, job: Job, holding: m.Holding | None, now: float
+) -> None:
+    """Order again the workers that the agent should run, and has not heard of or has lost.
+
+    One that has ended is not started again: the agent knows it, and reports its end once more.
+    """
+    mine, node_of = {node.name for node in link.nodes}, desk.state.processors.node_of
+    known = holding.worlds if holding is not None else []
+    worlds = Worlds.of(job).started
+    if _carried_out(_since_s(job), link, now):
+        missing = [p for p, w in worlds.items() if node_of[p] in mine and w not in known]
+        start_workers(desk, job, missing, [link])
 
 
 def _expected(job: Job, link: AgentLink, node_of: list[str], now: float) -> list[int]:

@@ -32,6 +32,7 @@ from dq_server.core.model.sizes import (
     size_chain,
 )
 from dq_server.core.model.state import State
+from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.live import output_paths
 
 MEMORY = "/dev/shm"  # noqa: S108 - files in memory; below it a folder of our own
@@ -66,7 +67,7 @@ def submission(
     spec = JobSpec(
         name=message.name,
         kind=kind,
-        initial=next((c for c in chain if c.size == initial), nearest_square(initial)),
+        initial=next((c for c in chain if c.size == initial), None) or nearest_square(initial),
         configurations=chain,
         other_grids=other_grids,
         argv=tuple(message.argv),
@@ -98,6 +99,7 @@ def submission(
         output=message.output,
         error=message.error,
         retry=message.retry,
+        workers=_workers(message, kind),
     )
     spec.validate()
     if spec.needs_agents and not launching.by_agents:
@@ -127,6 +129,13 @@ def rank_report(message: m.RankReport, job: int, instance: int) -> ev.RankReport
         usual_s=message.usual_s,
         over=message.over,
     )
+
+
+def _workers(message: m.Submit, kind: JobKind) -> Workers | None:
+    asked = message.workers
+    if asked is None:
+        return Workers() if kind is JobKind.WORKERS else None
+    return Workers(asked.stop_signal, asked.grace_s)
 
 
 def _needs(message: m.Submit) -> Needs | None:
@@ -247,7 +256,12 @@ def _lines(message: m.Submit) -> list[str]:
 def _sizes(message: m.Submit, kind: JobKind, capacity: int) -> tuple[int, list[Configuration]]:
     """Initial size and legal sizes, from what the user gave."""
     wish, initial = message.sizes, message.initial
-    if initial == 0 or 0 in wish.listed:
+    if kind is JobKind.WORKERS:
+        if initial is not None or wish.listed or wish.chain != m.Sizes().chain:
+            raise InvalidSpec("a job of workers has a range of sizes: give --sizes 0:8 alone")
+        legal = sizes_between(wish.min or 0, max(capacity, 1) if wish.max is None else wish.max)
+        return legal[0].size, list(legal)
+    if 0 in (initial, wish.min, wish.max) or 0 in wish.listed:
         raise InvalidSpec("a job needs at least one processor, not 0")
     listed = [configuration(word) for word in wish.listed]
     if kind is JobKind.RIGID:

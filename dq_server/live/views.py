@@ -67,7 +67,7 @@ def _short(job: Job, state: State) -> dict[str, Any]:
         "submit_s": job.submit_s,
         "start_s": job.start_s,
         "end_s": job.end_s,
-        "processors": configuration.size,
+        "processors": configuration.size,  # of workers 0 is a size as others are
         "grid": grid(configuration),
         "sweet_spot": sweet_spot.size if sweet_spot else None,
         "nodes": sorted({node_of[p] for p in job.allocation}),

@@ -51,6 +51,7 @@ from dq_server.sim.malleable import MalleableWorkload, resizes_nobody
 from dq_server.sim.pool import PlayedEngine, SimPool
 from dq_server.sim.records import Records
 from dq_server.sim.resting import Resting, may_rest
+from dq_server.sim.workers import Crew
 from dq_server.sim.workload import ListedWorkload, RigidWorkload, Workload
 
 declare(request_impossible="{why}")
@@ -129,6 +130,7 @@ class Simulation:
             act.KillJob: self._kill,
             act.WarnJob: self._ignore,
             act.NodeEmptied: self._emptied,
+            act.ResizeWorkers: self._resize_workers,
         }
         self._engine: PlayedEngine | None = None
         if pool is not None:
@@ -382,6 +384,13 @@ class Simulation:
 
     def _call(self, action: act.CallRemap) -> None:
         self._running[action.job].call(self, action, self.now)
+
+    def _resize_workers(self, action: act.ResizeWorkers) -> None:
+        application = self._running.get(action.job)
+        if application is None:  # it has ended, and gives back what it had
+            return
+        assert isinstance(application, Crew), "no other kind has workers"
+        application.resized(self, action, self.now)
 
     def _kill(self, action: act.KillJob) -> None:
         self._running[action.job].kill(self, action, self.now)

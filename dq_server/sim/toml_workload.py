@@ -3,7 +3,7 @@
     [[job]]
     name = "lu"
     submit_s = 0                  # default 0
-    kind = "malleable"            # rigid (default), moldable, malleable, evolving
+    kind = "malleable"            # rigid (default), moldable, malleable, evolving, workers
     processors = 4                # to start on
     sizes = [2, 4, 6, 9, 12]      # legal ones; or min and max; a rigid job has none of these
     iterations = 50               # with times_s: seconds of one iteration on each size
@@ -20,6 +20,8 @@ in proportion), and `timeout_s`, how long a request may wait (default 0).
 One whose evolution is known has `profile` instead, a list of [seconds, processors] in whole
 numbers, which the scheduler carries out (sim/profiled.py), and may have `remap_s`, the time between
 two of its remap points (default: it comes when it is called), and `redistribution_s`.
+A job of workers (sim/workers.py) has `min` (default 0), `max` and `work_s`, the processor-seconds
+that its workers do together; it takes what nobody else wants, and its workers leave at once.
 `after` and `after_any` list jobs, by their place in the file from 1 on, that must have ended
 (successfully, or in whatever way) before this one may start.
 `reservation` names a [[reservation]] of the file to run in (features/reservations.py); such a table
@@ -44,15 +46,17 @@ from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import Configuration, grids
 from dq_server.core.model.sizes import configuration as parsed
+from dq_server.core.model.workers import Workers, sizes_between
 from dq_server.sim import node_tables
 from dq_server.sim.applications import MOST_ITERATIONS, Application, Iterating, Rigid
 from dq_server.sim.errors import WorkloadError
 from dq_server.sim.evolving import Evolving
 from dq_server.sim.profiled import Profiled
+from dq_server.sim.workers import Crew
 from dq_server.sim.workload import MOST_SIZES, ListedJob, ListedWorkload
 
 _NUMBERS = {"submit_s", "run_s", "rho", "redistribution_s", "estimate_s", "walltime_s"}
-_NUMBERS |= {"granted_s", "timeout_s", "remap_s"}
+_NUMBERS |= {"granted_s", "timeout_s", "remap_s", "work_s"}
 _WHOLE = {"processors", "min", "max", "iterations", "priority", "more"}
 _TEXTS = {
     "reservation",
@@ -135,6 +139,10 @@ def _reservation(table: dict[str, Any]) -> AdvanceReservation:
 def _job(table: dict[str, Any], number: int) -> ListedJob:
     _check_types(table)
     kind = JobKind(table.get("kind", "rigid"))
+    if kind is JobKind.WORKERS:
+        return _crew(table, number)
+    if "work_s" in table:
+        raise ValueError('work_s: for jobs of kind = "workers"')
     if "profile" in table:
         table = _with_sizes_of_profile(table, kind)
     elif "remap_s" in table:
@@ -178,6 +186,36 @@ def _job(table: dict[str, Any], number: int) -> ListedJob:
     after, after_any = (_numbers(table, name) for name in ("after", "after_any"))
     submit_s = float(table.get("submit_s", 0.0))
     return ListedJob(submit_s, spec, make, number, after, after_any, run_s)
+
+
+def _crew(table: dict[str, Any], number: int) -> ListedJob:
+    """A job of workers."""
+    allowed = {"work_s", "min", "max", "submit_s", "walltime_s", "priority", "after", "after_any"}
+    allowed |= _TEXTS - {"reservation", "application"} | node_tables.KEYS
+    if more := table.keys() - allowed:
+        raise ValueError(f"{', '.join(sorted(more))}: not for a job of workers")
+    if not table.keys() >= {"work_s", "max"}:
+        raise ValueError("a job of workers has max, and work_s, its processor-seconds")
+    sizes, work_s = sizes_between(table.get("min", 0), table["max"]), float(table["work_s"])
+    spec = JobSpec(
+        name=table.get("name", f"job {number}"),
+        kind=JobKind.WORKERS,
+        initial=sizes[0],
+        configurations=sizes,
+        walltime_s=table.get("walltime_s"),
+        user=table.get("user", ""),
+        group=table.get("group", ""),
+        account=table.get("account", ""),
+        job_class=table.get("class", ""),
+        qos=table.get("qos", ""),
+        priority=table.get("priority", 0),
+        needs=node_tables.needs(table),
+        workers=Workers(grace_s=0.0),
+    )
+    spec.validate()
+    after, after_any = (_numbers(table, name) for name in ("after", "after_any"))
+    submit_s = float(table.get("submit_s", 0.0))
+    return ListedJob(submit_s, spec, lambda: Crew(work_s), number, after, after_any)
 
 
 def _numbers(table: dict[str, Any], name: str) -> tuple[int, ...]:

@@ -135,9 +135,9 @@ def test_records_have_the_names_that_snapshots_on_disk_have() -> None:
     assert sorted(RECORDS) == [
         "ArraysKnown", "Asked", "AskedFor", "Attached", "Booked", "Copies", "Drains", "Ends",
         "Followers", "HoursUsed", "Inside", "Interrupted", "Interruption", "Ledger", "LeftSizes",
-        "Loads", "LostOutput", "Metered", "Phases", "Placed", "Places", "Pool", "Profiled",
-        "Promise", "QuotaHeld", "QuotaWaits", "RanOn", "Runs", "Spawns", "Succession", "Unmet",
-        "Waiting", "Watched", "Windows", "Worlds",
+        "Loads", "LostOutput", "Metered", "NoMoreWork", "Phases", "Placed", "Places", "Pool",
+        "Profiled", "Promise", "QuotaHeld", "QuotaWaits", "RanOn", "Runs", "Spawns", "Succession",
+        "Unmet", "Waiting", "Watched", "Windows", "WorkerJobs", "Worlds",
     ]  # fmt: skip
 
 

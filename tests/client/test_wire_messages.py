@@ -21,8 +21,8 @@ from dq_client import messages as m
 # (`example` below), once with its optional fields left out.
 BYTES = {
     "Hello": ("449f64d985ac76a4", "d2738fc6478a2724"),
-    "Submit": ("f1b893c047c225a3", "acba7b5c89554c6f"),
-    "Attach": ("c5193dd1dc4c5113", "56f8312205c6f95c"),
+    "Submit": ("23b23b28b9d7f103", "4b95f2c39897a127"),
+    "Attach": ("2ab5508f034ba7df", "c7dc28e916c77eaa"),
     "JobQuery": ("5c0efcfa5ec23ef7", "5c0efcfa5ec23ef7"),
     "JobsQuery": ("7e62ff810010707f", "6c99a3a96992625b"),
     "NodesQuery": ("312f78f5e92ed8b2", "f8d16df32bc73475"),
@@ -83,10 +83,10 @@ BYTES = {
     "RemapAnswer": ("0354f371bfeb0da4", "c80a1d891b27dc2d"),
     "DynamicAnswer": ("0134e0eb1f5e954a", "f85dd37fb59938ee"),
     "Launch": ("c44b0c0de5903231", "42652f2773b19e74"),
-    "StartRanks": ("a481dd71da9ce14a", "a692f8449fe8f7a2"),
+    "StartRanks": ("79b8bfd71e6e8220", "b6b1211a1529a172"),
     "Relayed": ("ac744215b962f856", "ac744215b962f856"),
     "KillTree": ("9cf2c9ae17051954", "9cf2c9ae17051954"),
-    "Vacate": ("df94f0814919bd31", "d7bf20d1c2a41c66"),
+    "Vacate": ("53ffc9a1289fc1bd", "864e29c2726fa89c"),
     "SaveCopies": ("674c80f247c5cd82", "8c3bd577c84733cf"),
     "ForgetCopies": ("fa4267cca354d255", "71757dcce65eb0b4"),
     "RunProxy": ("734c10c23596808f", "2092749873f4e643"),
@@ -103,7 +103,7 @@ BYTES = {
     "Followed": ("4fed27336562ce88", "1bfc7e114dc83981"),
     "Standing": ("da3a5f81ce857ac2", "d90c89de845a646b"),
     "Recognize": ("9fdeefba3e0df751", "9fdeefba3e0df751"),
-    "Ordered": ("b16ab54a4ebba3f8", "de237c2bdcdb9fd2"),
+    "Ordered": ("d949cf3c0c4cb43b", "d079163f43b3cea9"),
 }
 
 

@@ -227,8 +227,13 @@ def test_a_malleable_job_that_never_came_to_a_remap_point_is_told_so(cluster: Ma
     c = cluster(2)
     malleable = c.submit(1, 2)
     rigid = c.submit(1)
-    c.now = 30.0
+    c.now = 5.0
     assert "no_remap_point" in [r.code for r in explain(c.scheduler, malleable, c.now)]
     assert "no_remap_point" not in [r.code for r in explain(c.scheduler, rigid, c.now)]
+    c.now = 30.0
+    assert "no_session" in [r.code for r in explain(c.scheduler, malleable, c.now)]
+    assert "no_session" not in [r.code for r in explain(c.scheduler, rigid, c.now)]
+    c.do(ev.SessionOpened(malleable.id, malleable.instance))
+    assert "no_remap_point" in [r.code for r in explain(c.scheduler, malleable, c.now)]
     c.point(malleable, 1.0)
     assert "no_remap_point" not in [r.code for r in explain(c.scheduler, malleable, c.now)]

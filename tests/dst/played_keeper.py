@@ -94,6 +94,8 @@ class Start(Process):
 
     def check_done(self) -> None:
         super().check_done()
+        if self.program == "worker":
+            return  # it goes on without those that were lost
         for rank in self.ranks:
             gone = rank.mended or rank.released
             if rank.part and not gone and (rank.killed or rank.code != 0):
@@ -256,7 +258,8 @@ class Keeper:
         mine = [place.processor for place in order.places if place.node == self.node]
         if not mine:
             raise Wrong(f"{self.node} shall start ranks of job {start.job} and has no place")
-        if order.programs[0][0] == "spawned":
+        start.over = False  # a job of workers may have had none for a while
+        if order.worker or order.programs[0][0] == "spawned":
             start.own.add(order.world)
         elif order.env.get("DQ_PROTECT_MEMORY"):
             world.memory.begin(self.node, start.job, lambda: bool(self.alive()))
@@ -271,7 +274,7 @@ class Keeper:
         world = self.world
         made = Rank(order.world, processor, self.node, part=order.world == 0 or order.spawned)
         if order.world in self.start.own:
-            ends_s = world.rng.choice([0.1, 1.0, 3.0])
+            ends_s = world.rng.choice([1.0, 10.0, 30.0] if order.worker else [0.1, 1.0, 3.0])
             world.later(ends_s, lambda: self.ends(made, 0))
         if world.chance(0.5 if self.start.protected else 0.02):
             crashes_s = world.rng.uniform(0.0, 5.0)
@@ -311,10 +314,17 @@ class Keeper:
             "info": {"dq_world": str(world_id)} if world_id else {},
         }
 
-    def end_world(self, world: int) -> None:
+    def end_world(self, world: int, grace_s: float | None = None) -> None:
+        """Kill its ranks; or a worker: it leaves in order, within its grace."""
         for rank in self.ranks(world):
-            if rank.code is None and not rank.killed:
+            if rank.code is not None or rank.killed or rank.released:
+                continue
+            if grace_s is None:
                 self.kill(rank)
+            else:
+                rank.released = True
+                after_s = self.world.rng.uniform(0.0, grace_s)
+                self.world.later(after_s, lambda rank=rank: self.ends(rank, 0))  # type: ignore[misc]
 
     def answered(self, ticket: int, why: str) -> None:
         """The server has granted a spawn, or not."""

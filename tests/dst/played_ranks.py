@@ -39,7 +39,7 @@ class PlayedLine:
             case "spawn":
                 keeper.answered(message["ticket"], message["why"])
             case "end":
-                keeper.end_world(message["world"])
+                keeper.end_world(message["world"], message.get("grace_s"))
             case "leave":
                 keeper.leaving = True
             case _:

@@ -97,7 +97,7 @@ def started(world: World, order: m.StartRanks) -> Start | None:
     None: a world of a start of which nothing is left.
     """
     known = world.machine.processes.get((order.job, order.instance))
-    if known is not None or order.world:
+    if known is not None or (order.world and not order.worker):
         assert known is None or isinstance(known, Start)
         return known
     if order.instance > 1 and not AGAIN & order.env.keys() and not world.store.lost:
@@ -110,7 +110,7 @@ def started(world: World, order: m.StartRanks) -> Start | None:
     code = world.rng.choice([0, 0, 0, 1, 9]) if protected and world.faults else 0
     start = Start(order.job, order.instance, places, 0.0, code, world.pid, node)
     start.program, start.protected = order.programs[0][0], protected
-    start.growth, start.env = order.env["DQ_GROWTH"], order.env
+    start.growth, start.env = order.env.get("DQ_GROWTH", ""), order.env
     world.machine.processes[order.job, order.instance] = start
     return start
 

@@ -57,6 +57,9 @@ class User:
         if world.clocks.jump:  # no run lasts so long: who is killed for it has been wronged
             for wish in self.wishes:
                 wish.body = with_walltime(wish.body, WALLTIME_S)
+        crews = Random(f"workers {world.seed}")
+        if crews.random() < 0.2 and world.config.launching.by_agents:
+            self.wishes.append(self.crew(crews, len(self.wishes)))
         apart = Random(f"arrays {world.seed}")
         if apart.random() < 0.1:
             self.wishes.append(self.array(apart, len(self.wishes)))
@@ -92,6 +95,20 @@ class User:
             initial=drawn.choice([1, 1, 2]),
             retry=drawn.randrange(3),
             array=m.Array(indices, at_most=drawn.randrange(4)),
+        )
+        return Wish(body)
+
+    def crew(self, drawn: Random, n: int) -> Wish:
+        """A job of workers, which end by themselves some time."""
+        least = drawn.choice([0, 0, 0, 1])
+        body = m.Submit(
+            request=f"r{n}",
+            name=f"j{n}",
+            argv=["worker"],
+            cwd="/",
+            kind="workers",
+            sizes=m.Sizes(min=least, max=drawn.randrange(1, 6)),
+            workers=m.Workers(15, drawn.choice([0.0, 2.0])),
         )
         return Wish(body)
 

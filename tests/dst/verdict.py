@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.dst.world import World
 
 ENDS = ("exit", "killed_by_user", "node_lost", "launch_failed", "processes_lost", "restarts_used",
-        "drained", "copy_tries_used")  # fmt: skip
+        "drained", "copy_tries_used", "workers_done")  # fmt: skip
 # A job starts from a copy; its new ranks have their data.
 UNUSED = ("succession", "back_from_copy")
 OF_COPIES = (*UNUSED, "succession_done", "succession_undone")

@@ -48,10 +48,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "slurm.md": ("cluster", "slurm", "slurm"),
     "standby.md": ("lab-standby",),
     "studies.md": ("study", "shell", "study", "shell"),
-    "submitting.md": ("shell", "config", "shell"),
+    "submitting.md": ("shell", "shell", "config", "shell"),
     "tutorial.md": ("page",) * 6,
     "verify.md": ("shell",),
     "web.md": ("shell", "yaml"),
+    "workers.md": ("shell",),
     "years.md": ("shell",),
 }  # fmt: skip
 

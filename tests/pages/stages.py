@@ -123,5 +123,6 @@ BEFORE: dict[str, dict[int, str]] = {
     "submitting.md": {0: LOCAL.format(8) + "mkdir out\n"},
     "verify.md": {},
     "web.md": {0: LOCAL.format(2)},
+    "workers.md": {0: LOCAL.format(4) + "echo 'import time; time.sleep(60)' > worker.py\n"},
     "years.md": {0: LOCAL.format(2)},
 }  # fmt: skip

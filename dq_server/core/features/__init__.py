@@ -27,6 +27,7 @@ from dq_server.core.features.resizing import Resizing
 from dq_server.core.features.spawning import Spawning
 from dq_server.core.features.succession import Succeeding
 from dq_server.core.features.watch import Watching
+from dq_server.core.features.workers import WorkerJobsFeature
 
 FEATURES = Features(
     (
@@ -47,6 +48,7 @@ FEATURES = Features(
         NodeEnds(),
         Reservations(),
         Maintenance(),
+        WorkerJobsFeature(),
         Succeeding(),
         Protecting(),
         Pooling(),

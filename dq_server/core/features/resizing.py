@@ -26,6 +26,7 @@ from dq_server.core.model.reasons import because, declare
 from dq_server.core.model.sizes import Configuration, largest_at_most
 from dq_server.core.model.tracking import SpotOptions
 from dq_server.core.model.watch import WatchOptions, check_reachable
+from dq_server.core.model.workers import WorkerJobs
 from dq_server.core.offer import Offer, Waiting, offer_to
 from dq_server.core.planning import free
 from dq_server.core.policies.base import GiveWay
@@ -142,11 +143,12 @@ class Resizing(Feature):
             raise InvalidTransition(
                 f"job {job.id} is {job.state}: only a running job can be resized"
             )
-        if job.spec.kind is not JobKind.MALLEABLE:
+        if job.spec.kind not in (JobKind.MALLEABLE, JobKind.WORKERS):
             raise InvalidTransition(
                 f"job {job.id} is {job.spec.kind}, not malleable: it is not resized by others"
             )
-        check_reachable(job, turn.now, turn.config.of(WatchOptions).limit_s)
+        if job.spec.workers is None:
+            check_reachable(job, turn.now, turn.config.of(WatchOptions).limit_s)
         target = _wanted(job, event)
         if event.size > (capacity := turn.capacity_max):
             raise InfeasibleRequest(f"the cluster has {capacity} processors")
@@ -156,6 +158,8 @@ class Resizing(Feature):
         job.wanted, job.held = (None, target) if event.hold else (target, None)
         job.cannot_grow = ""  # the user may know better
         turn.state.touch(job)
+        if WorkerJobs.of(turn.state).ids:
+            turn.schedule()  # workers come and leave at once, for this job or as this job's
 
 
 # --- what the application tells --------------------------------------------------------------
@@ -164,6 +168,8 @@ class Resizing(Feature):
 def _check_state(job: Job, event: ev.RemapPoint | ev.PointsPassed | ev.RanksLost) -> None:
     if job.instance != event.instance or job.state not in (JobState.STARTING, JobState.RUNNING):
         raise InvalidTransition(f"job {job.id} is {job.state}: it has no remap points now")
+    if job.spec.workers is not None:
+        raise InvalidTransition(f"job {job.id} is of workers: it has no remap points")
 
 
 def _check_time(job: Job, time_s: float) -> None:

@@ -108,10 +108,15 @@ class Watching(Feature):
     def size_released(self, turn: Turn, event: ev.SizeReleased) -> None:
         """`dq resize --release`: the scheduler may resize the job again."""
         job = turn.state.job(event.job)
-        if job.held is None:
+        limited = job.spec.workers is not None and job.wanted is not None
+        if job.held is None and not limited:
             raise InvalidTransition(f"job {job.id} is not held at a size")
         job.held = None
+        if limited:
+            job.wanted = None
         turn.state.touch(job)
+        if job.spec.workers is not None:
+            turn.schedule()
 
     def measured(self, turn: Turn, job: Job) -> None:
         """It came to a remap point: whoever was stuck before is not any more."""

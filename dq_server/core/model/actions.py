@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dq_server.core.model.jobs import Answer, JobState
+from dq_server.core.model.jobs import Answer, JobState, Remap
 from dq_server.core.model.pool import Shape
 from dq_server.core.model.reasons import Reason
 from dq_server.core.model.sizes import Configuration
@@ -186,6 +186,18 @@ class WarnJob:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class ResizeWorkers:
+    """A worker job has another size at once: workers start (`expand`) or end there (`shrink`)."""
+
+    job: int
+    instance: int
+    what: Remap
+    size: int  # that it has now
+    processors: tuple[int, ...]  # that came, or left
+    reason: Reason
+
+
 Action = (
     JobAccepted
     | ArrayAccepted
@@ -202,4 +214,5 @@ Action = (
     | JobFinished
     | JobRestarts
     | WarnJob
+    | ResizeWorkers
 )

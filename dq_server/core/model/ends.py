@@ -109,7 +109,7 @@ def offered(state: State) -> Iterator[Node]:
 
 def can_move(job: Job) -> bool:
     """Whether the job can leave a node and go on."""
-    return job.spec.kind in (JobKind.MALLEABLE, JobKind.EVOLVING)
+    return job.spec.kind in (JobKind.MALLEABLE, JobKind.EVOLVING, JobKind.WORKERS)
 
 
 def needed_until_s(state: State, ends: Ends, job: Job, now: float) -> float:

@@ -455,6 +455,15 @@ class WorldEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """A worker of a worker job has ended by itself, with exit code 0. `world`: which one."""
+
+    job: int
+    instance: int
+    world: int
+
+
+@dataclass(frozen=True, slots=True)
 class AdvanceReservation:
     """`processors` are kept from `start_s` to `end_s` for jobs that name it.
 
@@ -584,6 +593,7 @@ Event = (
     | DynamicReleased
     | SpawnRequested
     | WorldEnded
+    | WorkerEnded
     | ReservationMade
     | ReservationCancelled
     | MaintenancePlanned

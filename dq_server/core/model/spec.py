@@ -13,6 +13,7 @@ from dq_server.core.model.profile import EvolutionProfile
 from dq_server.core.model.protection import Protection
 from dq_server.core.model.scalability import Scalability
 from dq_server.core.model.sizes import SIZES_MAX, Configuration, nearest_square
+from dq_server.core.model.workers import NONE, Workers
 
 
 class JobKind(StrEnum):
@@ -22,6 +23,7 @@ class JobKind(StrEnum):
     MOLDABLE = "moldable"
     MALLEABLE = "malleable"
     EVOLVING = "evolving"
+    WORKERS = "workers"  # model/workers.py
 
 
 # What is done when a rank is missing: docs/mistakes.md, features/watch.py.
@@ -63,6 +65,7 @@ class JobSpec:
     `output`, `error`: patterns of the files for what the ranks write (live/output_paths.py); empty:
     files in the job's folder. `retry`: how often a failed job is started again from its beginning.
     `element`: of an array, whose environment the array keeps; None: it stands alone.
+    `workers`: how the processes of a worker job are ended; None: it is of another kind.
     `declared`: the sizes that the program itself can run on, empty if it has not said; those of
     `configurations` are among them.
     """
@@ -104,6 +107,7 @@ class JobSpec:
     retry: int = 0
     element: Element | None = None
     after_not: tuple[int, ...] = ()
+    workers: Workers | None = None
 
     @property
     def follows(self) -> tuple[int, ...]:
@@ -130,6 +134,7 @@ class JobSpec:
             self._validate_profile()
         if self.parts:
             self._validate_parts()
+        self._validate_workers()
         if not 0 <= self.retry <= RETRY_MAX:
             raise InvalidSpec(f"{self.retry} retries: 0 to {RETRY_MAX}")
         if self.watch and self.watch not in WATCH_ACTIONS:
@@ -159,6 +164,20 @@ class JobSpec:
                     "a job with a profile cannot be protected: its moments would pass"
                 )
 
+    def _validate_workers(self) -> None:
+        if (self.kind is JobKind.WORKERS) != (self.workers is not None):
+            raise InvalidSpec("a stop signal and a grace are for jobs of kind workers")
+        if self.workers is None:
+            return
+        self.workers.validate()
+        other = {"protection": self.protection, "an input": self.input, "a profile": self.profile}
+        other |= {"a reservation": self.reservation}
+        for what, given in other.items():
+            if given:
+                raise InvalidSpec(f"a job of workers cannot have {what}")
+        if self.initial != self.configurations[0]:
+            raise InvalidSpec("a job of workers starts on its least size")
+
     def _validate_parts(self) -> None:
         ranks = sum(ranks for ranks, _ in self.parts)
         if self.kind is not JobKind.RIGID:
@@ -171,6 +190,7 @@ class JobSpec:
         """What of it only agents can do that start the ranks themselves; empty: nothing."""
         wanted: dict[str, object] = {"--input": self.input, "--label": self.label}
         wanted |= {"--mpmd": self.parts, "--output": self.output, "--error": self.error}
+        wanted["--kind workers"] = self.workers
         wanted["--gpus"] = self.needs is not None and self.needs.gpus
         return ", ".join(name for name, given in wanted.items() if given)
 
@@ -208,7 +228,7 @@ class JobSpec:
     def configuration_of(self, size: int) -> Configuration:
         """The listed configuration of this size, or the grid nearest to a square."""
         listed = (c for c in self.configurations if c.size == size)
-        return next(listed, None) or nearest_square(size)
+        return next(listed, None) or (nearest_square(size) if size else NONE)
 
     def _legal(self, configuration: Configuration) -> bool:
         sizes = self.configurations

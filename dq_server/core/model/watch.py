@@ -36,13 +36,20 @@ class WatchOptions(Options):
             raise ConfigError(f"[watch] action = {self.action!r}: {', '.join(WATCH_ACTIONS)}")
 
 
+def has_no_session(job: Job, now: float) -> bool:
+    """Whether the job's program should have opened a session by now, and has opened none."""
+    if job.answer is not None or job.start_s is None or job.opened_s is not None:
+        return False
+    return now - max(job.start_s, job.stays[-1].since_s if job.stays else 0.0) > OPENS_WITHIN_S
+
+
 def check_reachable(job: Job, now: float, limit_s: float) -> None:
     """InvalidTransition if the job's program comes to no remap point, as far as one can know."""
     if job.answer is not None or job.start_s is None:
         return
     began_s = max(job.start_s, job.stays[-1].since_s if job.stays else 0.0)
     ran_s = now - began_s
-    if job.opened_s is None and ran_s > OPENS_WITHIN_S:
+    if has_no_session(job, now):
         raise InvalidTransition(
             f"job {job.id} cannot be resized: in the {ran_s:.0f} s since it started its program has"
             " opened no session of resize_lib"

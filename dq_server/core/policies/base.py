@@ -74,6 +74,7 @@ class ResizePolicy(Policy):
     patient = False
     """What it tells a measured job depends on the state alone, and neither on time nor on how often
     the job comes: until something changes it gets the same answer. Then see `stirred`."""
+    expands = True  # it grows jobs by itself
     finds_spots = False  # it looks for sweet spots, which may be tracked (model/tracking.py)
 
     def decide(self, state: State, job: Job, config: SchedulerConfig, now: float) -> Verdict:

@@ -17,6 +17,7 @@ class NoResize(ResizePolicy):
     """Answers `continue` at every remap point."""
 
     polls = False
+    expands = False
 
     def decide(
         self,

@@ -236,7 +236,7 @@ def resize(desk: Desk, call: Call[m.Resize]) -> m.ReplyBody:
     replaces = job.wanted.size if job.wanted is not None else 0
     held = job.held.size if job.held is not None else 0
     desk.apply(ev.ResizeRequested(job.id, body.size, body.rows, body.hold))
-    return m.Ordered(replaces, held)
+    return m.Ordered(replaces, held, at_once=job.spec.workers is not None)
 
 
 @handles(m.ReleaseSize)
