@@ -92,12 +92,6 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
     help=f"How profiles known in advance are placed: {', '.join(FIT_RULES)}.  [default: 2X+c]",
 )
 @click.option(
-    "--sweet-spot",
-    type=click.Choice(["thesis", "search"]),
-    help="How ReSHAPE's jobs find their sweet spots, as sweet_spot in [scheduler].  [default:"
-    " thesis]",
-)
-@click.option(
     "--pool",
     "pool_words",
     metavar="WORDS",
@@ -134,7 +128,6 @@ def run(
     iterations: int | None,
     transform: tuple[str, ...],
     fit: str | None,
-    sweet_spot: str | None,
     pool_words: str | None,
     enforce_estimates: bool,
     dependencies: bool,
@@ -149,7 +142,7 @@ def run(
     """
     how = _malleability(malleable, scalability, overhead, iterations, transform)
     try:
-        configs = _configs(policies, config_file, {"fit": fit, "sweet_spot": sweet_spot})
+        configs = _configs(policies, config_file, fit)
         _check_outputs(workload, csv, plot)
         nodes = _processors(workload) if nodes is None else nodes
         jobs = _read(workload, nodes, how, seed, enforce_estimates, dependencies)
@@ -205,15 +198,16 @@ def _processors(workload: Path) -> int:
 
 
 def _configs(
-    policies: tuple[str, ...], config_file: Path | None, settings: dict[str, str | None]
+    policies: tuple[str, ...], config_file: Path | None, fit: str | None
 ) -> dict[str, SchedulerConfig]:
-    """What to simulate under, by the name it has in the results; `settings`: those given."""
+    """What to simulate under, by the name it has in the results."""
     if len(set(policies)) < len(policies):
         raise InputError("a policy is named twice")
     if not policies and config_file is None:
         raise InputError("Missing option '--policy': give one, or --config FILE")
     usual = configured() if config_file is None else _read_config(config_file)
-    usual = configured(usual, **{k: v for k, v in settings.items() if v is not None})
+    if fit is not None:
+        usual = configured(usual, fit=fit)
     if any(":" in policy for policy in policies) and "" not in sys.path:
         sys.path.append("")  # a policy of one's own may lie in the current folder
     configs = {policy: named_config(policy, usual) for policy in policies}
