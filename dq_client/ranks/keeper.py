@@ -29,6 +29,7 @@ import selectors
 import signal
 import socket
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any, Callable, NoReturn, Optional
 
@@ -115,8 +116,8 @@ class Keeper:
 
     def _patience_s(self) -> float:
         now = time.monotonic()
-        due = min(self._kill_s, self._dialogue.losses.due_s, self._adoption.due_s)
-        due = min(due, self.worlds.kill_due_s)
+        due = min(self._kill_s, self.worlds.kill_due_s, self._adoption.due_s)
+        due = min(due, self._dialogue.losses.due_s)
         if any(rank.quiet_s for rank in self.worlds.ranks()):
             due = min(due, now + 0.1)
         if self._dialogue.something_open() or self._files.waits:
@@ -428,10 +429,8 @@ class Keeper:
 
     def _close(self, rank: Rank) -> None:
         for channel in rank.channels():
-            try:
+            with suppress(KeyError, ValueError):
                 self._selector.unregister(channel)
-            except (KeyError, ValueError):
-                pass
             channel.sock.close()
         rank.closed = True
 

@@ -198,8 +198,7 @@ def reap_all() -> None:
 def has_variable(pid: int, mark: bytes) -> bool:
     """Whether a process was executed with this variable, as NAME=value, in its environment."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as f:
-            return mark in f.read().split(b"\0")
+        return mark in opened.kernel(f"/proc/{pid}/environ").split(b"\0")
     except OSError:
         return False
 

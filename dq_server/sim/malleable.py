@@ -74,7 +74,8 @@ class Malleability:
 def resizes_nobody(config: SchedulerConfig) -> bool:
     """Whether all jobs run on the size that they ask for, malleable or not."""
     own = any(":" in name for name in (config.order, config.start, config.resize, config.grant))
-    return config.resize == "none" and not config.moldable and not own
+    shrinks = config.shrink != "resize"
+    return config.resize == "none" and not config.moldable and not own and not shrinks
 
 
 class MalleableWorkload:

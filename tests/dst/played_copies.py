@@ -54,8 +54,9 @@ class Memory:
             if not isinstance(start, StartJob) or world.store.lost:
                 continue
             state = world.last_server.scheduler.state
-            if Succession.of(state.job(start.job)).inherits:
-                continue  # a resize by restart has a copy on disk of its own
+            job = state.jobs.get(start.job)
+            if job is None or Succession.of(job).inherits:
+                continue  # decided by another server; or a resize by restart has a copy on disk of its own
             # What an earlier start has left on a node that was away is no use to a later one.
             former = world.machine.processes.get((start.job, start.instance - 1))
             last = former.stands_on() if former is not None else set()
