@@ -446,6 +446,5 @@ class Keeper:
     def _cancel(self, number: int, signal_number: int = 0, grace_s: float = 0.0) -> None:
         """End the ranks of a world that has not joined, or shall not be there any more."""
         self._cancelled.add(number)  # the order to start it may still be on its way
-        world = self.worlds.get(number)
-        if world is not None:
-            world.end(signal_number, grace_s)
+        if number in self.worlds:
+            self.worlds[number].end(signal_number, grace_s)
