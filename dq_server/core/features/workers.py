@@ -33,20 +33,18 @@ from dq_server.core.model.actions import ResizeWorkers
 from dq_server.core.model.bounds import growth
 from dq_server.core.model.decisions import Start
 from dq_server.core.model.errors import InvariantViolation
-from dq_server.core.model.fitting import smallest_start
-from dq_server.core.model.jobs import Job, JobKind, JobState, Remap, Stay
-from dq_server.core.model.placing import capable, room, take
-from dq_server.core.model.points import is_resizable, next_larger
+from dq_server.core.model.jobs import Job, JobState, Remap, Stay
+from dq_server.core.model.placing import room, take
 from dq_server.core.model.pool import prospect
 from dq_server.core.model.ran_on import note_nodes
 from dq_server.core.model.reasons import Reason, because, declare
-from dq_server.core.model.sizes import Configuration
 from dq_server.core.model.state import State
 from dq_server.core.model.stepfunction import StepFunction
 from dq_server.core.model.workers import NONE, NoMoreWork, WorkerJobs
 from dq_server.core.model.worlds import Worlds
 from dq_server.core.planning import ROUNDING_S, running
 from dq_server.core.turn import INF, Turn
+from dq_server.core.wanted import needed_where, next_step, wanted
 
 SERVED = (JobState.STARTING, JobState.RUNNING)
 
@@ -129,7 +127,7 @@ class WorkerJobsFeature(Feature):
             return
         for job in _in_order(state):
             _carry_out_order(turn, job)
-        spare = state.idle - _wanted(turn, state.idle + state.incoming())[0]
+        spare = state.idle - wanted(turn, state.idle + state.incoming())[0]
         for job in _in_order(state):
             spare = min(spare, _unclaimed(turn, job))
             most = _most(job) + sum(p in state.processors.withheld for p in job.allocation)
@@ -149,7 +147,7 @@ class WorkerJobsFeature(Feature):
     def measured(self, turn: Turn, job: Job) -> None:
         """A malleable job may want its next size from now on."""
         state = turn.state
-        if WorkerJobs.of(state).ids and _next_step(state, job) > state.idle + state.incoming():
+        if WorkerJobs.of(state).ids and next_step(state, job) > state.idle + state.incoming():
             turn.schedule()
 
     def _leave_draining(self, turn: Turn) -> None:
@@ -169,15 +167,15 @@ class WorkerJobsFeature(Feature):
         if not givers:
             return
         free = state.idle + state.incoming()
-        wanted, who = _wanted(turn, free + sum(most for _, most in givers))
-        named = _for_needs(turn, givers)
-        missing = max(wanted - free, _overdue(turn), 0)
+        want, who = wanted(turn, free + sum(most for _, most in givers))
+        named = needed_where(turn, [job for job, _ in givers])
+        missing = max(want - free, _overdue(turn), 0)
         for job, most in givers:
             there = [p for p in reversed(job.allocation) if p in named]
             others = [p for p in reversed(job.allocation) if p not in named]
             leaving = (*there, *others)[: min(most, max(missing, len(there)))]
             if leaving:
-                figures = {"wanted": wanted, "who": who, "idle": free}
+                figures = {"wanted": want, "who": who, "idle": free}
                 _shrink(turn, job, tuple(leaving), "workers_give", **figures)
                 missing -= len(leaving)
                 named -= set(leaving)
@@ -230,9 +228,9 @@ class WorkerJobsFeature(Feature):
         if job.spec.workers is None or job.state not in SERVED or job.size >= _most(job):
             return []
         figures = {"size": job.size, "most": _most(job), "idle": state.idle}
-        wanted, who = _wanted(turn, state.idle + state.incoming())
-        if wanted:
-            return [because("workers_wait", wanted=wanted, who=who, **figures)]
+        want, who = wanted(turn, state.idle + state.incoming())
+        if want:
+            return [because("workers_wait", wanted=want, who=who, **figures)]
         return [because("workers_rest", **figures)]
 
     def check(self, state: State) -> None:
@@ -275,68 +273,7 @@ def _surplus(job: Job) -> int:
     return 0 if job.held is not None else job.size - job.spec.configurations[0].size
 
 
-# --- what others want ------------------------------------------------------------------------
-
-
-def _wanted(turn: Turn, supply: int) -> tuple[int, str]:
-    """How much of the supply others want and can use, and who the first of them is.
-
-    Served in order, as far as it goes: who needs more than is left is passed over.
-    """
-    state, left, first = turn.state, supply, ""
-
-    def serve(count: int, who: str) -> None:
-        nonlocal left, first
-        if 0 < count <= left:
-            left -= count
-            first = first or who
-
-    if state.paused:
-        return 0, ""
-    for job in state.line(turn.now):
-        if state.excused(job):
-            continue  # its start is promised: `_overdue` sees to that
-        serve(smallest_start(job, turn.config.moldable), f"job {job.id}")
-        if left <= 0:
-            break
-    for feature in turn.features["wants"]:
-        for job, count in feature.wants(turn):
-            serve(count, f"job {job.id}")
-    if turn.policies.resize.expands:
-        for job in state.active.values():
-            serve(_next_step(state, job), f"job {job.id}")
-    return supply - left, first
-
-
-def _next_step(state: State, job: Job) -> int:
-    """By how many processors a malleable job would grow next; 0: it does not want to."""
-    if job.spec.kind is not JobKind.MALLEABLE or not is_resizable(state, job) or job.cannot_grow:
-        return 0
-    target: Configuration | None = next_larger(job)
-    spot = job.performance.sweet_spot
-    if target is None or (spot is not None and job.size >= spot.size):
-        return 0
-    more = target.size - job.size
-    return more if job.performance.allows(target) and growth(state, job, more) == more else 0
-
-
-def _for_needs(turn: Turn, givers: list[tuple[Job, int]]) -> set[int]:
-    """Processors of workers on nodes that jobs in the queue need for their memory, GPUs, names."""
-    state, found = turn.state, set[int]()
-    pool = state.processors
-    held = [p for job, _ in givers for p in job.allocation]
-    for job in state.line(turn.now):
-        needs = job.spec.needs
-        if needs is None:
-            continue
-        missing = smallest_start(job, turn.config.moldable) - room(state, job)
-        usable = [
-            p for p in held if p not in found and capable(pool.nodes[pool.node_of[p]], needs) > 0
-        ]
-        vacating = sum(capable(pool.nodes[pool.node_of[p]], needs) > 0 for p in pool.vacating)
-        if 0 < missing - vacating <= len(usable):
-            found.update(usable[: missing - vacating])
-    return found
+# --- what was promised to others --------------------------------------------------------------
 
 
 def _others_claim(me: Feature, state: State) -> bool:
